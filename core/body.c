@@ -1,0 +1,187 @@
+/* The body: what is acceptable, reading it, parsing it, checking it; and segments and query. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/exchange.h"
+#include "core/json_in.h"
+#include "core/reply.h"
+#include "core/text.h"
+
+#define JSON_TYPE "application/json"
+#define FORM_TYPE "application/x-www-form-urlencoded"
+
+enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM };
+
+int64_t body_declared(const struct exchange *exchange)
+{
+    const char *length = exchange_header(exchange, "Content-Length");
+
+    return length ? strtoll(length, NULL, 10) : -1;
+}
+
+bool body_follows(const struct exchange *exchange)
+{
+    return body_declared(exchange) > 0 || exchange_header(exchange, "Transfer-Encoding");
+}
+
+/* "type; charset=utf-8": the only parameter that may be there says UTF-8. */
+static bool media_type_is(const char *value, const char *type)
+{
+    size_t length = strlen(type);
+
+    if (strncasecmp(value, type, length) != 0)
+        return false;
+    value += length;
+    value += strspn(value, " \t");
+    if (!*value)
+        return true;
+    if (*value != ';')
+        return false;
+    value++;
+    value += strspn(value, " \t");
+    return !strcasecmp(value, "charset=utf-8") || !strcasecmp(value, "charset=\"utf-8\"") || !*value;
+}
+
+static enum body_kind kind_of(const struct exchange *exchange)
+{
+    const char *type = exchange_header(exchange, "Content-Type");
+
+    if (!type)
+        return BODY_OTHER;
+    if (media_type_is(type, JSON_TYPE))
+        return BODY_JSON;
+    if (exchange->match.route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
+        return BODY_FORM;
+    return BODY_OTHER;
+}
+
+int body_expect(struct exchange *exchange)
+{
+    struct core_request *rq = &exchange->rq;
+    const struct bb_route *route = exchange->match.route;
+    size_t limit = route->body_max;
+
+    if (!limit)
+        limit = (size_t)settings_int(rq->generation->settings, "http", "max_body");
+    exchange->limit = limit;
+    if (!body_follows(exchange))
+        return 0;
+    if (body_declared(exchange) > (int64_t)limit)
+        return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
+    if (exchange_header(exchange, "Content-Encoding"))
+        return reply_error(rq, 415, "Content-Encoding is not supported");
+    if (route->body.count && kind_of(exchange) == BODY_OTHER)
+        return reply_error(rq, 415, "The body must be " JSON_TYPE " in UTF-8");
+    return 0;
+}
+
+int body_take(struct exchange *exchange, const char *data, size_t size)
+{
+    struct core_request *rq = &exchange->rq;
+    size_t needed = exchange->length + size;
+
+    if (needed > exchange->limit)
+        return reply_error(rq, 413, "The body is larger than %zu bytes", exchange->limit);
+    if (needed > exchange->room) {
+        int64_t declared = body_declared(exchange);
+        size_t room = declared > 0 ? (size_t)declared : needed * 2;
+        char *bytes = realloc(exchange->bytes, room < needed ? needed : room);
+
+        if (!bytes) {
+            request_fail(rq, FAILED_MEMORY);
+            return reply_failed(rq);
+        }
+        exchange->bytes = bytes;
+        exchange->room = room < needed ? needed : room;
+    }
+    memcpy(exchange->bytes + exchange->length, data, size);
+    exchange->length = needed;
+    return 0;
+}
+
+static json_t *error_list(const struct problems *problems)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < problems->count; i++) {
+        json_t *entry = json_object();
+
+        json_object_set_new(entry, "field", json_string(problems->list[i].field));
+        json_object_set_new(entry, "problem", json_string(problems->list[i].text));
+        json_array_append_new(list, entry);
+    }
+    return list;
+}
+
+static int refuse(struct exchange *exchange, const struct problems *problems)
+{
+    return reply_problems(&exchange->rq, 400, "The request is not valid", error_list(problems));
+}
+
+static void check_segments(struct exchange *exchange, struct problems *problems)
+{
+    const struct route_match *match = &exchange->match;
+    struct arena *arena = exchange->rq.arena;
+
+    for (size_t i = 0; i < match->count; i++) {
+        const struct bb_field *field = match->segment[i].field;
+        char *text;
+        size_t length;
+
+        if (text_percent(match->segment[i].start, match->segment[i].length, false, arena, &text,
+                         &length))
+            problems_add(problems, field->name, "must be text in UTF-8, percent-encoded");
+        else
+            exchange->segments[i] = field_check_text(field, text, arena, problems);
+    }
+}
+
+static json_t *parse(struct exchange *exchange, struct json_problem *problem)
+{
+    if (!exchange->length)
+        return json_object();
+    if (kind_of(exchange) == BODY_FORM)
+        return form_read(exchange->bytes, exchange->length, problem);
+    return json_read(exchange->bytes, exchange->length, problem);
+}
+
+static int malformed(struct exchange *exchange, const struct json_problem *problem)
+{
+    struct core_request *rq = &exchange->rq;
+
+    if (problem->line)
+        return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
+                           problem->column, problem->text);
+    return reply_error(rq, 400, "Malformed body: %s", problem->text);
+}
+
+static int check_fields(struct exchange *exchange, struct problems *problems)
+{
+    struct json_problem problem = {.text = ""};
+    json_t *object = parse(exchange, &problem);
+
+    if (!object)
+        return malformed(exchange, &problem);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        problems_add(problems, "body", "must be an object");
+        return refuse(exchange, problems);
+    }
+    exchange->rq.body = fields_check(&exchange->match.route->body, object, problems);
+    json_decref(object);
+    return exchange->rq.body ? 0 : refuse(exchange, problems);
+}
+
+int body_check(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    struct problems problems = {.arena = exchange->rq.arena};
+
+    check_segments(exchange, &problems);
+    query_check(&route->query, exchange->query, exchange->rq.arena, &exchange->args, &problems);
+    if (problems.count)
+        return refuse(exchange, &problems);
+    return route->body.count ? check_fields(exchange, &problems) : 0;
+}

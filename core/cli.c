@@ -1,0 +1,160 @@
+#include "core/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef BUSBAR_CONF
+#define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
+#endif
+
+const struct cli_command cli_commands[] = {
+    {"serve", cmd_serve, "run the host in the foreground",
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds."},
+    {"migrate", cmd_migrate, "bring the database's tables up to date",
+     "Applies the missing steps of the host and its modules; no harm if none is missing."},
+    {"check", cmd_check, "judge the configuration without running it",
+     "Reads the settings, loads the modules' tables, calls none of them, touches no server."},
+    {"settings", cmd_settings, "print the reference of all settings",
+     "Markdown, of the host and of the modules that the configuration loads."},
+    {"version", cmd_version, "print the version", "With that of the contract with modules."},
+    {"help", cmd_help, "list the commands", "With those of the configured modules."},
+};
+
+const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
+
+const struct cli_command *cli_find(const char *name)
+{
+    for (size_t i = 0; i < cli_command_count; i++)
+        if (!strcmp(cli_commands[i].name, name))
+            return &cli_commands[i];
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: busbar [-c FILE] COMMAND [options]\n", out);
+}
+
+/* Own commands first, then what the configured modules bring, if they can be loaded. */
+int cmd_help(const struct cli *cli)
+{
+    print_usage(stdout);
+    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n\ncommands:\n", cli->conf);
+    for (size_t i = 0; i < cli_command_count; i++)
+        printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    if (access(cli->conf, R_OK))
+        return CLI_DONE;
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 0, &problems);
+
+    if (g) {
+        cmd_module_list(g);
+        generation_destroy(g);
+    }
+    setting_problems_free(&problems);
+    puts("\n`busbar COMMAND --help` says more.");
+    return CLI_DONE;
+}
+
+struct generation *cli_generation(const struct cli *cli)
+{
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 1, &problems);
+
+    setting_problems_print(&problems, stderr);
+    if (g && problems.count) {
+        generation_destroy(g);
+        g = NULL;
+    }
+    setting_problems_free(&problems);
+    return g;
+}
+
+static bool is_help(const char *arg)
+{
+    return !strcmp(arg, "--help") || !strcmp(arg, "-h");
+}
+
+static int misused(const char *reason, const char *arg)
+{
+    fprintf(stderr, "busbar: %s %s\n", reason, arg);
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}
+
+/* Takes -c FILE, --config FILE or --config=FILE at argv[*at]. 1: taken, 0: it is none, -1. */
+static int take_config(struct cli *cli, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at];
+
+    if (!strncmp(arg, "--config=", 9)) {
+        cli->conf = arg + 9;
+        return 1;
+    }
+    if (strcmp(arg, "-c") != 0 && strcmp(arg, "--config") != 0)
+        return 0;
+    if (*at + 1 >= argc)
+        return -1;
+    cli->conf = argv[++*at];
+    return 1;
+}
+
+/* The host's commands have no options but these two. */
+static int run_own(const struct cli_command *command, struct cli *cli)
+{
+    for (int i = 0; i < cli->argc; i++) {
+        if (is_help(cli->argv[i])) {
+            printf("usage: busbar [-c FILE] %s\n\n%s: %s.\n%s\n", command->name, command->name,
+                   command->summary, command->help);
+            return CLI_DONE;
+        }
+        int taken = take_config(cli, cli->argc, cli->argv, &i);
+
+        if (taken < 0)
+            return misused("a file must follow", cli->argv[i]);
+        if (!taken)
+            return misused("unknown option", cli->argv[i]);
+    }
+    return command->run(cli);
+}
+
+static int run_command(struct cli *cli)
+{
+    const struct cli_command *command = cli_find(cli->argv[0]);
+
+    if (!command)
+        return cmd_module(cli);
+    cli->argc--;
+    cli->argv++;
+    return run_own(command, cli);
+}
+
+int cli_main(int argc, char **argv)
+{
+    const char *environment = getenv("BUSBAR_CONF");
+    struct cli cli = {.conf = environment && *environment ? environment : BUSBAR_CONF};
+
+    for (int i = 1; i < argc; i++) {
+        int taken = take_config(&cli, argc, argv, &i);
+
+        if (taken < 0)
+            return misused("a file must follow", argv[i]);
+        if (taken)
+            continue;
+        if (is_help(argv[i]))
+            return cmd_help(&cli);
+        if (!strcmp(argv[i], "--version"))
+            return cmd_version(&cli);
+        if (argv[i][0] == '-')
+            return misused("unknown option", argv[i]);
+        cli.argc = argc - i;
+        cli.argv = argv + i;
+        return run_command(&cli);
+    }
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}

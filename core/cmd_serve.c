@@ -1,0 +1,55 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/api.h"
+#include "core/cli.h"
+#include "core/engine.h"
+#include "core/log.h"
+
+static enum bb_level level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    enum bb_level level = BB_DEBUG;
+
+    while (level < BB_ERROR && strcmp(names[level], name) != 0)
+        level++;
+    return level;
+}
+
+static int open_log(const struct generation *g)
+{
+    bool json = !strcmp(settings_text(g->settings, "log", "format"), "json");
+
+    return log_open(STDERR_FILENO, level_of(settings_text(g->settings, "log", "level")), json);
+}
+
+static int open_modules(struct generation *g)
+{
+    struct setting_problems problems = {0};
+    int failed = generation_open(g, &core_api, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return failed;
+}
+
+int cmd_serve(const struct cli *cli)
+{
+    struct generation *g = cli_generation(cli);
+    int status = CLI_FAILED;
+
+    if (!g)
+        return CLI_FAILED;
+    if (open_log(g)) {
+        perror("busbar: the log cannot be opened");
+        generation_destroy(g);
+        return CLI_FAILED;
+    }
+    if (open_modules(g))
+        generation_destroy(g);
+    else
+        status = engine_serve(g);
+    log_close();
+    return status;
+}

@@ -1,0 +1,25 @@
+/*
+ * The ear: one connection that LISTENs to the channels of the modules, and asks PostgreSQL for a
+ * sign of life several times a second. Whatever was notified before a question was sent has been
+ * heard when its answer is here: that is what bb_signals_fresh_ms() promises. When the ear has been
+ * deaf, every channel hears NULL ("anything may have changed") before it counts as fresh again.
+ *
+ * Also the probe of health/status: it never goes through the connections of the requests.
+ */
+#ifndef CORE_EAR_H
+#define CORE_EAR_H
+
+#include "core/engine.h"
+#include "core/pg.h"
+
+/* On the first loop. NULL: out of memory. */
+struct ear *ear_new(struct loop *loop, const struct pg_settings *settings);
+void ear_free(struct ear *ear);
+
+/* For how long from now what was heard is complete; any thread. */
+int64_t ear_fresh_ms(void);
+
+/* Latency of the last question; -1 while PostgreSQL does not answer. Any thread. */
+int64_t ear_latency_ms(void);
+
+#endif

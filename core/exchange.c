@@ -1,0 +1,237 @@
+#include "core/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/fiber.h"
+#include "core/idempotency.h"
+#include "core/log.h"
+#include "core/reply.h"
+#include "core/engine.h"
+
+/* A body that will not be read is still taken up to here, so that the client sees the answer. */
+enum { DRAIN_MAX = 32 * 1024 * 1024 };
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+const char *exchange_header(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+}
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+static void split_target(struct exchange *exchange, const char *uri)
+{
+    char *target = arena_text(exchange->rq.arena, uri, strlen(uri));
+    char *path = arena_text(exchange->rq.arena, uri, strcspn(uri, "?"));
+
+    if (!target || !path)
+        return;
+    const char *mark = strchr(target, '?');
+    exchange->target = target;
+    exchange->path = path;
+    exchange->query = mark ? mark + 1 : NULL;
+}
+
+static void fiber_ended(struct core_request *rq);
+
+void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http *http = cls;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct generation *generation = engine_generation(http->loop->engine);
+
+    if (!exchange || !connection_of(mhd) ||
+        request_init(&exchange->rq, REQUEST_HTTP, http->loop, generation)) {
+        generation_release(generation);
+        free(exchange);
+        return NULL;
+    }
+    generation_release(generation); /* the request holds its own */
+    exchange->mhd = mhd;
+    exchange->connection = connection_of(mhd);
+    exchange->rq.ended = fiber_ended;
+    exchange->started_us = now_us();
+    exchange->rq.id = exchange->id;
+    split_target(exchange, uri);
+    connection_stage(exchange->connection, STAGE_HEADER, 0);
+    return exchange;
+}
+
+/* The fiber has ended: the phase it served is over. On the loop's stack. */
+static void fiber_ended(struct core_request *rq)
+{
+    struct exchange *exchange = (struct exchange *)(void *)rq;
+
+    timer_clear(&rq->loop->timers, &rq->deadline);
+    if (rq->answer.status)
+        exchange->phase = PHASE_ANSWER;
+    else
+        exchange->phase = PHASE_BODY;
+    if (!exchange->suspended)
+        return;
+    exchange->suspended = false;
+    MHD_resume_connection(exchange->mhd);
+}
+
+/* Runs a phase on a fiber; suspends the connection if it parks. */
+static void run_phase(struct exchange *exchange, enum exchange_phase phase,
+                      void (*entry)(struct core_request *))
+{
+    exchange->phase = phase;
+    exchange->rq.entry = entry;
+    if (request_start(&exchange->rq))
+        return;
+    exchange->suspended = true;
+    MHD_suspend_connection(exchange->mhd);
+}
+
+static unsigned deadline_of(const struct exchange *exchange)
+{
+    unsigned own = exchange->match.route->deadline_ms;
+
+    if (own)
+        return own;
+    return (unsigned)settings_int(exchange->rq.generation->settings, "http", "deadline");
+}
+
+static bool wants_idempotency(const struct exchange *exchange)
+{
+    return exchange->match.route->flags & BB_CREATES &&
+           exchange_header(exchange, "Idempotency-Key") != NULL;
+}
+
+static void handler_entry(struct core_request *rq)
+{
+    struct exchange *exchange = (struct exchange *)(void *)rq;
+    const struct bb_route *route = exchange->match.route;
+
+    if (wants_idempotency(exchange) &&
+        idempotency_begin(rq, route, exchange->path, exchange_header(exchange, "Idempotency-Key"),
+                          exchange->bytes, exchange->length))
+        return;
+    route->handler(&rq->pub);
+    if (rq->answer.status)
+        return;
+    log_line(BB_ERROR, "a handler gave no answer", "route", route->path, NULL);
+    reply_error(rq, 500, "Internal server error");
+}
+
+/* The whole request is there. */
+static enum MHD_Result request_complete(struct exchange *exchange)
+{
+    if (exchange->drop_body || body_check(exchange))
+        return answer_send(exchange);
+    connection_stage(exchange->connection, STAGE_HANDLER, 0);
+    exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
+    run_phase(exchange, PHASE_HANDLER, handler_entry);
+    if (exchange->phase == PHASE_BODY) { /* cannot be: handler_entry() always answers */
+        reply_error(&exchange->rq, 500, "Internal server error");
+        exchange->phase = PHASE_ANSWER;
+    }
+    return exchange->phase == PHASE_ANSWER ? answer_send(exchange) : MHD_YES;
+}
+
+/* An answer before the body: at once where that is safe, else when the body has been taken. */
+static enum MHD_Result answer_early(struct exchange *exchange)
+{
+    int64_t declared = body_declared(exchange);
+    bool asks = exchange_header(exchange, "Expect") != NULL;
+
+    exchange->phase = PHASE_ANSWER;
+    if (exchange->close || asks || !body_follows(exchange) || declared > DRAIN_MAX) {
+        exchange->close = exchange->close || body_follows(exchange);
+        return answer_send(exchange);
+    }
+    exchange->drop_body = true;
+    return MHD_YES;
+}
+
+static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
+{
+    exchange->phase = PHASE_BODY;
+    if (!exchange->target) {
+        request_fail(&exchange->rq, FAILED_MEMORY);
+        reply_failed(&exchange->rq);
+        exchange->close = true;
+        return answer_early(exchange);
+    }
+    if (admission_check(exchange, method, version))
+        return answer_early(exchange);
+    connection_stage(exchange->connection, STAGE_BODY, 0);
+    if (exchange->match.route->roles & BB_ANYONE)
+        return MHD_YES;
+    exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
+    run_phase(exchange, PHASE_ADMISSION, admission_entry);
+    return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
+}
+
+/* Refused on a suspended way: the body may still come, and is thrown away up to a bound. */
+static enum MHD_Result take_piece(struct exchange *exchange, const char *data, size_t *size)
+{
+    size_t piece = *size;
+
+    *size = 0;
+    if (exchange->phase == PHASE_ANSWER)
+        exchange->drop_body = true;
+    if (!exchange->drop_body && body_take(exchange, data, piece)) {
+        exchange->phase = PHASE_ANSWER;
+        exchange->drop_body = true;
+    }
+    if (exchange->drop_body) {
+        exchange->length += piece;
+        return exchange->length > DRAIN_MAX ? MHD_NO : MHD_YES;
+    }
+    return MHD_YES;
+}
+
+enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **context)
+{
+    struct exchange *exchange = *context;
+
+    (void)cls;
+    (void)mhd;
+    (void)url;
+    if (!exchange)
+        return MHD_NO; /* out of memory when the request line came */
+    if (exchange->phase == PHASE_HEADERS)
+        return begin(exchange, method, version);
+    if (*size)
+        return take_piece(exchange, data, size);
+    if (exchange->phase == PHASE_ANSWER)
+        return answer_send(exchange);
+    return request_complete(exchange);
+}
+
+void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode why)
+{
+    struct exchange *exchange = *context;
+
+    (void)cls;
+    (void)mhd;
+    *context = NULL;
+    if (!exchange)
+        return;
+    answer_log(exchange, why);
+    connection_stage(exchange->connection, STAGE_IDLE, 0);
+    free(exchange->bytes);
+    request_clear(&exchange->rq);
+    free(exchange);
+}

@@ -1,0 +1,220 @@
+#include "core/field.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/field_value.h"
+#include "core/json_in.h"
+#include "core/json_out.h"
+#include "core/text.h"
+
+static void add(struct problems *problems, const char *field, const char *text)
+{
+    struct arena *arena = problems->arena;
+
+    if (problems->count == PROBLEMS_MAX)
+        return;
+    if (!problems->list)
+        problems->list = arena_alloc(arena, PROBLEMS_MAX * sizeof(*problems->list));
+    const char *name = field ? arena_text(arena, field, strlen(field)) : NULL;
+
+    if (problems->list && name && text)
+        problems->list[problems->count++] = (struct problem){name, text};
+}
+
+void problems_add(struct problems *problems, const char *field, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add(problems, field, arena_vformat(problems->arena, format, args));
+    va_end(args);
+}
+
+/* Not deeper than the tables of the module are nested. */
+static const char *place_name(const struct place *place, struct arena *arena)
+{
+    const char *up = place->up ? place_name(place->up, arena) : NULL;
+
+    if (place->up && !up)
+        return NULL;
+    if (!place->name)
+        return arena_format(arena, "%s[%zu]", up ? up : "", place->index);
+    return up ? arena_format(arena, "%s.%s", up, place->name) : place->name;
+}
+
+void place_problem(const struct place *place, struct problems *problems, const char *format, ...)
+{
+    va_list args;
+
+    if (problems->count == PROBLEMS_MAX)
+        return;
+    va_start(args, format);
+    add(problems, place_name(place, problems->arena), arena_vformat(problems->arena, format, args));
+    va_end(args);
+}
+
+const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room)
+{
+    const char *row = (const char *)fields->rows + index * fields->stride;
+
+    if (fields->stride >= sizeof(*room))
+        return (const struct bb_field *)(const void *)row;
+    memset(room, 0, sizeof(*room));
+    memcpy(room, row, fields->stride);
+    return room;
+}
+
+const struct bb_field *field_find(const struct bb_table *fields, const char *name,
+                                  struct bb_field *room)
+{
+    const struct bb_field *found = NULL;
+
+    for (size_t i = 0; i < fields->count && !found; i++) {
+        const struct bb_field *field = field_at(fields, i, room);
+
+        if (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)))
+            found = field;
+    }
+    return found;
+}
+
+/* Checks one member and sets it in `checked`. False after a problem or without memory. */
+static bool member(const struct bb_field *field, const json_t *object, const struct place *up,
+                   json_t *checked, struct problems *problems)
+{
+    struct place place = {.up = up, .name = field->name};
+    json_t *value = json_object_get(object, field->name);
+
+    if (!value && field->alias) {
+        value = json_object_get(object, field->alias);
+        place.name = value ? field->alias : field->name;
+    }
+    if (!value || (json_is_null(value) && field->flags & BB_NULLABLE)) {
+        if (!(field->flags & BB_REQUIRED))
+            return true;
+        place_problem(&place, problems, "is required");
+        return false;
+    }
+    json_t *normal = field_value(field, value, &place, problems);
+
+    return normal && !json_object_set_new_nocheck(checked, field->name, normal);
+}
+
+json_t *fields_object(const struct bb_table *fields, json_t *object, const struct place *place,
+                      struct problems *problems)
+{
+    json_t *checked = json_object();
+    bool failed = !checked;
+
+    for (size_t i = 0; i < fields->count; i++) {
+        struct bb_field room;
+
+        if (!member(field_at(fields, i, &room), object, place, checked, problems))
+            failed = true;
+    }
+    if (!failed)
+        return checked;
+    json_decref(checked);
+    return NULL;
+}
+
+json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems)
+{
+    if (object && !json_is_object(object)) {
+        problems_add(problems, "body", "must be an object");
+        return NULL;
+    }
+    return fields_object(fields, object, NULL, problems);
+}
+
+static const char *int_text(const struct bb_field *field, const char *text, struct arena *arena,
+                            const struct place *place, struct problems *problems)
+{
+    const char *digits = text + (*text == '-');
+
+    errno = 0;
+    int64_t number = strtoll(text, NULL, 10);
+
+    if (!*digits || digits[strspn(digits, "0123456789")] || errno) {
+        place_problem(place, problems, "must be a whole number");
+        return NULL;
+    }
+    if (!field_int_fits(field, number, place, problems))
+        return NULL;
+    return arena_format(arena, "%" PRId64, number);
+}
+
+/* The characters are looked at first: strtod() also takes hexadecimal, "nan" and white space. */
+static const char *number_text(const struct bb_field *field, const char *text,
+                               const struct place *place, struct problems *problems)
+{
+    const char *digits = text + (*text == '-');
+    char *end = NULL;
+    double number = NAN;
+
+    if (*digits >= '0' && *digits <= '9' && !digits[strspn(digits, "0123456789.eE+-")])
+        number = strtod(text, &end);
+    if (!end || *end) {
+        place_problem(place, problems, "must be a number");
+        return NULL;
+    }
+    return field_number_fits(field, number, place, problems) ? text : NULL;
+}
+
+static const char *json_text(const struct bb_field *field, const char *text, struct arena *arena,
+                             const struct place *place, struct problems *problems)
+{
+    struct json_problem wrong;
+    json_t *value = json_read(text, strlen(text), &wrong);
+
+    if (!value) {
+        place_problem(place, problems, "must be JSON: %s", wrong.text);
+        return NULL;
+    }
+    json_t *checked = field_value(field, value, place, problems);
+    size_t length;
+    char *written = checked ? json_write(checked, &length) : NULL;
+    const char *result = written ? arena_text(arena, written, length) : NULL;
+
+    free(written);
+    json_decref(checked);
+    json_decref(value);
+    return result;
+}
+
+const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
+                             struct problems *problems)
+{
+    struct place place = {.name = field->name};
+
+    if (!text) {
+        if (field->flags & BB_REQUIRED)
+            place_problem(&place, problems, "is required");
+        return NULL;
+    }
+    if (!text_utf8(text, strlen(text))) {
+        place_problem(&place, problems, "must be UTF-8");
+        return NULL;
+    }
+    switch (field->type) {
+    case BB_INT:
+        return int_text(field, text, arena, &place, problems);
+    case BB_NUMBER:
+        return number_text(field, text, &place, problems);
+    case BB_BOOL:
+        if (!strcmp(text, "true") || !strcmp(text, "false"))
+            return text;
+        place_problem(&place, problems, "must be true or false");
+        return NULL;
+    case BB_OBJECT:
+    case BB_LIST:
+    case BB_ANY:
+        return json_text(field, text, arena, &place, problems);
+    default:
+        return field_string(field, text, arena, &place, problems);
+    }
+}

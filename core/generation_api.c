@@ -1,0 +1,80 @@
+/* The functions of struct bb_api that need a generation only. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/generation.h"
+#include "core/service_order.h"
+
+/* The arena is not locked, so it is the module's while it is opened and nobody's afterwards. */
+void *api_host_alloc(struct bb_host *host, size_t size)
+{
+    struct host_handle *handle = handle_of(host);
+
+    return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
+}
+
+const char *api_setting_text(struct bb_host *host, const char *name)
+{
+    return section_text(handle_of(host)->settings, name);
+}
+
+int64_t api_setting_int(struct bb_host *host, const char *name)
+{
+    return section_int(handle_of(host)->settings, name);
+}
+
+double api_setting_number(struct bb_host *host, const char *name)
+{
+    return section_number(handle_of(host)->settings, name);
+}
+
+json_t *api_setting_json(struct bb_host *host, const char *name)
+{
+    return section_json(handle_of(host)->settings, name);
+}
+
+int api_open_fail(struct bb_host *host, const char *format, va_list args)
+{
+    struct host_handle *handle = handle_of(host);
+
+    free(handle->open_problem);
+    if (vasprintf(&handle->open_problem, format, args) < 0)
+        handle->open_problem = NULL;
+    return -1;
+}
+
+/* Only what is declared: else the giver might not be open yet, or be gone in the next version. */
+struct bb_service api_service(struct bb_host *host, const char *name)
+{
+    const struct host_handle *handle = handle_of(host);
+    const struct generation *g = handle->generation;
+    const struct bb_table *table = &handle->module->face->needs;
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct bb_service_face *face;
+
+        if (strcmp(needs[i].service, name) != 0)
+            continue;
+        const struct core_module *giver =
+            service_provider(g->modules, g->module_count, name, needs[i].version, &face);
+        if (giver)
+            return (struct bb_service){face->interface, giver->handle.host.state};
+    }
+    return (struct bb_service){NULL, NULL};
+}
+
+int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+             unsigned char **sealed, size_t *sealed_length)
+{
+    return seal_close(handle_of(host)->generation->seal, plain, length, purpose, sealed,
+                      sealed_length);
+}
+
+int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+               unsigned char **plain, size_t *plain_length)
+{
+    return seal_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
+                     plain_length);
+}

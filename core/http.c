@@ -1,0 +1,248 @@
+#include "core/http.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+enum {
+    ACCEPT_MAX = 64,         /* connections accepted in one turn */
+    PATROL_MS = 500,
+    POOL_BYTES = 8 * 1024,   /* a connection's memory: request line, headers, small answers */
+    WRITE_BYTES_PER_MS = 16, /* a reader slower than 16 KiB/s is cut */
+    REFUSE_MS = 200,
+    DRAIN_HEADER_MS = 1000 /* for a request that is just arriving when the host stops */
+};
+
+static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct connection *connection = calloc(1, sizeof *connection);
+
+    *context = connection;
+    if (!connection)
+        return;
+    connection->http = http;
+    connection->fd = fd->connect_fd;
+    if (peer && peer->client_addr)
+        memcpy(&connection->peer, peer->client_addr,
+               peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                        : sizeof(struct sockaddr_in));
+    connection->next = http->connections;
+    if (connection->next)
+        connection->next->before = connection;
+    http->connections = connection;
+    http->connection_count++;
+    connection_stage(connection, STAGE_HEADER, 0);
+}
+
+static void connection_closed(struct http *http, struct connection *connection)
+{
+    if (!connection)
+        return;
+    if (connection->next)
+        connection->next->before = connection->before;
+    if (connection->before)
+        connection->before->next = connection->next;
+    else
+        http->connections = connection->next;
+    http->connection_count--;
+    free(connection);
+}
+
+static void notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_started(cls, mhd, context);
+    else
+        connection_closed(cls, *context);
+}
+
+void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes)
+{
+    const struct http_settings *settings = &connection->http->settings;
+    int64_t now = connection->http->loop->now_ms;
+
+    connection->stage = stage;
+    switch (stage) {
+    case STAGE_IDLE:
+        connection->limit_ms = now + settings->idle_ms + settings->header_ms;
+        break;
+    case STAGE_HEADER:
+        connection->limit_ms = now + settings->header_ms;
+        break;
+    case STAGE_BODY:
+        connection->limit_ms = now + settings->body_ms;
+        break;
+    case STAGE_WRITE:
+        connection->limit_ms = now + settings->write_ms + (int64_t)bytes / WRITE_BYTES_PER_MS;
+        break;
+    default:
+        connection->limit_ms = 0; /* the request has a deadline of its own */
+    }
+}
+
+static void watch_listener(struct http *http, bool on)
+{
+    if (on && !http->draining)
+        loop_watch(http->loop, &http->accept_watch, http->settings.listen_fd,
+                   EPOLLIN | EPOLLEXCLUSIVE);
+    else
+        loop_watch(http->loop, &http->accept_watch, -1, 0);
+}
+
+/* Cuts what is over its limit. The socket is shut down; libmicrohttpd sees it and cleans up. */
+static void patrol(struct timer *timer)
+{
+    struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, patrol));
+    int64_t now = http->loop->now_ms;
+
+    for (struct connection *at = http->connections; at; at = at->next) {
+        bool over = at->limit_ms && at->limit_ms <= now;
+
+        if (http->draining && at->stage == STAGE_IDLE)
+            over = true;
+        if (http->draining && at->stage == STAGE_HEADER && at->limit_ms > now + DRAIN_HEADER_MS)
+            at->limit_ms = now + DRAIN_HEADER_MS;
+        if (over && !at->cut) {
+            at->cut = true;
+            shutdown(at->fd, SHUT_RDWR);
+        }
+    }
+    if (http->refusing) {
+        http->refusing = false;
+        watch_listener(http, true);
+    }
+    timer_set(&http->loop->timers, timer, now + PATROL_MS);
+}
+
+/* Out of descriptors or memory: waits a little instead of turning at full speed. */
+static void refuse_for_a_while(struct http *http)
+{
+    log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
+    http->refusing = true;
+    watch_listener(http, false);
+    timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms + REFUSE_MS);
+}
+
+static bool accept_one(struct http *http)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int fd = accept4(http->settings.listen_fd, (struct sockaddr *)&address, &length,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            refuse_for_a_while(http);
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
+    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES)
+        log_line(BB_DEBUG, "a connection was refused", NULL);
+    return true;
+}
+
+static void accept_ready(struct watch *watch, uint32_t events)
+{
+    struct http *http = (struct http *)(void *)((char *)watch - offsetof(struct http, accept_watch));
+
+    (void)events;
+    for (int i = 0; i < ACCEPT_MAX && accept_one(http); i++)
+        ;
+}
+
+static void daemon_ready(struct watch *watch, uint32_t events)
+{
+    (void)watch; /* http_run() follows in this turn */
+    (void)events;
+}
+
+static void drop_log(void *cls, const char *format, va_list args)
+{
+    (void)cls;
+    (void)format;
+    (void)args;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *http)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, exchange_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
+        exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
+        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->settings.per_address,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);
+}
+
+struct http *http_new(struct loop *loop, const struct http_settings *settings)
+{
+    struct http *http = calloc(1, sizeof *http);
+
+    if (!http)
+        return NULL;
+    http->loop = loop;
+    http->settings = *settings;
+    http->accept_watch = (struct watch){.fd = -1, .ready = accept_ready};
+    http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
+    http->patrol.fire = patrol;
+    http->daemon = daemon_start(http);
+    if (!http->daemon) {
+        log_line(BB_ERROR, "libmicrohttpd cannot start", NULL);
+        free(http);
+        return NULL;
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info || loop_watch(loop, &http->daemon_watch, info->epoll_fd, EPOLLIN)) {
+        http_free(http);
+        return NULL;
+    }
+    watch_listener(http, true);
+    patrol(&http->patrol);
+    return http;
+}
+
+void http_free(struct http *http)
+{
+    timer_clear(&http->loop->timers, &http->patrol);
+    watch_listener(http, false);
+    loop_watch(http->loop, &http->daemon_watch, -1, 0);
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}
+
+void http_run(struct http *http)
+{
+    MHD_run(http->daemon);
+}
+
+int64_t http_timeout_ms(struct http *http)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
+        return -1;
+    return ms > INT32_MAX ? INT32_MAX : (int64_t)ms;
+}
+
+bool http_drain(struct http *http)
+{
+    if (!http->draining) {
+        accept_ready(&http->accept_watch, EPOLLIN); /* what has been connected is served */
+        http->draining = true;
+        watch_listener(http, false);
+        timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
+    }
+    return !http->connection_count;
+}

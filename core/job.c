@@ -1,0 +1,152 @@
+#include "core/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/idempotency.h"
+#include "core/log.h"
+#include "core/sql.h"
+
+enum { FIRST_MS = 5000, DEADLINE_MS = 10 * 60 * 1000 };
+
+struct job {
+    struct timer timer; /* first */
+    struct loop *loop;
+    const struct bb_job *face;
+    struct bb_host *host; /* NULL: the host's own */
+    bool running;
+};
+
+struct jobs {
+    struct job *list;
+    size_t count;
+};
+
+struct job_run {
+    struct core_request rq; /* first */
+    struct job *job;
+};
+
+static const struct bb_sql lock = {"SELECT pg_try_advisory_lock(hashtextextended($1, 0))", 0};
+static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
+
+static void expire_idempotency(struct bb_request *rq)
+{
+    idempotency_expire(request_of(rq));
+}
+
+static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
+
+static void end_lent(void *tx)
+{
+    pg_tx_end(tx);
+}
+
+static void run_once(struct core_request *rq, const struct bb_job *job)
+{
+    struct pg_tx *tx = pg_tx_begin(rq);
+
+    if (!tx)
+        return;
+    if (arena_defer(rq->arena, end_lent, tx)) {
+        pg_tx_end(tx);
+        return;
+    }
+    PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
+    if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
+        job->run(&rq->pub);
+        pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
+    }
+    pg_tx_end(tx);
+}
+
+static void job_entry(struct core_request *rq)
+{
+    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->face;
+
+    if (job->flags & BB_ONCE)
+        run_once(rq, job);
+    else
+        job->run(&rq->pub);
+}
+
+static void job_ended(struct core_request *rq)
+{
+    struct job_run *run = (struct job_run *)(void *)rq;
+
+    run->job->running = false;
+    request_clear(rq);
+    free(run);
+}
+
+static void job_start(struct job *job)
+{
+    struct generation *generation = engine_generation(job->loop->engine);
+    struct job_run *run = calloc(1, sizeof *run);
+
+    if (!run || request_init(&run->rq, REQUEST_JOB, job->loop, generation)) {
+        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->face->name, NULL);
+        free(run);
+    } else {
+        run->job = job;
+        run->rq.entry = job_entry;
+        run->rq.ended = job_ended;
+        run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
+        request_enter(&run->rq, job->host);
+        job->running = true;
+        request_schedule(&run->rq);
+    }
+    generation_release(generation);
+}
+
+static void job_timer(struct timer *timer)
+{
+    struct job *job = (struct job *)(void *)timer;
+
+    if (!job->running)
+        job_start(job);
+    timer_set(&job->loop->timers, timer, job->loop->now_ms + (int64_t)job->face->every_s * 1000);
+}
+
+static void job_add(struct jobs *jobs, struct loop *loop, const struct bb_job *face,
+                    struct bb_host *host)
+{
+    struct job *job = &jobs->list[jobs->count++];
+
+    *job = (struct job){.timer.fire = job_timer, .loop = loop, .face = face, .host = host};
+    int64_t first = (int64_t)face->every_s * 1000;
+    timer_set(&loop->timers, &job->timer, loop->now_ms + (first < FIRST_MS ? first : FIRST_MS));
+}
+
+struct jobs *jobs_new(struct loop *loop, const struct generation *generation)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    size_t count = 1;
+
+    if (!jobs)
+        return NULL;
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].face->jobs.count;
+    jobs->list = calloc(count, sizeof *jobs->list);
+    if (!jobs->list) {
+        free(jobs);
+        return NULL;
+    }
+    job_add(jobs, loop, &own_job, NULL);
+    for (size_t i = 0; i < generation->module_count; i++) {
+        struct core_module *module = &generation->modules[i];
+
+        for (size_t j = 0; j < module->face->jobs.count; j++)
+            job_add(jobs, loop, &MODULE_ROWS(bb_job, module->face->jobs)[j], &module->handle.host);
+    }
+    return jobs;
+}
+
+void jobs_free(struct jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        timer_clear(&jobs->list[i].loop->timers, &jobs->list[i].timer);
+    free(jobs->list);
+    free(jobs);
+}

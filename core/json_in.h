@@ -1,0 +1,24 @@
+/*
+ * Reading JSON that strangers sent. Stricter than the library: no NUL, no depth over 64, no
+ * more than 100,000 commas, no duplicate key, no byte order mark, nothing behind the value, an
+ * object or array at the top. The text of a problem never holds any of the input, which may be
+ * secret.
+ */
+#ifndef CORE_JSON_IN_H
+#define CORE_JSON_IN_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#define JSON_DEPTH_MAX 64
+#define JSON_COMMAS_MAX 100000 /* the library takes up to 1 us for each member */
+
+struct json_problem {
+    char text[160];
+    int line, column; /* from 1; 0: not known */
+};
+
+/* The value, the caller's; NULL with *problem filled. Any thread. */
+json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
+
+#endif

@@ -1,0 +1,193 @@
+#include "core/module_check.h"
+
+#include <string.h>
+
+#include "core/host_settings.h"
+#include "core/migrate.h"
+
+#define NAME_MAX_LENGTH 48
+#define THREADS_MAX 256
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define DIGITS "0123456789"
+
+BB_PRINTF(3, 4)
+static void complain(const struct core_module *module, struct setting_problems *problems,
+                     const char *format, ...)
+{
+    char reason[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    setting_problem(problems, "%s: module %s: %s", module->path, module->face->name, reason);
+}
+
+/* Begins with a lower-case letter, goes on with these characters, and is not too long. */
+static bool name_fits(const char *name, const char *more)
+{
+    return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
+           strlen(name) <= NAME_MAX_LENGTH;
+}
+
+static void check_name(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_module *face = module->face;
+
+    if (!name_fits(face->name, LOWER DIGITS "_"))
+        complain(module, problems, "its name must be of a-z, 0-9 and _, and begin with a letter");
+    else if (host_settings_own(face->name) || !strcmp(face->name, "busbar"))
+        complain(module, problems, "its name is taken by the host");
+}
+
+static void check_tables_of_route(const struct core_module *module, const struct bb_route *route,
+                                  struct setting_problems *problems)
+{
+    const struct {
+        const struct bb_table *fields;
+        const char *what;
+    } tables[] = {{&route->segments, "segments"},
+                  {&route->query, "query"},
+                  {&route->body, "body"},
+                  {&route->reply, "reply"}};
+    char place[256];
+
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->face->name, route->method,
+                 route->path, tables[i].what);
+        fields_sane(tables[i].fields, place, problems);
+    }
+}
+
+/* What the router refuses by itself (method, path, roles 0) is not said twice. */
+static void check_route(const struct core_module *module, const struct bb_route *route,
+                        struct setting_problems *problems)
+{
+    if (!route->method || !route->path) {
+        complain(module, problems, "a route has no method or path");
+        return;
+    }
+    if (!route->handler)
+        complain(module, problems, "route %s %s has no handler", route->method, route->path);
+    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
+        complain(module, problems, "route %s %s names an unknown role", route->method, route->path);
+    check_tables_of_route(module, route, problems);
+}
+
+static void check_event(const struct core_module *module, const struct bb_event_face *event,
+                        struct setting_problems *problems)
+{
+    char place[256];
+
+    if (!name_fits(event->name, LOWER DIGITS "_.-") || !event->version) {
+        complain(module, problems, "event \"%s\" needs a name of a-z, 0-9, . - _ and a version",
+                 event->name ? event->name : "");
+        return;
+    }
+    snprintf(place, sizeof place, "%s: event %s", module->face->name, event->name);
+    fields_sane(&event->payload, place, problems);
+}
+
+static void check_hook(const struct core_module *module, const struct bb_hook *hook,
+                       struct setting_problems *problems)
+{
+    bool within = hook->kind == BB_WITHIN && hook->within && !hook->committed;
+    bool committed = hook->kind == BB_COMMITTED && hook->committed && !hook->within;
+
+    if (!hook->event)
+        complain(module, problems, "a hook names no event");
+    else if (!within && !committed)
+        complain(module, problems, "the hook on %s must have exactly the function of its kind",
+                 hook->event);
+}
+
+static void check_services(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_service_face *given = MODULE_ROWS(bb_service_face, module->face->services);
+    const struct bb_need *needs = MODULE_ROWS(bb_need, module->face->needs);
+
+    for (size_t i = 0; i < module->face->services.count; i++)
+        if (!given[i].name || !given[i].version || !given[i].interface)
+            complain(module, problems, "service \"%s\" needs a name, a version and an interface",
+                     given[i].name ? given[i].name : "");
+    for (size_t i = 0; i < module->face->needs.count; i++)
+        if (!needs[i].service || !needs[i].version)
+            complain(module, problems, "a need must name a service and a version");
+}
+
+static void check_channels(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_channel *rows = MODULE_ROWS(bb_channel, module->face->channels);
+
+    for (size_t i = 0; i < module->face->channels.count; i++)
+        if (!name_fits(rows[i].name, LOWER DIGITS "_") || !rows[i].heard)
+            complain(module, problems,
+                     "channel \"%s\" needs a name of a-z, 0-9 and _, and a function",
+                     rows[i].name ? rows[i].name : "");
+}
+
+static void check_work(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_job *jobs = MODULE_ROWS(bb_job, module->face->jobs);
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->face->pools);
+
+    for (size_t i = 0; i < module->face->jobs.count; i++)
+        if (!jobs[i].name || !jobs[i].every_s || !jobs[i].run)
+            complain(module, problems, "job \"%s\" needs a name, a period and a function",
+                     jobs[i].name ? jobs[i].name : "");
+    for (size_t i = 0; i < module->face->pools.count; i++)
+        if (!pools[i].name || !pools[i].threads || pools[i].threads > THREADS_MAX ||
+            !pools[i].queue)
+            complain(module, problems, "pool \"%s\" needs a name, 1 to %d threads and a queue",
+                     pools[i].name ? pools[i].name : "", THREADS_MAX);
+}
+
+static void check_command(const struct core_module *module, const struct bb_command *command,
+                          struct setting_problems *problems)
+{
+    char place[256];
+
+    if (!name_fits(command->name, LOWER DIGITS "- ") || !command->run) {
+        complain(module, problems, "command \"%s\" needs a name of words of a-z, and a function",
+                 command->name ? command->name : "");
+        return;
+    }
+    snprintf(place, sizeof place, "%s: command %s", module->face->name, command->name);
+    fields_sane(&command->options, place, problems);
+}
+
+static void check_schema(const struct core_module *module, struct setting_problems *problems)
+{
+    const char *cursor = module->face->schema;
+    struct migrate_step step;
+    char why[128];
+    int found = cursor ? 1 : 0;
+
+    for (unsigned number = 1; found == 1; number++)
+        found = migrate_next(&cursor, number, &step, why, sizeof why);
+    if (found < 0)
+        complain(module, problems, "its schema %s", why);
+}
+
+void module_check(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_module *face = module->face;
+    char place[256];
+
+    check_name(module, problems);
+    snprintf(place, sizeof place, "%s: settings", face->name);
+    fields_sane(&face->settings, place, problems);
+    for (size_t i = 0; i < face->routes.count; i++)
+        check_route(module, &MODULE_ROWS(bb_route, face->routes)[i], problems);
+    for (size_t i = 0; i < face->events.count; i++)
+        check_event(module, &MODULE_ROWS(bb_event_face, face->events)[i], problems);
+    for (size_t i = 0; i < face->hooks.count; i++)
+        check_hook(module, &MODULE_ROWS(bb_hook, face->hooks)[i], problems);
+    for (size_t i = 0; i < face->commands.count; i++)
+        check_command(module, &MODULE_ROWS(bb_command, face->commands)[i], problems);
+    check_services(module, problems);
+    check_channels(module, problems);
+    check_work(module, problems);
+    check_schema(module, problems);
+}

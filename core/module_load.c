@@ -1,0 +1,124 @@
+#include "core/module_load.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
+
+/*
+ * The dynamic linker knows files by the name they were opened by, and would give the old code for
+ * an upgraded file of the same name. Since it is never unloaded, the new one needs another
+ * spelling: the bits of its inode as ./ and / between directory and name. The same file has the
+ * same spelling, so nothing grows with each reload.
+ */
+static const char *spell(struct arena *arena, const char *path, uint64_t inode)
+{
+    char code[2 * 64 + 1];
+    size_t used = 0;
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return path;
+    for (; inode; inode >>= 1) {
+        if (inode & 1)
+            code[used++] = '.';
+        code[used++] = '/';
+    }
+    code[used] = '\0';
+    return arena_format(arena, "%.*s/%s%s", (int)(slash - path), path, code, slash + 1);
+}
+
+static void *open_file(struct arena *arena, const char *path)
+{
+    struct stat info;
+    void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
+
+    if (!known)
+        return dlopen(path, OPEN_FLAGS);
+    dlclose(known);
+    if (stat(path, &info))
+        return NULL;
+    const char *spelled = spell(arena, path, info.st_ino);
+
+    return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
+}
+
+/* The linker's message without the path in front, which is in ours. */
+static const char *link_error(const char *path)
+{
+    const char *text = dlerror();
+    size_t length = strlen(path);
+
+    if (!text)
+        return "reason unknown";
+    if (!strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
+        text += length + 2;
+    return text;
+}
+
+static int refuse(struct setting_problems *problems, const char *where, const char *path,
+                  const char *reason)
+{
+    setting_problem(problems, "%s: %s: %s", where, path, reason);
+    return -1;
+}
+
+/* The exported symbol, with its size; NULL with the reason in `why`. */
+static const struct bb_module *find_face(void *dl, size_t *size, char *why, size_t why_size)
+{
+    const struct bb_module *face = dlsym(dl, BB_MODULE_SYMBOL);
+    Dl_info info;
+    void *entry = NULL;
+
+    *size = 0;
+    if (!face) {
+        snprintf(why, why_size, "is no busbar module: it exports no " BB_MODULE_SYMBOL);
+        return NULL;
+    }
+    if (!dladdr1(face, &info, &entry, RTLD_DL_SYMENT) || !entry)
+        return face;
+    const ElfW(Sym) *symbol = entry;
+
+    *size = symbol->st_size;
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
+        return face;
+    snprintf(why, why_size, "is no busbar module: its " BB_MODULE_SYMBOL " is no data");
+    return NULL;
+}
+
+static void set_handle(struct core_module *module)
+{
+    module->handle.host.size = sizeof module->handle.host;
+    module->handle.host.module = module->face;
+    module->handle.module = module;
+}
+
+int module_load(struct core_module *module, struct arena *arena, const char *path,
+                const char *where, struct setting_problems *problems)
+{
+    char why[512];
+    size_t size;
+
+    if (module_file_check(path, why, sizeof why))
+        return refuse(problems, where, path, why);
+    module->path = arena_text(arena, path, strlen(path));
+    module->dl = open_file(arena, path);
+    if (!module->path)
+        return refuse(problems, where, path, "out of memory");
+    if (!module->dl) {
+        snprintf(why, sizeof why, "cannot be loaded: %s", link_error(path));
+        return refuse(problems, where, path, why);
+    }
+    const struct bb_module *face = find_face(module->dl, &size, why, sizeof why);
+
+    if (!face)
+        return refuse(problems, where, path, why);
+    module->face = module_face_copy(arena, face, size, why, sizeof why);
+    if (!module->face)
+        return refuse(problems, where, path, why);
+    set_handle(module);
+    return 0;
+}

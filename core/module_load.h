@@ -1,0 +1,67 @@
+/*
+ * Loading a module's file: the ELF file is looked at before the dynamic linker may touch it, then
+ * its one symbol is checked (ABI, sizes), and its tables are copied into arrays of the host's own
+ * row sizes, with zeros where the module knew less. The rest of the host reads plain arrays and
+ * never meets a stride.
+ *
+ * Nothing of the module is called here. Code is never unloaded; everything else lives in the
+ * generation's arena.
+ */
+#ifndef CORE_MODULE_LOAD_H
+#define CORE_MODULE_LOAD_H
+
+#include <busbar/host.h>
+
+#include "core/arena.h"
+#include "core/settings.h"
+
+struct generation;
+struct core_module;
+
+/* What a module gets as its handle, with what only the host knows behind it. */
+struct host_handle {
+    struct bb_host host; /* first: a pointer to one is a pointer to the other */
+    struct generation *generation;
+    struct core_module *module;
+    const struct setting_section *settings;
+    char *open_problem; /* the text of bb_open_fail(), malloc'ed; taken by who opens */
+    bool opening;       /* `open` runs: bb_host_alloc() is allowed */
+};
+
+static inline struct host_handle *handle_of(struct bb_host *host)
+{
+    return (struct host_handle *)(void *)host;
+}
+
+struct core_module {
+    const struct bb_module *face; /* a full copy; all its tables are arrays of the host's rows */
+    const char *path;
+    void *dl;
+    struct host_handle handle; /* handle.host.state is what `open` returned */
+    bool opened, started;
+};
+
+/* The rows of a copied table: MODULE_ROWS(bb_route, module->face->routes)[i] */
+#define MODULE_ROWS(type, table) ((const struct type *)(table).rows)
+
+/*
+ * Loads `path` into the zeroed *module. 0; or -1 with a problem "`where`: file: reason" added,
+ * `where` being the place in the settings that names the module. May run constructors of the file.
+ */
+int module_load(struct core_module *module, struct arena *arena, const char *path,
+                const char *where, struct setting_problems *problems);
+
+/*
+ * Why the dynamic linker must not be given this file, in `why`; 0 when it may. A truncated file
+ * would end the process with SIGBUS.
+ */
+int module_file_check(const char *path, char *why, size_t why_size);
+
+/*
+ * A copy of the face with all its tables, nested ones too, in host rows. NULL with the reason in
+ * `why`. `symbol_size` is that of the ELF symbol, 0 if not known.
+ */
+const struct bb_module *module_face_copy(struct arena *arena, const struct bb_module *face,
+                                         size_t symbol_size, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * PostgreSQL in a loop.
+ *
+ * What is asked is an *item*: one or more statements that belong together (a query is an item of
+ * one, a unit an item of several). Items wait in a *lane* and travel in *batches*: all that a
+ * connection is given in one turn, closed by one Sync, and so in one transaction. The lanes:
+ *
+ *   read   queries; several batches may be under way on a connection; a lost one is sent again
+ *   unit   transactions known beforehand; one batch at a time on a connection, so that what comes
+ *          meanwhile gathers and shares the next commit; never sent again once the Sync was sent
+ *   long   statements that may take long, one at a time, so that nobody waits behind them
+ *   tx     interactive transactions: a connection is lent to one request (pg_tx.c)
+ *
+ * When an item of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
+ * is undone. Items that did not fail by themselves are sent again, those of the unit lane singly.
+ *
+ * An item outlives its request: a request that gives up calls pg_item_abandon(), and what comes
+ * later is dropped. All of this belongs to the loop's thread.
+ */
+#ifndef CORE_PG_H
+#define CORE_PG_H
+
+#include <libpq-fe.h>
+
+#include <busbar/sql.h>
+
+#include "core/loop.h"
+#include "core/request.h"
+
+enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
+
+/* One statement with its values, ready for libpq. */
+struct pg_op {
+    struct pg_op *next;
+    const struct bb_sql *sql;
+    int count;
+    const char **values;
+    int *lengths;
+    int *formats;
+    PGresult *result; /* owned until taken */
+};
+
+struct pg_item {
+    struct pg_item *next;
+    struct core_request *rq; /* NULL: abandoned */
+    struct pg_op *ops, *last;
+    uint64_t key;      /* unit lane: which connection */
+    unsigned tries;    /* how often it has been sent */
+    bool write;        /* not to be sent again after a lost connection */
+    bool alone;        /* in a batch of its own */
+    bool sent;         /* in a batch under way */
+    bool done;         /* the request may take the results */
+    struct failure failure;
+    struct arena *memory; /* the item itself and its values */
+};
+
+struct pg_settings {
+    const char *url;
+    unsigned connections[PG_LANES];
+    size_t queue;           /* items that may wait in a lane */
+    unsigned statement_ms;  /* statement_timeout */
+    unsigned connect_ms;
+};
+
+struct pg_tx; /* a lent connection */
+
+struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
+void pg_free(struct pg *pg);
+
+/* Sends what this turn gathered. Called once a turn. */
+void pg_flush(struct pg *pg);
+
+/* A new item for a request; NULL: out of memory. */
+struct pg_item *pg_item_new(struct core_request *rq);
+
+/* Adds a statement; the values are copied. NULL: out of memory. */
+struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+
+/* Puts an item into a lane. 0; or -1 with the request's failure set (busy, unavailable). */
+int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_item *item);
+
+/* The request gives up; frees the item now or when its answer has come. */
+void pg_item_abandon(struct pg_item *item);
+
+void pg_item_free(struct pg_item *item);
+
+/*
+ * Lends a connection of the tx lane to the request, waiting for one. NULL with the failure set.
+ * Given back by pg_tx_end(); if a statement is under way then, the connection is closed.
+ */
+struct pg_tx *pg_tx_begin(struct core_request *rq);
+/* Runs one statement on it: the result (owned by the request's arena), or NULL with the failure. */
+PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                    size_t count);
+void pg_tx_end(struct pg_tx *tx);
+
+/* Fills a failure from an error result. */
+void pg_failure(struct failure *failure, const PGresult *result);
+
+/* Values of PQconnectStartParams() for the settings; keys and values have room for 16. */
+void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
+                 char *options, size_t options_size);
+
+#endif

@@ -1,0 +1,234 @@
+#include "core/pg_lane.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "core/log.h"
+
+enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
+
+static void conn_attempt(struct pg_conn *conn);
+
+static void drop_notice(void *arg, const PGresult *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
+                 char *options, size_t options_size)
+{
+    static const char *const fixed[][2] = {{"application_name", "busbar"},
+                                           {"client_encoding", "UTF8"},
+                                           {"keepalives_idle", "5"},
+                                           {"keepalives_interval", "2"},
+                                           {"keepalives_count", "3"},
+                                           {"tcp_user_timeout", "8000"},
+                                           {"connect_timeout", "3"}};
+    size_t count = 0;
+
+    keys[count] = "dbname"; /* first, expanded: what follows wins over the setting */
+    values[count++] = settings->url;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++, count++) {
+        keys[count] = fixed[i][0];
+        values[count] = fixed[i][1];
+    }
+    snprintf(options, options_size,
+             "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off "
+             "-c timezone=UTC -c intervalstyle=iso_8601 -c bytea_output=hex",
+             settings->statement_ms, settings->statement_ms * 2);
+    keys[count] = "options";
+    values[count++] = options;
+    keys[count] = NULL;
+    values[count] = NULL;
+}
+
+bool pg_conn_hopeful(const struct pg_conn *conn)
+{
+    return conn->state == PG_READY || conn->backoff_ms <= BACKOFF_FIRST_MS;
+}
+
+void pg_conn_want(struct pg_conn *conn, uint32_t events)
+{
+    struct loop *loop = conn->lane->pg->loop;
+    int fd = PQsocket(conn->pg);
+
+    if (fd != conn->watch.fd)
+        loop_watch(loop, &conn->watch, -1, 0);
+    if (loop_watch(loop, &conn->watch, fd, events))
+        pg_conn_lost(conn, "the socket cannot be watched");
+}
+
+void pg_conn_flush_output(struct pg_conn *conn)
+{
+    int left = PQflush(conn->pg);
+
+    if (left < 0)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else
+        pg_conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void tell(const struct pg_conn *conn, const char *what, const char *reason)
+{
+    enum bb_level level = conn->lane->kind == PG_READ && !conn->index ? BB_WARN : BB_DEBUG;
+    char text[256];
+
+    snprintf(text, sizeof text, "%s", reason ? reason : "");
+    log_line(level, what, "reason", reason ? text : NULL, NULL);
+}
+
+static void forget_server(struct pg_conn *conn)
+{
+    loop_watch(conn->lane->pg->loop, &conn->watch, -1, 0);
+    PQfinish(conn->pg);
+    conn->pg = NULL;
+    conn->state = PG_DOWN;
+    conn->recycle = false;
+    conn->prepared_count = 0;
+    if (conn->prepared)
+        memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
+}
+
+/* Comes again: at once after a loss, later and later while the server stays away. */
+static void come_again(struct pg_conn *conn)
+{
+    struct loop *loop = conn->lane->pg->loop;
+
+    timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
+    conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
+    if (conn->backoff_ms > BACKOFF_MAX_MS)
+        conn->backoff_ms = BACKOFF_MAX_MS;
+}
+
+void pg_conn_lost(struct pg_conn *conn, const char *reason)
+{
+    if (!conn->pg)
+        return;
+    bool was_ready = conn->state == PG_READY;
+
+    if (was_ready)
+        tell(conn, "connection to PostgreSQL lost", reason);
+    forget_server(conn);
+    pg_batch_lost(conn);
+    if (conn->lane->kind == PG_TX)
+        pg_conn_fail_waiting(conn);
+    if (conn->lent)
+        pg_tx_lost(conn->lent);
+    come_again(conn);
+    if (!was_ready) {
+        if (conn->backoff_ms == BACKOFF_FIRST_MS * 2)
+            tell(conn, "PostgreSQL cannot be reached", reason);
+        pg_conn_fail_waiting(conn);
+    }
+}
+
+static void conn_connected(struct pg_conn *conn)
+{
+    struct loop *loop = conn->lane->pg->loop;
+
+    timer_clear(&loop->timers, &conn->timer);
+    if (PQsetnonblocking(conn->pg, 1) || !PQenterPipelineMode(conn->pg)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    if (conn->backoff_ms > BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL is back", NULL);
+    conn->state = PG_READY;
+    conn->backoff_ms = 0;
+    pg_conn_want(conn, EPOLLIN);
+    if (conn->lane->kind == PG_TX && conn->state == PG_READY)
+        pg_tx_offer(conn);
+}
+
+static void conn_progress(struct pg_conn *conn)
+{
+    switch (PQconnectPoll(conn->pg)) {
+    case PGRES_POLLING_OK:
+        conn_connected(conn);
+        break;
+    case PGRES_POLLING_READING:
+        pg_conn_want(conn, EPOLLIN);
+        break;
+    case PGRES_POLLING_WRITING:
+        pg_conn_want(conn, EPOLLOUT);
+        break;
+    default:
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    }
+}
+
+static void conn_ready(struct watch *watch, uint32_t events)
+{
+    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
+
+    if (conn->state == PG_CONNECTING) {
+        conn_progress(conn);
+        return;
+    }
+    if (events & EPOLLOUT)
+        pg_conn_flush_output(conn);
+    if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        pg_batch_read(conn);
+}
+
+static void conn_timer(struct timer *timer)
+{
+    struct pg_conn *conn =
+        (struct pg_conn *)(void *)((char *)timer - offsetof(struct pg_conn, timer));
+
+    if (conn->state == PG_CONNECTING)
+        pg_conn_lost(conn, "no connection within the time limit");
+    else
+        conn_attempt(conn);
+}
+
+static void conn_attempt(struct pg_conn *conn)
+{
+    struct pg *pg = conn->lane->pg;
+    const char *keys[16], *values[16];
+    char options[256];
+
+    pg_conninfo(&pg->settings, keys, values, options, sizeof options);
+    conn->state = PG_CONNECTING;
+    conn->pg = PQconnectStartParams(keys, values, 1);
+    if (!conn->pg) {
+        conn->state = PG_DOWN;
+        come_again(conn);
+        return;
+    }
+    PQsetNoticeReceiver(conn->pg, drop_notice, NULL);
+    timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + pg->settings.connect_ms);
+    if (PQstatus(conn->pg) == CONNECTION_BAD)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else
+        pg_conn_want(conn, EPOLLOUT);
+}
+
+int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
+{
+    *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
+                             .lane = lane,
+                             .index = index,
+                             .timer.fire = conn_timer};
+    conn->prepared_room = 256;
+    conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);
+    if (!conn->prepared)
+        return -1;
+    conn_attempt(conn);
+    return 0;
+}
+
+void pg_conn_close(struct pg_conn *conn)
+{
+    if (!conn->lane)
+        return;
+    forget_server(conn);
+    pg_batch_lost(conn);
+    pg_conn_fail_waiting(conn);
+    timer_clear(&conn->lane->pg->loop->timers, &conn->timer);
+    free(conn->prepared);
+    free(conn->expects);
+}

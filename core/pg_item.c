@@ -1,0 +1,134 @@
+#include "core/pg_lane.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct pg_item *pg_item_new(struct core_request *rq)
+{
+    struct arena *memory = arena_new();
+
+    if (!memory)
+        return NULL;
+    struct pg_item *item = arena_alloc(memory, sizeof *item);
+    if (!item) {
+        arena_free(memory);
+        return NULL;
+    }
+    item->memory = memory;
+    item->rq = rq;
+    return item;
+}
+
+static const char *int_text(struct arena *memory, int64_t number)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, number);
+
+    return arena_text(memory, digits, (size_t)length);
+}
+
+/* {1,2,3} */
+static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
+{
+    char *text = arena_alloc(memory, count * 21 + 3);
+    char *at = text;
+
+    if (!text)
+        return NULL;
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++)
+        at += snprintf(at, 22, "%s%" PRId64, i ? "," : "", numbers[i]);
+    *at = '}';
+    return text;
+}
+
+/* The value in libpq's form; -1: out of memory. */
+static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
+{
+    if (value->kind == BB_V_NULL)
+        return 0;
+    if (value->kind == BB_V_INT)
+        op->values[i] = int_text(memory, value->number);
+    else if (value->kind == BB_V_INTS)
+        op->values[i] = ints_text(memory, value->data, value->length);
+    else if (value->kind == BB_V_TEXT)
+        op->values[i] = arena_text(memory, value->data, strlen(value->data));
+    else
+        op->values[i] = arena_text(memory, value->data, value->length);
+    op->formats[i] = value->kind == BB_V_BYTES;
+    op->lengths[i] = (int)value->length;
+    return op->values[i] ? 0 : -1;
+}
+
+struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count)
+{
+    struct pg_op *op = arena_alloc(item->memory, sizeof *op);
+
+    if (!op)
+        return NULL;
+    op->sql = sql;
+    op->count = (int)count;
+    if (count) {
+        op->values = arena_alloc(item->memory, count * sizeof(char *));
+        op->lengths = arena_alloc(item->memory, count * sizeof(int));
+        op->formats = arena_alloc(item->memory, count * sizeof(int));
+        if (!op->values || !op->lengths || !op->formats)
+            return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (op_value(item->memory, op, i, &values[i]))
+            return NULL;
+    }
+    if (item->last)
+        item->last->next = op;
+    else
+        item->ops = op;
+    item->last = op;
+    return op;
+}
+
+void pg_item_free(struct pg_item *item)
+{
+    for (struct pg_op *op = item->ops; op; op = op->next)
+        PQclear(op->result);
+    arena_free(item->memory);
+}
+
+void pg_item_abandon(struct pg_item *item)
+{
+    item->rq = NULL;
+    if (item->done)
+        pg_item_free(item);
+}
+
+void pg_item_done(struct pg_item *item)
+{
+    item->done = true;
+    if (item->rq)
+        request_wake(item->rq);
+    else
+        pg_item_free(item);
+}
+
+void pg_item_fail(struct pg_item *item, enum failure_kind kind)
+{
+    item->failure = (struct failure){.kind = kind};
+    pg_item_done(item);
+}
+
+static void copy_field(char *to, size_t size, const PGresult *result, int code)
+{
+    const char *text = PQresultErrorField(result, code);
+
+    snprintf(to, size, "%s", text ? text : "");
+}
+
+void pg_failure(struct failure *failure, const PGresult *result)
+{
+    *failure = (struct failure){.kind = FAILED_SQL};
+    copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
+    copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
+    copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);
+}

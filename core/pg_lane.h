@@ -1,0 +1,97 @@
+/* Inside of pg.h: connections, batches and lanes. */
+#ifndef CORE_PG_LANE_H
+#define CORE_PG_LANE_H
+
+#include "core/pg.h"
+
+enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
+
+/* What the next result on a connection will be. */
+enum pg_expect_kind { PG_EXPECT_PREPARE, PG_EXPECT_ROWS, PG_EXPECT_SYNC };
+
+struct pg_expect {
+    enum pg_expect_kind kind;
+    const struct bb_sql *sql;
+    struct pg_batch *batch;
+    struct pg_item *item; /* PREPARE, ROWS */
+    struct pg_op *op;     /* ROWS */
+};
+
+/* Items under one Sync. */
+struct pg_batch {
+    struct pg_item *items;
+    size_t count;
+    bool failed;
+    int64_t sent_ms;
+};
+
+struct pg_conn {
+    struct watch watch; /* first */
+    struct pg_lane *lane;
+    unsigned index; /* in its lane */
+    PGconn *pg;
+    enum pg_state state;
+    struct timer timer; /* the next attempt, or the limit of this one */
+    int64_t backoff_ms;
+    bool recycle; /* reconnect once nothing is under way: its prepared statements are stale */
+    struct pg_expect *expects; /* a ring */
+    size_t expect_first, expect_count, expect_room;
+    size_t batches; /* under way */
+    int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
+    const struct bb_sql **prepared; /* a hash table by address */
+    size_t prepared_count, prepared_room;
+    struct pg_tx *lent; /* tx lane */
+    struct pg_item *waiting, *waiting_last; /* items for this connection, in their order */
+    size_t waiting_count;
+};
+
+struct pg_lane {
+    struct pg *pg;
+    enum pg_lane_kind kind;
+    struct pg_conn *conns;
+    unsigned count;
+    size_t depth; /* batches under way on one connection at most */
+    size_t batch_max;
+    size_t queued; /* items waiting in all connections */
+    struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
+};
+
+struct pg {
+    struct loop *loop;
+    struct pg_settings settings;
+    struct pg_lane lanes[PG_LANES];
+    struct timer patrol; /* closes connections that have been silent for too long */
+};
+
+/* pg_conn.c */
+int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index);
+void pg_conn_close(struct pg_conn *conn);
+/* Drops the connection, judges what was under way, and comes again after a while. */
+void pg_conn_lost(struct pg_conn *conn, const char *reason);
+/* Whether items given now have a chance: it is connected, or is connecting for the first time. */
+bool pg_conn_hopeful(const struct pg_conn *conn);
+void pg_conn_want(struct pg_conn *conn, uint32_t events);
+void pg_conn_flush_output(struct pg_conn *conn);
+
+/* pg_batch.c */
+int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count);
+void pg_batch_read(struct pg_conn *conn);
+/* Judges the items of all batches under way after the connection was lost. */
+void pg_batch_lost(struct pg_conn *conn);
+
+/* pg_lane.c */
+void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front);
+struct pg_item *pg_conn_dequeue(struct pg_conn *conn);
+void pg_conn_fail_waiting(struct pg_conn *conn);
+void pg_lane_flush(struct pg_lane *lane);
+
+/* pg_tx.c */
+void pg_tx_lost(struct pg_tx *tx);
+void pg_tx_offer(struct pg_conn *conn);
+
+/* pg_item.c */
+/* The item is over: wakes its request, or frees it when abandoned. */
+void pg_item_done(struct pg_item *item);
+void pg_item_fail(struct pg_item *item, enum failure_kind kind);
+
+#endif

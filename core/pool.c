@@ -1,0 +1,221 @@
+#include "core/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/engine.h"
+#include "core/log.h"
+
+/* One offloaded call; on the fiber's stack, for the fiber waits for it. */
+struct work {
+    struct message message; /* first: how the result comes back */
+    struct work *next;
+    struct core_request *rq;
+    void (*run)(void *);
+    void *arg;
+    bool done;
+};
+
+struct work_pool {
+    const struct bb_host *host; /* whose it is */
+    const struct bb_pool *face;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct work *first, *last;
+    unsigned queued;
+    bool stop;
+    pthread_t *threads;
+    unsigned started;
+};
+
+struct work_pools {
+    struct work_pool *list;
+    size_t count;
+};
+
+static struct work *take(struct work_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->first && !pool->stop)
+        pthread_cond_wait(&pool->more, &pool->lock);
+    struct work *work = pool->first;
+    if (work) {
+        pool->first = work->next;
+        if (!pool->first)
+            pool->last = NULL;
+        pool->queued--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return work;
+}
+
+static void *worker(void *arg)
+{
+    struct work_pool *pool = arg;
+    struct work *work;
+
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->face->nice);
+    while ((work = take(pool))) {
+        work->run(work->arg);
+        loop_post(work->rq->loop, &work->message);
+    }
+    return NULL;
+}
+
+static void work_done(struct message *message)
+{
+    struct work *work = (struct work *)(void *)message;
+
+    work->done = true;
+    request_wake(work->rq);
+}
+
+static int enqueue(struct work_pool *pool, struct work *work)
+{
+    int status = -1;
+
+    pthread_mutex_lock(&pool->lock);
+    if (pool->queued < pool->face->queue) {
+        if (pool->last)
+            pool->last->next = work;
+        else
+            pool->first = work;
+        pool->last = work;
+        pool->queued++;
+        pthread_cond_signal(&pool->more);
+        status = 0;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* Takes back a call that no thread has begun; false: it has been begun. */
+static bool take_back(struct work_pool *pool, struct work *work)
+{
+    struct work *before = NULL;
+    bool found = false;
+
+    pthread_mutex_lock(&pool->lock);
+    for (struct work *at = pool->first; at && !found; before = at, at = at->next) {
+        found = at == work;
+        if (!found)
+            continue;
+        if (before)
+            before->next = work->next;
+        else
+            pool->first = work->next;
+        if (pool->last == work)
+            pool->last = before;
+        pool->queued--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+static struct work_pool *find(struct work_pools *pools, const struct bb_host *host,
+                              const char *name)
+{
+    for (size_t i = 0; i < pools->count; i++) {
+        if (pools->list[i].host == host && !strcmp(pools->list[i].face->name, name))
+            return &pools->list[i];
+    }
+    log_line(BB_ERROR, "a module uses a pool that it does not declare", "pool", name, NULL);
+    abort();
+}
+
+int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct work_pool *pool = find(rq->loop->engine->pools, pub->host, name);
+    struct work work = {.message.run = work_done, .rq = rq, .run = run, .arg = arg};
+
+    if (enqueue(pool, &work))
+        return request_fail(rq, FAILED_BUSY);
+    if (!request_wait(rq, &work.done))
+        return 0;
+    if (take_back(pool, &work))
+        return -1;
+    request_wait_always(rq, &work.done);
+    return 0;
+}
+
+static int pool_start(struct work_pool *pool)
+{
+    pool->threads = calloc(pool->face->threads, sizeof(pthread_t));
+    if (!pool->threads)
+        return -1;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->more, NULL);
+    for (; pool->started < pool->face->threads; pool->started++) {
+        if (pthread_create(&pool->threads[pool->started], NULL, worker, pool))
+            return -1;
+    }
+    return 0;
+}
+
+static void pool_stop(struct work_pool *pool)
+{
+    if (!pool->threads)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->more);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < pool->started; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->more);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->threads);
+}
+
+void work_pools_free(struct work_pools *pools)
+{
+    for (size_t i = 0; i < pools->count; i++)
+        pool_stop(&pools->list[i]);
+    free(pools->list);
+    free(pools);
+}
+
+static size_t count_pools(const struct generation *generation)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].face->pools.count;
+    return count;
+}
+
+static int start_all(struct work_pools *pools, const struct generation *generation)
+{
+    for (size_t i = 0; i < generation->module_count; i++) {
+        const struct core_module *module = &generation->modules[i];
+
+        for (size_t j = 0; j < module->face->pools.count; j++) {
+            struct work_pool *pool = &pools->list[pools->count++];
+
+            pool->host = &module->handle.host;
+            pool->face = &MODULE_ROWS(bb_pool, module->face->pools)[j];
+            if (pool_start(pool))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+struct work_pools *work_pools_new(const struct generation *generation)
+{
+    struct work_pools *pools = calloc(1, sizeof *pools);
+
+    if (!pools)
+        return NULL;
+    pools->list = calloc(count_pools(generation) + 1, sizeof *pools->list);
+    if (pools->list && !start_all(pools, generation))
+        return pools;
+    log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
+    work_pools_free(pools);
+    return NULL;
+}

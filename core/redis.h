@@ -1,0 +1,27 @@
+/*
+ * Redis in a loop: one asynchronous connection of hiredis. It holds what is shared, small and may
+ * be lost; whoever asks must do without an answer. Any error, and any answer that takes longer than
+ * the time-out, drops the connection, so that a late reply can never meet another command.
+ */
+#ifndef CORE_REDIS_H
+#define CORE_REDIS_H
+
+#include "core/loop.h"
+#include "core/request.h"
+
+struct redis_settings {
+    const char *url; /* "unix:/path", "host:port", or "" for none */
+    int64_t timeout_ms;
+};
+
+struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
+void redis_free(struct redis *redis);
+
+/* bb_redis() */
+const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,
+                                       const size_t *lengths);
+
+/* Latency of the last PING; -1 while Redis does not answer. Loop's thread. */
+int64_t redis_latency_ms(const struct redis *redis);
+
+#endif

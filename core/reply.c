@@ -1,0 +1,216 @@
+#include "core/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/json_out.h"
+#include "core/log.h"
+
+/* A module's mark on an error of the OAuth 2.0 token endpoint; never sent. */
+#define OAUTH_ERROR_HEADER "X-OAuth-Error"
+
+static const struct {
+    int status;
+    const char *reason;
+} reasons[] = {
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {411, "Length Required"},
+    {413, "Payload Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {422, "Unprocessable Entity"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+};
+
+const char *reply_reason(int status)
+{
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Error";
+}
+
+int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
+{
+    free(rq->answer.body);
+    rq->answer.status = status;
+    rq->answer.body = bytes;
+    rq->answer.length = length;
+    return status;
+}
+
+int reply_json(struct core_request *rq, int status, json_t *json)
+{
+    size_t length = 0;
+    char *bytes = NULL;
+
+    if (json) {
+        bytes = json_write(json, &length);
+        json_decref(json);
+        if (!bytes) {
+            request_fail(rq, FAILED_MEMORY);
+            return reply_failed(rq);
+        }
+    }
+    return reply_bytes(rq, status, bytes, length);
+}
+
+static bool header_fit(const char *name, const char *value)
+{
+    if (!*name || name[strcspn(name, " \t\r\n:\"")])
+        return false;
+    for (; *value; value++) {
+        if ((unsigned char)*value < 0x20 || *value == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+int reply_header(struct core_request *rq, const char *name, const char *value)
+{
+    struct answer_header *header = arena_alloc(rq->arena, sizeof *header);
+
+    if (!header || !header_fit(name, value))
+        return -1;
+    header->name = arena_text(rq->arena, name, strlen(name));
+    header->value = arena_text(rq->arena, value, strlen(value));
+    if (!header->name || !header->value)
+        return -1;
+    header->next = rq->answer.headers;
+    rq->answer.headers = header;
+    return 0;
+}
+
+const char *reply_header_get(const struct core_request *rq, const char *name)
+{
+    for (const struct answer_header *h = rq->answer.headers; h; h = h->next) {
+        if (!strcasecmp(h->name, name))
+            return h->value;
+    }
+    return NULL;
+}
+
+static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
+{
+    struct answer_header **at = &rq->answer.headers;
+
+    while (*at && strcasecmp((*at)->name, OAUTH_ERROR_HEADER))
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    json_object_set_new(body, "error", json_string((*at)->value));
+    json_object_set_new(body, "error_description", json_string(message));
+    *at = (*at)->next;
+}
+
+static void usual_headers(struct core_request *rq, int status)
+{
+    if (status == 401 && !reply_header_get(rq, "WWW-Authenticate"))
+        reply_header(rq, "WWW-Authenticate", "Bearer");
+    if (status == 503 && !reply_header_get(rq, "Retry-After"))
+        reply_header(rq, "Retry-After", "1");
+}
+
+int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
+{
+    json_t *body = json_object();
+
+    json_object_set_new(body, "statusCode", json_integer(status));
+    json_object_set_new(body, "message", json_string(message));
+    json_object_set_new(body, "error", json_string(reply_reason(status)));
+    if (errors)
+        json_object_set_new(body, "errors", errors);
+    if (status == 409)
+        json_object_set_new(body, "success", json_false());
+    take_oauth_mark(rq, body, message);
+    if (rq->id)
+        json_object_set_new(body, "requestId", json_string(rq->id));
+    usual_headers(rq, status);
+    size_t length = 0;
+    char *bytes = json_write(body, &length);
+    json_decref(body);
+    return reply_bytes(rq, status, bytes, length);
+}
+
+int reply_verror(struct core_request *rq, int status, const char *format, va_list args)
+{
+    char message[512];
+
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(rq, status, message, NULL);
+}
+
+int reply_error(struct core_request *rq, int status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int answered = reply_verror(rq, status, format, args);
+    va_end(args);
+    return answered;
+}
+
+/* SQLSTATE classes after which trying again helps, or an operator must: the client waits. */
+static bool passing_state(const char *state)
+{
+    static const char *const passing[] = {"08", "53", "57", "58", "40", "55",
+                                          "25006", "42P01", "42703", "42883", "26000", "0A000"};
+
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        if (!strncmp(state, passing[i], strlen(passing[i])))
+            return true;
+    }
+    return false;
+}
+
+static int sql_failed(struct core_request *rq)
+{
+    const struct failure *failure = &rq->failure;
+
+    if (!strncmp(failure->sqlstate, "BB", 2))
+        return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
+    if (!strcmp(failure->sqlstate, "23505"))
+        return reply_error(rq, 409, "It exists already");
+    if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
+        return reply_error(rq, 400, "The text has characters that cannot be stored");
+    bool passing = passing_state(failure->sqlstate);
+    log_line(passing ? BB_WARN : BB_ERROR, "a statement failed", "sqlstate", failure->sqlstate,
+             "reason", failure->text, "request", rq->id, NULL);
+    if (passing)
+        return reply_error(rq, 503, "The database cannot serve this now");
+    return reply_error(rq, 500, "Internal server error");
+}
+
+int reply_failed(struct core_request *rq)
+{
+    switch (rq->failure.kind) {
+    case FAILED_ANSWERED:
+        return rq->answer.status;
+    case FAILED_SQL:
+        return sql_failed(rq);
+    case FAILED_UNAVAILABLE:
+        return reply_error(rq, 503, "A dependency of the service is not available");
+    case FAILED_BUSY:
+        return reply_error(rq, 503, "The service is busy");
+    case FAILED_DEADLINE:
+        return reply_error(rq, 503, "The request took too long");
+    case FAILED_MEMORY:
+        return reply_error(rq, 503, "The service is out of memory");
+    default:
+        log_line(BB_ERROR, "a module answered a failure that is none", "request", rq->id, NULL);
+        return reply_error(rq, 500, "Internal server error");
+    }
+}

@@ -1,0 +1,166 @@
+#include "core/request.h"
+
+#include <stdlib.h>
+
+#include "core/api.h"
+#include "core/fiber.h"
+#include "core/reply.h"
+
+static void deadline_fire(struct timer *timer)
+{
+    struct core_request *rq =
+        (struct core_request *)(void *)((char *)timer - offsetof(struct core_request, deadline));
+
+    rq->timed_out = true;
+    request_wake(rq);
+}
+
+int request_init(struct core_request *rq, enum request_kind kind, struct loop *loop,
+                 struct generation *generation)
+{
+    rq->arena = arena_new();
+    if (!rq->arena)
+        return -1;
+    rq->pub.size = sizeof rq->pub;
+    rq->pub.api = &core_api;
+    rq->kind = kind;
+    rq->loop = loop;
+    rq->generation = generation;
+    rq->deadline.fire = deadline_fire;
+    generation_acquire(generation);
+    loop->requests++;
+    return 0;
+}
+
+void request_clear(struct core_request *rq)
+{
+    timer_clear(&rq->loop->timers, &rq->deadline);
+    json_decref(rq->body);
+    free(rq->answer.body);
+    arena_free(rq->arena);
+    rq->loop->requests--;
+    generation_release(rq->generation);
+}
+
+void request_enter(struct core_request *rq, struct bb_host *host)
+{
+    rq->pub.host = host;
+    rq->pub.state = host ? host->state : NULL;
+}
+
+static void fiber_entry(void *arg)
+{
+    struct core_request *rq = arg;
+
+    rq->entry(rq);
+}
+
+bool request_start(struct core_request *rq)
+{
+    rq->running = true;
+    if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
+        request_fail(rq, FAILED_MEMORY);
+        reply_failed(rq);
+    }
+    rq->running = false;
+    if (rq->fiber)
+        return false;
+    rq->ended(rq);
+    return true;
+}
+
+void request_resume(struct core_request *rq)
+{
+    rq->ready = false;
+    if (!rq->fiber) {
+        request_start(rq);
+        return;
+    }
+    rq->running = true;
+    bool ended = fiber_resume(rq->fiber);
+    rq->running = false;
+    if (!ended)
+        return;
+    rq->fiber = NULL;
+    rq->ended(rq);
+}
+
+static void set_deadline(struct core_request *rq)
+{
+    if (!rq->deadline_ms || rq->deadline.slot || rq->timed_out)
+        return;
+    if (timer_set(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
+        rq->timed_out = true;
+}
+
+int request_wait(struct core_request *rq, const bool *done)
+{
+    set_deadline(rq);
+    while (!*done) {
+        if (rq->timed_out)
+            return request_fail(rq, FAILED_DEADLINE);
+        fiber_park();
+    }
+    return 0;
+}
+
+void request_wait_always(struct core_request *rq, const bool *done)
+{
+    (void)rq;
+    while (!*done)
+        fiber_park();
+}
+
+void request_wake(struct core_request *rq)
+{
+    if (!rq->ready && !rq->running && rq->fiber)
+        request_schedule(rq);
+}
+
+void request_schedule(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+
+    rq->ready = true;
+    rq->next_ready = NULL;
+    if (loop->ready)
+        loop->ready_last->next_ready = rq;
+    else
+        loop->ready = rq;
+    loop->ready_last = rq;
+}
+
+int request_fail(struct core_request *rq, enum failure_kind kind)
+{
+    rq->failure = (struct failure){.kind = kind};
+    return -1;
+}
+
+void request_out_of_memory(struct core_request *rq)
+{
+    rq->withheld = false;
+    request_fail(rq, FAILED_MEMORY);
+    reply_failed(rq);
+    fiber_exit();
+}
+
+struct core_request *request_new(enum request_kind kind, struct loop *loop,
+                                 struct generation *generation, unsigned deadline_ms)
+{
+    struct core_request *rq = calloc(1, sizeof *rq);
+
+    if (!rq)
+        return NULL;
+    if (request_init(rq, kind, loop, generation)) {
+        free(rq);
+        return NULL;
+    }
+    rq->deadline_ms = deadline_ms ? loop->now_ms + deadline_ms : 0;
+    return rq;
+}
+
+void request_free(struct core_request *rq)
+{
+    request_clear(rq);
+    free(rq);
+}

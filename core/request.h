@@ -1,0 +1,116 @@
+/*
+ * The host's side of a request: a piece of work on a fiber of one loop. `struct exchange` (http.h)
+ * is a request that came over HTTP; jobs, commands and committed hooks are plain ones.
+ *
+ * Waiting: whoever needs something starts it, and calls request_wait() with the flag that will be
+ * set when it is there; whoever sets the flag calls request_wake(). The deadline wakes, too.
+ * What is still under way when the wait was given up must not point to the request any more.
+ */
+#ifndef CORE_REQUEST_H
+#define CORE_REQUEST_H
+
+#include <busbar/busbar.h>
+
+#include "core/arena.h"
+#include "core/generation.h"
+#include "core/loop.h"
+
+enum request_kind { REQUEST_HTTP = 1, REQUEST_JOB, REQUEST_HOOK, REQUEST_COMMAND };
+
+enum failure_kind {
+    FAILED_NOT,
+    FAILED_SQL,         /* sqlstate says how */
+    FAILED_UNAVAILABLE, /* a dependency is down, or its answer was lost */
+    FAILED_BUSY,        /* a bounded queue is full */
+    FAILED_DEADLINE,
+    FAILED_MEMORY,
+    FAILED_ANSWERED /* an answer has been given already (a hook's veto) */
+};
+
+struct failure {
+    enum failure_kind kind;
+    char sqlstate[6];
+    char constraint[64];
+    char text[160]; /* PostgreSQL's primary message; shown to clients for BBnnn only */
+};
+
+struct answer_header {
+    struct answer_header *next;
+    const char *name, *value;
+};
+
+struct answer {
+    int status; /* 0: none yet */
+    char *body; /* malloc'ed, or NULL */
+    size_t length;
+    struct answer_header *headers;
+};
+
+struct core_request {
+    struct bb_request pub; /* first: a pointer to one is a pointer to the other */
+    enum request_kind kind;
+    struct loop *loop;
+    struct generation *generation; /* held */
+    struct arena *arena;
+    void (*entry)(struct core_request *rq); /* runs on the fiber */
+    void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
+    struct fiber *fiber;                    /* while parked */
+    struct core_request *next_ready;
+    bool ready;   /* in the loop's list */
+    bool running; /* its fiber has the thread */
+    struct timer deadline;
+    int64_t deadline_ms; /* monotonic; 0: none */
+    bool timed_out;
+    bool withheld; /* an interactive transaction is open: the answer counts after its commit */
+    struct failure failure;
+    struct answer answer;
+    json_t *body;                    /* checked; owned */
+    const char *id;                  /* request id, for logs and error bodies */
+    struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
+};
+
+static inline struct core_request *request_of(struct bb_request *rq)
+{
+    return (struct core_request *)(void *)rq;
+}
+
+/* Fills a zeroed request: loop, generation (one more holder), arena. 0, or -1: out of memory. */
+int request_init(struct core_request *rq, enum request_kind kind, struct loop *loop,
+                 struct generation *generation);
+
+/* Gives back everything that the request holds (not the struct itself). */
+void request_clear(struct core_request *rq);
+
+/* From here on the code of this module's handle runs: host and state of the public part. */
+void request_enter(struct core_request *rq, struct bb_host *host);
+
+/* Starts entry(rq) on a fiber. true: it has ended, and ended(rq) has been called. */
+bool request_start(struct core_request *rq);
+
+/* Starts it in this turn; from a fiber, where request_start() must not be called. */
+void request_schedule(struct core_request *rq);
+
+/* Loop only: goes on with a parked request, or starts a scheduled one. */
+void request_resume(struct core_request *rq);
+
+/* Waits until *done; -1 with FAILED_DEADLINE when the deadline came first. Fiber only. */
+int request_wait(struct core_request *rq, const bool *done);
+
+/* The same, however long it takes: for what cannot be taken back. Fiber only. */
+void request_wait_always(struct core_request *rq, const bool *done);
+
+/* Lets a waiting request look at its flag. Loop's thread. */
+void request_wake(struct core_request *rq);
+
+/* Records a failure for bb_failed(). Returns -1. */
+int request_fail(struct core_request *rq, enum failure_kind kind);
+
+/* Ends the request with 503 from however deep, for want of memory. Fiber only. */
+_Noreturn void request_out_of_memory(struct core_request *rq);
+
+/* A plain request (job, hook, command) on the heap; ended frees it. NULL: out of memory. */
+struct core_request *request_new(enum request_kind kind, struct loop *loop,
+                                 struct generation *generation, unsigned deadline_ms);
+void request_free(struct core_request *rq);
+
+#endif

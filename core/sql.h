@@ -1,0 +1,58 @@
+/*
+ * The public functions of <busbar/sql.h> and <busbar/event.h>: queries, units, interactive
+ * transactions, ids, events. All run on the request's fiber.
+ */
+#ifndef CORE_SQL_H
+#define CORE_SQL_H
+
+#include "core/pg.h"
+#include "core/request.h"
+
+/* An event of a transaction, kept until the commit for the committed hooks. */
+struct raised {
+    struct raised *next;
+    const struct core_event *event;
+    struct bb_event face;
+    json_t *payload; /* owned */
+};
+
+struct bb_tx {
+    struct core_request *rq;
+    struct pg_tx *lent;   /* interactive: the connection */
+    struct pg_item *item; /* unit: what will be sent */
+    int count;            /* unit: statements so far */
+    PGresult **results;   /* unit: after the commit */
+    struct raised *raised, *raised_last;
+};
+
+struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+
+/* Frees the blocks of ids that the loop holds. */
+void sql_ids_free(struct loop *loop);
+
+/* Starts the committed hooks of a transaction (bus.c). */
+void bus_committed(struct bb_tx *tx);
+
+struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+size_t api_rows_count(const struct bb_rows *rows);
+size_t api_rows_affected(const struct bb_rows *rows);
+const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column);
+size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column);
+const char *api_sqlstate(struct bb_request *rq);
+const char *api_constraint(struct bb_request *rq);
+struct bb_tx *api_unit(struct bb_request *rq, uint64_t key);
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+            size_t count);
+int api_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json);
+struct bb_rows *api_unit_rows(struct bb_tx *unit, int index);
+int api_transaction(struct bb_request *rq,
+                    int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
+struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count);
+int64_t api_next_id(struct bb_request *rq, const char *sequence);
+int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
+             const struct bb_audience *audience);
+
+#endif

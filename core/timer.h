@@ -1,0 +1,33 @@
+/*
+ * Timers of one loop: a binary heap on the monotonic clock. A timer is embedded in what it times
+ * and is in the heap at most once. Loop's thread only.
+ */
+#ifndef CORE_TIMER_H
+#define CORE_TIMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct timer {
+    int64_t at_ms;                /* monotonic */
+    void (*fire)(struct timer *); /* called on the loop's stack; the timer is out of the heap */
+    size_t slot;                  /* 1-based place in the heap; 0: not set */
+};
+
+struct timers {
+    struct timer **heap; /* heap[1] fires first */
+    size_t count, room;
+};
+
+/* Sets or moves a timer. 0, or -1 when memory ran out (then it is not set). */
+int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
+
+/* Takes a timer out; no effect on one that is not set. */
+void timer_clear(struct timers *timers, struct timer *timer);
+
+/* Fires what is due at now_ms. Returns the milliseconds to the next one, -1 without any. */
+int64_t timers_run(struct timers *timers, int64_t now_ms);
+
+void timers_free(struct timers *timers);
+
+#endif

@@ -1,0 +1,207 @@
+/* Units and interactive transactions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/idempotency.h"
+#include "core/json_out.h"
+#include "core/reply.h"
+#include "core/sql.h"
+
+static const struct bb_sql begin = {"BEGIN", 0};
+static const struct bb_sql commit = {"COMMIT", 0};
+static const struct bb_sql rollback = {"ROLLBACK", 0};
+
+static void drop_raised(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    for (struct raised *at = tx->raised; at; at = at->next)
+        json_decref(at->payload);
+}
+
+static struct bb_tx *tx_new(struct core_request *rq)
+{
+    struct bb_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+
+    if (!tx || arena_defer(rq->arena, drop_raised, tx))
+        request_out_of_memory(rq);
+    tx->rq = rq;
+    return tx;
+}
+
+/* A unit that was made but never committed. */
+static void drop_item(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    if (tx->item)
+        pg_item_free(tx->item);
+}
+
+struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
+{
+    struct core_request *core = request_of(rq);
+    struct bb_tx *tx = tx_new(core);
+
+    tx->item = pg_item_new(core);
+    if (!tx->item)
+        request_out_of_memory(core);
+    if (arena_defer(core->arena, drop_item, tx)) {
+        pg_item_free(tx->item);
+        request_out_of_memory(core);
+    }
+    tx->item->key = key;
+    tx->item->write = true;
+    return tx;
+}
+
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+            size_t count)
+{
+    if (tx->lent)
+        return pg_tx_run(tx->lent, sql, values, count) ? tx->count++ : -1;
+    if (!pg_item_add(tx->item, sql, values, count))
+        request_out_of_memory(tx->rq);
+    return tx->count++;
+}
+
+static void keep_results(struct bb_tx *tx, struct pg_item *item)
+{
+    struct core_request *rq = tx->rq;
+    int i = 0;
+
+    tx->results = arena_alloc(rq->arena, (size_t)tx->count * sizeof(PGresult *));
+    if (!tx->results)
+        return;
+    for (struct pg_op *op = item->ops; op; op = op->next)
+        tx->results[i++] = op->result;
+}
+
+static void free_item(void *item)
+{
+    pg_item_free(item);
+}
+
+/* 0 when the unit is in the database. The results live as long as the request. */
+static int unit_run(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_item *item = tx->item;
+
+    if (pg_submit(rq->loop->pg, PG_UNIT, item))
+        return -1;
+    tx->item = NULL;
+    if (request_wait(rq, &item->done)) {
+        pg_item_abandon(item);
+        return -1;
+    }
+    if (item->failure.kind) {
+        rq->failure = item->failure;
+        pg_item_free(item);
+        return -1;
+    }
+    keep_results(tx, item);
+    if (arena_defer(rq->arena, free_item, item)) {
+        pg_item_free(item);
+        tx->results = NULL;
+    }
+    return 0;
+}
+
+int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
+{
+    struct core_request *rq = request_of(pub);
+    size_t length = 0;
+    char *bytes = json_write(json, &length);
+
+    json_decref(json);
+    if (!bytes)
+        request_out_of_memory(rq);
+    if (rq->idempotency && idempotency_store(tx, status, bytes, length)) {
+        free(bytes);
+        return 0;
+    }
+    if (unit_run(tx)) {
+        free(bytes);
+        return rq->idempotency && idempotency_lost(rq) ? idempotency_replay(rq) : 0;
+    }
+    bus_committed(tx);
+    return reply_bytes(rq, status, bytes, length);
+}
+
+struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
+{
+    if (!unit->results)
+        return NULL;
+    return (struct bb_rows *)unit->results[index];
+}
+
+struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count)
+{
+    return (struct bb_rows *)pg_tx_run(tx->lent, sql, values, count);
+}
+
+static void end_lent(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    if (tx->lent)
+        pg_tx_end(tx->lent);
+    tx->lent = NULL;
+}
+
+/* COMMIT of a transaction that failed before says ROLLBACK and no error. */
+static int try_commit(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    const struct answer *answer = &rq->answer;
+
+    if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
+        return -1;
+    PGresult *result = pg_tx_run(tx->lent, &commit, NULL, 0);
+    if (!result)
+        return -1;
+    if (!strcmp(PQcmdStatus(result), "COMMIT"))
+        return 0;
+    return request_fail(rq, FAILED_UNAVAILABLE);
+}
+
+static int finish(struct bb_tx *tx, int status)
+{
+    struct core_request *rq = tx->rq;
+
+    if (status >= 400) {
+        pg_tx_run(tx->lent, &rollback, NULL, 0);
+        return status;
+    }
+    if (!try_commit(tx)) {
+        bus_committed(tx);
+        return status;
+    }
+    struct failure why = rq->failure;
+    pg_tx_run(tx->lent, &rollback, NULL, 0);
+    rq->failure = why;
+    rq->answer.headers = NULL;
+    if (rq->idempotency && idempotency_lost(rq)) {
+        end_lent(tx);
+        return idempotency_replay(rq);
+    }
+    return reply_failed(rq);
+}
+
+int api_transaction(struct bb_request *pub,
+                    int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct bb_tx *tx = tx_new(rq);
+
+    if (arena_defer(rq->arena, end_lent, tx))
+        request_out_of_memory(rq);
+    tx->lent = pg_tx_begin(rq);
+    if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
+        return reply_failed(rq);
+    int status = finish(tx, work(pub, tx, arg));
+    end_lent(tx);
+    return status;
+}

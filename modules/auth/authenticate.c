@@ -1,0 +1,217 @@
+/*
+ * The service "authenticator": who is behind a bearer token.
+ *
+ * The cache answers while three things hold: the entry is there, the token has not run out, and the
+ * host vouches that it has heard every notification (bb_signals_fresh_ms()). Else the signature is
+ * checked and PostgreSQL is asked, once, for everything. Role, status and organisations always come
+ * from there, never from the token.
+ */
+#include "auth.h"
+
+#include <string.h>
+
+#define ROOM 512 /* an identity with a dozen organisations */
+#define REVOKED "Token revoked. Please log in again."
+
+static int unauthorized(struct bb_request *rq, const char *text)
+{
+    bb_reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+    return bb_fail(rq, 401, "%s", text);
+}
+
+int auth_account_may_act(struct bb_request *rq, const char *status)
+{
+    if (strcmp(status, "Active") == 0)
+        return 0;
+    if (strcmp(status, "Pending") == 0)
+        return bb_fail(rq, 403,
+                       "Your account is pending approval. An administrator has to approve it "
+                       "first.");
+    if (strcmp(status, "Suspended") == 0)
+        return bb_fail(rq, 403,
+                       "Your account has been suspended. Please contact an administrator.");
+    return unauthorized(rq, "Unauthorized");
+}
+
+/* What an identity is worth: fills *who, or answers. It lies in the request's memory. */
+static int admit(struct bb_request *rq, const struct auth_identity *identity,
+                 struct bb_principal *who)
+{
+    if (identity->verdict == AUTH_REVOKED)
+        return unauthorized(rq, REVOKED);
+    if (identity->verdict == AUTH_PENDING)
+        return auth_account_may_act(rq, "Pending");
+    if (identity->verdict == AUTH_SUSPENDED)
+        return auth_account_may_act(rq, "Suspended");
+    if (identity->verdict == AUTH_GONE)
+        return unauthorized(rq, "Unauthorized");
+    *who = (struct bb_principal){
+        .size = sizeof(*who),
+        .account = identity->account,
+        .email = (const char *)(identity->organisations + identity->organisation_count),
+        .role = identity->role,
+        .client = identity->client,
+        .organisation = identity->organisation,
+        .organisations = identity->organisations,
+        .organisation_count = identity->organisation_count,
+        .session = identity->session,
+    };
+    return 0;
+}
+
+/* The identity in the cache, copied to the request's memory; NULL: ask. */
+static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
+                                    size_t length)
+{
+    size_t room = ROOM;
+
+    if (bb_signals_fresh_ms(auth->host) <= 0)
+        return NULL;
+    for (;;) {
+        void *block = bb_alloc(rq, room);
+        size_t size = auth_cache_get(auth->cache, token, length, block, room);
+
+        if (size == 0)
+            return NULL;
+        if (size <= room)
+            return block;
+        room = size;
+    }
+}
+
+enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANISATION, CLIENT, ORGANISATIONS };
+
+static enum auth_verdict verdict_of(struct bb_request *rq, const struct bb_rows *rows)
+{
+    const char *status = bb_cell(rq, rows, 0, STATUS);
+
+    if (bb_cell_int(rq, rows, 0, ENDED))
+        return AUTH_REVOKED;
+    if (strcmp(status, "Active") == 0)
+        return AUTH_GOOD;
+    if (strcmp(status, "Pending") == 0)
+        return AUTH_PENDING;
+    return strcmp(status, "Suspended") == 0 ? AUTH_SUSPENDED : AUTH_GONE;
+}
+
+/* The numbers of "{1,2,3}" into `into` (if given); returns how many. */
+static size_t numbers_of(const char *list, int64_t *into)
+{
+    size_t count = 0;
+
+    for (const char *at = list; at && (*at == '{' || *at == ',') && at[1] != '}';) {
+        char *end = NULL;
+        int64_t number = strtoll(at + 1, &end, 10);
+
+        if (into)
+            into[count] = number;
+        count++;
+        at = end;
+    }
+    return count;
+}
+
+static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_rows *rows,
+                                         const struct token_claims *claims)
+{
+    const char *email = bb_cell(rq, rows, 0, EMAIL);
+    const char *list = bb_cell(rq, rows, 0, ORGANISATIONS);
+    size_t count = numbers_of(list, NULL);
+    size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
+
+    size = (size + 7) & ~(size_t)7;
+
+    struct auth_identity *identity = bb_alloc(rq, size);
+
+    identity->size = size;
+    identity->verdict = verdict_of(rq, rows);
+    identity->role = auth_role_bit(bb_cell(rq, rows, 0, ROLE));
+    identity->client = bb_cell_int(rq, rows, 0, CLIENT) != 0;
+    memcpy(identity->session, claims->jti, sizeof(identity->session));
+    identity->account = bb_cell_int(rq, rows, 0, ACCOUNT);
+    identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
+    identity->expires_s = claims->expires_s;
+    identity->organisation_count = numbers_of(list, identity->organisations);
+    memcpy(identity->organisations + count, email, strlen(email) + 1);
+    return identity;
+}
+
+/* Asks PostgreSQL. *found stays NULL where there is no such session. */
+static int look_up(struct bb_request *rq, const char *kid, const struct token_claims *claims,
+                   struct auth_identity **found)
+{
+    static const struct bb_sql everything = {
+        "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
+        "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
+        "a.organisation, s.client IS NOT NULL, "
+        "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "
+        "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser') "
+        "FROM auth_session s JOIN auth_account a ON a.id = s.account "
+        "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
+        "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &everything, BB_ARGS(bb_t(claims->jti), bb_t(kid), bb_i(claims->account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) > 0)
+        *found = identity_of(rq, rows, claims);
+    return 0;
+}
+
+/* Everything that the cache saves. */
+static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
+               struct auth_identity **found)
+{
+    uint64_t epoch = auth_cache_epoch(auth->cache);
+    struct token token;
+    struct token_claims claims;
+
+    if (token_open(&token, text, length))
+        return unauthorized(rq, "Unauthorized");
+
+    int ours = auth_keys_verify(rq, auth, &token);
+
+    if (ours < 0)
+        return bb_failed(rq);
+    if (!ours || token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
+        return unauthorized(rq, "Unauthorized");
+
+    int status = look_up(rq, token.kid, &claims, found);
+
+    if (status)
+        return status;
+    /* Signed by us and not there any more: its session was ended and cleaned away. */
+    if (!*found)
+        return unauthorized(rq, REVOKED);
+    auth_cache_put(auth->cache, text, length, *found, epoch);
+    return 0;
+}
+
+static int authenticate(void *state, struct bb_request *rq, const char *text,
+                        struct bb_principal *who)
+{
+    struct auth *auth = state;
+    size_t length = strnlen(text, TOKEN_MAX + 1);
+
+    if (length > TOKEN_MAX)
+        return unauthorized(rq, "Unauthorized");
+
+    struct auth_identity *identity = cached(rq, auth, text, length);
+
+    if (!identity) {
+        int status = ask(rq, auth, text, length, &identity);
+
+        if (status)
+            return status;
+    } else if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) {
+        return unauthorized(rq, "Unauthorized");
+    }
+    return admit(rq, identity, who);
+}
+
+const struct bb_authenticator auth_authenticator = {
+    .size = sizeof(auth_authenticator),
+    .authenticate = authenticate,
+};

@@ -1,0 +1,41 @@
+/* POST /api/auth/login and POST /api/auth/logout: a session begins, a session ends. */
+#include "auth.h"
+
+int auth_login(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    struct auth_account account = {0};
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    bool good = false;
+    int status = auth_credentials(rq, auth, bb_text(rq, "username"), bb_text(rq, "password"),
+                                  &account, &good);
+
+    if (status)
+        return status;
+    if (!good)
+        return bb_fail(rq, 401, "Unauthorized");
+    status = auth_account_may_act(rq, account.status);
+    if (status)
+        return status;
+    status = auth_session_issue(rq, auth, &account, 0, issued);
+    if (status)
+        return status;
+    return auth_reply(rq, 200,
+                      json_pack("{ss ss}", "accessToken", issued->token, "expiresAt",
+                                bb_time_text(rq, issued->expires_s * 1000)));
+}
+
+int auth_logout(struct bb_request *rq)
+{
+    static const struct bb_sql revoke = {"WITH ended AS (UPDATE auth_session SET revoked = now() "
+                                         "WHERE jti = $1::uuid AND revoked IS NULL RETURNING jti) "
+                                         "SELECT pg_notify('" AUTH_CHANNEL
+                                         "', $2::text) FROM ended",
+                                         BB_SQL_WRITE};
+    const char *payload = bb_format(rq, "session:%s", rq->principal->session);
+
+    if (!bb_query(rq, &revoke, BB_ARGS(bb_t(rq->principal->session), bb_t(payload))))
+        return bb_failed(rq);
+    auth_changed(rq->state, payload);
+    return auth_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
+}

@@ -1,0 +1,56 @@
+/*
+ * Sessions: each login, and each token of a client, is a row, so that it can be ended by itself.
+ * The row is only written while the signing key is active, so no token is born revoked.
+ */
+#include "auth.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* 1: written, 0: the key was retired meanwhile, -1: bb_failed(). */
+static int insert(struct bb_request *rq, const struct token_claims *claims, int64_t client,
+                  const char *kid)
+{
+    static const struct bb_sql session = {
+        "INSERT INTO auth_session (jti, account, client, kid, issued, expires) "
+        "SELECT $1::uuid, $2::bigint, nullif($3::bigint, 0), kid, to_timestamp($5::bigint), "
+        "to_timestamp($6::bigint) FROM auth_key WHERE kid = $4 AND retired IS NULL",
+        BB_SQL_WRITE};
+    struct bb_rows *rows =
+        bb_query(rq, &session,
+                 BB_ARGS(bb_t(claims->jti), bb_i(claims->account), bb_i(client), bb_t(kid),
+                         bb_i(claims->issued_s), bb_i(claims->expires_s)));
+
+    return rows ? bb_affected(rq, rows) > 0 : -1;
+}
+
+int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
+                       int64_t client, struct auth_issued *issued)
+{
+    struct token_claims claims = {
+        .account = account->id,
+        .issued_s = bb_wall_ms(auth->host) / 1000,
+        .client = client != 0,
+    };
+
+    issued->life_s = client ? auth->client_s : auth->session_s;
+    issued->expires_s = claims.expires_s = claims.issued_s + issued->life_s;
+    snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
+    snprintf(claims.role, sizeof(claims.role), "%s", account->role);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        char kid[TOKEN_KID + 1];
+        int status = auth_keys_active(rq, auth, kid);
+
+        if (status)
+            return status;
+
+        int written = insert(rq, &claims, client, kid);
+
+        if (written < 0)
+            return bb_failed(rq);
+        if (written && auth_keys_sign(auth, kid, &claims, issued->token))
+            return 0;
+        auth_keys_stale(auth->keys);
+    }
+    return bb_fail(rq, 503, "The signing key is being replaced. Please try again.");
+}

@@ -1,0 +1,42 @@
+/* The state of one generation: made by `open`, given back by `close`. */
+#include "auth.h"
+
+#define DAY_S 86400
+
+void auth_close(struct bb_host *host, void *state)
+{
+    struct auth *auth = state;
+
+    (void)host;
+    auth_throttle_free(auth->throttle);
+    auth_keys_free(auth->keys);
+    auth_cache_free(auth->cache);
+}
+
+int auth_open(struct bb_host *host, void **state)
+{
+    struct auth *auth = bb_host_alloc(host, sizeof(*auth));
+    uint64_t seed[2];
+
+    if (!auth)
+        return bb_open_fail(host, "out of memory");
+    auth->host = host;
+    auth->session_s = bb_setting_int(host, "session_days") * DAY_S;
+    auth->client_s = bb_setting_int(host, "client_minutes") * 60;
+    auth->cost = (struct auth_cost){
+        .rounds = (uint32_t)bb_setting_int(host, "argon2_rounds"),
+        .memory_kib = (uint32_t)bb_setting_int(host, "argon2_memory"),
+        .lanes = (uint32_t)bb_setting_int(host, "argon2_lanes"),
+    };
+    if (bb_random(host, seed, sizeof(seed)) || auth_password_dummy(auth))
+        return bb_open_fail(host, "no random bytes");
+    auth->cache = auth_cache_new((size_t)bb_setting_int(host, "cache_entries"), seed);
+    auth->keys = auth_keys_new();
+    auth->throttle = auth_throttle_new(host);
+    if (auth->cache && auth->keys && auth->throttle) {
+        *state = auth;
+        return 0;
+    }
+    auth_close(host, auth);
+    return bb_open_fail(host, "out of memory");
+}

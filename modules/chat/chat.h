@@ -1,0 +1,118 @@
+/*
+ * chat: conversations between two e-mail addresses, each a chain of messages.
+ *
+ * What one may see is asked in two ways. A statement that looks for conversations carries the scope
+ * as its first three parameters (CHAT_SEES). A request that names one conversation looks up its
+ * facts, which never change and are therefore cached for as long as the generation lives, and asks
+ * chat_visible(). Who one may speak as is chat_acts_for()'s business.
+ *
+ * Everything runs on the fiber of its request; only the cache is shared between loops, behind its
+ * own mutex.
+ */
+#ifndef CHAT_H
+#define CHAT_H
+
+#include <busbar/busbar.h>
+
+struct chat_cache;
+
+/* State of one generation. */
+struct chat {
+    bool open_to_all; /* chat.ownership: open */
+    bool message_new_on_start;
+    size_t max_entry_bytes;
+    const struct bb_accounts *accounts;
+    void *accounts_state;
+    struct chat_cache *cache;
+};
+
+/* What never changes in a conversation. Borrowed until the request ends. */
+struct chat_facts {
+    int64_t id;
+    int64_t organisation; /* 0: none */
+    const char *participant1;
+    const char *participant2;
+    const char *device_project_name; /* NULL: none */
+};
+
+/* A message on its way in; text is borrowed. */
+struct chat_message {
+    const char *uuid;
+    const char *username;
+    const char *entry;
+    const char *created_at;
+};
+
+/* Whose conversations a caller sees. */
+struct chat_scope {
+    bool all;
+    bool speaks;     /* for the end users of its organisations */
+    const char *own; /* the caller's e-mail */
+    const int64_t *organisations;
+    size_t organisation_count;
+};
+
+/* The condition on a conversation `c`, and its three parameters, first in the statement. */
+#define CHAT_SEES                                                                                  \
+    "($1::boolean OR c.organisation = ANY($2::bigint[])"                                           \
+    " OR $3::text IN (c.participant1, c.participant2))"
+#define CHAT_SCOPE_ARGS(scope)                                                                     \
+    bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->organisation_count),              \
+        bb_t((scope)->own)
+
+/* A time column as the API writes times. */
+#define CHAT_TIME(column)                                                                          \
+    "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+
+/* The columns of a Conversation, in the order that chat_conversation_json() reads them. */
+#define CHAT_COLUMNS                                                                               \
+    "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
+
+/* state.c */
+int chat_open(struct bb_host *host, void **state);
+void chat_close(struct bb_host *host, void *state);
+
+/* scope.c: functions that return int give 0, or the status of the answer that they gave. */
+struct chat_scope chat_scope(struct bb_request *rq);
+bool chat_takes_part(const struct chat_facts *facts, const char *email);
+bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts);
+int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
+int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
+                 const struct chat_facts **facts);
+
+/* lookup.c: 0 with *facts, or the status of the answer given: 404 for an unknown id. */
+int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts);
+
+/* cache.c: any thread. `hold` and `keep` take a hold for the caller, which `release` gives back. */
+struct chat_cache *chat_cache_new(size_t entries);
+void chat_cache_free(struct chat_cache *cache);
+const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id);
+const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts);
+void chat_cache_release(void *facts);
+
+/* shape.c: JSON of the API, given; NULL when memory ran out. chat_reply() answers 503 for that. */
+json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+json_t *chat_message_json(const struct chat_message *message);
+int chat_reply(struct bb_request *rq, int status, json_t *json);
+int chat_no_memory(struct bb_request *rq);
+
+/* event.c: 0, or -1: `return bb_failed(rq)`. */
+int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
+                  const struct chat_message *message);
+int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
+                      const struct chat_message *message);
+
+/* entry.c: fills a message from the body; 0, or the status of the 400. */
+int chat_entry_read(struct bb_request *rq, struct chat_message *message);
+
+/* The routes, a file each (unread.c has two). */
+int chat_list(struct bb_request *rq);
+int chat_find(struct bb_request *rq);
+int chat_start(struct bb_request *rq);
+int chat_post(struct bb_request *rq);
+int chat_chain(struct bb_request *rq);
+int chat_unread_count(struct bb_request *rq);
+int chat_unread_devices(struct bb_request *rq);
+int chat_read(struct bb_request *rq);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The events, with exactly the keys of the specification. Their audience is whoever may see the
+ * conversation: its organisation and both participants.
+ */
+#include "chat.h"
+
+static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
+                const struct chat_facts *facts)
+{
+    const char *emails[] = {facts->participant1, facts->participant2, NULL};
+    struct bb_audience audience = {
+        .size = sizeof(audience),
+        .organisation = facts->organisation,
+        .emails = emails,
+    };
+
+    return bb_emit(rq, tx, name, payload, &audience);
+}
+
+int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
+                  const struct chat_message *message)
+{
+    json_t *payload =
+        json_pack("{s:I, s:o, s:s?}", "conversationId", (json_int_t)facts->id, "message",
+                  chat_message_json(message), "deviceProjectName", facts->device_project_name);
+
+    if (!payload)
+        return -1;
+    return emit(rq, tx, "message.new", payload, facts);
+}
+
+int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
+                      const struct chat_message *message)
+{
+    json_t *payload = json_pack("{s:{s:I, s:s, s:s, s:s?}, s:{s:s, s:s, s:s}}", "conversation",
+                                "id", (json_int_t)facts->id, "participant1", facts->participant1,
+                                "participant2", facts->participant2, "deviceProjectName",
+                                facts->device_project_name, "message", "uuid", message->uuid,
+                                "username", message->username, "chatEntry", message->entry);
+
+    if (!payload)
+        return -1;
+    return emit(rq, tx, "conversation.created", payload, facts);
+}

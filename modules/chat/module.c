@@ -1,0 +1,197 @@
+/* chat: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+#include "chat.h"
+
+#include "modules/chat/schema.h"
+
+// clang-format off
+
+static const char *const ownership[] = {"scoped", "open", NULL};
+
+static const struct bb_field settings[] = {
+    {.name = "ownership", .type = BB_CHOICE, .choices = ownership, .fallback = "scoped",
+     .help = "scoped: callers see what is theirs; open: every account sees all conversations."},
+    {.name = "max_entry_bytes", .type = BB_INT, .min = 1, .max = 4194304, .fallback = "1048576",
+     .help = "Longest message, in bytes of UTF-8."},
+    {.name = "message_new_on_start", .type = BB_BOOL, .fallback = "false",
+     .help = "Starting a conversation raises message.new beside conversation.created."},
+    {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
+     .fallback = "131072", .help = "Conversations whose facts are kept in memory, at most."},
+};
+
+static const struct bb_field email_segment[] = {
+    {.name = "email", .type = BB_EMAIL, .help = "Whose.", .example = "operator@example.com"},
+};
+static const struct bb_field id_segment[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The conversation."},
+};
+static const struct bb_field head_segment[] = {
+    {.name = "headUuid", .type = BB_UUID, .help = "The first message of the chain."},
+};
+
+static const struct bb_field list_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Conversations in a page."},
+    {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
+};
+static const struct bb_field chain_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Messages in a page."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "How many messages of the chain are known already."},
+};
+
+static const struct bb_field find_body[] = {
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE,
+     .help = "Compared literally."},
+};
+static const struct bb_field start_body[] = {
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .example = "operator@example.com"},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "Another address than participant1.", .example = "admin@example.com"},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "Who writes the first message: one of the participants."},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK,
+     .help = "The text, up to chat.max_entry_bytes.", .example = "Is the meter reading right?"},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 255,
+     .help = "Device or site that the conversation is about.", .example = "Rooftop 7"},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
+     .help = "Organisation that it is for; without it the caller's own."},
+};
+static const struct bb_field post_body[] = {
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "Who writes: one of the participants."},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK,
+     .help = "The text, up to chat.max_entry_bytes."},
+};
+static const struct bb_field read_body[] = {
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "The participant for whom all is read now."},
+};
+
+static const struct bb_field conversation[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "headUuid", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The first message."},
+    {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The latest one."},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+};
+static const struct bb_field message[] = {
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field chained_message[] = {
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "nextEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The next message; null on the last one."},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+
+/* A reply whose only field is named "." is not an object: that field is the whole body. */
+static const struct bb_field conversation_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(conversation)},
+};
+static const struct bb_field message_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(chained_message)},
+};
+static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field list_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(conversation_item)},
+};
+static const struct bb_field find_reply[] = {
+    {.name = ".", .type = BB_OBJECT, .flags = BB_NULLABLE, .fields = BB_TABLE(conversation)},
+};
+static const struct bb_field start_reply[] = {
+    {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(conversation)},
+    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
+};
+static const struct bb_field chain_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(message_item)},
+};
+static const struct bb_field count_reply[] = {
+    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Unread messages."},
+};
+static const struct bb_field devices_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(name_item)},
+};
+static const struct bb_field read_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+
+static const struct bb_route routes[] = {
+    {.method = "GET", .path = "/api/chat/conversations/user/:email", .roles = BB_ANY_ROLE,
+     .handler = chat_list, .segments = BB_TABLE(email_segment), .query = BB_TABLE(list_query),
+     .reply = BB_TABLE(list_reply), .help = "Conversations of an e-mail, latest activity first."},
+    {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,
+     .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
+     .reply = BB_TABLE(find_reply), .help = "The newest matching conversation, or null."},
+    {.method = "POST", .path = "/api/chat/conversations/start", .roles = BB_ANY_ROLE,
+     .handler = chat_start, .flags = BB_CREATES, .body = BB_TABLE(start_body),
+     .body_max = 8388608, .success = 201, .reply = BB_TABLE(start_reply),
+     .help = "Starts a conversation with its first message."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/messages", .roles = BB_ANY_ROLE,
+     .handler = chat_post, .flags = BB_CREATES, .segments = BB_TABLE(id_segment),
+     .body = BB_TABLE(post_body), .body_max = 8388608, .success = 201,
+     .reply = BB_TABLE(chained_message), .help = "Adds a message to a conversation."},
+    {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
+     .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
+     .reply = BB_TABLE(read_reply), .help = "Marks all messages read for a participant."},
+    {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
+     .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
+     .reply = BB_TABLE(chain_reply), .help = "The messages of a conversation, in order."},
+    {.method = "GET", .path = "/api/chat/unread-count/:email", .roles = BB_ANY_ROLE,
+     .handler = chat_unread_count, .segments = BB_TABLE(email_segment),
+     .reply = BB_TABLE(count_reply), .help = "How many messages an e-mail has not read."},
+    {.method = "GET", .path = "/api/chat/unread-devices/:email", .roles = BB_ANY_ROLE,
+     .handler = chat_unread_devices, .segments = BB_TABLE(email_segment),
+     .reply = BB_TABLE(devices_reply), .help = "Names with unread messages, newest first."},
+};
+
+static const struct bb_field created_conversation[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+};
+static const struct bb_field first_message[] = {
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
+};
+static const struct bb_field created_payload[] = {
+    {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(created_conversation)},
+    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(first_message)},
+};
+static const struct bb_field new_payload[] = {
+    {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+};
+
+static const struct bb_event_face events[] = {
+    {.name = "message.new", .version = 1, .payload = BB_TABLE(new_payload),
+     .help = "A message was added to a conversation."},
+    {.name = "conversation.created", .version = 1, .payload = BB_TABLE(created_payload),
+     .help = "A conversation was started."},
+};
+
+static const struct bb_need needs[] = {{"accounts", 1}};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("chat", "1.0.0"),
+    .schema = chat_schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),
+    .needs = BB_TABLE(needs),
+    .open = chat_open,
+    .close = chat_close,
+};

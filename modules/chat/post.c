@@ -1,0 +1,78 @@
+/*
+ * POST /api/chat/conversations/:id/messages
+ *
+ * One statement: the conversation's row is updated, which locks it and gives the message its place
+ * in the chain, and the entry is inserted from what the update returned. Posts to one conversation
+ * thus form one chain without a fork, on however many hosts they arrive.
+ */
+#include "chat.h"
+
+/* $1 conversation, $2 uuid, $3 author, $4 text, $5 time. bench/sql/post.sql has the same text. */
+static const struct bb_sql add_message = {
+    "WITH c AS ("
+    "UPDATE chat_conversation SET entries = entries + 1, last_entry_uuid = $2::uuid,"
+    " last_at = greatest(last_at, $5::timestamptz),"
+    " unread1 = unread1 + (participant1 <> $3::text)::int,"
+    " unread2 = unread2 + (participant2 <> $3::text)::int"
+    " WHERE id = $1::bigint AND $3::text IN (participant1, participant2) RETURNING entries"
+    "), e AS ("
+    "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
+    " SELECT $1::bigint, c.entries, $2::uuid, $3::text, $4::text, $5::timestamptz FROM c"
+    ") SELECT busbar_require(count(*) = 1, 404, 'Conversation not found') FROM c",
+    BB_SQL_WRITE,
+};
+
+static int add(struct bb_request *rq, struct bb_tx *unit, const struct chat_facts *facts,
+               const struct chat_message *message)
+{
+    int added = bb_add(rq, unit, &add_message,
+                       BB_ARGS(bb_i(facts->id), bb_t(message->uuid), bb_t(message->username),
+                               bb_t(message->entry), bb_t(message->created_at)));
+
+    return added < 0 ? -1 : chat_emit_new(rq, unit, facts, message);
+}
+
+static json_t *answer(const struct chat_message *message)
+{
+    return json_pack("{s:s, s:s, s:s, s:n, s:s}", "uuid", message->uuid, "username",
+                     message->username, "chatEntry", message->entry, "nextEntryUuid", "createdAt",
+                     message->created_at);
+}
+
+static int allowed(struct bb_request *rq, const struct chat_facts **facts)
+{
+    struct chat_scope scope = chat_scope(rq);
+    const char *username = bb_text(rq, "username");
+    int refused = chat_visible(rq, &scope, bb_segment_int(rq, "id"), facts);
+
+    if (refused)
+        return refused;
+    if (!chat_takes_part(*facts, username))
+        return bb_fail(rq, 403, "username takes no part in this conversation");
+    return chat_acts_for(rq, &scope, username);
+}
+
+int chat_post(struct bb_request *rq)
+{
+    const struct chat_facts *facts = NULL;
+    struct chat_message message;
+    int refused = allowed(rq, &facts);
+
+    if (!refused)
+        refused = chat_entry_read(rq, &message);
+    if (refused)
+        return refused;
+
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
+
+    if (!unit || add(rq, unit, facts, &message) < 0)
+        return bb_failed(rq);
+
+    json_t *json = answer(&message);
+
+    if (!json)
+        return chat_no_memory(rq);
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : bb_failed(rq);
+}

@@ -1,0 +1,33 @@
+/* The state of one generation: settings, the accounts service, the cache. */
+#include <string.h>
+
+#include "chat.h"
+
+int chat_open(struct bb_host *host, void **state)
+{
+    struct chat *chat = bb_host_alloc(host, sizeof(*chat));
+
+    if (!chat)
+        return bb_open_fail(host, "out of memory");
+    chat->open_to_all = strcmp(bb_setting_text(host, "ownership"), "open") == 0;
+    chat->message_new_on_start = bb_setting_int(host, "message_new_on_start") != 0;
+    chat->max_entry_bytes = (size_t)bb_setting_int(host, "max_entry_bytes");
+
+    struct bb_service accounts = bb_service(host, "accounts");
+
+    chat->accounts = accounts.interface;
+    chat->accounts_state = accounts.state;
+    chat->cache = chat_cache_new((size_t)bb_setting_int(host, "cached_conversations"));
+    if (!chat->cache)
+        return bb_open_fail(host, "no memory for the cache of conversations");
+    *state = chat;
+    return 0;
+}
+
+void chat_close(struct bb_host *host, void *state)
+{
+    struct chat *chat = state;
+
+    (void)host;
+    chat_cache_free(chat->cache);
+}

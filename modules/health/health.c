@@ -1,0 +1,70 @@
+/*
+ * GET /api/health touches nothing, so it answers while everything else waits. GET
+ * /api/health/status asks each dependency, beside the pools of the requests, one after the other:
+ * a second each at most.
+ */
+#include "health.h"
+
+static int no_memory(struct bb_request *rq)
+{
+    return bb_fail(rq, 503, "Out of memory");
+}
+
+int health_alive(struct bb_request *rq)
+{
+    json_t *json = json_pack("{s:s}", "status", "ok");
+
+    return json ? bb_reply(rq, 200, json) : no_memory(rq);
+}
+
+struct dependency {
+    enum bb_dependency which;
+    const char *name;
+};
+
+static const struct dependency dependencies[] = {
+    {BB_DATABASE, "database"},
+    {BB_REDIS, "redis"},
+};
+
+enum { DEPENDENCIES = sizeof(dependencies) / sizeof(dependencies[0]) };
+
+/* Every dependency stands in `details`, and in `info` if it is up, in `error` if not. */
+struct report {
+    json_t *info, *error, *details;
+};
+
+/* 0, or -1: no memory. */
+static int ask(struct bb_request *rq, const struct dependency *dependency, struct report *report)
+{
+    int64_t latency = 0;
+    bool up = bb_probe(rq, dependency->which, &latency) == 0;
+    json_t *state = up ? json_pack("{s:s, s:I}", "status", "up", "latencyMs", (json_int_t)latency)
+                       : json_pack("{s:s}", "status", "down");
+    json_t *list = up ? report->info : report->error;
+
+    if (json_object_set(list, dependency->name, state) < 0) {
+        json_decref(state);
+        return -1;
+    }
+    return json_object_set_new(report->details, dependency->name, state);
+}
+
+int health_status(struct bb_request *rq)
+{
+    struct report report = {json_object(), json_object(), json_object()};
+    int failed = 0;
+
+    for (size_t i = 0; i < DEPENDENCIES; i++)
+        failed |= ask(rq, &dependencies[i], &report);
+
+    bool well = json_object_size(report.error) == 0;
+    json_t *json = json_pack("{s:s, s:o, s:o, s:o}", "status", well ? "ok" : "error", "info",
+                             report.info, "error", report.error, "details", report.details);
+
+    if (!json || failed) {
+        json_decref(json);
+        return no_memory(rq);
+    }
+    return bb_reply(rq, well ? 200 : 503, json);
+}

@@ -1,0 +1,10 @@
+/* health: is the process alive, and is what it depends on. */
+#ifndef HEALTH_H
+#define HEALTH_H
+
+#include <busbar/busbar.h>
+
+int health_alive(struct bb_request *rq);
+int health_status(struct bb_request *rq);
+
+#endif

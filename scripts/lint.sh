@@ -1,0 +1,66 @@
+# The linters of ./test, one function each: silent and 0 when clean. Sourced by ./test.
+
+c_files() {
+    (cd "$top" && find core modules tests -name '*.c' | LC_ALL=C sort)
+}
+
+lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H)
+
+lint_gcc() {
+    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") && lint_tests gcc
+}
+
+lint_clang() {
+    (build clang --enable-werror CC=clang CFLAGS="-O2 -g") && lint_tests clang
+}
+
+# The tests' own sources, too; a host is not run from here.
+lint_tests() {
+    make -C "$top/build/$1" -s --no-print-directory -j"$(nproc)" tests/unit/unit \
+        tests/integration/run tests/ledger/ledger
+}
+
+# Directories of headers: the tree's, the generated ones', the tests' and the libraries'.
+lint_includes() {
+    local libraries
+
+    libraries=$(pkg-config --cflags-only-I libmicrohttpd jansson libpq libcrypto libcurl yaml-0.1 \
+        hiredis libargon2 check)
+    includes=(-I"$top/include" -I"$top" -I"$top/build/clang" -I"$top/tests"
+        -I"$top/tests/integration" -I"$top/tests/ledger")
+    # shellcheck disable=SC2206 # words are wanted
+    includes+=($libraries)
+}
+
+lint_cppcheck() {
+    local includes
+
+    lint_includes
+    (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
+        --enable=warning,performance,portability --suppress=missingIncludeSystem \
+        --suppress='*:/usr/include/*' -D_GNU_SOURCE -D__linux__ -I include -I . -I build/clang \
+        core modules)
+}
+
+# A file that was clean is looked at again only when it, a header or the checks have changed.
+lint_tidy() {
+    local includes headers cache=$top/build/tidy
+
+    (build clang --enable-werror CC=clang CFLAGS="-O2 -g") || return 1
+    lint_includes
+    mkdir -p "$cache"
+    headers=$( (cd "$top" && find include core modules tests -name '*.h' -print0 | LC_ALL=C sort -z |
+        xargs -0 sha256sum .clang-tidy configure.ac) | sha256sum | cut -c1-64)
+    export headers cache
+    c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
+        sum=$cache/$( (echo "$headers"; cat "$0") | sha256sum | cut -c1-64)
+        [ ! -e "$sum" ] || exit 0
+        output=$(clang-tidy --quiet "$0" -- "$@" 2>&1) && : >"$sum" && exit 0
+        printf "%s\n" "$output"
+        exit 1' {} "${lint_flags[@]}" "${includes[@]}")
+}
+
+lint_format() {
+    (cd "$top" && find include core modules tests -name '*.[ch]' -print0 |
+        xargs -0 clang-format --dry-run -Werror)
+}

@@ -1,0 +1,175 @@
+# A private PostgreSQL cluster and a private Redis on unix sockets, below the state directory that
+# open_state() (lib.sh) chose. Sourced by lib.sh.
+
+# ---- PostgreSQL ----------------------------------------------------------------------------------
+
+# Sets `pg` to the programs that fit the cluster, or to the newest ones.
+find_postgres() {
+    local version=
+
+    [ ! -e "$data/cluster/PG_VERSION" ] || version=$(cat "$data/cluster/PG_VERSION")
+    if [ -n "$version" ]; then
+        pg=/usr/lib/postgresql/$version/bin
+        [ -x "$pg/postgres" ] ||
+            die "the cluster in $data needs PostgreSQL $version: apt-get install postgresql-$version"
+        return 0
+    fi
+    pg=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | sort -V | tail -1)
+    pg=${pg%/postgres}
+    [ -x "$pg/postgres" ] || die "PostgreSQL's server is not installed: apt-get install postgresql"
+}
+
+# Makes the cluster beside its place and moves it there when it is whole.
+make_cluster() {
+    local new=$data/cluster.new
+
+    [ ! -d "$data/cluster" ] || return 0
+    say "making a PostgreSQL cluster in $data"
+    rm -rf "$new"
+    as_service "$pg/initdb" -D "$new" -U postgres --auth=peer --encoding=UTF8 --locale=C.UTF-8 \
+        --no-instructions >"$var/log/initdb.log" 2>&1 || die "initdb failed, see $var/log/initdb.log"
+    printf 'CREATE ROLE busbar LOGIN\nCREATE DATABASE busbar OWNER busbar\n' |
+        as_service "$pg/postgres" --single -D "$new" postgres >>"$var/log/initdb.log" 2>&1 ||
+        die "the database could not be made, see $var/log/initdb.log"
+    as_service sh -c "echo \"include 'busbar.conf'\" >>'$new/postgresql.conf'" &&
+        as_service mv "$new" "$data/cluster" || die "the new cluster could not be put in $data"
+}
+
+# Settings for a service on a small machine: little memory, nothing lost on a crash.
+write_cluster_settings() {
+    as_service tee "$data/cluster/busbar.conf" >/dev/null <<END
+# Written by ./start at each start.
+listen_addresses = ''
+unix_socket_directories = '$run'
+unix_socket_permissions = 0700
+max_connections = 100
+shared_buffers = 128MB
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+wal_compression = on
+max_wal_size = 1GB
+checkpoint_completion_target = 0.9
+random_page_cost = 1.1
+jit = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_min_messages = warning
+log_line_prefix = '%m [%p] '
+END
+    echo 'local all all peer map=busbar' | as_service tee "$data/cluster/pg_hba.conf" >/dev/null
+    printf 'busbar %s %s\n' "$(id -un)" busbar "$(id -un)" postgres "$service_user" postgres |
+        sort -u | as_service tee "$data/cluster/pg_ident.conf" >/dev/null
+}
+
+# After a kill -9 or a power cut the lock files stay, and their number may be another process's now.
+clear_stale_locks() {
+    local file pid
+
+    for file in "$data/cluster/postmaster.pid" "$run/.s.PGSQL.5432.lock"; do
+        [ -e "$file" ] || continue
+        pid=$(head -1 "$file")
+        pid=${pid#-}
+        case "$(readlink "/proc/$pid/exe" 2>/dev/null)" in
+        */postgres*) [ "$(readlink "/proc/$pid/cwd")" != "$data/cluster" ] || continue ;;
+        esac
+        rm -f "$file" "${file%.lock}"
+    done
+}
+
+start_postgres() {
+    local tries=0
+
+    open_data
+    find_postgres
+    make_cluster
+    write_cluster_settings
+    clear_stale_locks
+    if [ -e "$data/cluster/postmaster.pid" ]; then
+        say "stopping a PostgreSQL that an earlier start left"
+        as_service "$pg/pg_ctl" -D "$data/cluster" -m fast -w -t 30 stop >/dev/null || true
+    fi
+    trim_log "$var/log/postgres.log"
+    until run_postgres; do # backends of a killed server hold its shared memory for a moment
+        tries=$((tries + 1))
+        [ "$tries" -lt 20 ] && tail -5 "$var/log/postgres.log" | grep -q 'shared memory block' ||
+            die "PostgreSQL does not start, see $var/log/postgres.log:
+$(tail -5 "$var/log/postgres.log")"
+        sleep 0.5
+    done
+}
+
+# Starts the server and waits until it takes connections; 1 when it ended instead.
+run_postgres() {
+    (exec_child INT "$service_user" "$pg/postgres" -D "$data/cluster") \
+        </dev/null >>"$var/log/postgres.log" 2>&1 &
+    postgres_pid=$!
+    while kill -0 "$postgres_pid" 2>/dev/null; do
+        ! "$pg/pg_isready" -q -h "$run" -d postgres || return 0
+        sleep 0.05
+    done
+    wait "$postgres_pid" || true
+    postgres_pid=
+    return 1
+}
+
+# By the lock file and not by number: it may have been stopped and started by hand meanwhile.
+stop_postgres() {
+    [ -n "${postgres_pid:-}" ] || return 0
+    if [ -e "$data/cluster/postmaster.pid" ]; then
+        as_service "$pg/pg_ctl" -D "$data/cluster" -m fast -w -t 20 stop >/dev/null 2>&1 ||
+            as_service "$pg/pg_ctl" -D "$data/cluster" -m immediate -w -t 5 stop >/dev/null 2>&1 ||
+            say "PostgreSQL could not be stopped, see $var/log/postgres.log"
+    fi
+    wait "$postgres_pid" 2>/dev/null || true
+    postgres_pid=
+}
+
+# ---- Redis ---------------------------------------------------------------------------------------
+
+# What Redis holds may be lost: no file is written. Keys with a life time give way first.
+start_redis() {
+    local socket=$run/redis.sock tries=0
+
+    [ ! -S "$socket" ] || as_service timeout 2 redis-cli -s "$socket" shutdown nosave \
+        >/dev/null 2>&1 || true
+    trim_log "$var/log/redis.log"
+    (exec_child TERM "$service_user" redis-server --port 0 --unixsocket "$socket" \
+        --unixsocketperm 700 --save '' --appendonly no --maxmemory 64mb \
+        --maxmemory-policy volatile-ttl --dir "$run" --daemonize no) \
+        </dev/null >>"$var/log/redis.log" 2>&1 &
+    redis_pid=$!
+    until [ "$(as_service timeout 1 redis-cli -s "$socket" ping 2>/dev/null)" = PONG ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] && kill -0 "$redis_pid" 2>/dev/null ||
+            die "Redis does not start, see $var/log/redis.log: $(tail -3 "$var/log/redis.log")"
+        sleep 0.05
+    done
+}
+
+stop_redis() {
+    [ -n "${redis_pid:-}" ] || return 0
+    end_child "$redis_pid" 5 || true
+    redis_pid=
+}
+
+# ---- both ----------------------------------------------------------------------------------------
+
+# end_child PID SECONDS: asks it to end, waits, and kills it when the time is over or when a second
+# signal made `impatient`. Returns its status.
+end_child() {
+    local left=$(($2 * 20))
+
+    kill -TERM "$1" 2>/dev/null || true
+    while kill -0 "$1" 2>/dev/null && [ "$left" -gt 0 ] && [ -z "${impatient:-}" ]; do
+        sleep 0.05
+        left=$((left - 1))
+    done
+    kill -KILL "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null
+}
+
+# A log of an earlier life is kept up to 10 MB.
+trim_log() {
+    [ ! -e "$1" ] || [ "$(stat -c %s "$1")" -lt 10485760 ] || mv -f "$1" "$1.old"
+}

@@ -1,0 +1,26 @@
+/*
+ * The suites of the unit tests, one for each file: X(json) stands for `Suite *json_suite(void)` in
+ * test_json.c. Keep them in order of the alphabet.
+ */
+#ifndef TESTS_UNIT_SUITES_H
+#define TESTS_UNIT_SUITES_H
+
+#include <check.h>
+
+#define SUITES(X)                                                                                  \
+    X(address)                                                                                     \
+    X(arena)                                                                                       \
+    X(field)                                                                                       \
+    X(guard)                                                                                       \
+    X(json)                                                                                        \
+    X(log)                                                                                         \
+    X(query)                                                                                       \
+    X(route)                                                                                       \
+    X(seal)                                                                                        \
+    X(text)
+
+#define SUITE_DECLARE(name) Suite *name##_suite(void);
+SUITES(SUITE_DECLARE)
+#undef SUITE_DECLARE
+
+#endif

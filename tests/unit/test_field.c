@@ -1,0 +1,361 @@
+/* Field tables against JSON and text: what passes, how it is normalised, how problems are worded.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/field.h"
+#include "core/json_in.h"
+#include "core/json_out.h"
+#include "suites.h"
+
+static struct arena *arena;
+static struct problems problems;
+
+static void setup(void)
+{
+    arena = arena_new();
+    problems = (struct problems){.arena = arena};
+}
+
+static void teardown(void)
+{
+    arena_free(arena);
+}
+
+static const char *const colours[] = {"red", "green", NULL};
+
+static const struct bb_field reading[] = {
+    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .min = 1, .max = 100},
+    {.name = "startDate", .type = BB_TIME, .alias = "starttimestamp"},
+};
+
+static const struct bb_field item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(reading)}};
+static const struct bb_field word[] = {{.name = "word", .type = BB_TEXT, .min = 1, .max = 3}};
+
+static const struct bb_field fields[] = {
+    {.name = "text", .type = BB_TEXT, .min = 2, .max = 5},
+    {.name = "entry", .type = BB_TEXT, .flags = BB_NOT_BLANK},
+    {.name = "email", .type = BB_EMAIL, .alias = "mail"},
+    {.name = "uuid", .type = BB_UUID},
+    {.name = "count", .type = BB_INT, .min = 1, .max = 10},
+    {.name = "any", .type = BB_ANY},
+    {.name = "number", .type = BB_NUMBER},
+    {.name = "yes", .type = BB_BOOL},
+    {.name = "when", .type = BB_TIME},
+    {.name = "colour", .type = BB_CHOICE, .choices = colours},
+    {.name = "free", .type = BB_OBJECT},
+    {.name = "reads", .type = BB_LIST, .min = 1, .max = 4, .fields = BB_TABLE(item)},
+    {.name = "words", .type = BB_LIST, .fields = BB_TABLE(word)},
+    {.name = "gone", .type = BB_TEXT, .flags = BB_NULLABLE},
+    {.name = "least", .type = BB_INT, .min = 1},
+};
+static const struct bb_table table = BB_TABLE(fields);
+
+static json_t *parse(const char *text)
+{
+    struct json_problem wrong;
+    json_t *value = json_read(text, strlen(text), &wrong);
+
+    ck_assert_msg(value != NULL, "%s: %s", text, wrong.text);
+    return value;
+}
+
+static void passes(const char *in, const char *out)
+{
+    json_t *object = parse(in), *checked = fields_check(&table, object, &problems);
+
+    ck_assert_msg(checked != NULL, "%s: %s %s", in, problems.list ? problems.list[0].field : "",
+                  problems.list ? problems.list[0].text : "");
+    char *text = json_write(checked, NULL);
+
+    ck_assert_str_eq(text, out);
+    ck_assert_uint_eq(problems.count, 0);
+    free(text);
+    json_decref(checked);
+    json_decref(object);
+}
+
+static void fails(const char *in, const char *field, const char *text)
+{
+    json_t *object = parse(in);
+
+    problems.count = 0;
+    ck_assert_msg(!fields_check(&table, object, &problems), "%s", in);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_str_eq(problems.list[0].field, field);
+    ck_assert_str_eq(problems.list[0].text, text);
+    problems.count = 0;
+    json_decref(object);
+}
+
+START_TEST(declared_fields_pass_and_others_are_dropped)
+{
+    passes("{}", "{}");
+    passes("{\"id\":7,\"userId\":1,\"text\":\"abc\",\"any\":null}",
+           "{\"text\":\"abc\",\"any\":null}");
+    passes("{\"free\":{\"x\":[1,{}]},\"any\":[1]}", "{\"any\":[1],\"free\":{\"x\":[1,{}]}}");
+    passes("{\"yes\":false,\"number\":1.5,\"count\":10}",
+           "{\"count\":10,\"number\":1.5,\"yes\":false}");
+    passes("{\"gone\":null}", "{}");
+    passes("{\"words\":[]}", "{\"words\":[]}");
+}
+END_TEST
+
+START_TEST(values_are_normalised)
+{
+    passes("{\"email\":\" \\tAnna@Example.ORG\\u00a0\"}", "{\"email\":\"anna@example.org\"}");
+    passes("{\"mail\":\"b@c.de\"}", "{\"email\":\"b@c.de\"}");
+    passes("{\"mail\":\"b@c.de\",\"email\":\"a@c.de\"}", "{\"email\":\"a@c.de\"}");
+    passes("{\"uuid\":\"0190A0B0-0000-7000-8000-00000000000F\"}",
+           "{\"uuid\":\"0190a0b0-0000-7000-8000-00000000000f\"}");
+    passes("{\"count\":5.0}", "{\"count\":5}");
+    passes("{\"reads\":[{\"value\":2,\"starttimestamp\":\"2026-01-01\",\"x\":1}]}",
+           "{\"reads\":[{\"value\":2,\"startDate\":\"2026-01-01\"}]}");
+}
+END_TEST
+
+START_TEST(problems_are_worded)
+{
+    fails("{\"text\":1}", "text", "must be a string");
+    fails("{\"text\":null}", "text", "must be a string");
+    fails("{\"text\":\"a\"}", "text", "must be at least 2 characters");
+    fails("{\"text\":\"\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\"}", "text",
+          "must be at most 5 characters");
+    fails("{\"entry\":\" \\u3000\\n\"}", "entry", "must not be blank");
+    fails("{\"entry\":\"\"}", "entry", "must not be blank");
+    fails("{\"email\":\"x\"}", "email", "must be an e-mail address");
+    fails("{\"mail\":5}", "mail", "must be an e-mail address");
+    fails("{\"uuid\":\"x\"}", "uuid", "must be a UUID");
+    fails("{\"count\":\"5\"}", "count", "must be a whole number");
+    fails("{\"count\":5.5}", "count", "must be a whole number");
+    fails("{\"count\":1e300}", "count", "must be a whole number");
+    fails("{\"count\":true}", "count", "must be a whole number");
+    fails("{\"count\":0}", "count", "must be at least 1");
+    fails("{\"count\":11}", "count", "must be at most 10");
+    fails("{\"least\":0}", "least", "must be at least 1");
+    fails("{\"number\":\"5\"}", "number", "must be a number");
+    fails("{\"yes\":1}", "yes", "must be true or false");
+    fails("{\"when\":\"2026-02-30\"}", "when", "must be an ISO 8601 date and time");
+    fails("{\"colour\":\"Red\"}", "colour", "must be one of: red, green");
+    fails("{\"colour\":null}", "colour", "must be one of: red, green");
+    fails("{\"free\":[]}", "free", "must be an object");
+    fails("{\"reads\":{}}", "reads", "must be a list");
+    fails("{\"reads\":[]}", "reads", "must have at least 1 item");
+    fails("{\"reads\":[1,1,1,1,1]}", "reads", "must have at most 4 items");
+    fails("{\"reads\":[{\"value\":5},{\"value\":0.5}]}", "reads[1].value", "must be at least 1");
+    fails("{\"reads\":[{}]}", "reads[0].value", "is required");
+    fails("{\"reads\":[5]}", "reads[0]", "must be an object");
+    fails("{\"reads\":[{\"value\":1,\"starttimestamp\":\"x\"}]}", "reads[0].starttimestamp",
+          "must be an ISO 8601 date and time");
+    fails("{\"words\":[\"a\",\"abcd\"]}", "words[1]", "must be at most 3 characters");
+    fails("[]", "body", "must be an object");
+}
+END_TEST
+
+START_TEST(absent_bodies_lack_their_required_fields)
+{
+    const struct bb_table readings = BB_TABLE(reading);
+
+    ck_assert_ptr_null(fields_check(&readings, NULL, &problems));
+    ck_assert_str_eq(problems.list[0].field, "value");
+    ck_assert_str_eq(problems.list[0].text, "is required");
+}
+END_TEST
+
+START_TEST(a_null_that_is_required_is_missing)
+{
+    const struct bb_field rows[] = {
+        {.name = "a", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE}};
+    const struct bb_table one = BB_TABLE(rows);
+    json_t *object = parse("{\"a\":null}");
+
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    ck_assert_str_eq(problems.list[0].text, "is required");
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(a_nul_is_refused)
+{
+    json_t *object = json_pack("{so}", "text", json_stringn("a\0b", 3));
+
+    ck_assert_ptr_null(fields_check(&table, object, &problems));
+    ck_assert_uint_eq(problems.count, 1);
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(at_most_64_problems_are_kept)
+{
+    const struct bb_field rows[] = {{.name = "a", .type = BB_LIST, .fields = BB_TABLE(word)}};
+    const struct bb_table one = BB_TABLE(rows);
+    json_t *list = json_array(), *object = json_pack("{so}", "a", list);
+
+    for (int i = 0; i < 100; i++)
+        json_array_append_new(list, json_integer(i));
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    ck_assert_uint_eq(problems.count, PROBLEMS_MAX);
+    ck_assert_str_eq(problems.list[63].field, "a[63]");
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    json_decref(object);
+}
+END_TEST
+
+/* A row as an older header had it: without fallback, help and example. */
+START_TEST(shorter_rows_of_older_modules_are_read)
+{
+    enum { OLD = offsetof(struct bb_field, fallback) };
+    static char bytes[2 * OLD];
+    struct bb_field room;
+    const struct bb_table old = {.rows = bytes, .count = 2, .stride = OLD};
+
+    memcpy(bytes, &fields[0], OLD);
+    memcpy(bytes + OLD, &fields[2], OLD);
+    ck_assert_str_eq(field_at(&old, 1, &room)->name, "email");
+    ck_assert_ptr_null(field_at(&old, 1, &room)->help);
+    ck_assert_ptr_null(field_at(&old, 0, &room)->fallback);
+    ck_assert_str_eq(field_find(&old, "mail", &room)->name, "email");
+    ck_assert_ptr_null(field_find(&old, "uuid", &room));
+}
+END_TEST
+
+static const struct bb_field *row(const char *name)
+{
+    static struct bb_field room;
+
+    return field_find(&table, name, &room);
+}
+
+static void text_passes(const char *name, const char *in, const char *out)
+{
+    const char *got = field_check_text(row(name), in, arena, &problems);
+
+    ck_assert_msg(got && !strcmp(got, out), "%s %s: %s", name, in, got ? got : "refused");
+}
+
+static void text_fails(const char *name, const char *in)
+{
+    problems.count = 0;
+    ck_assert_msg(!field_check_text(row(name), in, arena, &problems), "%s %s", name, in);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_str_eq(problems.list[0].field, name);
+    problems.count = 0;
+}
+
+START_TEST(texts_are_checked_by_the_same_rows)
+{
+    text_passes("count", "7", "7");
+    text_passes("count", "007", "7");
+    text_passes("least", "9223372036854775807", "9223372036854775807");
+    text_passes("number", "-1.5e3", "-1.5e3");
+    text_passes("yes", "true", "true");
+    text_passes("email", "A@b.cd", "a@b.cd");
+    text_passes("uuid", "0190A0B0-0000-7000-8000-00000000000F",
+                "0190a0b0-0000-7000-8000-00000000000f");
+    text_passes("colour", "green", "green");
+    text_passes("text", "\xC3\xA4\xC3\xA4", "\xC3\xA4\xC3\xA4");
+    text_passes("reads", "[{\"value\": 1, \"x\": 2}]", "[{\"value\":1}]");
+    ck_assert_ptr_null(field_check_text(row("text"), NULL, arena, &problems));
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_ptr_null(field_check_text(&reading[0], NULL, arena, &problems));
+    ck_assert_str_eq(problems.list[0].text, "is required");
+}
+END_TEST
+
+START_TEST(bad_texts_are_refused)
+{
+    static const char *const ints[] = {
+        "",        "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5", "9223372036854775808",
+        "\xD9\xA5"};
+    static const char *const numbers[] = {"",     "-",  "nan", "inf", "1e400",
+                                          "0x10", ".5", "1e",  " 1",  "1,5"};
+
+    for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+        text_fails("least", ints[i]);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        text_fails("number", numbers[i]);
+    text_fails("count", "11");
+    text_fails("yes", "1");
+    text_fails("text", "a\xFF");
+    text_fails("free", "{");
+    text_fails("free", "[]");
+}
+END_TEST
+
+START_TEST(emails_are_told_from_others)
+{
+    static const char *const good[] = {"a@b.cd", "first.last+tag@sub.example.org", "o'neil@x-y.de",
+                                       "\xC3\xA4@\xC3\xB6.de", "1@2.3"};
+    static const char *const bad[] = {
+        "",          "@",        "a@",          "@b.cd",      "a b@c.de",     "a@b",
+        "a@b..c",    "a@.b.c",   "a@b.c.",      "a@-b.c",     "a@b-.c",       "a@b@c.de",
+        "a@b.c\nx",  "<a@b.cd>", "a@[1.2.3.4]", "\"a\"@b.cd", "a@b.c,d@e.fg", "a@b\xE2\x80\xAE.cd",
+        "a\x7F@b.cd"};
+    char longest[400];
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        text_passes("email", good[i], good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        text_fails("email", bad[i]);
+    snprintf(longest, sizeof(longest), "%.64s@b.cd",
+             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    text_passes("email", longest, longest);
+    snprintf(longest, sizeof(longest), "%.65s@b.cd",
+             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    text_fails("email", longest);
+    strcpy(longest, "a@");
+    for (int i = 0; i < 126; i++)
+        strcat(longest, "b.");
+    strcat(longest, "cd"); /* 256 bytes */
+    text_fails("email", longest);
+}
+END_TEST
+
+static long allowed;
+
+static void *scarce(size_t size)
+{
+    return allowed-- > 0 ? malloc(size) : NULL;
+}
+
+START_TEST(no_memory_gives_nothing_and_leaks_nothing)
+{
+    json_t *object = parse("{\"email\":\"A@b.cd\",\"reads\":[{\"value\":2}],\"count\":5.0}");
+    json_t *checked = NULL;
+    int rounds = 0;
+
+    json_set_alloc_funcs(scarce, free);
+    for (; !checked && rounds < 1000; rounds++) {
+        allowed = rounds;
+        checked = fields_check(&table, object, &problems);
+    }
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_int_gt(rounds, 5);
+    ck_assert_uint_eq(problems.count, 0);
+    json_decref(checked);
+    json_decref(object);
+}
+END_TEST
+
+Suite *field_suite(void)
+{
+    Suite *suite = suite_create("field");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_test(all, declared_fields_pass_and_others_are_dropped);
+    tcase_add_test(all, values_are_normalised);
+    tcase_add_test(all, problems_are_worded);
+    tcase_add_test(all, absent_bodies_lack_their_required_fields);
+    tcase_add_test(all, a_null_that_is_required_is_missing);
+    tcase_add_test(all, a_nul_is_refused);
+    tcase_add_test(all, at_most_64_problems_are_kept);
+    tcase_add_test(all, shorter_rows_of_older_modules_are_read);
+    tcase_add_test(all, texts_are_checked_by_the_same_rows);
+    tcase_add_test(all, bad_texts_are_refused);
+    tcase_add_test(all, emails_are_told_from_others);
+    tcase_add_test(all, no_memory_gives_nothing_and_leaks_nothing);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,313 @@
+/* The log: one line stays one line, and a caller never waits. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/text.h"
+#include "suites.h"
+
+#define NASTY                                                                                      \
+    "a\"b\\c\r\nts=fake level=error\x1B[31m\t\xFF\xC3\xA4\xE2\x80\xAE\xE2\x80\xA8\xC2\x85\x01 "    \
+    "msg=x"
+
+static char got[2000000];
+
+/* Reads what is in the pipe until its writers are closed. */
+static size_t drain(int fd)
+{
+    size_t used = 0;
+    ssize_t n;
+
+    while ((n = read(fd, got + used, sizeof(got) - 1 - used)) > 0)
+        used += (size_t)n;
+    got[used] = '\0';
+    return used;
+}
+
+static void open_pipe(int ends[2], bool json)
+{
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(log_open(ends[1], BB_INFO, json), 0);
+}
+
+static void close_and_read(int ends[2])
+{
+    log_close();
+    close(ends[1]);
+    drain(ends[0]);
+    close(ends[0]);
+}
+
+static size_t lines(void)
+{
+    size_t count = 0;
+
+    for (const char *at = got; (at = strchr(at, '\n')); at++)
+        count++;
+    return count;
+}
+
+START_TEST(lines_are_logfmt)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    log_line(BB_INFO, "it works", "plain", "a/b-c.d:1", "empty", "", "none", NULL, "space", "a b",
+             NULL);
+    log_line(BB_DEBUG, "unseen", NULL);
+    log_pairs(BB_ERROR, "pairs", (const struct log_pair[]){{"a", "1"}, {"b", NULL}, {"c", "="}}, 3);
+    close_and_read(ends);
+    ck_assert_int_eq(strncmp(got, "ts=20", 5), 0);
+    ck_assert_ptr_nonnull(
+        strstr(got, "Z level=info msg=\"it works\" plain=a/b-c.d:1 empty=\"\" space=\"a b\"\nts="));
+    ck_assert_ptr_nonnull(strstr(got, "Z level=error msg=\"pairs\" a=1 c=\"=\"\n"));
+    ck_assert_uint_eq(lines(), 2);
+}
+END_TEST
+
+START_TEST(nasty_values_stay_in_their_quotes)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    log_line(BB_WARN, NASTY, "v", NASTY, NULL);
+    close_and_read(ends);
+    ck_assert_uint_eq(lines(), 1);
+    ck_assert_ptr_nonnull(
+        strstr(got, " v=\"a\\\"b\\\\c\\r\\nts=fake level=error\\u001b[31m\\t\xEF\xBF\xBD"
+                    "\xC3\xA4\\u202e\\u2028\\u0085\\u0001 msg=x\"\n"));
+    for (char *at = got; *at && *at != '\n'; at++)
+        ck_assert_int_ge((unsigned char)*at, 0x20);
+}
+END_TEST
+
+START_TEST(json_lines_are_json)
+{
+    int ends[2];
+
+    open_pipe(ends, true);
+    log_line(BB_WARN, NASTY, "v", NASTY, "w", "1", NULL);
+    close_and_read(ends);
+    ck_assert_uint_eq(lines(), 1);
+    json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
+
+    ck_assert_str_eq(json_string_value(json_object_get(line, "level")), "warn");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "w")), "1");
+    ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(line, "v")), "\r\nts=fake"));
+    json_decref(line);
+}
+END_TEST
+
+static void write_long(bool json, size_t length)
+{
+    char *text = malloc(length + 1);
+    int ends[2];
+
+    memset(text, '\x01', length); /* escapes must not be torn */
+    memset(text, 'x', length % 7);
+    text[length] = '\0';
+    open_pipe(ends, json);
+    log_line(BB_INFO, "long", "a", "1", "v", text, "after", "x", NULL);
+    log_line(BB_INFO, text, "k", text, NULL);
+    log_line(BB_INFO, "next", NULL);
+    close_and_read(ends);
+    free(text);
+}
+
+START_TEST(long_lines_are_cut_and_stay_whole)
+{
+    for (size_t length = 600; length<5000; length += length> 640 && length < 4000 ? 1000 : 1) {
+        write_long(true, length);
+        ck_assert_uint_eq(lines(), 3);
+        for (char *at = got, *end; (end = strchr(at, '\n')); at = end + 1) {
+            json_t *line = json_loadb(at, (size_t)(end - at), JSON_REJECT_DUPLICATES, NULL);
+
+            ck_assert_msg(line != NULL, "%zu: %.*s", length, (int)(end - at), at);
+            json_decref(line);
+            ck_assert_uint_lt((size_t)(end - at), 4096);
+        }
+    }
+    write_long(false, 5000);
+    ck_assert_uint_eq(lines(), 3);
+    ck_assert_ptr_nonnull(strstr(got, "\\u0001\" cut=true\n"));
+    ck_assert_ptr_null(strstr(got, "after"));
+}
+END_TEST
+
+START_TEST(long_plain_values_are_left_out)
+{
+    char text[4200];
+    int ends[2];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    open_pipe(ends, false);
+    log_line(BB_INFO, "m", "v", text, NULL);
+    close_and_read(ends);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"m\" cut=true\n"));
+}
+END_TEST
+
+START_TEST(a_blocked_pipe_holds_nobody)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    int64_t before = clock_mono_ms();
+
+    for (int i = 0; i < 20000; i++)
+        log_line(BB_INFO, "a line of the usual length", "number", "123456", "path", "/api/x", NULL);
+    ck_assert_int_lt(clock_mono_ms() - before, 2000);
+    ck_assert_uint_gt(log_dropped(), 1000);
+    before = clock_mono_ms();
+    log_close();
+    ck_assert_int_ge(clock_mono_ms() - before, 500);
+    ck_assert_int_lt(clock_mono_ms() - before, 2000);
+    log_line(BB_DEBUG, "goes nowhere", NULL);
+    close(
+        ends[0]); /* the writer fails, and frees itself; its end stays open until the test's exit */
+    usleep(300000);
+}
+END_TEST
+
+static void *read_all(void *arg)
+{
+    drain(*(int *)arg);
+    return NULL;
+}
+
+#define TOLD "level=warn msg=\"log lines dropped\" count="
+
+START_TEST(losses_are_told_once_writing_works_again)
+{
+    pthread_t reader;
+    int ends[2];
+
+    open_pipe(ends, false);
+    for (int i = 0; i < 20000; i++)
+        log_line(BB_INFO, "line", "number", "123456", NULL);
+    uint64_t dropped = log_dropped();
+
+    ck_assert_uint_gt(dropped, 0);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+    usleep(200000);
+    log_line(BB_INFO, "again", NULL);
+    log_close();
+    close(ends[1]);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    ck_assert_uint_eq(log_dropped(), dropped);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"again\"\n"));
+    uint64_t told = 0, tellings = 0;
+    const char *at = got;
+
+    while ((at = strstr(at, TOLD))) {
+        told += strtoull(at += strlen(TOLD), NULL, 10);
+        tellings++;
+    }
+    ck_assert_uint_eq(told, dropped);
+    ck_assert_uint_eq(lines(), 20000 - dropped + 1 + tellings);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_counted)
+{
+    int fd = open("/dev/full", O_WRONLY);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(log_open(fd, BB_INFO, false), 0);
+    log_line(BB_INFO, "one", NULL);
+    log_line(BB_INFO, "two", NULL);
+    log_close();
+    ck_assert_uint_eq(log_dropped(), 2);
+    close(fd);
+}
+END_TEST
+
+static void *chatter(void *arg)
+{
+    for (int i = 0; i < 300; i++)
+        log_line(BB_INFO, "chatter", "who", arg, NULL);
+    return NULL;
+}
+
+START_TEST(lines_of_many_threads_do_not_mix)
+{
+    pthread_t threads[8];
+    int ends[2];
+
+    open_pipe(ends, false);
+    pthread_t reader;
+
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, chatter, "somebody"), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    log_close();
+    close(ends[1]);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    ck_assert_uint_eq(lines() + log_dropped(), 2400 + (log_dropped() > 0));
+    for (char *at = got, *end; (end = strchr(at, '\n')); at = end + 1)
+        ck_assert_int_eq(strncmp(at, "ts=", 3), 0);
+}
+END_TEST
+
+START_TEST(the_level_can_change)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    ck_assert(!log_wants(BB_DEBUG));
+    log_level(BB_DEBUG, true);
+    ck_assert(log_wants(BB_DEBUG));
+    log_line(BB_DEBUG, "seen", NULL);
+    log_level(BB_ERROR, true);
+    ck_assert(!log_wants(BB_WARN));
+    log_line(BB_WARN, "unseen", NULL);
+    close_and_read(ends);
+    ck_assert_int_eq(got[0], '{');
+    ck_assert_uint_eq(lines(), 1);
+}
+END_TEST
+
+START_TEST(a_line_costs_little)
+{
+    int fd = open("/dev/null", O_WRONLY);
+
+    ck_assert_int_eq(log_open(fd, BB_INFO, false), 0);
+    int64_t before = clock_mono_ms();
+
+    for (int i = 0; i < 200000; i++)
+        log_line(BB_INFO, "request", "method", "GET", "path", "/api/health", "status", "200", NULL);
+    printf("log: %d ns a line\n", (int)((clock_mono_ms() - before) * 5));
+    log_close();
+    close(fd);
+}
+END_TEST
+
+Suite *log_suite(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *all = tcase_create("all");
+
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, lines_are_logfmt);
+    tcase_add_test(all, nasty_values_stay_in_their_quotes);
+    tcase_add_test(all, json_lines_are_json);
+    tcase_add_test(all, long_lines_are_cut_and_stay_whole);
+    tcase_add_test(all, long_plain_values_are_left_out);
+    tcase_add_test(all, a_blocked_pipe_holds_nobody);
+    tcase_add_test(all, losses_are_told_once_writing_works_again);
+    tcase_add_test(all, a_full_disk_is_counted);
+    tcase_add_test(all, lines_of_many_threads_do_not_mix);
+    tcase_add_test(all, the_level_can_change);
+    tcase_add_test(all, a_line_costs_little);
+    suite_add_tcase(suite, all);
+    return suite;
+}
