@@ -93,8 +93,8 @@ static int find_route(struct exchange *exchange)
 {
     struct core_request *rq = &exchange->rq;
 
-    switch (router_match(rq->generation->router, exchange->method, exchange->path,
-                         &exchange->match)) {
+    switch (
+        router_match(rq->generation->router, exchange->method, exchange->path, &exchange->match)) {
     case ROUTE_OK:
         break;
     case ROUTE_NO_METHOD:

@@ -10,7 +10,8 @@ static struct MHD_Response *response_of(struct exchange *exchange)
 {
     struct answer *answer = &exchange->rq.answer;
     struct MHD_Response *response = MHD_create_response_from_buffer(
-        answer->length, answer->body, answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        answer->length, answer->body,
+        answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 
     if (response)
         answer->body = NULL; /* libmicrohttpd frees it */
@@ -45,8 +46,7 @@ enum MHD_Result answer_send(struct exchange *exchange)
         return MHD_NO;
     add_headers(exchange, response);
     connection_stage(exchange->connection, STAGE_WRITE, answer->length);
-    enum MHD_Result queued =
-        MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
+    enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return queued;
 }

@@ -137,8 +137,7 @@ static int api_vfail(struct bb_request *rq, int status, const char *format, va_l
 }
 
 BB_PRINTF(3, 0)
-static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem,
-                        va_list args)
+static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
 {
     char text[256];
     json_t *entry = json_object();
@@ -196,10 +195,14 @@ static void api_vprint(struct bb_request *rq, const char *format, va_list args)
 /* What the ear and Redis's PINGs saw within the last second: nobody waits, nothing is flooded. */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
+    const struct loop *loop = request_of(rq)->loop;
+
+    if (dependency == BB_DATABASE ? !loop->pg : !loop->redis)
+        return 1;
     if (dependency == BB_DATABASE)
         *latency_ms = ear_fresh_ms() > 0 ? ear_latency_ms() : -1;
     else
-        *latency_ms = redis_latency_ms(request_of(rq)->loop->redis);
+        *latency_ms = redis_latency_ms(loop->redis);
     return *latency_ms < 0 ? -1 : 0;
 }
 

@@ -41,7 +41,8 @@ static bool media_type_is(const char *value, const char *type)
         return false;
     value++;
     value += strspn(value, " \t");
-    return !strcasecmp(value, "charset=utf-8") || !strcasecmp(value, "charset=\"utf-8\"") || !*value;
+    return !strcasecmp(value, "charset=utf-8") || !strcasecmp(value, "charset=\"utf-8\"") ||
+           !*value;
 }
 
 static enum body_kind kind_of(const struct exchange *exchange)

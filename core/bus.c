@@ -9,7 +9,8 @@
 
 enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000 };
 
-/* The audience in memory of the arena, NULL: out of memory; from what the publisher gave, which may lie on its stack. */
+/* The audience in memory of the arena, NULL: out of memory; from what the publisher gave, which may
+ * lie on its stack. */
 static const struct bb_audience *audience_copy(struct arena *arena, const struct bb_audience *from)
 {
     struct bb_audience *copy = arena_alloc(arena, sizeof *copy);
@@ -25,9 +26,8 @@ static const struct bb_audience *audience_copy(struct arena *arena, const struct
         if (!emails[i])
             return NULL;
     }
-    *copy = (struct bb_audience){.size = sizeof *copy,
-                                 .organisation = from ? from->organisation : 0,
-                                 .emails = emails};
+    *copy = (struct bb_audience){
+        .size = sizeof *copy, .organisation = from ? from->organisation : 0, .emails = emails};
     return copy;
 }
 
@@ -88,8 +88,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         reply_error(rq, 500, "Internal server error");
         return request_fail(rq, FAILED_ANSWERED);
     }
-    const struct raised *raised =
-        raised_new(tx, event, payload, audience);
+    const struct raised *raised = raised_new(tx, event, payload, audience);
     for (size_t i = 0; i < event->within_count; i++) {
         if (run_within(tx, &event->within[i], &raised->face)) {
             if (rq->answer.status)

@@ -59,6 +59,9 @@ json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
 /* "first-name" of "firstName", into `out` of `size` bytes. */
 void cli_option_name(const char *field, char *out, size_t size);
 
+/* "BUSBAR_CLIENT_SECRET" of "clientSecret", where a secret option is looked for. */
+void cli_variable_name(const char *field, char *out, size_t size);
+
 /* The value of a secret option, in the arena; NULL: none. Asks only for required ones. */
 const char *cli_secret(const struct bb_field *field, struct arena *arena);
 

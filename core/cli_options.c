@@ -22,7 +22,9 @@ void cli_option_name(const char *field, char *out, size_t size)
     for (; *field && used + 2 < size; field++) {
         if (isupper((unsigned char)*field) && used)
             out[used++] = '-';
-        out[used++] = *field == '_' ? '-' : (char)tolower((unsigned char)*field);
+        out[used++] = (char)tolower((unsigned char)*field);
+        if (*field == '_')
+            out[used - 1] = '-';
     }
     out[used] = '\0';
 }

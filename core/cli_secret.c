@@ -10,12 +10,17 @@
 
 #define SECRET_MAX 4096 /* bytes */
 
-/* BUSBAR_CLIENT_SECRET for the field clientSecret. */
-static void variable_name(const char *option, char *out, size_t size)
+void cli_variable_name(const char *field, char *out, size_t size)
 {
+    char option[64];
+
+    cli_option_name(field, option, sizeof option);
     snprintf(out, size, "BUSBAR_%s", option);
-    for (; *out; out++)
-        *out = *out == '-' ? '_' : (char)toupper((unsigned char)*out);
+    for (; *out; out++) {
+        *out = (char)toupper((unsigned char)*out);
+        if (*out == '-')
+            *out = '_';
+    }
 }
 
 /* Echo off on a terminal while it is typed. -1: no terminal, *kept is not set. */
@@ -56,7 +61,7 @@ const char *cli_secret(const struct bb_field *field, struct arena *arena)
     char option[64], variable[80];
 
     cli_option_name(field->name, option, sizeof option);
-    variable_name(option, variable, sizeof variable);
+    cli_variable_name(field->name, variable, sizeof variable);
     const char *value = getenv(variable);
 
     if (value)

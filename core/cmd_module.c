@@ -1,5 +1,4 @@
 /* Commands that modules bring, see struct bb_command. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,19 +48,16 @@ static const struct bb_command *find(const struct generation *g, const struct cl
 static void print_option(const struct bb_field *field)
 {
     const char *help = field->help ? field->help : "";
-    char option[64];
+    char name[80];
 
-    cli_option_name(field->name, option, sizeof option);
     if (field->flags & BB_SECRET) {
-        char *at = option;
-
-        for (; *at; at++)
-            *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
-        printf("  $BUSBAR_%s%s\n      %s\n", option,
+        cli_variable_name(field->name, name, sizeof name);
+        printf("  $%s%s\n      %s\n", name,
                field->flags & BB_REQUIRED ? ", or a line of standard input" : "", help);
         return;
     }
-    printf("  --%s%s%s\n      %s", option, field->type == BB_BOOL ? "" : " VALUE",
+    cli_option_name(field->name, name, sizeof name);
+    printf("  --%s%s%s\n      %s", name, field->type == BB_BOOL ? "" : " VALUE",
            field->flags & BB_REQUIRED ? " (required)" : "", help);
     for (const char *const *choice = field->choices; choice && *choice; choice++)
         printf("%s%s", choice == field->choices ? " One of: " : ", ", *choice);

@@ -1,14 +1,7 @@
 #include "core/engine.h"
 
-#include <errno.h>
-#include <netdb.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/ear.h"
@@ -16,14 +9,12 @@
 #include "core/job.h"
 #include "core/listener.h"
 #include "core/log.h"
-#include "core/migrate.h"
+#include "core/migrator.h"
+#include "core/pg.h"
 #include "core/pool.h"
 #include "core/redis.h"
-#include "core/reply.h"
 #include "core/sql.h"
-#include "core/text.h"
-
-enum { STOP_MS = 10000, DRAIN_TICK_MS = 20 };
+#include "core/stop.h"
 
 struct generation *engine_generation(struct engine *engine)
 {
@@ -73,14 +64,16 @@ static struct http_settings http_settings_of(const struct engine *engine)
 static int loop_fill(struct engine *engine, struct loop *loop)
 {
     struct pg_settings pg = pg_settings_of(engine);
-    struct redis_settings redis = {
-        .url = settings_text(engine->generation->settings, "redis", "url"),
-        .timeout_ms = number(engine, "redis", "timeout")};
+    struct redis_settings redis = {.url =
+                                       settings_text(engine->generation->settings, "redis", "url"),
+                                   .timeout_ms = number(engine, "redis", "timeout")};
     struct http_settings http = http_settings_of(engine);
 
-    loop->pg = pg_new(loop, &pg);
-    if (!loop->pg)
-        return -1;
+    if (*pg.url) {
+        loop->pg = pg_new(loop, &pg);
+        if (!loop->pg)
+            return -1;
+    }
     if (redis.url && *redis.url) {
         loop->redis = redis_new(loop, &redis);
         if (!loop->redis)
@@ -105,7 +98,7 @@ static void loop_empty(struct loop *loop)
     loop_free(loop);
 }
 
-static void engine_free(struct engine *engine)
+void engine_free(struct engine *engine)
 {
     if (engine->jobs)
         jobs_free(engine->jobs);
@@ -123,7 +116,7 @@ static void engine_free(struct engine *engine)
         close(engine->listen_fd);
 }
 
-static int engine_init(struct engine *engine, unsigned loop_count)
+int engine_init(struct engine *engine, unsigned loop_count)
 {
     struct pg_settings pg = pg_settings_of(engine);
 
@@ -139,153 +132,11 @@ static int engine_init(struct engine *engine, unsigned loop_count)
         if (loop_fill(engine, &engine->loops[i]))
             return -1;
     }
+    if (!*pg.url)
+        return 0;
     engine->ear = ear_new(&engine->loops[0], &pg);
     return engine->ear ? 0 : -1;
 }
-
-/* ---- stopping ---- */
-
-struct stop {
-    struct message message; /* first */
-    struct timer timer;
-    struct loop *loop;
-    int64_t until_ms;
-};
-
-static void stop_tick(struct timer *timer)
-{
-    struct stop *stop = (struct stop *)(void *)((char *)timer - offsetof(struct stop, timer));
-    struct loop *loop = stop->loop;
-    bool empty = http_drain(loop->http);
-
-    if (empty && !loop->requests) {
-        loop->stop = true;
-        return;
-    }
-    if (loop->now_ms >= stop->until_ms) {
-        log_line(BB_WARN, "stopped with requests unfinished", NULL);
-        log_close();
-        _exit(0);
-    }
-    timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
-}
-
-static void stop_begin(struct message *message)
-{
-    struct stop *stop = (struct stop *)(void *)message;
-
-    if (stop->loop->index == 0 && stop->loop->engine->jobs) {
-        jobs_free(stop->loop->engine->jobs);
-        stop->loop->engine->jobs = NULL;
-    }
-    stop->until_ms = stop->loop->now_ms + STOP_MS;
-    stop_tick(&stop->timer);
-}
-
-struct signals {
-    struct watch watch; /* first */
-    struct engine *engine;
-    struct stop *stops; /* one a loop */
-    bool stopping;
-};
-
-static void signals_ready(struct watch *watch, uint32_t events)
-{
-    struct signals *signals = (struct signals *)(void *)watch;
-    struct signalfd_siginfo info;
-
-    (void)events;
-    while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (signals->stopping)
-            continue;
-        signals->stopping = true;
-        log_line(BB_INFO, "stopping", NULL);
-        for (unsigned i = 0; i < signals->engine->loop_count; i++) {
-            struct stop *stop = &signals->stops[i];
-
-            *stop = (struct stop){.message.run = stop_begin,
-                                  .timer.fire = stop_tick,
-                                  .loop = &signals->engine->loops[i]};
-            loop_post(stop->loop, &stop->message);
-        }
-    }
-}
-
-static void signals_block(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    pthread_sigmask(SIG_BLOCK, set, NULL);
-}
-
-static int signals_init(struct signals *signals, struct engine *engine, const sigset_t *set)
-{
-    int fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-
-    *signals = (struct signals){.watch = {.fd = -1, .ready = signals_ready}, .engine = engine};
-    signals->stops = calloc(engine->loop_count, sizeof *signals->stops);
-    if (fd < 0 || !signals->stops)
-        return -1;
-    return loop_watch(&engine->loops[0], &signals->watch, fd, EPOLLIN);
-}
-
-/* ---- migrating in the background ---- */
-
-struct migrator {
-    pthread_t thread;
-    struct generation *generation;
-    atomic_bool stop;
-    bool started;
-};
-
-static void say_step(void *arg, const char *line)
-{
-    (void)arg;
-    log_line(BB_INFO, "migration applied", "step", line, NULL);
-}
-
-/* Again and again while the database is away; the host serves meanwhile what needs no schema. */
-static void *migrate_main(void *arg)
-{
-    struct migrator *migrator = arg;
-    bool told = false;
-
-    while (!atomic_load(&migrator->stop)) {
-        struct migrate_report report = {0};
-        enum migrate_outcome outcome = migrate_run(migrator->generation, true, say_step, NULL, &report);
-
-        if (outcome == MIGRATE_DONE)
-            return NULL;
-        if (!told || outcome == MIGRATE_FAILED)
-            log_line(BB_ERROR, "the database cannot be migrated", "reason", report.problem, NULL);
-        told = true;
-        if (outcome == MIGRATE_FAILED)
-            return NULL;
-        for (int i = 0; i < 10 && !atomic_load(&migrator->stop); i++)
-            usleep(50000);
-    }
-    return NULL;
-}
-
-static void migrator_start(struct migrator *migrator, struct engine *engine)
-{
-    *migrator = (struct migrator){.generation = engine->generation};
-    if (!number(engine, "database", "migrate"))
-        return;
-    migrator->started = !pthread_create(&migrator->thread, NULL, migrate_main, migrator);
-    if (!migrator->started)
-        log_line(BB_ERROR, "the migration cannot be started", NULL);
-}
-
-static void migrator_stop(struct migrator *migrator)
-{
-    atomic_store(&migrator->stop, true);
-    if (migrator->started)
-        pthread_join(migrator->thread, NULL);
-}
-
-/* ---- serving ---- */
 
 static void *loop_main(void *arg)
 {
@@ -324,21 +175,21 @@ static int run_loops(struct engine *engine)
 
 static int serve(struct engine *engine, const sigset_t *set)
 {
-    struct signals signals;
-    struct migrator migrator;
+    struct migrator *migrator = NULL;
 
-    if (engine_init(engine, loops_wanted(engine)) || signals_init(&signals, engine, set))
+    if (engine_init(engine, loops_wanted(engine)))
         return 1;
+    struct signals *signals = signals_new(engine, set);
     engine->jobs = jobs_new(&engine->loops[0], engine->generation);
-    if (!engine->jobs)
+    if (!signals || !engine->jobs)
         return 1;
     generation_start(engine->generation);
-    migrator_start(&migrator, engine);
+    if (engine->ear && number(engine, "database", "migrate"))
+        migrator = migrator_start(engine->generation);
     listener_tell(engine->listen_fd);
     int status = run_loops(engine);
-    migrator_stop(&migrator);
-    close(signals.watch.fd);
-    free(signals.stops);
+    migrator_stop(migrator);
+    signals_free(signals);
     return status;
 }
 
@@ -350,76 +201,12 @@ int engine_serve(struct generation *generation)
 
     signals_block(&set);
     pthread_mutex_init(&engine.lock, NULL);
-    engine.listen_fd = listener_open(
-        settings_text(generation->settings, "http", "listen"),
-        (unsigned)settings_int(generation->settings, "http", "max_connections"));
+    engine.listen_fd =
+        listener_open(settings_text(generation->settings, "http", "listen"),
+                      (unsigned)settings_int(generation->settings, "http", "max_connections"));
     if (engine.listen_fd >= 0)
         status = serve(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);
-    return status;
-}
-
-/* ---- commands ---- */
-
-struct command_run {
-    struct core_request rq; /* first */
-    const struct bb_command *command;
-    int status;
-};
-
-static void command_entry(struct core_request *rq)
-{
-    struct command_run *run = (struct command_run *)(void *)rq;
-
-    run->status = run->command->run(&rq->pub);
-}
-
-static void print_answer(const struct answer *answer)
-{
-    json_t *body =
-        answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
-    const char *message = json_string_value(json_object_get(body, "message"));
-
-    if (answer->status >= 400 && message)
-        fprintf(stderr, "busbar: %s\n", message);
-    json_decref(body);
-}
-
-static void command_ended(struct core_request *rq)
-{
-    print_answer(&rq->answer);
-    rq->loop->stop = true;
-}
-
-static int run_command(struct engine *engine, struct core_module *module,
-                       const struct bb_command *command, json_t *options)
-{
-    struct command_run run = {.command = command, .status = 1};
-
-    if (engine_init(engine, 1) ||
-        request_init(&run.rq, REQUEST_COMMAND, &engine->loops[0], engine->generation)) {
-        json_decref(options);
-        return 1;
-    }
-    run.rq.entry = command_entry;
-    run.rq.ended = command_ended;
-    run.rq.body = options;
-    run.rq.deadline_ms = clock_mono_ms() + 30000;
-    request_enter(&run.rq, &module->handle.host);
-    request_schedule(&run.rq);
-    loop_run(&engine->loops[0]);
-    request_clear(&run.rq);
-    return run.status;
-}
-
-int engine_command(struct generation *generation, struct core_module *module,
-                   const struct bb_command *command, json_t *options)
-{
-    struct engine engine = {.generation = generation, .listen_fd = -1};
-
-    pthread_mutex_init(&engine.lock, NULL);
-    int status = run_command(&engine, module, command, options);
-    engine_free(&engine);
     return status;
 }

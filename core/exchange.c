@@ -4,11 +4,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/engine.h"
 #include "core/fiber.h"
 #include "core/idempotency.h"
 #include "core/log.h"
 #include "core/reply.h"
-#include "core/engine.h"
 
 /* A body that will not be read is still taken up to here, so that the client sees the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
@@ -177,6 +177,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
         return MHD_YES;
     exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
     run_phase(exchange, PHASE_ADMISSION, admission_entry);
+    exchange->first_again = exchange->suspended;
     return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
 }
 
@@ -212,6 +213,10 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
         return MHD_NO; /* out of memory when the request line came */
     if (exchange->phase == PHASE_HEADERS)
         return begin(exchange, method, version);
+    if (exchange->first_again) {
+        exchange->first_again = false;
+        return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
+    }
     if (*size)
         return take_piece(exchange, data, size);
     if (exchange->phase == PHASE_ANSWER)

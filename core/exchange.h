@@ -32,6 +32,7 @@ struct exchange {
     struct connection *connection;
     enum exchange_phase phase;
     bool suspended;
+    bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
     bool close;     /* the connection ends with the answer */
     bool drop_body; /* the answer is decided; what comes of the body is thrown away */
     const char *target; /* raw: path, and query behind '?' */

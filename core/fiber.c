@@ -96,8 +96,8 @@ static struct fiber *stack_new(struct fiber_pool *pool)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size = page + FIBER_STACK;
-    char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK,
-                     -1, 0);
+    char *map =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
     if (map == MAP_FAILED)
         return NULL;

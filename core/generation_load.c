@@ -52,7 +52,8 @@ static void load_origins(struct generation *g, struct setting_problems *problems
     {
         if (!is_origin(json_string_value(origin)))
             settings_complain(g->settings, problems, "http", "cors_origins",
-                              "[%zu] must be an origin like https://app.example.org, without path",
+                              "item [%zu] must be an origin like https://app.example.org, "
+                              "without path",
                               i);
     }
 }

@@ -6,12 +6,14 @@
 #include "core/module_check.h"
 #include "core/service_order.h"
 
-/* "/dir" of the file before what is relative; a path always has a slash then, as dlopen() wants. */
+/* Relative paths begin at the file's directory; all have a slash then, as dlopen() wants it. */
 static const char *from_directory(const struct generation *g, const char *path)
 {
-    if (*path == '/')
+    const char *directory = settings_directory(g->settings);
+
+    if (*path == '/' || (!strcmp(directory, ".") && !strncmp(path, "./", 2)))
         return path;
-    return arena_format(g->arena, "%s/%s", settings_directory(g->settings), path);
+    return arena_format(g->arena, "%s/%s", directory, path);
 }
 
 static const char *module_path(const struct generation *g, const char *entry)

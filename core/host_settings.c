@@ -110,10 +110,11 @@ static const struct bb_field http_fields[] = {
 static const struct bb_field database_fields[] = {
     {.name = "url",
      .type = BB_TEXT,
-     .flags = BB_NOT_BLANK | BB_SECRET | BB_RESTART,
+     .flags = BB_SECRET | BB_RESTART,
      .max = 4096,
      .fallback = "dbname=busbar",
-     .help = "How to reach PostgreSQL, as libpq takes it: pairs or a postgresql:// address.",
+     .help = "How to reach PostgreSQL, as libpq takes it: pairs or a postgresql:// address; "
+             "empty: none, for modules that need none.",
      .example = "host=/run/postgresql dbname=busbar user=busbar"},
     {.name = "read_connections",
      .type = BB_INT,

@@ -10,7 +10,7 @@
 #include "core/log.h"
 
 enum {
-    ACCEPT_MAX = 64,         /* connections accepted in one turn */
+    ACCEPT_MAX = 64, /* connections accepted in one turn */
     PATROL_MS = 500,
     POOL_BYTES = 8 * 1024,   /* a connection's memory: request line, headers, small answers */
     WRITE_BYTES_PER_MS = 16, /* a reader slower than 16 KiB/s is cut */
@@ -153,7 +153,8 @@ static bool accept_one(struct http *http)
 
 static void accept_ready(struct watch *watch, uint32_t events)
 {
-    struct http *http = (struct http *)(void *)((char *)watch - offsetof(struct http, accept_watch));
+    struct http *http =
+        (struct http *)(void *)((char *)watch - offsetof(struct http, accept_watch));
 
     (void)events;
     for (int i = 0; i < ACCEPT_MAX && accept_one(http); i++)

@@ -64,8 +64,7 @@ static int hash_request(const char *path, const char *body, size_t length, char 
     unsigned char digest[32];
     int done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
                EVP_DigestUpdate(context, path, strlen(path) + 1) &&
-               EVP_DigestUpdate(context, body, length) &&
-               EVP_DigestFinal_ex(context, digest, NULL);
+               EVP_DigestUpdate(context, body, length) && EVP_DigestFinal_ex(context, digest, NULL);
 
     EVP_MD_CTX_free(context);
     if (!done)
@@ -98,9 +97,9 @@ static int answer_stored(struct core_request *rq, int status, const char *hex)
 static int look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
-    struct bb_rows *rows = sql_query(rq, &find,
-                                     BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route),
-                                             bb_t(idem->key), bb_i(hours(rq))));
+    struct bb_rows *rows = sql_query(
+        rq, &find,
+        BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_i(hours(rq))));
 
     if (!rows)
         return reply_failed(rq);
@@ -140,10 +139,10 @@ int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t le
     if (seal_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
                    &sealed_length))
         return request_fail(rq, FAILED_MEMORY);
-    int added = api_add(tx, &store,
-                        BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key),
-                                bb_t(idem->hash), bb_i(status), bb_bytes(sealed, sealed_length),
-                                bb_i(hours(rq))));
+    int added =
+        api_add(tx, &store,
+                BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_t(idem->hash),
+                        bb_i(status), bb_bytes(sealed, sealed_length), bb_i(hours(rq))));
     free(sealed);
     return added < 0 ? -1 : 0;
 }

@@ -33,7 +33,7 @@ static int refuse(char *why, size_t why_size, const char *reason)
 
 static int check_head(const ElfW(Ehdr) * head, char *why, size_t why_size)
 {
-    if (memcmp(head->e_ident, ELFMAG, SELFMAG))
+    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
         return refuse(why, why_size, "is no ELF file, so no module");
     if (head->e_ident[EI_CLASS] != FILE_CLASS || head->e_ident[EI_DATA] != FILE_DATA ||
         (MACHINE != EM_NONE && head->e_machine != MACHINE))

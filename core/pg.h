@@ -77,7 +77,7 @@ struct pg_item *pg_item_new(struct core_request *rq);
 struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 
-/* Puts an item into a lane. 0; or -1 with the request's failure set (busy, unavailable). */
+/* Puts an item into a lane (pg NULL: no database is configured). 0; or -1 with the request's failure set (busy, unavailable). */
 int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_item *item);
 
 /* The request gives up; frees the item now or when its answer has come. */

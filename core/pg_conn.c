@@ -20,13 +20,10 @@ static void drop_notice(void *arg, const PGresult *result)
 void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
                  char *options, size_t options_size)
 {
-    static const char *const fixed[][2] = {{"application_name", "busbar"},
-                                           {"client_encoding", "UTF8"},
-                                           {"keepalives_idle", "5"},
-                                           {"keepalives_interval", "2"},
-                                           {"keepalives_count", "3"},
-                                           {"tcp_user_timeout", "8000"},
-                                           {"connect_timeout", "3"}};
+    static const char *const fixed[][2] = {
+        {"application_name", "busbar"}, {"client_encoding", "UTF8"}, {"keepalives_idle", "5"},
+        {"keepalives_interval", "2"},   {"keepalives_count", "3"},   {"tcp_user_timeout", "8000"},
+        {"connect_timeout", "3"}};
     size_t count = 0;
 
     keys[count] = "dbname"; /* first, expanded: what follows wins over the setting */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum {
-    READ_DEPTH = 4, /* batches under way on a connection of the read lane */
+    READ_DEPTH = 1, /* batches under way on a connection of the read lane */
     BATCH_MAX = 64, /* items in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,
     SILENCE_MS = 2000 /* beyond statement_timeout: the connection is dead */
@@ -71,6 +71,8 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
 
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
 {
+    if (!pg)
+        return request_fail(item->rq, FAILED_UNAVAILABLE);
     struct pg_lane *lane = &pg->lanes[kind];
     struct pg_conn *conn = choose(lane, item);
 

@@ -88,6 +88,10 @@ static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool hopeful)
 
 struct pg_tx *pg_tx_begin(struct core_request *rq)
 {
+    if (!rq->loop->pg) {
+        request_fail(rq, FAILED_UNAVAILABLE);
+        return NULL;
+    }
     struct pg_lane *lane = &rq->loop->pg->lanes[PG_TX];
     struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
     bool hopeful;

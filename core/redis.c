@@ -307,7 +307,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
 
 int64_t redis_latency_ms(const struct redis *redis)
 {
-    return redis ? redis->latency_ms : -1;
+    return redis->latency_ms;
 }
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings)

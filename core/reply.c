@@ -166,7 +166,7 @@ int reply_error(struct core_request *rq, int status, const char *format, ...)
 /* SQLSTATE classes after which trying again helps, or an operator must: the client waits. */
 static bool passing_state(const char *state)
 {
-    static const char *const passing[] = {"08", "53", "57", "58", "40", "55",
+    static const char *const passing[] = {"08",    "53",    "57",    "58",    "40",    "55",
                                           "25006", "42P01", "42703", "42883", "26000", "0A000"};
 
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {

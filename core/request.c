@@ -138,7 +138,6 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 
 void request_out_of_memory(struct core_request *rq)
 {
-    rq->withheld = false;
     request_fail(rq, FAILED_MEMORY);
     reply_failed(rq);
     fiber_exit();

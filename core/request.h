@@ -61,7 +61,6 @@ struct core_request {
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
-    bool withheld; /* an interactive transaction is open: the answer counts after its commit */
     struct failure failure;
     struct answer answer;
     json_t *body;                    /* checked; owned */

@@ -25,6 +25,15 @@ bool node_null(const struct node *node)
            (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
 }
 
+bool node_broken(const struct node *node)
+{
+    bool broken = node->broken;
+
+    for (const struct node *child = node->first; child && !broken; child = child->next)
+        broken = node_broken(child);
+    return broken;
+}
+
 const char *node_kind_text(const struct node *node)
 {
     if (node->kind == NODE_LIST)
@@ -52,7 +61,7 @@ static char *read_all(struct arena *arena, int fd, const char *path, size_t *len
         setting_problem(problems, "%s: out of memory", path);
     if (*length <= SETTINGS_SIZE_MAX)
         return bytes;
-    setting_problem(problems, "%s: is larger than %d bytes", path, SETTINGS_SIZE_MAX);
+    setting_problem(problems, "%s: is larger than %zu bytes", path, SETTINGS_SIZE_MAX);
     return NULL;
 }
 

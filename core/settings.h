@@ -22,8 +22,8 @@
 #include "core/arena.h"
 
 #define SETTINGS_DEPTH_MAX 16
-#define SETTINGS_SIZE_MAX (1024 * 1024) /* bytes */
-#define SETTINGS_ENTRIES_MAX 4096       /* of one mapping or sequence */
+#define SETTINGS_SIZE_MAX ((size_t)1024 * 1024) /* bytes */
+#define SETTINGS_ENTRIES_MAX 4096               /* of one mapping or sequence */
 
 /* Name of the section that holds the scalars at the top of the file. */
 #define SETTINGS_ROOT ""

@@ -158,6 +158,8 @@ static void bind_field(struct binder *binder, struct setting_value *value)
     const struct bb_field *field = value->field;
     const struct node *node = find_node(binder, field);
 
+    if (node && node_broken(node))
+        return;
     if (node && node_null(node) && !(field->flags & BB_NULLABLE) && field->type != BB_ANY) {
         complain(binder, node, field->name, "has no value (write \"\" for an empty text)");
         return;

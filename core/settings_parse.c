@@ -94,13 +94,12 @@ static struct node *read_scalar(struct reader *reader, const yaml_event_t *event
     if (!node)
         return NULL;
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (strlen(text) != event->data.scalar.length) {
+    if (strlen(text) != event->data.scalar.length)
         complain(reader, node->line, where, "must not hold a NUL");
-        node->text = "";
-        return node;
-    }
-    node->text = settings_expand(reader->settings, text, node->line, where, reader->problems);
-    if (!node->text) /* reported; something must stand there, so that reading can go on */
+    else
+        node->text = settings_expand(reader->settings, text, node->line, where, reader->problems);
+    node->broken = !node->text;
+    if (node->broken) /* something must stand there, so that reading can go on */
         node->text = "";
     return node;
 }

@@ -15,6 +15,7 @@ struct node {
     enum node_kind kind;
     unsigned line;    /* of the key where there is one, else of the value */
     bool plain;       /* scalar without quotes: may be a number, null… */
+    bool broken;      /* scalar that has been complained of already */
     const char *key;  /* in a mapping */
     const char *text; /* scalar, ${…} replaced */
     struct node *first, *last, *next;
@@ -57,6 +58,9 @@ struct node *node_child(const struct node *map, const char *key);
 
 /* Whether it stands for nothing: null, ~ or no text at all, without quotes. */
 bool node_null(const struct node *node);
+
+/* Whether a scalar in it was complained of when it was read. */
+bool node_broken(const struct node *node);
 
 /* "text", "a list", "a mapping": for messages. */
 const char *node_kind_text(const struct node *node);

@@ -55,8 +55,7 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     return tx;
 }
 
-int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-            size_t count)
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
     if (tx->lent)
         return pg_tx_run(tx->lent, sql, values, count) ? tx->count++ : -1;
@@ -167,7 +166,9 @@ static int try_commit(struct bb_tx *tx)
     return request_fail(rq, FAILED_UNAVAILABLE);
 }
 
-static int finish(struct bb_tx *tx, int status)
+/* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
+ */
+static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
 {
     struct core_request *rq = tx->rq;
 
@@ -182,7 +183,7 @@ static int finish(struct bb_tx *tx, int status)
     struct failure why = rq->failure;
     pg_tx_run(tx->lent, &rollback, NULL, 0);
     rq->failure = why;
-    rq->answer.headers = NULL;
+    rq->answer.headers = headers;
     if (rq->idempotency && idempotency_lost(rq)) {
         end_lent(tx);
         return idempotency_replay(rq);
@@ -194,6 +195,7 @@ int api_transaction(struct bb_request *pub,
                     int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct core_request *rq = request_of(pub);
+    struct answer_header *headers = rq->answer.headers;
     struct bb_tx *tx = tx_new(rq);
 
     if (arena_defer(rq->arena, end_lent, tx))
@@ -201,7 +203,7 @@ int api_transaction(struct bb_request *pub,
     tx->lent = pg_tx_begin(rq);
     if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
         return reply_failed(rq);
-    int status = finish(tx, work(pub, tx, arg));
+    int status = finish(tx, work(pub, tx, arg), headers);
     end_lent(tx);
     return status;
 }

@@ -180,8 +180,9 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
 }
 
 /*
- * Asks a dependency for a sign of life, at most 1 s, beside the pools of the requests.
- * 0 with *latency_ms, or -1 (nothing is recorded for bb_failed()).
+ * Whether a dependency gave a sign of life within the last second. The host asks several times a
+ * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
+ * 0 with *latency_ms; -1: down; 1: none is configured.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)

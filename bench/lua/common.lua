@@ -1,0 +1,28 @@
+-- Shared by the scripts of wrk: the sessions, and the figures of a run as one line of text.
+-- TOKENS names a file with the token of u1@bench.test in line 1, and so on; none for the peer.
+
+local threads = 0
+
+function sessions()
+    local tokens, file = {}, os.getenv("TOKENS")
+    if file and file ~= "" then
+        for line in io.lines(file) do
+            tokens[#tokens + 1] = "Bearer " .. line
+        end
+    end
+    return tokens
+end
+
+-- Every thread draws numbers of its own.
+function setup(thread)
+    thread:set("seed", os.time() + 7919 * threads)
+    threads = threads + 1
+end
+
+-- rate, p50, p99 and longest in microseconds, requests, answers other than 2xx, lost ones.
+function done(summary, latency)
+    local e = summary.errors
+    io.write(string.format("figures %.1f %d %d %d %d %d %d\n",
+        summary.requests / summary.duration * 1e6, latency:percentile(50), latency:percentile(99),
+        latency.max, summary.requests, e.status, e.connect + e.read + e.write + e.timeout))
+end

@@ -1,0 +1,18 @@
+-- Each account reads its own unread count: 10,000 requests, made beforehand, in random order.
+local here = debug.getinfo(1, "S").source:match("@(.*/)")
+dofile(here .. "common.lua")
+
+local requests = {}
+
+function init()
+    local tokens = sessions()
+    math.randomseed(seed)
+    for n = 1, 10000 do
+        requests[n] = wrk.format("GET", "/api/chat/unread-count/u" .. n .. "@bench.test",
+            { Authorization = tokens[n] })
+    end
+end
+
+function request()
+    return requests[math.random(10000)]
+end

@@ -1,0 +1,117 @@
+# One run of each kind, and what it cost. Every run adds a line to $work/results:
+# round, measure, who, rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL.
+# Sourced by bench/run.
+
+# CPU ticks used so far by a process, its children and the children that have ended.
+ticks() {
+    local pid
+
+    for pid in "$1" $(cat "/proc/$1/task/$1/children"); do
+        sed 's/^.*) //' "/proc/$pid/stat" 2>/dev/null || true
+    done | awk 'NR == 1 { sum = $12 + $13 + $14 + $15 } NR > 1 { sum += $12 + $13 } END { print sum }'
+}
+
+# resident PID: kB now; peak PID: kB at most so far.
+resident() {
+    awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
+}
+
+peak() {
+    awk '/^VmHWM/ { print $2 }' "/proc/$1/status"
+}
+
+# record ROUND MEASURE WHO SERVER_PID|-: call with before_server and before_postgres set, and
+# `figures` holding rate p50 p99 max requests.
+record() {
+    local server=0 postgres hertz
+
+    hertz=$(getconf CLK_TCK)
+    [ "$4" = - ] || server=$(($(ticks "$4") - before_server))
+    postgres=$(($(ticks "$postgres_pid") - before_postgres))
+    [ "$1" != 0 ] || return 0
+    awk -v r="$1" -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" -v h="$hertz" \
+        'BEGIN { OFS = "\t"; split(f, v, " ")
+                 print r, m, w, v[1], v[2], v[3], v[4], v[5], s / h, p / h }' >>"$work/results"
+    awk -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" -v h="$hertz" 'BEGIN {
+        split(f, v, " "); k = 10000 / v[5] / h
+        printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
+            m, w, v[1], v[2] / 1000, v[3] / 1000, s * k, p * k }' >&2
+}
+
+start_clock() {
+    before_server=0
+    [ "$1" = - ] || before_server=$(ticks "$1")
+    before_postgres=$(ticks "$postgres_pid")
+}
+
+# run_pgbench ROUND MEASURE: latencies are of a twentieth of the transactions.
+run_pgbench() {
+    rm -f "$work"/pgbench.log*
+    start_clock -
+    step "$pg/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds" -h "$run" -U busbar \
+        -f "$top/bench/sql/$2.sql" -l --log-prefix="$work/pgbench.log" --sampling-rate=0.05 busbar \
+        >"$work/output" 2>&1 || die "pgbench failed: $(tail -3 "$work/output")"
+    figures=$(cat "$work"/pgbench.log* | awk '{ print $3 }' | sort -n | awk -v out="$work/output" '
+        { t[NR] = $1 }
+        END { while ((getline line < out) > 0) {
+                  if (line ~ /^tps/) { split(line, a, " "); rate = a[3] }
+                  if (line ~ /actually processed/) { split(line, a, ": "); n = a[2] + 0 }
+                  if (line ~ /failed transactions: [1-9]/) exit 1
+              }
+              print rate, t[int((NR + 1) / 2)], t[int(NR * 0.99) + 1], t[NR], n }') ||
+        die "transactions of pgbench failed: $(cat "$work/output")"
+    record "$1" "$2" pgbench -
+}
+
+# run_wrk ROUND MEASURE WHO PORT PID: 32 connections; any answer but 2xx ends the bench.
+run_wrk() {
+    local tokens=$work/tokens
+
+    [ "$3" != peer ] || tokens=
+    : >"$var/log/host.log"
+    start_clock "$5"
+    wrk_figures "$2" -t1 -c32 -d"$seconds" "http://127.0.0.1:$4"
+    record "$1" "$2" "$3" "$5"
+    [ "${lost:-0}" -eq 0 ] && [ "${refused:-0}" -eq 0 ] ||
+        die "$3, $2: $refused answers were not 2xx and $lost requests were lost"
+}
+
+# wrk_figures SCRIPT ARGUMENT…: sets figures, refused, lost.
+wrk_figures() {
+    local script=$1 rest
+    shift
+    TOKENS=${tokens:-} step wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
+        die "wrk failed: $(tail -3 "$work/output")"
+    rest=$(sed -n 's/^figures //p' "$work/output")
+    [ -n "$rest" ] || die "wrk measured nothing: $(tail -3 "$work/output")"
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $rest
+    figures="$1 $2 $3 $4 $5" refused=$6 lost=$7
+}
+
+signal_postgres() {
+    # shellcheck disable=SC2046 # words are wanted
+    kill "-$1" "$postgres_pid" $(cat "/proc/$postgres_pid/task/$postgres_pid/children") 2>/dev/null ||
+        true
+}
+
+# run_stopped ROUND: liveness while 32 connections wait for a PostgreSQL that does not move, past
+# the deadline of a request (5 s).
+run_stopped() {
+    local load tokens=
+
+    TOKENS=$work/tokens wrk -t1 -c32 -d12 --timeout 15s -s "$top/bench/lua/unread_count.lua" \
+        "http://127.0.0.1:$host_port" >"$work/load" 2>&1 &
+    load=$!
+    sleep 1
+    stopped=1
+    signal_postgres STOP
+    start_clock "$host_pid"
+    wrk_figures health -t1 -c4 -d8 "http://127.0.0.1:$host_port"
+    signal_postgres CONT
+    stopped=
+    record "$1" health stopped "$host_pid"
+    wait "$load" || die "the load failed: $(tail -3 "$work/load")"
+    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] ||
+        die "GET /api/health failed $refused times, and was lost $lost times"
+}

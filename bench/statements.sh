@@ -1,0 +1,51 @@
+# The statements of the bench are the host's own. pgbench's files are the one copy: what the host
+# must send is derived from them, looked for in the module's sources, given to the peer, and after a
+# run compared with what PostgreSQL was really sent. Sourced by bench/run.
+
+# The statement of bench/sql/$1.sql as the host sends it: pgbench's expressions become parameters.
+statement() {
+    local email="'u' || :n || '@bench.test'" mail_parameter='$1::text'
+
+    [ "$1" = unread_count ] || mail_parameter='$3::text'
+    local text
+    text=$(grep -v -e '^--' -e '^\\' -e '^BEGIN;$' -e '^COMMIT;$' "$top/bench/sql/$1.sql")
+    text=${text%;}
+    text=${text//"$email"/$mail_parameter}
+    text=${text//"('00000000-0000-7000-8000-' || lpad(to_hex(:uuid::bigint), 12, '0'))::uuid"/'$2::uuid'}
+    text=${text//"date_trunc('milliseconds', now())"/'$5::timestamptz'}
+    text=${text//"now()"/'$5::timestamptz'}
+    text=${text//"'The inverter reports 4,812 kWh for March; is that plausible for this site?'"/'$4::text'}
+    printf '%s\n' "${text//":id::bigint"/'$1::bigint'}"
+}
+
+# The C sources of chat with adjacent string literals joined.
+chat_literals() {
+    cat "$top"/modules/chat/*.c | tr -d '\n' | sed 's/" *"//g'
+}
+
+check_statements() {
+    local name literals bad=0
+
+    literals=$(chat_literals)
+    for name in unread_count post; do
+        case $literals in
+        *"\"$(statement "$name")\""*) ;;
+        *)
+            say "bench/sql/$name.sql is not what modules/chat sends any more; it says:
+$(statement "$name")"
+            bad=1
+            ;;
+        esac
+    done
+    return "$bad"
+}
+
+# check_sent NAME: right after a run, some connection's last statement was exactly this one.
+check_sent() {
+    local sent
+
+    sent=$(printf "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'busbar' AND query = :'text'" |
+        sql busbar -At -v text="$(statement "$1")") || die "pg_stat_activity could not be read"
+    [ "$sent" -gt 0 ] || die "the host did not send bench/sql/$1.sql; what it sent last:
+$(sql busbar -Atc "SELECT DISTINCT query FROM pg_stat_activity WHERE application_name = 'busbar'")"
+}

@@ -1,0 +1,70 @@
+/* Commands of modules: the engine without a listener, one fiber, and out. */
+#include <stdio.h>
+
+#include "core/engine.h"
+#include "core/request.h"
+#include "core/text.h"
+
+enum { COMMAND_MS = 30000 };
+
+struct command_run {
+    struct core_request rq; /* first */
+    const struct bb_command *command;
+    int status;
+};
+
+static void command_entry(struct core_request *rq)
+{
+    struct command_run *run = (struct command_run *)(void *)rq;
+
+    run->status = run->command->run(&rq->pub);
+}
+
+static void print_answer(const struct answer *answer)
+{
+    json_t *body =
+        answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
+    const char *message = json_string_value(json_object_get(body, "message"));
+
+    if (answer->status >= 400 && message)
+        fprintf(stderr, "busbar: %s\n", message);
+    json_decref(body);
+}
+
+static void command_ended(struct core_request *rq)
+{
+    print_answer(&rq->answer);
+    rq->loop->stop = true;
+}
+
+static int run_command(struct engine *engine, struct core_module *module,
+                       const struct bb_command *command, json_t *options)
+{
+    struct command_run run = {.command = command, .status = 1};
+
+    if (engine_init(engine, 1) ||
+        request_init(&run.rq, REQUEST_COMMAND, &engine->loops[0], engine->generation)) {
+        json_decref(options);
+        return 1;
+    }
+    run.rq.entry = command_entry;
+    run.rq.ended = command_ended;
+    run.rq.body = options;
+    run.rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
+    request_enter(&run.rq, &module->handle.host);
+    request_schedule(&run.rq);
+    loop_run(&engine->loops[0]);
+    request_clear(&run.rq);
+    return run.status;
+}
+
+int engine_command(struct generation *generation, struct core_module *module,
+                   const struct bb_command *command, json_t *options)
+{
+    struct engine engine = {.generation = generation, .listen_fd = -1};
+
+    pthread_mutex_init(&engine.lock, NULL);
+    int status = run_command(&engine, module, command, options);
+    engine_free(&engine);
+    return status;
+}

@@ -1,0 +1,116 @@
+#include "core/stop.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "core/http.h"
+#include "core/job.h"
+#include "core/log.h"
+
+enum { STOP_MS = 10000, DRAIN_TICK_MS = 20 };
+
+struct stop {
+    struct message message; /* first */
+    struct timer timer;
+    struct loop *loop;
+    int64_t until_ms;
+};
+
+static void stop_tick(struct timer *timer)
+{
+    struct stop *stop = (struct stop *)(void *)((char *)timer - offsetof(struct stop, timer));
+    struct loop *loop = stop->loop;
+    bool empty = http_drain(loop->http);
+
+    if (empty && !loop->requests) {
+        loop->stop = true;
+        return;
+    }
+    if (loop->now_ms >= stop->until_ms) {
+        log_line(BB_WARN, "stopped with requests unfinished", NULL);
+        log_close();
+        _exit(0);
+    }
+    timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
+}
+
+static void stop_begin(struct message *message)
+{
+    struct stop *stop = (struct stop *)(void *)message;
+
+    if (stop->loop->index == 0 && stop->loop->engine->jobs) {
+        jobs_free(stop->loop->engine->jobs);
+        stop->loop->engine->jobs = NULL;
+    }
+    stop->until_ms = stop->loop->now_ms + STOP_MS;
+    stop_tick(&stop->timer);
+}
+
+struct signals {
+    struct watch watch; /* first */
+    struct engine *engine;
+    struct stop *stops; /* one a loop */
+    bool stopping;
+};
+
+static void signals_ready(struct watch *watch, uint32_t events)
+{
+    struct signals *signals = (struct signals *)(void *)watch;
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (signals->stopping)
+            continue;
+        signals->stopping = true;
+        log_line(BB_INFO, "stopping", NULL);
+        for (unsigned i = 0; i < signals->engine->loop_count; i++) {
+            struct stop *stop = &signals->stops[i];
+
+            *stop = (struct stop){.message.run = stop_begin,
+                                  .timer.fire = stop_tick,
+                                  .loop = &signals->engine->loops[i]};
+            loop_post(stop->loop, &stop->message);
+        }
+    }
+}
+
+void signals_block(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+struct signals *signals_new(struct engine *engine, const sigset_t *set)
+{
+    struct signals *signals = calloc(1, sizeof *signals);
+    int fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+
+    if (signals)
+        signals->stops = calloc(engine->loop_count, sizeof *signals->stops);
+    if (fd < 0 || !signals || !signals->stops)
+        goto failed;
+    signals->engine = engine;
+    signals->watch = (struct watch){.fd = -1, .ready = signals_ready};
+    if (!loop_watch(&engine->loops[0], &signals->watch, fd, EPOLLIN))
+        return signals;
+failed:
+    if (fd >= 0)
+        close(fd);
+    if (signals)
+        free(signals->stops);
+    free(signals);
+    return NULL;
+}
+
+void signals_free(struct signals *signals)
+{
+    close(signals->watch.fd);
+    free(signals->stops);
+    free(signals);
+}

@@ -1,0 +1,23 @@
+/*
+ * Stopping: SIGTERM and SIGINT are read in the first loop. Each loop then stops accepting, closes
+ * what is idle and finishes what runs, for 10 s at most.
+ */
+#ifndef CORE_STOP_H
+#define CORE_STOP_H
+
+#include <signal.h>
+
+#include "core/engine.h"
+
+struct signals;
+
+/* Blocks the signals in this thread and those it starts; before any thread. */
+void signals_block(sigset_t *set);
+
+/* Reads them in the first loop. NULL: failed. */
+struct signals *signals_new(struct engine *engine, const sigset_t *set);
+
+/* After the loops have ended. */
+void signals_free(struct signals *signals);
+
+#endif

@@ -1,0 +1,186 @@
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "secrets.h"
+
+struct buffer {
+    char *bytes;
+    size_t length;
+};
+
+void client_open_library(void)
+{
+    ck_assert_int_eq(curl_global_init(CURL_GLOBAL_DEFAULT), CURLE_OK);
+}
+
+CURL *client_open(void)
+{
+    CURL *connection = curl_easy_init();
+
+    ck_assert_ptr_nonnull(connection);
+    return connection;
+}
+
+static size_t collect(char *bytes, size_t one, size_t length, void *arg)
+{
+    struct buffer *buffer = arg;
+    char *grown = realloc(buffer->bytes, buffer->length + length + 1);
+
+    if (!grown || one != 1)
+        return 0;
+    buffer->bytes = grown;
+    memcpy(grown + buffer->length, bytes, length);
+    buffer->length += length;
+    grown[buffer->length] = '\0';
+    return length;
+}
+
+static struct curl_slist *request_headers(const struct call *call)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    const char *type = call->type ? call->type : "application/json";
+
+    if (call->body)
+        list = curl_slist_append(list, text("Content-Type: %s", type));
+    if (call->token)
+        list = curl_slist_append(list, text("Authorization: Bearer %s", call->token));
+    for (int i = 0; call->headers && call->headers[i]; i++)
+        list = curl_slist_append(list, call->headers[i]);
+    return list;
+}
+
+static void set_request(CURL *curl, const struct host *host, const struct call *call)
+{
+    long timeout = call->timeout_ms ? call->timeout_ms : 30000;
+    size_t length = call->body && !call->length ? strlen(call->body) : call->length;
+
+    curl_easy_reset(curl);
+    curl_easy_setopt(curl, CURLOPT_URL, text("http://127.0.0.1:%d%s", host->port, call->path));
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout);
+    if (!strcmp(call->method, "HEAD"))
+        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    if (call->body) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, call->body);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
+    }
+}
+
+static void read_answer(CURL *curl, struct answer *answer, struct buffer *body,
+                        struct buffer *headers)
+{
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+    curl_easy_getinfo(curl, CURLINFO_TOTAL_TIME, &answer->seconds);
+    answer->body = body->bytes ? kept(body->bytes) : text("%s", "");
+    answer->length = body->length;
+    answer->headers = headers->bytes ? kept(headers->bytes) : text("%s", "");
+    answer->json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
+    if (answer->json) {
+        kept(answer->json);
+        secrets_add_json(answer->json);
+    }
+}
+
+struct answer *http_send(const struct host *host, const struct call *call)
+{
+    CURL *curl = call->connection ? call->connection : client_open();
+    struct answer *answer = kept(calloc(1, sizeof *answer));
+    struct buffer body = {0}, headers = {0};
+    struct curl_slist *list = request_headers(call);
+
+    set_request(curl, host, call);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, answer->problem);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &headers);
+    bool got = curl_easy_perform(curl) == CURLE_OK;
+
+    read_answer(curl, answer, &body, &headers);
+    if (!got)
+        answer->status = 0;
+    curl_slist_free_all(list);
+    if (!call->connection)
+        curl_easy_cleanup(curl);
+    return answer;
+}
+
+struct answer *http(const struct host *host, const char *method, const char *path,
+                    const char *token, json_t *json)
+{
+    char *body = json ? kept(json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY)) : NULL;
+
+    secrets_add_json(json);
+    json_decref(json);
+    return http_send(host,
+                     &(struct call){.method = method, .path = path, .token = token, .body = body});
+}
+
+const char *answer_header(const struct answer *answer, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *line = answer->headers; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncasecmp(line, name, length) != 0 || line[length] != ':')
+            continue;
+        const char *value = line + length + 1;
+
+        value += strspn(value, " ");
+        return text("%.*s", (int)strcspn(value, "\r\n"), value);
+    }
+    return NULL;
+}
+
+const char *answer_text(const struct answer *answer, const char *key)
+{
+    const char *value = json_string_value(json_object_get(answer->json, key));
+
+    ck_assert_msg(value != NULL, "no string %s in %s", key, answer->body);
+    return value;
+}
+
+int64_t answer_int(const struct answer *answer, const char *key)
+{
+    const json_t *value = json_object_get(answer->json, key);
+
+    ck_assert_msg(json_is_integer(value), "no whole number %s in %s", key, answer->body);
+    return json_integer_value(value);
+}
+
+struct answer *answer_expect(struct answer *answer, long status, const char *file, int line)
+{
+    ck_assert_msg(answer->status == status, "%s:%d: status %ld instead of %ld: %s%.500s", file,
+                  line, answer->status, status, answer->problem, answer->body);
+    return answer;
+}
+
+struct answer *answer_expect_error(struct answer *answer, long status, const char *message,
+                                   const char *file, int line)
+{
+    answer_expect(answer, status, file, line);
+    const char *said = answer_text(answer, "message");
+
+    ck_assert_int_eq(answer_int(answer, "statusCode"), status);
+    answer_text(answer, "error");
+    ck_assert_str_eq(answer_text(answer, "requestId"), answer_header(answer, "X-Request-Id"));
+    ck_assert_msg(!strncmp(said, message, strlen(message)),
+                  "%s:%d: message \"%s\" does not begin with \"%s\"", file, line, said, message);
+    return answer;
+}
+
+char *encoded(const char *segment)
+{
+    char *escaped = curl_easy_escape(NULL, segment, 0);
+    char *own = text("%s", escaped);
+
+    curl_free(escaped);
+    return own;
+}

@@ -1,0 +1,65 @@
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "secrets.h"
+
+static char *directory, *program, *modules;
+static pid_t redis_pid;
+
+struct postgres *the_postgres;
+const char *the_redis;
+
+char *harness_path(const char *name)
+{
+    return text("%s/%s", directory, name);
+}
+
+const char *harness_program(void)
+{
+    return program;
+}
+
+const char *harness_modules(void)
+{
+    return modules;
+}
+
+/* Short, because sockets lie in it; open to enter, because PostgreSQL runs as somebody else. */
+static void make_directory(void)
+{
+    char name[] = "/tmp/busbar-test.XXXXXX";
+
+    ck_assert_ptr_nonnull(mkdtemp(name));
+    ck_assert_int_eq(chmod(name, 0711), 0);
+    directory = text("%s", name);
+}
+
+void harness_open(const char *root)
+{
+    make_directory();
+    program = text("%s/bin/busbar", root);
+    modules = text("%s/lib/busbar/modules", root);
+    ck_assert_msg(!access(program, X_OK), "there is no program %s", program);
+    secrets_open(harness_path("secrets"));
+    secrets_add(ADMIN_PASSWORD);
+    the_redis = redis_make("redis", &redis_pid);
+    the_postgres = postgres_make("pg", getenv("BUSBAR_TEST_FSYNC") != NULL);
+}
+
+void harness_close(bool keep)
+{
+    if (the_postgres)
+        postgres_stop(the_postgres, SIGINT);
+    if (redis_pid)
+        process_stop(redis_pid, SIGTERM, 5000);
+    if (keep) {
+        fprintf(stderr, "integration: logs and data are in %s\n", directory);
+        return;
+    }
+    process_run(&(struct process_spec){.argv = (const char *const[]){"rm", "-rf", directory, NULL},
+                                       .log = "/dev/null"});
+}

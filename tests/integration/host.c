@@ -1,0 +1,188 @@
+/* Real hosts: each with a configuration file, a log and a port of its own. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+/* Any 64 hexadecimal digits do. */
+#define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
+/* Passwords are hashed cheaply and no test is throttled, unless it says so. */
+#define AUTH_DEFAULTS                                                                              \
+    "  argon2_memory: 64\n"                                                                        \
+    "  argon2_rounds: 1\n"                                                                         \
+    "  login_failures_per_account: 100000\n"                                                       \
+    "  login_failures_per_address: 100000\n"
+
+static char *section(const char *name, const char *lines)
+{
+    return lines && *lines ? text("%s:\n%s", name, lines) : text("%s", "");
+}
+
+static char *redis_url(const char *redis)
+{
+    if (!redis)
+        redis = the_redis;
+    return *redis ? text("unix:%s", redis) : text("%s", "");
+}
+
+static char *configuration(const struct host_spec *spec)
+{
+    const struct postgres *pg = spec->pg ? spec->pg : the_postgres;
+
+    return text("http:\n  listen: \"127.0.0.1:0\"\n%s"
+                "database:\n  url: \"host=%s dbname=%s user=busbar\"\n%s"
+                "redis:\n  url: \"%s\"\n"
+                "secrets:\n  keys: [\"" SEALING_KEY "\"]\n"
+                "module_path: \"%s\"\nmodules: %s\n"
+                "%s%s%s%s",
+                spec->http ? spec->http : "", pg->sockets, spec->database, spec->db ? spec->db : "",
+                redis_url(spec->redis), harness_modules(),
+                spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),
+                section("auth", spec->auth ? spec->auth : AUTH_DEFAULTS),
+                section("chat", spec->chat), spec->more ? spec->more : "");
+}
+
+struct host *host_prepare(const struct host_spec *spec)
+{
+    struct host *host = kept(calloc(1, sizeof *host));
+
+    host->name = text("%s", spec->name);
+    host->conf = harness_path(text("%s.yaml", spec->name));
+    host->log = harness_path(text("host-%s.log", spec->name));
+    host->environment = spec->environment;
+    file_write(host->conf, configuration(spec));
+    return host;
+}
+
+/* What the log says from a place on, up to 64 KiB; not kept. */
+static const char *log_from(const struct host *host, size_t from)
+{
+    static char part[65536];
+    FILE *log = fopen(host->log, "re");
+    size_t length = 0;
+
+    if (log && !fseek(log, (long)from, SEEK_SET))
+        length = fread(part, 1, sizeof part - 1, log);
+    if (log)
+        fclose(log);
+    part[length] = '\0';
+    return part;
+}
+
+static size_t log_size(const struct host *host)
+{
+    struct stat about;
+
+    return stat(host->log, &about) ? 0 : (size_t)about.st_size;
+}
+
+/* The port in the first line that says so, from `from` in the log on; 0: none yet. */
+static int listening_port(const struct host *host, size_t from)
+{
+    const char *line = strstr(log_from(host, from), "listening");
+    const char *end = line ? strchr(line, '\n') : NULL;
+    int port = 0;
+
+    while (end && end > line && (end[-1] < '0' || end[-1] > '9'))
+        end--;
+    while (end && end > line && end[-1] != ':')
+        end--;
+    if (end)
+        port = (int)strtol(end, NULL, 10);
+    return port;
+}
+
+struct starting {
+    struct host *host;
+    size_t from;
+    int status;
+};
+
+static bool listens_or_ended(void *arg)
+{
+    struct starting *starting = arg;
+    struct host *host = starting->host;
+
+    host->port = listening_port(host, starting->from);
+    if (!host->port && process_wait(host->pid, 0, &starting->status))
+        host->pid = 0;
+    return host->port || !host->pid;
+}
+
+bool host_run(struct host *host)
+{
+    struct starting starting = {host, log_size(host), 0};
+    const char *argv[] = {harness_program(), "-c", host->conf, "serve", NULL};
+
+    host->port = 0;
+    host->pid = process_start(
+        &(struct process_spec){.argv = argv, .environment = host->environment, .log = host->log});
+    ck_assert_msg(wait_until(listens_or_ended, &starting, HEALTHY_MS), "%s does not listen:\n%s",
+                  host->name, file_text(host->log));
+    return host->pid != 0;
+}
+
+struct host *host_start(const struct host_spec *spec)
+{
+    struct host *host = host_prepare(spec);
+
+    ck_assert_msg(host_run(host), "%s ended at once:\n%s", host->name, file_text(host->log));
+    return host;
+}
+
+void host_log_clean(const struct host *host)
+{
+    static const char *const reports[] = {"AddressSanitizer", "LeakSanitizer", "ThreadSanitizer",
+                                          ": runtime error: "};
+    const char *log = file_text(host->log);
+
+    for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
+        const char *at = strstr(log, reports[i]);
+
+        ck_assert_msg(!at, "%s: a sanitizer reports in %s:\n%.3000s", host->name, host->log, at);
+    }
+}
+
+void host_stop(struct host *host)
+{
+    if (!host->pid)
+        return;
+    int status = process_stop(host->pid, SIGTERM, STOP_MS);
+
+    host->pid = 0;
+    host_log_clean(host);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                  "%s ended with wait status %d after SIGTERM, see %s", host->name, status,
+                  host->log);
+}
+
+void host_kill(struct host *host)
+{
+    process_stop(host->pid, SIGKILL, STOP_MS);
+    host->pid = 0;
+    host_log_clean(host);
+}
+
+bool host_alive(struct host *host)
+{
+    return host->pid && kill(host->pid, 0) == 0;
+}
+
+int host_command(struct host *host, const char *const *environment, const char *const *words)
+{
+    const char *argv[32] = {harness_program(), "-c", host->conf};
+    int count = 3;
+
+    for (int i = 0; words[i]; i++) {
+        ck_assert_int_lt(count, 31);
+        argv[count++] = words[i];
+    }
+    return process_run(
+        &(struct process_spec){.argv = argv, .environment = environment, .log = host->log});
+}

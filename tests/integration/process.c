@@ -1,0 +1,209 @@
+#include "process.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEP_MS 5
+
+/* NULL: already somebody else than root. */
+static const struct passwd *service_user(void)
+{
+    return geteuid() ? NULL : getpwnam("postgres");
+}
+
+static void become_service(void)
+{
+    const struct passwd *user = service_user();
+
+    if (!user)
+        return;
+    if (setgroups(0, NULL) || setgid(user->pw_gid) || setuid(user->pw_uid))
+        _exit(126);
+}
+
+static void redirect(const char *log)
+{
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int in = open("/dev/null", O_RDONLY);
+
+    if (out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    close(out);
+    close(in);
+}
+
+static void close_others(void)
+{
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+}
+
+static _Noreturn void run_child(const struct process_spec *spec, pid_t parent)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    redirect(spec->log);
+    close_others();
+    for (int i = 0; spec->environment && spec->environment[i]; i++)
+        putenv((char *)(uintptr_t)spec->environment[i]);
+    if (spec->as_service)
+        become_service();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid(), which clears it */
+    if (getppid() != parent || (spec->as_service && chdir("/")))
+        _exit(126);
+    execvp(spec->argv[0], (char *const *)(uintptr_t)spec->argv);
+    fprintf(stderr, "%s: %s\n", spec->argv[0], strerror(errno));
+    _exit(127);
+}
+
+pid_t process_start(const struct process_spec *spec)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+
+    if (pid == 0)
+        run_child(spec, parent);
+    ck_assert_int_gt(pid, 0);
+    return pid;
+}
+
+bool process_wait(pid_t pid, int ms, int *status)
+{
+    int64_t end = now_ms() + ms;
+
+    for (;;) {
+        pid_t ended = waitpid(pid, status, WNOHANG);
+
+        if (ended == pid)
+            return true;
+        if (now_ms() >= end)
+            return false;
+        poll(NULL, 0, STEP_MS);
+    }
+}
+
+int process_stop(pid_t pid, int signal, int ms)
+{
+    int status = 0;
+
+    kill(pid, signal);
+    if (process_wait(pid, ms, &status))
+        return status;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+int process_run(const struct process_spec *spec)
+{
+    int status = 0;
+    pid_t pid = process_start(spec);
+
+    if (!process_wait(pid, 60000, &status))
+        status = process_stop(pid, SIGKILL, 1000);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void process_service_directory(const char *path)
+{
+    const struct passwd *user = service_user();
+
+    ck_assert_msg(!mkdir(path, 0700), "cannot make %s: %s", path, strerror(errno));
+    if (user)
+        ck_assert_int_eq(chown(path, user->pw_uid, user->pw_gid), 0);
+}
+
+int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool wait_until(bool (*condition)(void *), void *arg, int ms)
+{
+    int64_t end = now_ms() + ms;
+
+    while (!condition(arg)) {
+        if (now_ms() >= end)
+            return false;
+        poll(NULL, 0, STEP_MS);
+    }
+    return true;
+}
+
+void *kept(void *memory)
+{
+    struct keeper {
+        struct keeper *next;
+        void *memory;
+    };
+    static struct keeper *all;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct keeper *keeper = malloc(sizeof *keeper);
+
+    if (!memory || !keeper)
+        abort();
+    keeper->memory = memory;
+    pthread_mutex_lock(&lock);
+    keeper->next = all;
+    all = keeper;
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+char *text(const char *format, ...)
+{
+    char *out = NULL;
+    va_list args;
+
+    va_start(args, format);
+    int length = vasprintf(&out, format, args);
+    va_end(args);
+    if (length < 0)
+        abort();
+    return kept(out);
+}
+
+char *file_text(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *content = NULL;
+    size_t size = 0;
+
+    if (!file)
+        return kept(strdup(""));
+    if (getdelim(&content, &size, '\0', file) < 0) {
+        free(content);
+        content = strdup("");
+    }
+    fclose(file);
+    return kept(content);
+}
+
+void file_write(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "we");
+
+    ck_assert_msg(file != NULL, "cannot write %s", path);
+    ck_assert_int_ge(fputs(content, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}

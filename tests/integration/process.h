@@ -1,0 +1,52 @@
+/*
+ * Child processes of the tests. A child gets SIGKILL when its parent ends, however that ends, so a
+ * test that fails leaves nothing behind. Times are milliseconds.
+ */
+#ifndef TESTS_PROCESS_H
+#define TESTS_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { PROCESS_ENV_MAX = 64 };
+
+struct process_spec {
+    const char *const *argv;        /* NULL-terminated */
+    const char *const *environment; /* "NAME=value", added to the tests' own; NULL-terminated */
+    const char *log;                /* file that output and errors are appended to */
+    bool as_service;                /* never root: PostgreSQL and Redis */
+};
+
+/* Starts it; the pid. Fails the test when it cannot. */
+pid_t process_start(const struct process_spec *spec);
+
+/* Waits for its end; false after `ms` without one. *status as waitpid() gives it. */
+bool process_wait(pid_t pid, int ms, int *status);
+
+/* Sends the signal and waits; SIGKILL after `ms`. The status as waitpid() gives it. */
+int process_stop(pid_t pid, int signal, int ms);
+
+/* Starts it and waits for its end, at most 60 s. The exit status; 128 + n for a signal. */
+int process_run(const struct process_spec *spec);
+
+/* Makes a directory that the service user owns, mode 0700. */
+void process_service_directory(const char *path);
+
+int64_t now_ms(void);
+
+/* Asks every few milliseconds until the answer is true; false when `ms` have passed. */
+bool wait_until(bool (*condition)(void *), void *arg, int ms);
+
+/* printf into memory that lives as long as the process, so that tests need not free. */
+__attribute__((format(printf, 1, 2))) char *text(const char *format, ...);
+
+/* The whole file, likewise; "" if there is none. */
+char *file_text(const char *path);
+
+void file_write(const char *path, const char *content);
+
+/* Keeps memory reachable and thereby no leak; returns it. Aborts on NULL. */
+void *kept(void *memory);
+
+#endif

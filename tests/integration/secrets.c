@@ -1,0 +1,78 @@
+#include "secrets.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define SECRET_MIN 8
+#define SECRET_MAX 2000
+
+static char *secrets_path;
+
+void secrets_open(const char *path)
+{
+    secrets_path = text("%s", path);
+    file_write(secrets_path, "");
+}
+
+void secrets_add(const char *secret)
+{
+    size_t length = strlen(secret);
+
+    if (!secrets_path || length < SECRET_MIN || length > SECRET_MAX || strchr(secret, '\n'))
+        return;
+    const char *line = text("%s\n", secret);
+    int fd = open(secrets_path, O_WRONLY | O_APPEND);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, line, length + 1), (ssize_t)length + 1);
+    close(fd);
+}
+
+static bool is_secret(const char *key)
+{
+    static const char *const keys[] = {"password",    "current",       "new",
+                                       "accessToken", "secret",        "access_token",
+                                       "token",       "client_secret", "chatEntry"};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (!strcmp(key, keys[i]))
+            return true;
+    }
+    return false;
+}
+
+void secrets_add_json(const json_t *json)
+{
+    const char *key;
+    json_t *value;
+    size_t index;
+
+    if (json_is_array(json)) {
+        json_array_foreach(json, index, value) secrets_add_json(value);
+        return;
+    }
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
+        if (json_is_string(value) && is_secret(key))
+            secrets_add(json_string_value(value));
+        else if (json_is_object(value) || json_is_array(value))
+            secrets_add_json(value);
+    }
+}
+
+/* grep -F looks for all of them in one pass. */
+char *secrets_in_logs(void)
+{
+    const char *found = harness_path("secrets-found");
+    const char *command =
+        text("cat '%s'/*.log | grep -aF -f '%s' | head -20", harness_path("."), secrets_path);
+    const char *argv[] = {"sh", "-c", command, NULL};
+
+    unlink(found);
+    process_run(&(struct process_spec){.argv = argv, .log = found});
+    return file_text(found);
+}

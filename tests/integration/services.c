@@ -1,0 +1,191 @@
+/* PostgreSQL and Redis for the tests: on unix sockets, never as root, gone with the run. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define UP_MS 20000
+#define PG_ROOT "/usr/lib/postgresql"
+
+/* Path of one of PostgreSQL's programs, of the newest version that there is. */
+static char *pg_program(const char *name)
+{
+    static int newest;
+    DIR *versions = newest ? NULL : opendir(PG_ROOT);
+    const struct dirent *entry;
+
+    while (versions && (entry = readdir(versions)) != NULL) {
+        long version = strtol(entry->d_name, NULL, 10);
+
+        if (version > newest && !access(text(PG_ROOT "/%ld/bin/postgres", version), X_OK))
+            newest = (int)version;
+    }
+    if (versions)
+        closedir(versions);
+    ck_assert_msg(newest > 0, "PostgreSQL's server is not installed");
+    return text(PG_ROOT "/%d/bin/%s", newest, name);
+}
+
+static void cluster_init(const struct postgres *pg)
+{
+    const char *argv[] = {pg_program("initdb"),
+                          "-D",
+                          pg->data,
+                          "-U",
+                          "busbar",
+                          "-A",
+                          "trust",
+                          "-E",
+                          "UTF8",
+                          "--no-sync",
+                          "--locale=C.UTF-8",
+                          NULL};
+    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+
+    ck_assert_msg(process_run(&spec) == 0, "initdb failed:\n%s", file_text(pg->log));
+}
+
+static bool answers(void *arg)
+{
+    const struct postgres *pg = arg;
+    PGconn *db = PQconnectdb(text("host=%s dbname=postgres user=busbar", pg->sockets));
+    bool up = PQstatus(db) == CONNECTION_OK;
+
+    PQfinish(db);
+    return up;
+}
+
+void postgres_start(struct postgres *pg)
+{
+    const char *sync = pg->durable ? "fsync=on" : "fsync=off";
+    const char *argv[] = {pg_program("postgres"),
+                          "-D",
+                          pg->data,
+                          "-c",
+                          "listen_addresses=",
+                          "-c",
+                          text("unix_socket_directories=%s", pg->sockets),
+                          "-c",
+                          "max_connections=200",
+                          "-c",
+                          "log_min_messages=warning",
+                          "-c",
+                          "log_min_error_statement=panic",
+                          "-c",
+                          sync,
+                          NULL};
+    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+
+    pg->pid = process_start(&spec);
+    ck_assert_msg(wait_until(answers, pg, UP_MS), "PostgreSQL does not start:\n%s",
+                  file_text(pg->log));
+}
+
+void postgres_stop(struct postgres *pg, int signal)
+{
+    if (pg->pid)
+        process_stop(pg->pid, signal, UP_MS);
+    pg->pid = 0;
+}
+
+/* The template: every database of a test is a copy of it. */
+static void template_make(struct postgres *pg, const char *name)
+{
+    static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
+    PGconn *db = database_connect(pg, "postgres");
+
+    sql_text(db, "CREATE DATABASE template_busbar", 0, NULL);
+    PQfinish(db);
+    struct host *host = host_prepare(&(struct host_spec){
+        .name = text("template-%s", name), .pg = pg, .database = "template_busbar"});
+
+    ck_assert_msg(!host_command(host, NULL, (const char *const[]){"migrate", NULL}),
+                  "busbar migrate failed:\n%s", file_text(host->log));
+    ck_assert_msg(!host_command(host, password,
+                                (const char *const[]){"user", "add", "--role", "Admin", "--email",
+                                                      ADMIN_EMAIL, NULL}),
+                  "busbar user add failed:\n%s", file_text(host->log));
+}
+
+struct postgres *postgres_make(const char *name, bool durable)
+{
+    struct postgres *pg = kept(calloc(1, sizeof *pg));
+
+    pg->durable = durable;
+    pg->data = harness_path(text("%s.data", name));
+    pg->sockets = harness_path(text("%s.run", name));
+    pg->log = harness_path(text("%s.log", name));
+    process_service_directory(pg->sockets);
+    process_service_directory(pg->data);
+    cluster_init(pg);
+    postgres_start(pg);
+    template_make(pg, name);
+    return pg;
+}
+
+PGconn *database_connect(struct postgres *pg, const char *database)
+{
+    PGconn *db = PQconnectdb(text("host=%s dbname=%s user=busbar", pg->sockets, database));
+
+    ck_assert_msg(PQstatus(db) == CONNECTION_OK, "%s", PQerrorMessage(db));
+    return db;
+}
+
+char *sql_text(PGconn *db, const char *sql, int count, const char *const *values)
+{
+    PGresult *result = PQexecParams(db, sql, count, NULL, values, NULL, NULL, 0);
+    ExecStatusType status = PQresultStatus(result);
+    char *value = NULL;
+
+    ck_assert_msg(status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK, "%s: %s", sql,
+                  PQerrorMessage(db));
+    if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
+        value = text("%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return value;
+}
+
+int64_t sql_number(PGconn *db, const char *sql)
+{
+    const char *value = sql_text(db, sql, 0, NULL);
+
+    ck_assert_msg(value != NULL, "%s: no value", sql);
+    return strtoll(value, NULL, 10);
+}
+
+char *database_make(struct postgres *pg, const char *name)
+{
+    PGconn *db = database_connect(pg, "postgres");
+
+    sql_text(db, text("CREATE DATABASE %s TEMPLATE template_busbar", name), 0, NULL);
+    PQfinish(db);
+    return text("%s", name);
+}
+
+static bool redis_answers(void *arg)
+{
+    const char *log = harness_path("redis-ping.log");
+    const char *argv[] = {"redis-cli", "-s", arg, "ping", NULL};
+
+    return process_run(&(struct process_spec){.argv = argv, .log = log, .as_service = false}) == 0;
+}
+
+char *redis_make(const char *name, pid_t *pid)
+{
+    char *directory = harness_path(text("%s.run", name));
+    char *path = text("%s/redis.sock", directory);
+    const char *argv[] = {
+        "redis-server", "--port", "0",           "--unixsocket", path,    "--save",  "",
+        "--appendonly", "no",     "--maxmemory", "64mb",         "--dir", directory, NULL};
+
+    if (access(directory, F_OK))
+        process_service_directory(directory);
+    *pid = process_start(&(struct process_spec){
+        .argv = argv, .log = harness_path(text("%s.log", name)), .as_service = true});
+    ck_assert_msg(wait_until(redis_answers, path, UP_MS), "Redis does not start");
+    return path;
+}

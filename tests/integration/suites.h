@@ -1,0 +1,20 @@
+/* The suites of the integration tests, a file each: X(chat) stands for chat_suite() in test_chat.c.
+ */
+#ifndef TESTS_SUITES_H
+#define TESTS_SUITES_H
+
+#include <check.h>
+
+/* In this order; logs is the last one, for it looks at what all the others left. */
+#define SUITES(X)                                                                                  \
+    X(health)                                                                                      \
+    X(accounts)                                                                                    \
+    X(chat)                                                                                        \
+    X(ledger)                                                                                      \
+    X(logs)
+
+#define SUITE_DECLARE(name) Suite *name##_suite(void);
+SUITES(SUITE_DECLARE)
+#undef SUITE_DECLARE
+
+#endif

@@ -1,0 +1,83 @@
+/* Liveness and state of the dependencies. */
+#include "client.h"
+#include "suites.h"
+
+static struct host *host;
+
+static void set_up(void)
+{
+    host = host_start(
+        &(struct host_spec){.name = "health", .database = database_make(the_postgres, "health")});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static bool is_ok(void *path)
+{
+    return http(host, "GET", path, NULL, NULL)->status == 200;
+}
+
+START_TEST(health_answers_ok_without_a_token)
+{
+    struct answer *answer = ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+
+    ck_assert_str_eq(answer->body, "{\"status\":\"ok\"}");
+    ck_assert_str_eq(answer_header(answer, "Content-Type"), "application/json; charset=utf-8");
+}
+
+START_TEST(status_names_both_dependencies_as_up)
+{
+    ck_assert(wait_until(is_ok, "/api/health/status", 5000));
+    struct answer *answer = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 200);
+    const json_t *details = json_object_get(answer->json, "details");
+
+    ck_assert_str_eq(answer_text(answer, "status"), "ok");
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 2);
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
+    ck_assert_ptr_nonnull(json_object_get(details, "database"));
+    ck_assert_ptr_nonnull(json_object_get(details, "redis"));
+}
+
+START_TEST(a_host_starts_without_postgresql_and_redis)
+{
+    struct postgres none = {.sockets = harness_path("nowhere")};
+    struct host *alone = host_start(&(struct host_spec){
+        .name = "health-alone", .pg = &none, .database = "none", .redis = harness_path("nowhere")});
+
+    ck_status(http(alone, "GET", "/api/health", NULL, NULL), 200);
+    struct answer *answer = ck_status(http(alone, "GET", "/api/health/status", NULL, NULL), 503);
+
+    ck_assert_str_eq(answer_text(answer, "status"), "error");
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 2);
+    answer = ck_error(http(alone, "POST", "/api/auth/login", NULL,
+                           json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", "whatever")),
+                      503, "");
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    host_stop(alone);
+}
+
+START_TEST(unknown_paths_and_methods_are_told_apart)
+{
+    ck_error(http(host, "GET", "/api/nothing", NULL, NULL), 404, "");
+    struct answer *answer = ck_error(http(host, "DELETE", "/api/health", NULL, NULL), 405, "");
+
+    ck_assert_ptr_nonnull(answer_header(answer, "Allow"));
+}
+
+Suite *health_suite(void)
+{
+    Suite *suite = suite_create("health");
+    TCase *tests = tcase_create("health");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, health_answers_ok_without_a_token);
+    tcase_add_test(tests, status_names_both_dependencies_as_up);
+    tcase_add_test(tests, a_host_starts_without_postgresql_and_redis);
+    tcase_add_test(tests, unknown_paths_and_methods_are_told_apart);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

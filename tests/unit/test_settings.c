@@ -1,0 +1,289 @@
+/* Settings: what is taken from YAML, what is refused, and in which words. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/host_settings.h"
+#include "core/settings.h"
+#include "suites.h"
+
+static const char *const colours[] = {"red", "blue", NULL};
+static const struct bb_field pair[] = {{.name = "x", .type = BB_INT},
+                                       {.name = "y", .type = BB_INT, .flags = BB_REQUIRED}};
+static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT, .min = 1}};
+static const struct bb_field pair_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(pair)}};
+static const struct bb_field fields[] = {
+    {.name = "text", .type = BB_TEXT, .fallback = "none", .max = 5},
+    {.name = "whole", .type = BB_INT, .min = 1, .max = 9, .fallback = "3"},
+    {.name = "number", .type = BB_NUMBER, .fallback = "0.5"},
+    {.name = "yes", .type = BB_BOOL, .fallback = "false"},
+    {.name = "colour", .type = BB_CHOICE, .choices = colours},
+    {.name = "list", .type = BB_LIST, .fields = BB_TABLE(text_item), .fallback = "[\"a\"]"},
+    {.name = "pairs", .type = BB_LIST, .fields = BB_TABLE(pair_item)},
+    {.name = "any", .type = BB_ANY},
+    {.name = "null", .type = BB_TEXT, .flags = BB_NULLABLE},
+};
+static const struct bb_table table = BB_TABLE(fields);
+
+static struct arena *arena;
+static struct setting_problems problems;
+static char path[sizeof "/tmp/busbar-settings-XXXXXX"];
+
+static void setup(void)
+{
+    int fd;
+
+    snprintf(path, sizeof path, "/tmp/busbar-settings-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    arena = arena_new();
+    ck_assert_ptr_nonnull(arena);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    setting_problems_free(&problems);
+    arena_free(arena);
+}
+
+static struct settings *load_bytes(const char *yaml, size_t length)
+{
+    FILE *file = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(yaml, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+    return settings_load(arena, path, &problems);
+}
+
+/* Loads and binds the section `s`. */
+static struct settings *load(const char *yaml)
+{
+    struct settings *settings = load_bytes(yaml, strlen(yaml));
+
+    if (settings)
+        settings_bind(settings, "s", &table, &problems);
+    return settings;
+}
+
+/* That the only problem is "<path>" followed by `text`. */
+static void assert_problem(const char *text)
+{
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_mem_eq(problems.lines[0], path, strlen(path));
+    ck_assert_str_eq(problems.lines[0] + strlen(path), text);
+}
+
+START_TEST(values_are_typed)
+{
+    struct settings *s = load("s:\n  text: '7'\n  whole: 7\n  number: 1.5\n  yes: on\n"
+                              "  colour: blue\n  list: [1, \"b\"]\n  pairs: [{x: 1, y: 2}]\n"
+                              "  any: {a: [true, null, 1, \"1\"]}\n  'null': ~\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "7");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    ck_assert(settings_number(s, "s", "number") == 1.5);
+    ck_assert_int_eq(settings_int(s, "s", "yes"), 1);
+    ck_assert_str_eq(settings_text(s, "s", "colour"), "blue");
+    char *list = json_dumps(settings_json(s, "s", "list"), JSON_COMPACT);
+    char *pairs = json_dumps(settings_json(s, "s", "pairs"), JSON_COMPACT);
+    char *any = json_dumps(settings_json(s, "s", "any"), JSON_COMPACT);
+
+    ck_assert_str_eq(list, "[\"1\",\"b\"]");
+    ck_assert_str_eq(pairs, "[{\"x\":1,\"y\":2}]");
+    ck_assert_str_eq(any, "{\"a\":[true,null,1,\"1\"]}");
+    ck_assert_ptr_null(settings_text(s, "s", "null"));
+    free(list);
+    free(pairs);
+    free(any);
+}
+END_TEST
+
+START_TEST(what_is_absent_has_its_default)
+{
+    struct settings *s = load("");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "none");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 3);
+    ck_assert_int_eq(settings_int(s, "s", "yes"), 0);
+    ck_assert_ptr_null(settings_text(s, "s", "colour"));
+    ck_assert_ptr_null(settings_json(s, "s", "any"));
+    ck_assert_uint_eq(json_array_size(settings_json(s, "s", "list")), 1);
+}
+END_TEST
+
+START_TEST(all_problems_are_told_with_their_lines)
+{
+    load("s:\n  text: toolong\n  whole: 10\n  number: 1e999\n  yes: maybe\n  colour: green\n"
+         "  list: x\n  pairs: [{x: a}]\n  more: 1\n");
+    static const char *const expected[] = {
+        ":2: s.text: must be at most 5 characters",
+        ":3: s.whole: must be at most 9",
+        ":4: s.number: must be a number",
+        ":5: s.yes: must be true or false",
+        ":6: s.colour: must be one of: red, blue",
+        ":7: s.list: must be a list",
+        ":8: s.pairs[0].x: must be a whole number",
+        ":8: s.pairs[0].y: is required",
+        ":9: s.more: is not a setting",
+    };
+
+    ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
+    for (size_t i = 0; i < problems.count; i++)
+        ck_assert_str_eq(problems.lines[i] + strlen(path), expected[i]);
+}
+END_TEST
+
+static const struct {
+    const char *yaml, *problem;
+} refused[] = {
+    {"s:\n  text: a\n  text: b\n", ":3: s.text: was given on line 2 already"},
+    {"s: {}\ns: {}\n", ":2: s: was given on line 1 already"},
+    {"s:\n  text: &a b\n", ":2: s.text: anchors (&name) are not taken"},
+    {"s:\n  whole: !!int 3\n", ":2: s.whole: tags (!name) are not taken"},
+    {"s:\n  text: *a\n", ":2: s.text: aliases (*name) are not taken"},
+    {"s: {}\n---\ns: {}\n", ":2: a second document (---) is not taken"},
+    {"s:\n  pairs: [{x: 1, y: 2, z: 3}]\n", ":2: s.pairs.z: is not a setting"},
+    {"s: [1]\n", ":1: s: must be a mapping of settings, not a list"},
+    {"- s\n", ":1: must be a mapping of sections"},
+    {"s:\n  text:\n", ":2: s.text: has no value (write \"\" for an empty text)"},
+    {"s:\n  text: {a: 1}\n", ":2: s.text: must be one value, not a mapping"},
+    {"s:\n  ? [a]\n  : b\n", ":2: s: a key must be plain text"},
+    {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not hold a NUL"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment has no BUSBAR_TEST_NONE"},
+    {"s:\n  any: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", ":2: s.any: is nested too deeply"},
+    {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
+};
+
+START_TEST(what_settings_do_not_need_is_refused)
+{
+    load(refused[_i].yaml);
+    assert_problem(refused[_i].problem);
+}
+END_TEST
+
+START_TEST(broken_yaml_has_a_line)
+{
+    ck_assert_ptr_null(load("s:\n  text: [a\n"));
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: "));
+}
+END_TEST
+
+START_TEST(the_environment_is_put_in)
+{
+    setenv("BUSBAR_TEST_A", "a", 1);
+    setenv("BUSBAR_TEST_7", "7", 1);
+    struct settings *s = load("s:\n  text: x${BUSBAR_TEST_A}y\n  whole: ${BUSBAR_TEST_7}\n"
+                              "  list: ['$${A}', \"${BUSBAR_TEST_A}${BUSBAR_TEST_A}\", $A]\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "xay");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    json_t *list = settings_json(s, "s", "list");
+
+    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "${A}");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "aa");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 2)), "$A");
+}
+END_TEST
+
+START_TEST(a_problem_never_holds_the_value)
+{
+    load("s:\n  text: geheim\n  whole: geheim\n  colour: geheim\n  list: geheim\n"
+         "  pairs: [geheim]\n");
+    ck_assert_uint_eq(problems.count, 5);
+    for (size_t i = 0; i < problems.count; i++)
+        ck_assert_ptr_null(strstr(problems.lines[i], "geheim"));
+}
+END_TEST
+
+START_TEST(sections_of_nobody_are_told)
+{
+    struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
+
+    settings_claim(s, "claimed");
+    settings_unknown(s, &problems);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: other: is not a setting of busbar"));
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read_are_told)
+{
+    static char large[SETTINGS_SIZE_MAX + 2];
+
+    ck_assert_ptr_null(settings_load(arena, "/nonexistent/busbar.yaml", &problems));
+    ck_assert_ptr_null(settings_load(arena, "/", &problems));
+    memset(large, '#', sizeof large);
+    ck_assert_ptr_null(load_bytes(large, sizeof large));
+    ck_assert_uint_eq(problems.count, 3);
+    ck_assert_str_eq(problems.lines[0],
+                     "/nonexistent/busbar.yaml: cannot be read: No such file or directory");
+    ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
+}
+END_TEST
+
+START_TEST(any_prefix_of_a_file_is_read_or_refused)
+{
+    static const char yaml[] = "s: # c\n  text: \"a\\u00e9\"\n  list:\n  - |\n    b\n  - 'c'\n"
+                               "  any: {x: [1, 2], y: >-\n   z }\n";
+
+    for (size_t length = 0; length < sizeof yaml; length++) {
+        struct settings *s = load_bytes(yaml, length);
+
+        if (s)
+            settings_bind(s, "s", &table, &problems);
+    }
+}
+END_TEST
+
+START_TEST(undeclared_names_abort)
+{
+    struct settings *s = load("");
+
+    settings_text(s, "s", "undeclared");
+}
+END_TEST
+
+START_TEST(the_defaults_of_the_host_are_valid)
+{
+    struct settings *s = load_bytes("", 0);
+
+    ck_assert_int_eq(host_settings_bind(s, &problems), 0);
+    ck_assert_int_eq(settings_int(s, "http", "deadline"), 5000);
+    ck_assert_str_eq(settings_text(s, "redis", "url"), "");
+    ck_assert(host_settings_own("database"));
+    ck_assert(host_settings_own("modules"));
+    ck_assert(!host_settings_own("chat"));
+}
+END_TEST
+
+Suite *settings_suite(void)
+{
+    Suite *suite = suite_create("settings");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, values_are_typed);
+    tcase_add_test(tests, what_is_absent_has_its_default);
+    tcase_add_test(tests, all_problems_are_told_with_their_lines);
+    tcase_add_loop_test(tests, what_settings_do_not_need_is_refused, 0,
+                        sizeof refused / sizeof refused[0]);
+    tcase_add_test(tests, broken_yaml_has_a_line);
+    tcase_add_test(tests, the_environment_is_put_in);
+    tcase_add_test(tests, a_problem_never_holds_the_value);
+    tcase_add_test(tests, sections_of_nobody_are_told);
+    tcase_add_test(tests, files_that_cannot_be_read_are_told);
+    tcase_add_test(tests, any_prefix_of_a_file_is_read_or_refused);
+    tcase_add_test_raise_signal(tests, undeclared_names_abort, SIGABRT);
+    tcase_add_test(tests, the_defaults_of_the_host_are_valid);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
