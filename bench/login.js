@@ -36,6 +36,7 @@ async function worker (first) {
   for (let n = first; n <= accounts; n += connections) tokens[n - 1] = await login(n)
 }
 
-Promise.all(Array.from({ length: connections }, (_, i) => worker(i + 1)))
+login(1)
+  .then(() => Promise.all(Array.from({ length: connections }, (_, i) => worker(i + 1))))
   .then(() => { agent.destroy(); process.stdout.write(tokens.join('\n') + '\n') })
   .catch((error) => { console.error(error.message); process.exit(1) })

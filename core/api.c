@@ -2,17 +2,20 @@
 
 #include <openssl/rand.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/ear.h"
 #include "core/exchange.h"
+#include "core/json_out.h"
 #include "core/log.h"
 #include "core/pool.h"
 #include "core/redis.h"
 #include "core/reply.h"
 #include "core/sql.h"
 #include "core/text.h"
+#include "core/worker.h"
 
 enum { LOG_TEXT = 1024 };
 
@@ -222,6 +225,16 @@ static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
     return text;
 }
 
+static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
+{
+    char *bytes = json_write(json, length);
+
+    if (!bytes)
+        request_out_of_memory(request_of(rq));
+    api_defer(rq, free, bytes);
+    return bytes;
+}
+
 const struct bb_api core_api = {
     .size = sizeof core_api,
     .minor = BB_ABI_MINOR,
@@ -276,5 +289,14 @@ const struct bb_api core_api = {
     .transaction = api_transaction,
     .tx_query = api_tx_query,
     .next_id = api_next_id,
+    .after = api_after,
+    .stopping = api_stopping,
+    .wake = api_wake,
+    .run = api_run,
+    .gate = api_gate,
+    .gate_wait = api_gate_wait,
+    .gate_open = api_gate_open,
+    .json = api_json,
+    .event_names = api_event_names,
     .emit = api_emit,
 };

@@ -116,8 +116,16 @@ static json_t *error_list(const struct problems *problems)
     return list;
 }
 
+/* The token endpoint's errors carry a name of RFC 6749, those that the host finds too. */
+static void name_error(struct exchange *exchange)
+{
+    if (exchange->match.route->flags & BB_OAUTH_ERRORS)
+        reply_header(&exchange->rq, OAUTH_ERROR_HEADER, "invalid_request");
+}
+
 static int refuse(struct exchange *exchange, const struct problems *problems)
 {
+    name_error(exchange);
     return reply_problems(&exchange->rq, 400, "The request is not valid", error_list(problems));
 }
 
@@ -152,6 +160,7 @@ static int malformed(struct exchange *exchange, const struct json_problem *probl
 {
     struct core_request *rq = &exchange->rq;
 
+    name_error(exchange);
     if (problem->line)
         return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
                            problem->column, problem->text);

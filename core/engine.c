@@ -15,6 +15,7 @@
 #include "core/redis.h"
 #include "core/sql.h"
 #include "core/stop.h"
+#include "core/worker.h"
 
 struct generation *engine_generation(struct engine *engine)
 {
@@ -120,6 +121,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
 {
     struct pg_settings pg = pg_settings_of(engine);
 
+    engine->generation->engine = engine;
     engine->loops = calloc(loop_count, sizeof *engine->loops);
     engine->pools = engine->loops ? work_pools_new(engine->generation) : NULL;
     if (!engine->pools)
@@ -184,10 +186,15 @@ static int serve(struct engine *engine, const sigset_t *set)
     if (!signals || !engine->jobs)
         return 1;
     generation_start(engine->generation);
+    engine->workers = workers_new(engine->generation);
+    if (!engine->workers)
+        return 1;
     if (engine->ear && number(engine, "database", "migrate"))
         migrator = migrator_start(engine->generation);
     listener_tell(engine->listen_fd);
     int status = run_loops(engine);
+    workers_free(engine->workers);
+    engine->workers = NULL;
     migrator_stop(migrator);
     signals_free(signals);
     return status;

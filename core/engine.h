@@ -11,6 +11,7 @@
 struct ear;
 struct work_pools;
 struct jobs;
+struct workers;
 
 struct engine {
     struct loop *loops;
@@ -20,6 +21,8 @@ struct engine {
     struct work_pools *pools;
     struct ear *ear;   /* on loops[0]; NULL: no database is configured */
     struct jobs *jobs; /* on loops[0] */
+    struct workers *workers; /* NULL: a command */
+    atomic_uint next_loop;   /* for bb_run(): they take turns */
     int listen_fd;
 };
 

@@ -37,6 +37,8 @@ struct core_event {
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last holder has gone; NULL: destroy at once */
+    struct engine *engine; /* set before it serves; NULL in checks */
+    const char **event_names; /* of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
     struct settings *settings;
@@ -88,6 +90,9 @@ const struct core_module *generation_module(const struct generation *generation,
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 const struct bb_command *generation_command(const struct generation *generation, const char *name,
                                             struct core_module **module);
+
+/* bb_event_names() */
+size_t api_event_names(struct bb_host *host, const char *const **names);
 
 /* Host functions that need the generation only; see host.h for what they do. */
 void *api_host_alloc(struct bb_host *host, size_t size);

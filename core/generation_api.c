@@ -78,3 +78,11 @@ int api_unseal(struct bb_host *host, const void *sealed, size_t length, const ch
     return seal_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
                      plain_length);
 }
+
+size_t api_event_names(struct bb_host *host, const char *const **names)
+{
+    const struct generation *g = handle_of(host)->generation;
+
+    *names = g->event_names;
+    return g->event_count;
+}

@@ -73,7 +73,8 @@ static void link_events(struct generation *g, struct setting_problems *problems)
         count += g->modules[i].face->events.count;
     struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
 
-    if (!events) {
+    g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
+    if (!events || !g->event_names) {
         out_of_memory(g, problems);
         return;
     }
@@ -91,7 +92,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
                 hooks_on(g, event->face->name, BB_WITHIN, &event->within_count, problems);
             event->committed =
                 hooks_on(g, event->face->name, BB_COMMITTED, &event->committed_count, problems);
-            g->event_count++;
+            g->event_names[g->event_count++] = event->face->name;
         }
     }
     g->events = events;

@@ -109,6 +109,14 @@ void loop_post(struct loop *loop, struct message *message)
         ;
 }
 
+bool loop_quiet(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->inbox_lock);
+    bool quiet = !loop->inbox;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    return quiet;
+}
+
 static void inbox_take(struct loop *loop)
 {
     pthread_mutex_lock(&loop->inbox_lock);

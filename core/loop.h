@@ -68,6 +68,9 @@ void loop_run(struct loop *loop);
 /* Begins to watch, changes the events, or ends (events 0). 0 or -1. Loop's thread. */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
+/* Whether nothing waits in the inbox. */
+bool loop_quiet(struct loop *loop);
+
 /* Hands a message to the loop; any thread. */
 void loop_post(struct loop *loop, struct message *message);
 

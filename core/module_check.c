@@ -131,11 +131,16 @@ static void check_work(const struct core_module *module, struct setting_problems
 {
     const struct bb_job *jobs = MODULE_ROWS(bb_job, module->face->jobs);
     const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->face->pools);
+    const struct bb_worker *workers = MODULE_ROWS(bb_worker, module->face->workers);
 
     for (size_t i = 0; i < module->face->jobs.count; i++)
         if (!jobs[i].name || !jobs[i].every_s || !jobs[i].run)
             complain(module, problems, "job \"%s\" needs a name, a period and a function",
                      jobs[i].name ? jobs[i].name : "");
+    for (size_t i = 0; i < module->face->workers.count; i++)
+        if (!workers[i].name || !workers[i].run)
+            complain(module, problems, "worker \"%s\" needs a name and a function",
+                     workers[i].name ? workers[i].name : "");
     for (size_t i = 0; i < module->face->pools.count; i++)
         if (!pools[i].name || !pools[i].threads || pools[i].threads > THREADS_MAX ||
             !pools[i].queue)

@@ -136,6 +136,7 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
         {&copy->channels, sizeof(struct bb_channel), "channels"},
         {&copy->jobs, sizeof(struct bb_job), "jobs"},
         {&copy->pools, sizeof(struct bb_pool), "pools"},
+        {&copy->workers, sizeof(struct bb_worker), "workers"},
     };
     void *rows;
 

@@ -106,8 +106,11 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
         return;
     bool was_ready = conn->state == PG_READY;
 
+    /* told before the connection goes: the reason may be its own text */
     if (was_ready)
         tell(conn, "connection to PostgreSQL lost", reason);
+    else if (conn->backoff_ms == BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL cannot be reached", reason);
     forget_server(conn);
     pg_batch_lost(conn);
     if (conn->lane->kind == PG_TX)
@@ -115,11 +118,8 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     if (conn->lent)
         pg_tx_lost(conn->lent);
     come_again(conn);
-    if (!was_ready) {
-        if (conn->backoff_ms == BACKOFF_FIRST_MS * 2)
-            tell(conn, "PostgreSQL cannot be reached", reason);
+    if (!was_ready)
         pg_conn_fail_waiting(conn);
-    }
 }
 
 static void conn_connected(struct pg_conn *conn)

@@ -8,9 +8,6 @@
 #include "core/json_out.h"
 #include "core/log.h"
 
-/* A module's mark on an error of the OAuth 2.0 token endpoint; never sent. */
-#define OAUTH_ERROR_HEADER "X-OAuth-Error"
-
 static const struct {
     int status;
     const char *reason;

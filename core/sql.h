@@ -16,12 +16,22 @@ struct raised {
     json_t *payload; /* owned */
 };
 
+/* What bb_after() asked for. */
+struct tx_after {
+    struct tx_after *next;
+    struct bb_host *host;
+    void (*then)(struct bb_request *, struct bb_tx *, void *);
+    void *arg;
+};
+
 struct bb_tx {
     struct core_request *rq;
     struct pg_tx *lent;   /* interactive: the connection */
     struct pg_item *item; /* unit: what will be sent */
-    int count;            /* unit: statements so far */
-    PGresult **results;   /* unit: after the commit */
+    int count;            /* statements so far */
+    PGresult **results;   /* by statement; of a unit after its commit */
+    size_t results_room;
+    struct tx_after *after, *after_last;
     struct raised *raised, *raised_last;
 };
 
@@ -51,6 +61,8 @@ int api_transaction(struct bb_request *rq,
                     int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
 struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
+void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+               void *arg);
 int64_t api_next_id(struct bb_request *rq, const char *sequence);
 int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
              const struct bb_audience *audience);

@@ -9,6 +9,7 @@
 #include "core/http.h"
 #include "core/job.h"
 #include "core/log.h"
+#include "core/worker.h"
 
 enum { STOP_MS = 10000, DRAIN_TICK_MS = 20 };
 
@@ -25,7 +26,7 @@ static void stop_tick(struct timer *timer)
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 
-    if (empty && !loop->requests) {
+    if (empty && !loop->requests && workers_ended(loop->engine->workers) && loop_quiet(loop)) {
         loop->stop = true;
         return;
     }
@@ -67,6 +68,7 @@ static void signals_ready(struct watch *watch, uint32_t events)
             continue;
         signals->stopping = true;
         log_line(BB_INFO, "stopping", NULL);
+        workers_stop(signals->engine->workers);
         for (unsigned i = 0; i < signals->engine->loop_count; i++) {
             struct stop *stop = &signals->stops[i];
 

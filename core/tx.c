@@ -55,25 +55,80 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     return tx;
 }
 
+/* Keeps the rows of a statement for bb_unit_rows(). */
+static void remember(struct bb_tx *tx, int index, PGresult *result)
+{
+    struct arena *arena = tx->rq->arena;
+
+    if ((size_t)index >= tx->results_room) {
+        size_t room = tx->results_room ? tx->results_room * 2 : 8;
+        PGresult **bigger = arena_alloc(arena, room * sizeof *bigger);
+
+        if (!bigger)
+            request_out_of_memory(tx->rq);
+        if (tx->results)
+            memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
+        tx->results = bigger;
+        tx->results_room = room;
+    }
+    tx->results[index] = result;
+}
+
+static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                   size_t count)
+{
+    PGresult *result = pg_tx_run(tx->lent, sql, values, count);
+
+    if (!result)
+        return -1;
+    remember(tx, tx->count, result);
+    return tx->count++;
+}
+
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
     if (tx->lent)
-        return pg_tx_run(tx->lent, sql, values, count) ? tx->count++ : -1;
+        return add_now(tx, sql, values, count);
     if (!pg_item_add(tx->item, sql, values, count))
         request_out_of_memory(tx->rq);
     return tx->count++;
 }
 
-static void keep_results(struct bb_tx *tx, struct pg_item *item)
+void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+               void *arg)
+{
+    struct tx_after *after = arena_alloc(tx->rq->arena, sizeof *after);
+
+    if (!after)
+        request_out_of_memory(tx->rq);
+    *after = (struct tx_after){.host = tx->rq->pub.host, .then = then, .arg = arg};
+    if (tx->after_last)
+        tx->after_last->next = after;
+    else
+        tx->after = after;
+    tx->after_last = after;
+}
+
+/* The transaction is in the database: who asked for it hears of it, then the committed hooks. */
+static void committed(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+
+    for (const struct tx_after *after = tx->after; after; after = after->next) {
+        request_enter(rq, after->host);
+        after->then(&rq->pub, tx, after->arg);
+    }
+    request_enter(rq, publisher);
+    bus_committed(tx);
+}
+
+static void keep_results(struct bb_tx *tx, struct pg_item *item)
+{
     int i = 0;
 
-    tx->results = arena_alloc(rq->arena, (size_t)tx->count * sizeof(PGresult *));
-    if (!tx->results)
-        return;
     for (struct pg_op *op = item->ops; op; op = op->next)
-        tx->results[i++] = op->result;
+        remember(tx, i++, op->result);
 }
 
 static void free_item(void *item)
@@ -99,11 +154,11 @@ static int unit_run(struct bb_tx *tx)
         pg_item_free(item);
         return -1;
     }
-    keep_results(tx, item);
     if (arena_defer(rq->arena, free_item, item)) {
         pg_item_free(item);
-        tx->results = NULL;
+        request_out_of_memory(rq);
     }
+    keep_results(tx, item);
     return 0;
 }
 
@@ -124,13 +179,13 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         free(bytes);
         return rq->idempotency && idempotency_lost(rq) ? idempotency_replay(rq) : 0;
     }
-    bus_committed(tx);
+    committed(tx);
     return reply_bytes(rq, status, bytes, length);
 }
 
 struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
 {
-    if (!unit->results)
+    if (index < 0 || (size_t)index >= unit->results_room)
         return NULL;
     return (struct bb_rows *)unit->results[index];
 }
@@ -177,7 +232,7 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
         return status;
     }
     if (!try_commit(tx)) {
-        bus_committed(tx);
+        committed(tx);
         return status;
     }
     struct failure why = rq->failure;

@@ -17,6 +17,7 @@ struct bb_rows;
 struct bb_audience;
 struct bb_service;
 struct bb_redis_reply;
+struct bb_gate;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
 enum bb_dependency { BB_DATABASE = 1, BB_REDIS };
@@ -85,6 +86,18 @@ struct bb_api {
     struct bb_rows *(*tx_query)(struct bb_tx *, const struct bb_sql *, const struct bb_value *,
                                 size_t);
     int64_t (*next_id)(struct bb_request *, const char *);
+
+    void (*after)(struct bb_tx *, void (*)(struct bb_request *, struct bb_tx *, void *), void *);
+
+    /* workers and gates: host.h, request.h */
+    bool (*stopping)(struct bb_seat *);
+    void (*wake)(struct bb_host *, const char *);
+    int (*run)(struct bb_host *, void (*)(struct bb_request *, void *), void *);
+    struct bb_gate *(*gate)(struct bb_request *);
+    int (*gate_wait)(struct bb_request *, struct bb_gate *, int64_t);
+    void (*gate_open)(struct bb_gate *);
+    char *(*json)(struct bb_request *, const json_t *, size_t *);
+    size_t (*event_names)(struct bb_host *, const char *const **);
 
     /* event.h */
     int (*emit)(struct bb_tx *, const char *, json_t *, const struct bb_audience *);

@@ -92,6 +92,47 @@ static inline int64_t bb_signals_fresh_ms(struct bb_host *host)
     return host->api->signals_fresh_ms(host);
 }
 
+/* A worker's place; valid while its function runs. */
+struct bb_seat {
+    size_t size;
+    struct bb_host *host;
+    int wake_fd; /* an eventfd: readable after bb_wake() and when stopping; read it empty */
+};
+
+/* Whether the worker is to return. */
+static inline bool bb_stopping(struct bb_seat *seat)
+{
+    return seat->host->api->stopping(seat);
+}
+
+/* Makes the wake_fd of a worker readable. Any thread; no effect while it does not run. */
+static inline void bb_wake(struct bb_host *host, const char *worker)
+{
+    host->api->wake(host, worker);
+}
+
+/*
+ * Runs work(rq, arg) as a request on a loop of the host, soon; any thread. 0; or -1 when memory ran
+ * out or the host is stopping: then work is not called, and arg is still the caller's.
+ */
+static inline int bb_run(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
+                         void *arg)
+{
+    return host->api->run(host, work, arg);
+}
+
+/* The names of all events that the loaded modules declare; after `open`. Returns how many. */
+static inline size_t bb_event_names(struct bb_host *host, const char *const **names)
+{
+    return host->api->event_names(host, names);
+}
+
+/* Opens a gate (request.h); any thread, exactly once for each gate. The gate must not be used after. */
+static inline void bb_gate_open(struct bb_host *host, struct bb_gate *gate)
+{
+    host->api->gate_open(gate);
+}
+
 /* Milliseconds of the monotonic clock. */
 static inline int64_t bb_now_ms(struct bb_host *host)
 {

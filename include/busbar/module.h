@@ -24,6 +24,7 @@ struct bb_host;    /* the module's handle, one per generation and module (host.h
 struct bb_request; /* one piece of work on a fiber (request.h) */
 struct bb_tx;      /* a transaction (sql.h) */
 struct bb_event;   /* a raised event (event.h) */
+struct bb_seat;    /* a worker's place (host.h) */
 
 enum bb_route_flags {
     BB_CREATES = 1,   /* honours Idempotency-Key */
@@ -111,6 +112,16 @@ struct bb_pool {
 };
 
 /*
+ * A thread of the module's own, made and joined by the host: an event loop that must not share one
+ * of the host's (sending webhooks). It runs from `start` to `quiesce`, touches the database only
+ * through bb_run(), and returns soon once bb_stopping() is true.
+ */
+struct bb_worker {
+    const char *name;
+    void (*run)(struct bb_seat *seat);
+};
+
+/*
  * A command of the program: `busbar user add --email …`. Runs on a fiber with the configuration
  * loaded and no listener; prints with bb_print(); returns the exit status.
  * Secret options are read from the environment (BUSBAR_<NAME>) or standard input, never from argv.
@@ -137,6 +148,7 @@ struct bb_module {
     struct bb_table channels; /* struct bb_channel */
     struct bb_table jobs;     /* struct bb_job */
     struct bb_table pools;    /* struct bb_pool */
+    struct bb_table workers;  /* struct bb_worker */
     struct bb_table commands; /* struct bb_command */
     int (*open)(struct bb_host *host, void **state); /* 0, or -1 after bb_open_fail() */
     void (*start)(struct bb_host *host, void *state);

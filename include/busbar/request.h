@@ -190,6 +190,29 @@ static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
     return rq->api->probe(rq, dependency, latency_ms);
 }
 
+/* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */
+static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
+{
+    return rq->api->json(rq, json, length);
+}
+
+/*
+ * A gate: something that another thread will finish. Whoever was given the gate must open it with
+ * bb_gate_open(), whether the request still waits or not. NULL: out of memory.
+ */
+static inline struct bb_gate *bb_gate(struct bb_request *rq)
+{
+    return rq->api->gate(rq);
+}
+
+/*
+ * Waits until the gate is opened: 0; or -1 after timeout_ms or at the deadline. Once for each gate.
+ */
+static inline int bb_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
+{
+    return rq->api->gate_wait(rq, gate, timeout_ms);
+}
+
 enum bb_redis_type { BB_REDIS_NIL, BB_REDIS_INT, BB_REDIS_TEXT, BB_REDIS_LIST, BB_REDIS_ERROR };
 
 struct bb_redis_reply {

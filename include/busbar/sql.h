@@ -157,10 +157,21 @@ static inline int bb_commit(struct bb_request *rq, struct bb_tx *unit, int statu
     return rq->api->commit(rq, unit, status, json);
 }
 
-/* The rows of a committed unit's statement, by the index that bb_add() gave. */
+/* The rows of a statement by the index that bb_add() gave; of a unit, once it is committed. */
 static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *unit, int index)
 {
     return rq->api->unit_rows(unit, index);
+}
+
+/*
+ * Calls then(rq, tx, arg) after the commit, before the request is answered, as the module that asked
+ * for it; not at all when the transaction fails. It must not wait. For what a within hook wants to
+ * know of its own statements: bb_unit_rows().
+ */
+static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
+                            void (*then)(struct bb_request *, struct bb_tx *, void *), void *arg)
+{
+    rq->api->after(tx, then, arg);
 }
 
 /*

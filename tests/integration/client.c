@@ -13,7 +13,8 @@ struct buffer {
 
 void client_open_library(void)
 {
-    ck_assert_int_eq(curl_global_init(CURL_GLOBAL_DEFAULT), CURLE_OK);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        abort();
 }
 
 CURL *client_open(void)

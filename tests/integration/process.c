@@ -80,7 +80,8 @@ pid_t process_start(const struct process_spec *spec)
 
     if (pid == 0)
         run_child(spec, parent);
-    ck_assert_int_gt(pid, 0);
+    if (pid < 0) /* check's macros want a test to be running, and after the last one none is */
+        ck_abort_msg("fork: %s", strerror(errno));
     return pid;
 }
 

@@ -9,8 +9,12 @@
 #define SUITES(X)                                                                                  \
     X(health)                                                                                      \
     X(accounts)                                                                                    \
+    X(sessions)                                                                                    \
+    X(tokens)                                                                                      \
     X(chat)                                                                                        \
+    X(events)                                                                                      \
     X(ledger)                                                                                      \
+    X(faults)                                                                                      \
     X(logs)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);

@@ -42,7 +42,8 @@ void ledger_close(struct ledger *ledger);
 struct ledger_load {
     struct ledger *ledger;
     const char *address;    /* "127.0.0.1" */
-    const atomic_int *port; /* of the host; may change while it runs */
+    const atomic_int *port; /* of each host; may change while it runs */
+    int hosts;              /* writers take them in turn; 0: one */
     const char *token;
     int64_t conversation;
     const char *authors[2];   /* who writes, in turn */
@@ -51,6 +52,9 @@ struct ledger_load {
     int seconds;              /* to give up after */
     atomic_long acknowledged; /* so far */
     atomic_long refused;      /* answers other than 201, and no answers */
+    atomic_long cut;          /* of them: sent on a connection that then broke */
+    atomic_long wrong;        /* of them: neither 503 with Retry-After nor without an answer */
+    atomic_long slowest_ms;   /* the longest that any answer took */
 };
 
 /* Posts until `count` messages are acknowledged or the time is over. 0, or -1: not reached. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ struct writer {
     CURL *curl;
     char answer[ANSWER_MAX];
     size_t length;
-    bool failed; /* the ledger itself cannot be written */
+    bool retry_after; /* the answer said when to try again */
+    bool failed;      /* the ledger itself cannot be written */
 };
 
 static size_t collect(char *bytes, size_t one, size_t length, void *arg)
@@ -34,6 +36,15 @@ static size_t collect(char *bytes, size_t one, size_t length, void *arg)
     memcpy(writer->answer + writer->length, bytes, length);
     writer->length += length;
     return length;
+}
+
+static size_t header(char *bytes, size_t one, size_t length, void *arg)
+{
+    struct writer *writer = arg;
+
+    if (length > 12 && !strncasecmp(bytes, "Retry-After:", 12))
+        writer->retry_after = true;
+    return one * length;
 }
 
 /* The uuid in a 201; false: some other answer. */
@@ -67,20 +78,54 @@ static struct curl_slist *headers(const struct writer *writer)
     return curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), token);
 }
 
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Refused connections and time-outs are not cut: nothing of theirs was under way, or nobody spoke. */
+static void count_silence(struct ledger_load *load, CURLcode code)
+{
+    if (code != CURLE_COULDNT_CONNECT && code != CURLE_OPERATION_TIMEDOUT)
+        atomic_fetch_add(&load->cut, 1);
+}
+
+static void note_time(struct ledger_load *load, long ms)
+{
+    long slowest = atomic_load(&load->slowest_ms);
+
+    while (ms > slowest && !atomic_compare_exchange_weak(&load->slowest_ms, &slowest, ms))
+        ;
+}
+
 /* One POST; its status, 0 without an answer. */
 static long post(struct writer *writer, const char *body, struct curl_slist *list)
 {
+    struct ledger_load *load = writer->load;
+    int host = load->hosts ? writer->number % load->hosts : 0;
+    int64_t began = clock_ms();
     char url[256];
     long status = 0;
 
     snprintf(url, sizeof url, "http://%s:%d/api/chat/conversations/%" PRId64 "/messages",
-             writer->load->address, atomic_load(writer->load->port), writer->load->conversation);
+             load->address, atomic_load(&load->port[host]), load->conversation);
     writer->length = 0;
+    writer->retry_after = false;
     curl_easy_setopt(writer->curl, CURLOPT_URL, url);
     curl_easy_setopt(writer->curl, CURLOPT_HTTPHEADER, list);
     curl_easy_setopt(writer->curl, CURLOPT_POSTFIELDS, body);
-    if (curl_easy_perform(writer->curl) == CURLE_OK)
+    CURLcode code = curl_easy_perform(writer->curl);
+
+    note_time(load, (long)(clock_ms() - began));
+    if (code == CURLE_OK)
         curl_easy_getinfo(writer->curl, CURLINFO_RESPONSE_CODE, &status);
+    else
+        count_silence(load, code);
+    if (status && status != 201 && (status != 503 || !writer->retry_after))
+        atomic_fetch_add(&load->wrong, 1);
     return status;
 }
 
@@ -118,6 +163,8 @@ static void *write_all(void *arg)
     curl_easy_setopt(writer->curl, CURLOPT_TIMEOUT_MS, (long)CALL_MS);
     curl_easy_setopt(writer->curl, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(writer->curl, CURLOPT_WRITEDATA, writer);
+    curl_easy_setopt(writer->curl, CURLOPT_HEADERFUNCTION, header);
+    curl_easy_setopt(writer->curl, CURLOPT_HEADERDATA, writer);
     while (!writer->failed && atomic_load(&load->acknowledged) < load->count &&
            time(NULL) < writer->end)
         post_one(writer, list);

@@ -14,10 +14,14 @@
     X(guard)                                                                                       \
     X(json)                                                                                        \
     X(log)                                                                                         \
+    X(module)                                                                                      \
     X(query)                                                                                       \
     X(route)                                                                                       \
     X(seal)                                                                                        \
-    X(text)
+    X(service_order)                                                                               \
+    X(settings)                                                                                    \
+    X(text)                                                                                        \
+    X(token)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);
 SUITES(SUITE_DECLARE)

@@ -1,0 +1,114 @@
+#include "talk.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
+                        const char *other, const char *device, const char *entry)
+{
+    return http(host, "POST", "/api/chat/conversations/start", by->token,
+                json_pack("{ss ss ss ss ss?}", "participant1", user, "participant2", other,
+                          "username", user, "chatEntry", entry, "deviceProjectName", device));
+}
+
+struct talk talk_start(const struct host *host, const struct person *by, const char *user,
+                       const char *other, const char *device)
+{
+    struct answer *answer =
+        ck_status(talk_try(host, by, user, other, device, text("first entry of %s", user)), 201);
+    const json_t *conversation = json_object_get(answer->json, "conversation");
+
+    return (struct talk){
+        json_integer_value(json_object_get(conversation, "id")),
+        text("%s", json_string_value(json_object_get(conversation, "headUuid")))};
+}
+
+struct answer *talk_post(const struct host *host, const struct person *by, const struct talk *talk,
+                         const char *username, const char *entry)
+{
+    return http(host, "POST", text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
+                by->token, json_pack("{ss ss}", "username", username, "chatEntry", entry));
+}
+
+struct answer *talk_read(const struct host *host, const struct person *by, const struct talk *talk,
+                         const char *email)
+{
+    return http(host, "PATCH", text("/api/chat/conversations/%jd/read", (intmax_t)talk->id),
+                by->token, json_pack("{ss}", "email", email));
+}
+
+struct answer *talk_find(const struct host *host, const struct person *by, json_t *filters)
+{
+    return http(host, "POST", "/api/chat/conversations/find", by->token, filters);
+}
+
+struct answer *talk_of(const struct host *host, const struct person *by, const char *what,
+                       const char *email, const char *query)
+{
+    return http(host, "GET", text("/api/chat/%s/%s%s", what, encoded(email), query), by->token,
+                NULL);
+}
+
+struct answer *talk_chain(const struct host *host, const struct person *by, const struct talk *talk,
+                          const char *query)
+{
+    return http(host, "GET", text("/api/chat/chain/%s%s", talk->head, query), by->token, NULL);
+}
+
+size_t talk_length(const struct host *host, const struct person *by, const struct talk *talk)
+{
+    return json_array_size(ck_status(talk_chain(host, by, talk, ""), 200)->json);
+}
+
+const char *keys_of(const json_t *object)
+{
+    const char *found = "", *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) found =
+        text("%s%s%s", found, *found ? " " : "", key);
+    return found;
+}
+
+const char *next_page(const struct answer *answer)
+{
+    const char *link = answer_header(answer, "Link");
+    const char *end = link ? strstr(link, ">; rel=\"next\"") : NULL;
+
+    return end && *link == '<' ? text("%.*s", (int)(end - link - 1), link + 1) : NULL;
+}
+
+struct one_call {
+    const struct host *host;
+    const struct call *call;
+    struct answer *answer;
+    pthread_barrier_t *together;
+};
+
+static void *make_call(void *arg)
+{
+    struct one_call *one = arg;
+
+    pthread_barrier_wait(one->together);
+    one->answer = http_send(one->host, one->call);
+    return NULL;
+}
+
+void parallel(const struct host *host, const struct call *calls, struct answer **answers, int count)
+{
+    struct one_call ones[PARALLEL_MAX];
+    pthread_t threads[PARALLEL_MAX];
+    pthread_barrier_t together;
+
+    ck_assert_int_le(count, PARALLEL_MAX);
+    ck_assert_int_eq(pthread_barrier_init(&together, NULL, (unsigned)count), 0);
+    for (int i = 0; i < count; i++) {
+        ones[i] = (struct one_call){host, &calls[i], NULL, &together};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, make_call, &ones[i]), 0);
+    }
+    for (int i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        answers[i] = ones[i].answer;
+    }
+    pthread_barrier_destroy(&together);
+}

@@ -1,0 +1,46 @@
+/* Conversations, as the tests of chat speak of them. */
+#ifndef TESTS_TALK_H
+#define TESTS_TALK_H
+
+#include "people.h"
+
+struct talk {
+    int64_t id;
+    char *head;
+};
+
+/* POST start, `username` being the first participant; `device` may be NULL (sent as null). */
+struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
+                        const char *other, const char *device, const char *entry);
+
+/* The same, which must succeed. */
+struct talk talk_start(const struct host *host, const struct person *by, const char *user,
+                       const char *other, const char *device);
+
+struct answer *talk_post(const struct host *host, const struct person *by, const struct talk *talk,
+                         const char *username, const char *entry);
+struct answer *talk_read(const struct host *host, const struct person *by, const struct talk *talk,
+                         const char *email);
+struct answer *talk_find(const struct host *host, const struct person *by, json_t *filters);
+
+/* GET /api/chat/<what>/:email; `query` may be "". */
+struct answer *talk_of(const struct host *host, const struct person *by, const char *what,
+                       const char *email, const char *query);
+
+/* The chain, and how many messages it has; `query` may be "". */
+struct answer *talk_chain(const struct host *host, const struct person *by, const struct talk *talk,
+                          const char *query);
+size_t talk_length(const struct host *host, const struct person *by, const struct talk *talk);
+
+/* The keys of an object in their order, with a blank between. */
+const char *keys_of(const json_t *object);
+
+/* The path in the answer's Link header with rel="next", or NULL. */
+const char *next_page(const struct answer *answer);
+
+/* The same call by several threads at once; answers in the order of the threads. */
+enum { PARALLEL_MAX = 64 };
+void parallel(const struct host *host, const struct call *calls, struct answer **answers,
+              int count);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * Events, seen by a module of the tests (module_spy.c): an event's row and the message are one
+ * transaction; a hook can refuse; what fails in a hook undoes its own message and no other, however
+ * many shared the commit.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "talk.h"
+
+enum { TOGETHER = 50 };
+
+static struct host *host;
+static struct person *admin, *platform;
+static PGconn *db;
+static const char *database;
+
+/* Beside this program; libtool keeps it in .libs. */
+static const char *spy_path(void)
+{
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    ck_assert_int_gt(length, 0);
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    if (!strcmp(self + strlen(self) - 6, "/.libs"))
+        return text("%s/module_spy.so", self);
+    return text("%s/.libs/module_spy.so", self);
+}
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "events");
+    host = host_start(&(struct host_spec){
+        .name = "events",
+        .database = database,
+        .modules = text("[auth, chat, health, \"%s\"]", spy_path()),
+        .more = "spy:\n  veto: \"veto-me\"\n  raise: \"raise-me\"\n  break: \"break-me\"\n"
+                "  late: \"late-me\"\n"});
+    admin = admin_of(host);
+    platform = person_make(host, admin, "events.platform", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+/* A connection does not survive check's fork. */
+static void connect_db(void)
+{
+    db = database_connect(the_postgres, database);
+}
+
+static void disconnect_db(void)
+{
+    PQfinish(db);
+}
+
+/* The event about a message, by the message's uuid; fails unless there is exactly one. */
+static json_t *payload_of(const char *table, const char *name, const char *uuid)
+{
+    const char *values[] = {name, uuid};
+    const char *count = sql_text(
+        db, text("SELECT count(*) FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
+                 table),
+        2, values);
+
+    ck_assert_str_eq(count, "1");
+    const char *payload = sql_text(
+        db, text("SELECT payload FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
+                 table),
+        2, values);
+
+    return kept(json_loads(payload, 0, NULL));
+}
+
+static int64_t events_with(const char *part)
+{
+    const char *values[] = {part};
+
+    return strtoll(sql_text(db,
+                            "SELECT count(*) FROM spy_event WHERE position($1 in payload) > 0", 1,
+                            values),
+                   NULL, 10);
+}
+
+static int64_t messages_with(const char *part)
+{
+    const char *values[] = {part};
+
+    return strtoll(sql_text(db,
+                            "SELECT count(*) FROM chat_entry WHERE position($1 in chat_entry) > 0",
+                            1, values),
+                   NULL, 10);
+}
+
+START_TEST(a_start_raises_conversation_created_with_exactly_its_keys)
+{
+    struct answer *answer =
+        ck_status(talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
+                  201);
+    const json_t *conversation = json_object_get(answer->json, "conversation");
+    const char *uuid =
+        json_string_value(json_object_get(json_object_get(answer->json, "message"), "uuid"));
+    const json_t *payload = payload_of("spy_event", "conversation.created", uuid);
+    const json_t *told = json_object_get(payload, "conversation");
+    const json_t *message = json_object_get(payload, "message");
+
+    ck_assert_str_eq(keys_of(payload), "conversation message");
+    ck_assert_str_eq(keys_of(told), "id participant1 participant2 deviceProjectName");
+    ck_assert_str_eq(keys_of(message), "uuid username chatEntry");
+    ck_assert(json_equal(json_object_get(told, "id"), json_object_get(conversation, "id")));
+    ck_assert_str_eq(json_string_value(json_object_get(told, "deviceProjectName")), "Roof 1");
+    ck_assert_str_eq(json_string_value(json_object_get(message, "chatEntry")), "created entry");
+    ck_assert_int_eq(events_with(uuid), 1);
+}
+
+START_TEST(a_message_raises_message_new_with_exactly_its_keys)
+{
+    struct talk talk = talk_start(host, platform, "new@shop.example", ADMIN_EMAIL, NULL);
+    struct answer *answer =
+        ck_status(talk_post(host, platform, &talk, "new@shop.example", "new entry"), 201);
+    const json_t *payload = payload_of("spy_event", "message.new", answer_text(answer, "uuid"));
+    const json_t *message = json_object_get(payload, "message");
+
+    ck_assert_str_eq(keys_of(payload), "conversationId message deviceProjectName");
+    ck_assert_str_eq(keys_of(message), "uuid username chatEntry createdAt");
+    ck_assert_int_eq(json_integer_value(json_object_get(payload, "conversationId")), talk.id);
+    ck_assert(json_is_null(json_object_get(payload, "deviceProjectName")));
+    ck_assert_str_eq(json_string_value(json_object_get(message, "createdAt")),
+                     answer_text(answer, "createdAt"));
+    ck_assert_int_eq(events_with(answer_text(answer, "uuid")), 1);
+}
+
+START_TEST(the_audience_is_the_organisation_and_both_participants)
+{
+    struct answer *answer = ck_status(
+        talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"), 201);
+    const char *values[] = {
+        json_string_value(json_object_get(json_object_get(answer->json, "message"), "uuid"))};
+    const char *who = sql_text(db,
+                               "SELECT organisation || ' ' || emails FROM spy_event"
+                               " WHERE payload::jsonb #>> '{message,uuid}' = $1",
+                               1, values);
+
+    ck_assert_str_eq(who, text("%jd audience@shop.example " ADMIN_EMAIL,
+                               (intmax_t)platform->organisation));
+}
+
+static bool copies_are_complete(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM spy_event e FULL JOIN spy_committed c USING (id)"
+                          " WHERE e.id IS NULL OR c.id IS NULL") == 0;
+}
+
+START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
+{
+    struct talk talk = talk_start(host, platform, "copy@shop.example", ADMIN_EMAIL, "Roof 2");
+
+    for (int i = 0; i < 5; i++)
+        ck_status(talk_post(host, platform, &talk, "copy@shop.example", text("copy %d", i)), 201);
+    ck_assert(wait_until(copies_are_complete, NULL, 5000));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
+                                    " WHERE e.payload <> c.payload OR e.name <> c.name"
+                                    " OR NOT c.stored"),
+                     0);
+}
+
+/* Sends one misbehaving message among TOGETHER at once; the others all get through. */
+static void expect_only_it_undone(const char *word, long status)
+{
+    const char *user = text("%s@shop.example", word);
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+    struct call calls[TOGETHER];
+    struct answer *answers[TOGETHER];
+
+    for (int i = 0; i < TOGETHER; i++) {
+        const char *entry = text("%s %d together", i == TOGETHER / 2 ? word : "well-behaved", i);
+
+        calls[i] = (struct call){
+            .method = "POST",
+            .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+            .token = platform->token,
+            .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
+    }
+    parallel(host, calls, answers, TOGETHER);
+    for (int i = 0; i < TOGETHER; i++)
+        ck_status(answers[i], i == TOGETHER / 2 ? status : 201);
+    ck_assert_int_eq(messages_with(text("%s ", word)), 0);
+    ck_assert_int_eq(events_with(text("%s ", word)), 0);
+    ck_assert_uint_eq(talk_length(host, platform, &talk), TOGETHER);
+    ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", user, ""), "count"), 0);
+    ck_assert_int_eq(sql_number(db, text("SELECT unread2 FROM chat_conversation WHERE id = %jd",
+                                         (intmax_t)talk.id)),
+                     TOGETHER);
+}
+
+START_TEST(a_veto_undoes_the_message_alone)
+{
+    expect_only_it_undone("veto-me", 409);
+}
+
+START_TEST(a_condition_raised_in_a_hook_undoes_the_message_alone)
+{
+    expect_only_it_undone("raise-me", 422);
+}
+
+START_TEST(a_failing_statement_of_a_hook_undoes_the_message_alone)
+{
+    expect_only_it_undone("break-me", 500);
+}
+
+/* The commit fails after every statement has succeeded; nobody may wait for a deadline then. */
+START_TEST(a_failing_commit_undoes_the_message_alone)
+{
+    struct talk talk = talk_start(host, platform, "late@shop.example", ADMIN_EMAIL, NULL);
+    struct answer *answer = talk_post(host, platform, &talk, "late@shop.example", "late-me alone");
+
+    ck_error(answer, 500, "");
+    ck_assert(answer->seconds < 2);
+    expect_only_it_undone("late-me", 500);
+}
+
+START_TEST(a_veto_undoes_a_start_with_its_conversation)
+{
+    ck_error(talk_try(host, platform, "vetoed@shop.example", ADMIN_EMAIL, NULL, "veto-me at once"),
+             409, "The spy does not like this message");
+    ck_assert_str_eq(
+        ck_status(talk_of(host, platform, "conversations/user", "vetoed@shop.example", ""), 200)
+            ->body,
+        "[]");
+}
+
+/* Last: over all that the others left. */
+START_TEST(every_message_has_its_event_and_every_event_its_message)
+{
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM chat_entry m FULL JOIN (SELECT"
+                       " payload::jsonb #>> '{message,uuid}' AS uuid, name FROM spy_event) e"
+                       " ON m.uuid::text = e.uuid WHERE m.uuid IS NULL OR e.uuid IS NULL"
+                       " OR (m.seq = 1) <> (e.name = 'conversation.created')"),
+        0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) - (SELECT count(*) FROM chat_entry)"
+                                    " FROM spy_event"),
+                     0);
+    ck_assert_int_gt(sql_number(db, "SELECT count(*) FROM spy_event"), 3 * TOGETHER);
+}
+
+Suite *events_suite(void)
+{
+    Suite *suite = suite_create("events");
+    TCase *tests = tcase_create("events");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, connect_db, disconnect_db);
+    tcase_add_test(tests, a_start_raises_conversation_created_with_exactly_its_keys);
+    tcase_add_test(tests, a_message_raises_message_new_with_exactly_its_keys);
+    tcase_add_test(tests, the_audience_is_the_organisation_and_both_participants);
+    tcase_add_test(tests, committed_hooks_get_an_equal_copy_after_the_commit);
+    tcase_add_test(tests, a_veto_undoes_the_message_alone);
+    tcase_add_test(tests, a_condition_raised_in_a_hook_undoes_the_message_alone);
+    tcase_add_test(tests, a_failing_statement_of_a_hook_undoes_the_message_alone);
+    tcase_add_test(tests, a_failing_commit_undoes_the_message_alone);
+    tcase_add_test(tests, a_veto_undoes_a_start_with_its_conversation);
+    tcase_add_test(tests, every_message_has_its_event_and_every_event_its_message);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,337 @@
+/*
+ * Login, threats L01, L02, L05 to L08 and L10: what it tells and what not, whatever it is sent, and
+ * what it costs the others.
+ */
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "people.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define TRIES 200  /* of each kind before the medians are compared */
+#define BATCHES 5  /* at most; see the timing test */
+#define LOGINS 200 /* at once */
+
+/* A hash of some milliseconds: less would drown in the rest of a request. */
+#define COSTLY                                                                                     \
+    "  argon2_memory: 4096\n"                                                                      \
+    "  argon2_rounds: 2\n"                                                                         \
+    "  login_failures_per_account: 100000\n"                                                       \
+    "  login_failures_per_address: 100000\n"
+
+static struct host *host;
+static struct person *admin, *person;
+
+static void set_up(void)
+{
+    host = host_start(&(struct host_spec){
+        .name = "login", .database = database_make(the_postgres, "login"), .auth = COSTLY});
+    admin = admin_of(host);
+    person = person_make(host, admin, "known", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct answer *login(const char *username, const char *password)
+{
+    return http(host, "POST", "/api/auth/login", NULL,
+                json_pack("{ss ss}", "username", username, "password", password));
+}
+
+static struct answer *login_json(const char *body)
+{
+    return http_send(host,
+                     &(struct call){.method = "POST", .path = "/api/auth/login", .body = body});
+}
+
+/* ---- L01 ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(const double *seconds, size_t count)
+{
+    double sorted[TRIES * BATCHES];
+
+    memcpy(sorted, seconds, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_size);
+    return (sorted[count / 2] + sorted[(count - 1) / 2]) / 2;
+}
+
+/*
+ * The two kinds take turns, so that a busy machine slows both. Their medians must be within 5 %.
+ * Where 200 of each are too few for that on this machine, more are taken, five times as many at
+ * most: chance evens out, while a hash that is missing or cheaper stays a half of the time.
+ */
+START_TEST(an_unknown_account_and_a_wrong_password_take_the_same_time)
+{
+    static double unknown[TRIES * BATCHES], wrong[TRIES * BATCHES];
+    CURL *connection = client_open();
+    struct call call = {.method = "POST", .path = "/api/auth/login", .connection = connection};
+    double ratio = 0;
+    size_t count = 0;
+
+    for (int batch = 0; batch < BATCHES && (batch == 0 || fabs(ratio - 1) > 0.05); batch++) {
+        for (int i = 0; i < TRIES; i++, count++) {
+            call.body = "{\"username\":\"nobody@example.com\",\"password\":\"a guess or two\"}";
+            unknown[count] = ck_status(http_send(host, &call), 401)->seconds;
+            call.body = "{\"username\":\"known@example.com\",\"password\":\"a guess or two\"}";
+            wrong[count] = ck_status(http_send(host, &call), 401)->seconds;
+        }
+        ratio = median(unknown, count) / median(wrong, count);
+    }
+    curl_easy_cleanup(connection);
+    ck_assert_msg(fabs(ratio - 1) <= 0.05, "medians of %zu: %.2f ms unknown, %.2f ms wrong", count,
+                  1000 * median(unknown, count), 1000 * median(wrong, count));
+}
+
+START_TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
+{
+    struct answer *unknown = ck_error(login("nobody@example.com", "a guess"), 401, "");
+    struct answer *wrong = ck_error(login(person->email, "a guess"), 401, "");
+    static const char *const keys[] = {"statusCode", "message", "error"};
+
+    ck_assert_uint_eq(json_object_size(unknown->json), 4);
+    ck_assert_uint_eq(json_object_size(wrong->json), 4);
+    for (size_t i = 0; i < COUNT(keys); i++)
+        ck_assert(json_equal(json_object_get(unknown->json, keys[i]),
+                             json_object_get(wrong->json, keys[i])));
+    ck_assert_str_eq(answer_text(unknown, "message"), "Unauthorized");
+    ck_assert_str_eq(answer_header(unknown, "WWW-Authenticate"),
+                     answer_header(wrong, "WWW-Authenticate"));
+}
+
+/* ---- L02 ---- */
+
+START_TEST(a_state_is_told_only_to_who_has_the_password)
+{
+    static const char *const states[][2] = {{"Pending", "Your account is pending approval"},
+                                            {"Suspended", "Your account has been suspended"}};
+    struct person *other = person_register(host, "waiting", "ApiUser");
+
+    for (size_t i = 0; i < COUNT(states); i++) {
+        ck_status(person_change(host, admin, other, "status", states[i][0]), 200);
+        ck_error(login(other->email, other->password), 403, states[i][1]);
+        ck_error(login(other->email, "a guess"), 401, "Unauthorized");
+        json_t *access = json_pack("{ss ss}", "username", other->email, "password", "a guess");
+
+        ck_error(http(host, "POST", "/api/auth/getAccess", NULL, access), 401, "Unauthorized");
+        access = json_pack("{ss ss}", "username", other->email, "password", other->password);
+        ck_error(http(host, "POST", "/api/auth/getAccess", NULL, access), 403, states[i][1]);
+    }
+    ck_status(person_change(host, admin, other, "status", "Deleted"), 200);
+    ck_error(login(other->email, other->password), 401, "Unauthorized");
+}
+
+/* ---- L05 ---- */
+
+static int send_login(void)
+{
+    static const char body[] =
+        "{\"username\":\"known@example.com\",\"password\":\"password of known\"}";
+    const char *request = text("POST /api/auth/login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                               "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                               sizeof body - 1, body);
+    int fd = raw_open(host);
+
+    ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    return fd;
+}
+
+/* The whole answer on the socket, which is closed. */
+static const char *receive(int fd)
+{
+    char *reply = kept(calloc(1, 8192));
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    size_t used = 0;
+    ssize_t got = 1;
+
+    while (got > 0 && used < 8191 && poll(&readable, 1, 20000) > 0) {
+        got = recv(fd, reply + used, 8191 - used, 0);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+    return reply;
+}
+
+/* Right passwords are never throttled, but what the pool of hashes cannot hold is refused at once. */
+START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
+{
+    int sockets[LOGINS], good = 0, busy = 0;
+    double health[9];
+    CURL *connection = client_open();
+
+    for (int i = 0; i < LOGINS; i++)
+        sockets[i] = send_login();
+    for (size_t i = 0; i < COUNT(health); i++)
+        health[i] = ck_status(http_send(host, &(struct call){.method = "GET",
+                                                             .path = "/api/health",
+                                                             .connection = connection}),
+                              200)
+                        ->seconds;
+    for (int i = 0; i < LOGINS; i++) {
+        const char *reply = receive(sockets[i]);
+        int status = 0;
+
+        ck_assert_int_eq(raw_statuses(reply, &status, 1), 1);
+        ck_assert_msg(status == 200 || status == 503, "%.300s", reply);
+        good += status == 200;
+        busy += status == 503;
+        ck_assert(status == 200 || strstr(reply, "Retry-After: "));
+    }
+    curl_easy_cleanup(connection);
+    ck_assert_int_ge(good, 32);
+    ck_assert_msg(busy > 0, "200 logins at once were all hashed: the queue is not bounded");
+    ck_assert_double_lt(median(health, COUNT(health)), 0.1);
+    ck_status(login(person->email, person->password), 200);
+}
+
+/* ---- L06 ---- */
+
+static char *repeated(const char *piece, size_t times)
+{
+    size_t length = strlen(piece);
+    char *all = kept(calloc(times + 1, length));
+
+    for (size_t i = 0; i < times; i++)
+        memcpy(all + i * length, piece, length);
+    return all;
+}
+
+static struct answer *register_with(const char *name, const char *password)
+{
+    return http(host, "POST", "/api/user/register", NULL,
+                json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
+                          text("%s@example.com", name), "password", password, "orgName",
+                          text("Org of %s", name)));
+}
+
+START_TEST(passwords_of_any_form_are_whole_or_refused)
+{
+    const char *long_one = repeated("x", 256), *ring = repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
+    struct answer *made = ck_status(register_with("long", long_one), 201);
+    struct person other = {.id = answer_int(made, "id"), .email = "long@example.com"};
+
+    ck_status(person_change(host, admin, &other, "status", "Active"), 200);
+    ck_status(login(other.email, long_one), 200);
+    ck_error(login(other.email, repeated("x", 255)), 401, "Unauthorized");
+    ck_error(login(other.email, repeated("x", 72)), 401, "Unauthorized");
+    ck_error(login(other.email, text("%sy", repeated("x", 255))), 401, "Unauthorized");
+    ck_error(login(other.email, repeated("x", 257)), 400, "");
+    ck_error(login(other.email, repeated("x", 1 << 20)), 400, "");
+    ck_error(register_with("longer", repeated("x", 257)), 400, "");
+    ck_error(register_with("huge", repeated("x", 1 << 20)), 400, "");
+    ck_error(register_with("seven", "1234567"), 400, "");
+    made = ck_status(register_with("ring", ring), 201);
+    other = (struct person){.id = answer_int(made, "id"), .email = "ring@example.com"};
+    ck_status(person_change(host, admin, &other, "status", "Active"), 200);
+    ck_status(login(other.email, ring), 200);
+    ck_error(login(other.email, repeated("a\xcc\x8angstro\xcc\x88m ", 10)), 401, "Unauthorized");
+    ck_error(login_json("{\"username\":\"known@example.com\",\"password\":\"password of "
+                        "known\\u0000x\"}"),
+             400, "");
+}
+
+/* ---- L07 ---- */
+
+START_TEST(an_email_is_one_account_however_it_is_written)
+{
+    static const char *const spellings[] = {"KNOWN@EXAMPLE.COM", "Known@example.com",
+                                            " known@example.com", "known@example.com\t"};
+
+    for (size_t i = 0; i < COUNT(spellings); i++) {
+        ck_status(login(spellings[i], person->password), 200);
+        json_t *again = json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
+                                  spellings[i], "password", "long enough", "orgName",
+                                  text("Another organisation %zu", i));
+
+        ck_error(http(host, "POST", "/api/user/register", NULL, again), 409, "");
+    }
+    PGconn *db = database_connect(the_postgres, "login");
+
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM auth_account WHERE email ILIKE '%known@example.com%'"),
+        1);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Another%'"), 0);
+    PQfinish(db);
+    ck_status(login_json(text("{\"email\":\"%s\",\"password\":\"%s\"}", person->email,
+                              person->password)),
+              200);
+}
+
+/* ---- L08 ---- */
+
+START_TEST(what_is_no_text_is_400)
+{
+    static const char *const bodies[] = {
+        "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
+        "{\"email\":[\"known@example.com\"],\"password\":\"12345678\"}",
+        "{\"email\":null,\"password\":\"12345678\"}",
+        "{\"username\":\"known@example.com\",\"password\":{\"$ne\":\"x\"}}",
+        "{\"username\":\"known@example.com\",\"password\":null}",
+        "{\"username\":\"known@example.com\",\"password\":true}",
+        "{\"username\":\"known@example.com\",\"password\":12345678}",
+        "{\"username\":\"known@example.com\"}",
+        "{\"password\":\"12345678\"}",
+        "{\"username\":\"known@example.com\",\"password\":\"\"}",
+        "{\"username\":\"known\",\"password\":\"12345678\"}",
+        "{\"username\":\"known@example.com\",\"username\":\"a@b.c\",\"password\":\"12345678\"}",
+        "[]",
+        "\"known@example.com\"",
+        "null",
+        "{",
+        ""};
+
+    for (size_t i = 0; i < COUNT(bodies); i++)
+        ck_error(login_json(bodies[i]), 400, "");
+}
+
+/* ---- L10 ---- */
+
+START_TEST(a_login_answers_the_token_and_nothing_to_keep)
+{
+    struct answer *answer = ck_status(login(person->email, person->password), 200);
+
+    ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
+    ck_assert_uint_eq(json_object_size(answer->json), 2);
+    answer_text(answer, "accessToken");
+    answer_text(answer, "expiresAt");
+    ck_assert_ptr_null(answer_header(answer, "Set-Cookie"));
+    const char *log = file_text(host->log);
+
+    ck_assert_ptr_null(strstr(log, person->password));
+    ck_assert_ptr_null(strstr(log, answer_text(answer, "accessToken")));
+    ck_assert_ptr_null(strstr(log, "$argon2"));
+}
+
+Suite *login_suite(void)
+{
+    Suite *suite = suite_create("login");
+    TCase *tests = tcase_create("login");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, an_unknown_account_and_a_wrong_password_take_the_same_time);
+    tcase_add_test(tests, an_unknown_account_and_a_wrong_password_get_the_same_answer);
+    tcase_add_test(tests, a_state_is_told_only_to_who_has_the_password);
+    tcase_add_test(tests, a_storm_of_logins_is_bounded_and_delays_nobody_else);
+    tcase_add_test(tests, passwords_of_any_form_are_whole_or_refused);
+    tcase_add_test(tests, an_email_is_one_account_however_it_is_written);
+    tcase_add_test(tests, what_is_no_text_is_400);
+    tcase_add_test(tests, a_login_answers_the_token_and_nothing_to_keep);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

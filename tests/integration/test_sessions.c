@@ -1,0 +1,338 @@
+/*
+ * How sessions end, on two hosts with one database, threats J16 to J20 and J23: at once where it is
+ * done, within a second everywhere else, and whatever happens to Redis and the signals.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "forge.h"
+#include "people.h"
+#include "suites.h"
+
+#define REVOKED "Token revoked. Please log in again."
+#define SUSPENDED "Your account has been suspended"
+#define SOON_MS 1000 /* what another host may take to see a change */
+#define RACERS 50
+
+static struct host *one, *two;
+
+static void set_up(void)
+{
+    const char *database = database_make(the_postgres, "sessions");
+
+    one = host_start(&(struct host_spec){.name = "sessions-1", .database = database});
+    two = host_start(&(struct host_spec){.name = "sessions-2", .database = database});
+}
+
+static void tear_down(void)
+{
+    host_stop(one);
+    host_stop(two);
+}
+
+struct seen {
+    const struct host *host;
+    const char *path, *token;
+    long status;
+};
+
+static bool is_seen(void *arg)
+{
+    const struct seen *seen = arg;
+
+    return http(seen->host, "GET", seen->path, seen->token, NULL)->status == seen->status;
+}
+
+/* That the host answers so within a second, and then with this message. */
+static void soon(const struct host *host, const char *path, const char *token, long status,
+                 const char *message)
+{
+    struct seen seen = {host, path, token, status};
+
+    ck_assert_msg(wait_until(is_seen, &seen, SOON_MS), "%s does not answer %ld in time",
+                  host->name, status);
+    if (status != 200)
+        ck_error(http(host, "GET", path, token, NULL), status, message);
+}
+
+static void soon_me(const struct host *host, const char *token, long status, const char *message)
+{
+    soon(host, "/api/auth/me", token, status, message);
+}
+
+/* ---- J18: a race with logout ---- */
+
+struct racer {
+    pthread_t thread;
+    const struct host *host;
+    const char *token;
+    int good, late_good, revoked, other;
+};
+
+static atomic_bool logged_out;
+
+/*
+ * Asks until three requests that began after the logout's answer are through. Whether one began
+ * after it is read before it is sent, so late_good counts no request that was under way.
+ */
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+    CURL *connection = client_open();
+    int64_t end = now_ms() + 20000;
+
+    for (int late = 0; late < 3 && now_ms() < end;) {
+        bool after = atomic_load(&logged_out);
+        struct answer *answer = http_send(racer->host, &(struct call){.method = "GET",
+                                                                      .path = "/api/auth/me",
+                                                                      .token = racer->token,
+                                                                      .connection = connection});
+
+        late += after;
+        racer->good += answer->status == 200;
+        racer->late_good += after && answer->status != 401;
+        racer->revoked += answer->status == 401 && !strcmp(answer_text(answer, "message"), REVOKED);
+        racer->other += answer->status != 200 && answer->status != 401;
+    }
+    curl_easy_cleanup(connection);
+    return NULL;
+}
+
+static bool all_raced(void *arg)
+{
+    const struct racer *racers = arg;
+    int started = 0;
+
+    for (int i = 0; i < RACERS; i++)
+        started += racers[i].good > 0;
+    return started == RACERS;
+}
+
+START_TEST(no_request_that_starts_after_a_logout_passes)
+{
+    struct person *person = person_make(one, admin_of(one), "racer", NULL);
+    static struct racer racers[RACERS];
+
+    for (int i = 0; i < RACERS; i++) {
+        racers[i] = (struct racer){.host = one, .token = person->token};
+        ck_assert_int_eq(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+    }
+    bool raced = wait_until(all_raced, racers, 10000);
+
+    ck_status(http(one, "POST", "/api/auth/logout", person->token, NULL), 200);
+    atomic_store(&logged_out, true);
+    for (int i = 0; i < RACERS; i++)
+        pthread_join(racers[i].thread, NULL);
+    ck_assert(raced);
+    for (int i = 0; i < RACERS; i++) {
+        ck_assert_msg(racers[i].late_good == 0, "%d requests passed after the logout",
+                      racers[i].late_good);
+        ck_assert_int_ge(racers[i].revoked, 3);
+        ck_assert_int_eq(racers[i].other, 0);
+    }
+    soon_me(two, person->token, 401, REVOKED);
+}
+
+/* ---- J16, J19 ---- */
+
+START_TEST(a_logout_is_final_and_ends_only_its_own_session)
+{
+    struct person *person = person_make(one, admin_of(one), "quitter", NULL);
+    const char *first = person->token, *second = person_login(one, person);
+
+    ck_assert_str_ne(first, second);
+    soon_me(two, first, 200, "");
+    ck_status(http(one, "POST", "/api/auth/logout", first, NULL), 200);
+    ck_error(http(one, "GET", "/api/auth/me", first, NULL), 401, REVOKED);
+    ck_error(http(one, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
+    soon_me(two, first, 401, REVOKED);
+    ck_error(http(two, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
+    ck_status(http(two, "GET", "/api/auth/me", second, NULL), 200);
+}
+
+/* ---- J17 ---- */
+
+START_TEST(a_retired_key_is_told_from_a_key_that_never_was)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "before", NULL);
+    struct parts parts = token_parts(person->token);
+    const char *header = url64_text(parts.header), *payload = url64_text(parts.payload);
+    const char *kid = with_member(header, "kid", "\"0123456789abcdef\"");
+
+    soon_me(two, person->token, 200, "");
+    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
+    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
+    ck_error(http(one, "GET", "/api/auth/me", admin->token, NULL), 401, REVOKED);
+    soon_me(two, person->token, 401, REVOKED);
+    const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
+                               forged(kid, payload, "SHA256", "another key"),
+                               assembled(kid, payload, parts.signature)};
+
+    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
+        ck_error(http(one, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
+        ck_error(http(two, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
+    }
+    ck_status(http(two, "GET", "/api/auth/me", person_login(two, person), NULL), 200);
+    ck_status(http(one, "GET", "/api/auth/me", person->token, NULL), 200);
+}
+
+/* ---- J20 ---- */
+
+START_TEST(a_role_counts_on_the_other_host_within_a_second)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "climber", NULL);
+    const char *users = "/api/admin/users";
+
+    soon(two, users, person->token, 403, "Forbidden");
+    ck_status(person_change(one, admin, person, "role", "Admin"), 200);
+    ck_status(http(one, "GET", users, person->token, NULL), 200);
+    soon(two, users, person->token, 200, "");
+    ck_status(person_change(one, admin, person, "role", "User"), 200);
+    ck_error(http(one, "GET", users, person->token, NULL), 403, "Forbidden");
+    soon(two, users, person->token, 403, "Forbidden");
+}
+
+START_TEST(a_deleted_account_is_gone_everywhere)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "deleted", NULL);
+
+    soon_me(two, person->token, 200, "");
+    ck_status(person_change(one, admin, person, "status", "Deleted"), 200);
+    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, "Unauthorized");
+    soon_me(two, person->token, 401, "Unauthorized");
+    ck_error(http(one, "POST", "/api/auth/login", NULL,
+                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
+             401, "Unauthorized");
+}
+
+/* The connections on which the hosts hear of changes end just before the change. */
+START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "unheard", NULL);
+    PGconn *db = database_connect(the_postgres, "sessions");
+
+    for (int round = 0; round < 3; round++) {
+        soon_me(two, person->token, 200, "");
+        ck_assert_int_gt(sql_number(db, "SELECT count(pg_terminate_backend(pid)) FROM "
+                                        "pg_stat_activity WHERE datname = 'sessions' AND "
+                                        "pid <> pg_backend_pid() AND query ILIKE '%listen%'"),
+                         0);
+        ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
+        ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 403, SUSPENDED);
+        soon_me(two, person->token, 403, SUSPENDED);
+        ck_status(person_change(one, admin, person, "status", "Active"), 200);
+    }
+    PQfinish(db);
+}
+
+/* ---- passwords ---- */
+
+START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
+{
+    struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
+    struct answer *client = ck_status(http(one, "POST", "/api/auth/clients", user->token, NULL), 201);
+    struct answer *access =
+        http(one, "POST", "/api/auth/getAccess", NULL,
+             json_pack("{ss ss ss}", "grant_type", "client_credentials", "client_id",
+                       answer_text(client, "client_id"), "client_secret",
+                       answer_text(client, "client_secret")));
+    const char *program = answer_text(ck_status(access, 200), "access_token");
+    const char *other = user->token, *mine = person_login(one, user);
+    const char *path = "/api/user/password";
+
+    ck_error(http(one, "PUT", path, mine,
+                  json_pack("{ss ss}", "current", "not the password", "new", "a new password")),
+             401, "Unauthorized");
+    ck_error(http(one, "PUT", path, mine,
+                  json_pack("{ss ss}", "current", user->password, "new", "short")),
+             400, "");
+    ck_error(http(one, "PUT", path, program,
+                  json_pack("{ss ss}", "current", user->password, "new", "a new password")),
+             403, "Forbidden");
+    soon_me(two, other, 200, "");
+    ck_status(http(one, "PUT", path, mine,
+                   json_pack("{ss ss}", "current", user->password, "new", "a new password")),
+              200);
+    ck_error(http(one, "GET", "/api/auth/me", other, NULL), 401, REVOKED);
+    soon_me(two, other, 401, REVOKED);
+    ck_status(http(two, "GET", "/api/auth/me", mine, NULL), 200);
+    ck_status(http(two, "GET", "/api/auth/me", program, NULL), 200);
+}
+
+/* ---- J23 ---- */
+
+static void redis_flush(const char *socket)
+{
+    const char *argv[] = {"redis-cli", "-s", socket, "flushall", NULL};
+
+    ck_assert_int_eq(process_run(&(struct process_spec){
+                         .argv = argv, .log = harness_path("redis-flush.log")}),
+                     0);
+}
+
+START_TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
+{
+    pid_t pid;
+    const char *redis = redis_make("redis-sessions", &pid);
+    struct host *host = host_start(
+        &(struct host_spec){.name = "sessions-redis", .database = "sessions", .redis = redis});
+    struct person *person = person_make(host, admin_of(host), "redis", NULL);
+    const char *gone = person->token, *good = person_login(host, person);
+
+    ck_status(http(host, "POST", "/api/auth/logout", gone, NULL), 200);
+    redis_flush(redis);
+    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
+    ck_status(http(host, "GET", "/api/auth/me", good, NULL), 200);
+    process_stop(pid, SIGKILL, 5000);
+    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
+    ck_status(http(host, "GET", "/api/auth/me", good, NULL), 200);
+    ck_status(http(host, "POST", "/api/auth/logout", good, NULL), 200);
+    ck_assert_str_eq(redis_make("redis-sessions", &pid), redis);
+    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
+    ck_error(http(host, "GET", "/api/auth/me", good, NULL), 401, REVOKED);
+    ck_status(http(host, "GET", "/api/auth/me", person_login(host, person), NULL), 200);
+    host_stop(host);
+    process_stop(pid, SIGTERM, 5000);
+}
+
+/* A host that starts later, with nothing in memory, says the same. */
+START_TEST(a_restarted_host_knows_what_was_revoked)
+{
+    struct person *person = person_make(one, admin_of(one), "restart", NULL);
+    const char *gone = person->token, *good = person_login(one, person);
+
+    ck_status(http(one, "POST", "/api/auth/logout", gone, NULL), 200);
+    struct host *late =
+        host_start(&(struct host_spec){.name = "sessions-late", .database = "sessions"});
+
+    ck_error(http(late, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
+    ck_status(http(late, "GET", "/api/auth/me", good, NULL), 200);
+    host_stop(late);
+}
+
+Suite *sessions_suite(void)
+{
+    Suite *suite = suite_create("sessions");
+    TCase *tests = tcase_create("sessions");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, no_request_that_starts_after_a_logout_passes);
+    tcase_add_test(tests, a_logout_is_final_and_ends_only_its_own_session);
+    tcase_add_test(tests, a_retired_key_is_told_from_a_key_that_never_was);
+    tcase_add_test(tests, a_role_counts_on_the_other_host_within_a_second);
+    tcase_add_test(tests, a_deleted_account_is_gone_everywhere);
+    tcase_add_test(tests, a_change_is_seen_within_a_second_though_signals_are_lost);
+    tcase_add_test(tests, a_new_password_needs_the_old_one_and_leaves_clients_their_tokens);
+    tcase_add_test(tests, a_revoked_token_stays_revoked_whatever_happens_to_redis);
+    tcase_add_test(tests, a_restarted_host_knows_what_was_revoked);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,240 @@
+/*
+ * Failed logins are counted, threat L04: who guesses is stopped, who knows the password elsewhere is
+ * not, and all hosts count together while Redis is there.
+ */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "people.h"
+#include "suites.h"
+
+#define STRICT                                                                                     \
+    "  argon2_memory: 64\n"                                                                        \
+    "  argon2_rounds: 1\n"                                                                         \
+    "  login_failures_per_account: 4\n"                                                            \
+    "  login_failures_per_address: 12\n"
+#define SHORT STRICT "  login_window: 1\n"
+#define BEHIND_PROXY "  trusted_proxies: [\"127.0.0.1/32\"]\n"
+
+static const char *database;
+static struct person *person; /* its e-mail and password; a database's, not a host's */
+
+static struct host *start(const char *name, const char *redis, const char *auth)
+{
+    return host_start(&(struct host_spec){
+        .name = name, .database = database, .redis = redis, .auth = auth, .http = BEHIND_PROXY});
+}
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "throttle");
+    struct host *host = start("throttle-make", NULL, NULL);
+
+    person = person_make(host, admin_of(host), "victim", NULL);
+    host_stop(host);
+}
+
+/* A login as it comes from that address. */
+static struct answer *login_from(const struct host *host, const char *address, const char *email,
+                                 const char *password)
+{
+    json_t *json = json_pack("{ss ss}", "username", email, "password", password);
+    const char *body = kept(json_dumps(json, 0));
+    const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
+
+    json_decref(json);
+    return http_send(host, &(struct call){.method = "POST",
+                                          .path = "/api/auth/login",
+                                          .body = body,
+                                          .headers = headers});
+}
+
+static void guess(const struct host *host, const char *address, int times)
+{
+    for (int i = 0; i < times; i++)
+        ck_error(login_from(host, address, person->email, "a wrong guess"), 401, "Unauthorized");
+}
+
+static void expect_throttled(struct answer *answer)
+{
+    ck_error(answer, 429, "");
+    const char *wait = answer_header(answer, "Retry-After");
+
+    ck_assert_ptr_nonnull(wait);
+    ck_assert_int_ge(atoi(wait), 1);
+    ck_assert_int_le(atoi(wait), 60);
+}
+
+static void right(const struct host *host, const char *address, long status)
+{
+    struct answer *answer = login_from(host, address, person->email, person->password);
+
+    if (status == 429)
+        expect_throttled(answer);
+    else
+        ck_status(answer, status);
+}
+
+/* One guesser at one account, on whichever hosts; the owner comes from another address. */
+static void one_guesser(const struct host *host, const struct host *other)
+{
+    guess(host, "192.0.2.1", 2);
+    guess(other, "192.0.2.1", 2);
+    right(host, "192.0.2.1", 429);
+    right(other, "192.0.2.1", 429);
+    right(host, "192.0.2.2", 200);
+    right(other, "192.0.2.2", 200);
+    right(host, "192.0.2.1", 429);
+}
+
+/* From one address at many accounts. */
+static void many_accounts(const struct host *host)
+{
+    for (int i = 0; i < 12; i++)
+        ck_error(login_from(host, "198.51.100.7", text("user%d@example.com", i), "some guess"), 401,
+                 "");
+    expect_throttled(login_from(host, "198.51.100.7", "user99@example.com", "some guess"));
+    right(host, "198.51.100.7", 429);
+    right(host, "198.51.100.8", 200);
+}
+
+START_TEST(hosts_count_failed_logins_together_in_redis)
+{
+    pid_t pid;
+    const char *redis = redis_make("redis-throttle", &pid);
+    struct host *one = start("throttle-1", redis, STRICT);
+    struct host *two = start("throttle-2", redis, STRICT);
+
+    one_guesser(one, two);
+    many_accounts(one);
+    expect_throttled(login_from(two, "198.51.100.7", "user99@example.com", "some guess"));
+    host_stop(one);
+    host_stop(two);
+    process_stop(pid, SIGTERM, 5000);
+}
+
+START_TEST(a_host_counts_alone_without_redis)
+{
+    struct host *host = start("throttle-alone", "", STRICT);
+
+    one_guesser(host, host);
+    many_accounts(host);
+    host_stop(host);
+}
+
+/* What was counted before Redis went away still counts. */
+START_TEST(a_host_goes_on_counting_when_redis_dies)
+{
+    pid_t pid;
+    const char *redis = redis_make("redis-dying", &pid);
+    struct host *host = start("throttle-dying", redis, STRICT);
+
+    guess(host, "192.0.2.1", 3);
+    process_stop(pid, SIGKILL, 5000);
+    guess(host, "192.0.2.1", 1);
+    right(host, "192.0.2.1", 429);
+    right(host, "192.0.2.3", 200);
+    host_stop(host);
+}
+
+START_TEST(a_success_forgives_the_failures_before_it)
+{
+    struct host *host = start("throttle-forgive", "", STRICT);
+
+    for (int round = 0; round < 3; round++) {
+        guess(host, "203.0.113.5", 3);
+        right(host, "203.0.113.5", 200);
+    }
+    host_stop(host);
+}
+
+START_TEST(an_ipv6_network_is_one_address)
+{
+    struct host *host = start("throttle-six", "", STRICT);
+
+    for (int i = 0; i < 4; i++)
+        guess(host, text("2001:db8:1:2::%d", i + 1), 1);
+    right(host, "2001:db8:1:2:ffff::9", 429);
+    right(host, "2001:db8:1:3::1", 200);
+    host_stop(host);
+}
+
+/* X-Forwarded-For counts only from a trusted proxy: else everybody could be everybody. */
+START_TEST(a_forged_address_does_not_escape)
+{
+    struct host *host = host_start(&(struct host_spec){
+        .name = "throttle-forged", .database = database, .redis = "", .auth = STRICT});
+
+    for (int i = 0; i < 4; i++)
+        guess(host, text("192.0.2.%d", i + 1), 1);
+    right(host, "192.0.2.77", 429);
+    host_stop(host);
+}
+
+struct waiting {
+    const struct host *host;
+};
+
+static bool gets_in(void *arg)
+{
+    const struct waiting *waiting = arg;
+
+    return login_from(waiting->host, "192.0.2.1", person->email, person->password)->status == 200;
+}
+
+START_TEST(the_window_ends)
+{
+    struct host *host = start("throttle-window", "", SHORT);
+    struct waiting waiting = {host};
+    int64_t before = now_ms();
+
+    while (login_from(host, "192.0.2.1", person->email, "a wrong guess")->status != 429)
+        ck_assert_int_lt(now_ms() - before, 20000);
+    ck_assert(wait_until(gets_in, &waiting, 5000));
+    host_stop(host);
+}
+
+/* getAccess and the change of a password try passwords, too. */
+START_TEST(every_way_to_try_a_password_is_counted)
+{
+    struct host *host = start("throttle-ways", "", STRICT);
+    struct person own = *person;
+
+    person_login(host, &own);
+    for (int i = 0; i < 2; i++) {
+        ck_error(http(host, "POST", "/api/auth/getAccess", NULL,
+                      json_pack("{ss ss}", "username", own.email, "password", "a wrong guess")),
+                 401, "Unauthorized");
+        ck_error(http(host, "PUT", "/api/user/password", own.token,
+                      json_pack("{ss ss}", "current", "a wrong guess", "new", "something new")),
+                 401, "Unauthorized");
+    }
+    expect_throttled(
+        http(host, "POST", "/api/auth/getAccess", NULL,
+             json_pack("{ss ss}", "username", own.email, "password", own.password)));
+    expect_throttled(http(host, "POST", "/api/auth/login", NULL,
+                          json_pack("{ss ss}", "username", own.email, "password", own.password)));
+    expect_throttled(http(host, "PUT", "/api/user/password", own.token,
+                          json_pack("{ss ss}", "current", own.password, "new", "something new")));
+    ck_status(person_me(host, &own), 200);
+    host_stop(host);
+}
+
+Suite *throttle_suite(void)
+{
+    Suite *suite = suite_create("throttle");
+    TCase *tests = tcase_create("throttle");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, NULL);
+    tcase_add_test(tests, hosts_count_failed_logins_together_in_redis);
+    tcase_add_test(tests, a_host_counts_alone_without_redis);
+    tcase_add_test(tests, a_host_goes_on_counting_when_redis_dies);
+    tcase_add_test(tests, a_success_forgives_the_failures_before_it);
+    tcase_add_test(tests, an_ipv6_network_is_one_address);
+    tcase_add_test(tests, a_forged_address_does_not_escape);
+    tcase_add_test(tests, the_window_ends);
+    tcase_add_test(tests, every_way_to_try_a_password_is_counted);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

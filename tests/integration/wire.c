@@ -1,0 +1,254 @@
+#include "wire.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 65536, STUCK_S = 10 };
+
+static struct sockaddr_in loopback(const char *address, int port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+    ck_assert_int_eq(inet_pton(AF_INET, address, &to.sin_addr), 1);
+    return to;
+}
+
+struct wire *wire_open_from(const struct host *host, const char *address, int receive_bytes)
+{
+    struct sockaddr_in from = loopback(address, 0), to = loopback("127.0.0.1", host->port);
+    struct timeval stuck = {.tv_sec = STUCK_S};
+    struct wire *wire = kept(calloc(1, sizeof *wire));
+
+    wire->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_msg(wire->fd >= 0, "no socket: %s", strerror(errno));
+    setsockopt(wire->fd, SOL_SOCKET, SO_SNDTIMEO, &stuck, sizeof stuck);
+    if (receive_bytes)
+        setsockopt(wire->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+    if (strcmp(address, "127.0.0.1") != 0)
+        ck_assert_int_eq(bind(wire->fd, (struct sockaddr *)&from, sizeof from), 0);
+    ck_assert_msg(!connect(wire->fd, (struct sockaddr *)&to, sizeof to), "connect: %s",
+                  strerror(errno));
+    return wire;
+}
+
+struct wire *wire_open(const struct host *host)
+{
+    return wire_open_from(host, "127.0.0.1", 0);
+}
+
+void wire_close(struct wire *wire, bool hard)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+
+    if (hard)
+        setsockopt(wire->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(wire->fd);
+    free(wire->bytes);
+    wire->bytes = NULL;
+    wire->fd = -1;
+}
+
+bool wire_send(struct wire *wire, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+
+    while (length) {
+        ssize_t sent = send(wire->fd, at, length, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        at += sent;
+        length -= (size_t)sent;
+    }
+    return true;
+}
+
+bool wire_say(struct wire *wire, const char *format, ...)
+{
+    char *said = NULL;
+    va_list args;
+
+    va_start(args, format);
+    int length = vasprintf(&said, format, args);
+    va_end(args);
+    ck_assert_int_ge(length, 0);
+    bool sent = wire_send(wire, said, (size_t)length);
+    free(said);
+    return sent;
+}
+
+/* Reads what there is, waiting until `end` for it. False: closed or silent. */
+static bool receive(struct wire *wire, int64_t end)
+{
+    struct pollfd readable = {.fd = wire->fd, .events = POLLIN};
+    int64_t left = end - now_ms();
+
+    if (wire->ended || poll(&readable, 1, left > 0 ? (int)left : 0) <= 0)
+        return false;
+    if (wire->room - wire->length <= READ_BYTES) {
+        wire->room = wire->room * 2 + 2 * READ_BYTES;
+        wire->bytes = realloc(wire->bytes, wire->room);
+        ck_assert_ptr_nonnull(wire->bytes);
+    }
+    ssize_t got = recv(wire->fd, wire->bytes + wire->length, READ_BYTES, 0);
+    if (got <= 0) {
+        wire->ended = true;
+        wire->reset = got < 0;
+        return false;
+    }
+    wire->length += (size_t)got;
+    wire->bytes[wire->length] = '\0';
+    return true;
+}
+
+/* Waits until that many bytes behind `taken` are there. */
+static bool need(struct wire *wire, size_t count, int64_t end)
+{
+    while (wire->length - wire->taken < count) {
+        if (!receive(wire, end))
+            return false;
+    }
+    return true;
+}
+
+/* The length of the block of headers, with the empty line; 0: it does not come. */
+static size_t header_block(struct wire *wire, int64_t end)
+{
+    for (size_t seen = 4;; seen = wire->length - wire->taken + 1) {
+        if (!need(wire, seen, end))
+            return 0;
+        const char *start = wire->bytes + wire->taken;
+        const char *stop = strstr(start, "\r\n\r\n");
+
+        if (stop)
+            return (size_t)(stop - start) + 4;
+    }
+}
+
+const char *wire_header(const struct wire_answer *answer, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *line = strchr(answer->headers, '\n'); line; line = strchr(line, '\n')) {
+        line++;
+        if (strncasecmp(line, name, length) != 0 || line[length] != ':')
+            continue;
+        const char *value = line + length + 1;
+
+        value += strspn(value, " ");
+        return text("%.*s", (int)strcspn(value, "\r\n"), value);
+    }
+    return NULL;
+}
+
+static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
+{
+    size_t block = header_block(wire, end);
+
+    if (!block)
+        return NULL;
+    struct wire_answer *answer = kept(calloc(1, sizeof *answer));
+
+    answer->headers = text("%.*s", (int)block, wire->bytes + wire->taken);
+    ck_assert_msg(!strncmp(answer->headers, "HTTP/1.1 ", 9) ||
+                      !strncmp(answer->headers, "HTTP/1.0 ", 9),
+                  "no status line: %.200s", answer->headers);
+    answer->status = (int)strtol(answer->headers + 9, NULL, 10);
+    wire->taken += block;
+    const char *length = wire_header(answer, "Content-Length");
+    bool bare = head || answer->status < 200 || answer->status == 204 || answer->status == 304;
+
+    answer->length = length && !bare ? strtoul(length, NULL, 10) : 0;
+    if (!need(wire, answer->length, end))
+        return NULL;
+    answer->body = kept(calloc(1, answer->length + 1));
+    if (answer->length)
+        memcpy(answer->body, wire->bytes + wire->taken, answer->length);
+    wire->taken += answer->length;
+    return answer;
+}
+
+static struct wire_answer *read_final(struct wire *wire, bool head, int ms)
+{
+    int64_t end = now_ms() + ms;
+    struct wire_answer *answer;
+
+    do
+        answer = read_one(wire, head, end);
+    while (answer && answer->status < 200);
+    return answer;
+}
+
+struct wire_answer *wire_read(struct wire *wire, int ms)
+{
+    return read_final(wire, false, ms);
+}
+
+struct wire_answer *wire_read_head(struct wire *wire, int ms)
+{
+    return read_final(wire, true, ms);
+}
+
+bool wire_closes(struct wire *wire, int ms)
+{
+    int64_t end = now_ms() + ms;
+
+    while (receive(wire, end))
+        wire->taken = wire->length = 0;
+    return wire->ended;
+}
+
+bool wire_has_more(struct wire *wire, int ms)
+{
+    return wire->length > wire->taken || receive(wire, now_ms() + ms);
+}
+
+struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
+{
+    struct wire *wire = wire_open(host);
+    char *said = NULL;
+    va_list args;
+
+    va_start(args, format);
+    int length = vasprintf(&said, format, args);
+    va_end(args);
+    ck_assert_int_ge(length, 0);
+    wire_send(wire, said, (size_t)length);
+    struct wire_answer *answer = wire_read(wire, 10000);
+
+    ck_assert_msg(answer != NULL, "no answer (%s) to %.200s",
+                  wire->ended ? "closed" : "silent", said);
+    free(said);
+    wire_close(wire, false);
+    return answer;
+}
+
+struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, const char *file,
+                                      int line)
+{
+    ck_assert_msg(answer != NULL, "%s:%d: no answer", file, line);
+    ck_assert_msg(answer->status == status, "%s:%d: status %d instead of %d: %.500s", file, line,
+                  answer->status, status, answer->body);
+    json_t *body = json_loads(answer->body, 0, NULL);
+
+    ck_assert_msg(json_is_object(body), "%s:%d: the body is no object: %.500s", file, line,
+                  answer->body);
+    ck_assert_int_eq(json_integer_value(json_object_get(body, "statusCode")), status);
+    ck_assert(json_is_string(json_object_get(body, "message")));
+    ck_assert(json_is_string(json_object_get(body, "error")));
+    ck_assert_str_eq(json_string_value(json_object_get(body, "requestId")),
+                     wire_header(answer, "X-Request-Id"));
+    ck_assert_str_eq(wire_header(answer, "X-Content-Type-Options"), "nosniff");
+    ck_assert_str_eq(wire_header(answer, "Cache-Control"), "no-store");
+    ck_assert_str_eq(wire_header(answer, "Content-Type"), "application/json; charset=utf-8");
+    json_decref(body);
+    return answer;
+}
