@@ -26,6 +26,7 @@ struct ear {
     enum ear_state state;
     struct timer timer;
     int64_t asked_ms;
+    bool told; /* that PostgreSQL is away */
 };
 
 /* Read by module code on any thread, so not in the struct: there is one ear a process. */
@@ -47,8 +48,11 @@ static void ear_again(struct ear *ear, int64_t in_ms)
     timer_set(&ear->loop->timers, &ear->timer, ear->loop->now_ms + in_ms);
 }
 
-static void ear_lost(struct ear *ear)
+static void ear_lost(struct ear *ear, const char *reason)
 {
+    if (!ear->told)
+        log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
+    ear->told = true;
     loop_watch(ear->loop, &ear->watch, -1, 0);
     PQfinish(ear->pg);
     ear->pg = NULL;
@@ -65,7 +69,7 @@ static void ear_want(struct ear *ear, uint32_t events)
     if (fd != ear->watch.fd)
         loop_watch(ear->loop, &ear->watch, -1, 0);
     if (loop_watch(ear->loop, &ear->watch, fd, events))
-        ear_lost(ear);
+        ear_lost(ear, "the socket cannot be watched");
 }
 
 /* Calls every channel of that name (NULL: all of them). */
@@ -112,7 +116,7 @@ static void ear_listen(struct ear *ear)
 
     if (PQsetnonblocking(ear->pg, 1) || listen_text(ear, text, sizeof text) ||
         !PQsendQuery(ear->pg, text)) {
-        ear_lost(ear);
+        ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
     ear->state = EAR_LISTENING;
@@ -125,7 +129,7 @@ static void ear_ask(struct ear *ear)
 {
     ear->asked_ms = clock_mono_ms();
     if (!PQsendQuery(ear->pg, "SELECT 1") || PQflush(ear->pg) < 0) {
-        ear_lost(ear);
+        ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
     ear->state = EAR_ASKED;
@@ -136,6 +140,9 @@ static void ear_ask(struct ear *ear)
 static void ear_answered(struct ear *ear)
 {
     if (ear->state == EAR_ASKED) {
+        if (ear->told)
+            log_line(BB_WARN, "PostgreSQL answers again", NULL);
+        ear->told = false;
         atomic_store(&latency, clock_mono_ms() - ear->asked_ms);
         atomic_store_explicit(&fresh_until_ms, ear->asked_ms + FRESH_MS, memory_order_release);
         ear->state = EAR_IDLE;
@@ -174,7 +181,7 @@ static void ear_read(struct ear *ear)
     bool complete;
 
     if (!PQconsumeInput(ear->pg) || drain_results(ear, &complete)) {
-        ear_lost(ear);
+        ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
     while ((notify = PQnotifies(ear->pg))) {
@@ -205,7 +212,7 @@ static void ear_ready(struct watch *watch, uint32_t events)
         ear_want(ear, EPOLLOUT);
         break;
     default:
-        ear_lost(ear);
+        ear_lost(ear, PQerrorMessage(ear->pg));
     }
 }
 
@@ -218,7 +225,7 @@ static void ear_connect(struct ear *ear)
     ear->pg = PQconnectStartParams(keys, values, 1);
     ear->state = EAR_CONNECTING;
     if (!ear->pg || PQstatus(ear->pg) == CONNECTION_BAD) {
-        ear_lost(ear);
+        ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
     ear_again(ear, ear->settings.connect_ms);
@@ -234,7 +241,8 @@ static void ear_timer(struct timer *timer)
     else if (ear->state == EAR_IDLE)
         ear_ask(ear);
     else
-        ear_lost(ear);
+        ear_lost(ear, ear->state == EAR_CONNECTING ? "no connection within the time limit"
+                                                   : "no answer within the time limit");
 }
 
 struct ear *ear_new(struct loop *loop, const struct pg_settings *settings)
@@ -253,7 +261,8 @@ struct ear *ear_new(struct loop *loop, const struct pg_settings *settings)
 
 void ear_free(struct ear *ear)
 {
-    ear_lost(ear);
+    ear->told = true; /* it is we who leave */
+    ear_lost(ear, NULL);
     timer_clear(&ear->loop->timers, &ear->timer);
     free(ear);
 }

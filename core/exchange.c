@@ -146,15 +146,19 @@ static enum MHD_Result request_complete(struct exchange *exchange)
     return exchange->phase == PHASE_ANSWER ? answer_send(exchange) : MHD_YES;
 }
 
-/* An answer before the body: at once where that is safe, else when the body has been taken. */
+/*
+ * An answer before the body. Given in this call it ends the connection (libmicrohttpd reads no
+ * further request then), so it is where nothing more shall be read; else it is given in the last
+ * call, when the body, if one follows, has been taken and thrown away.
+ */
 static enum MHD_Result answer_early(struct exchange *exchange)
 {
-    int64_t declared = body_declared(exchange);
-    bool asks = exchange_header(exchange, "Expect") != NULL;
+    bool follows = body_follows(exchange);
+    bool asks = follows && exchange_header(exchange, "Expect");
 
     exchange->phase = PHASE_ANSWER;
-    if (exchange->close || asks || !body_follows(exchange) || declared > DRAIN_MAX) {
-        exchange->close = exchange->close || body_follows(exchange);
+    if (exchange->close || asks || body_declared(exchange) > DRAIN_MAX) {
+        exchange->close = true;
         return answer_send(exchange);
     }
     exchange->drop_body = true;

@@ -269,6 +269,18 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
     PQclear(result);
 }
 
+/*
+ * The commit at the Sync failed (a deferred constraint, say), so nothing of the batch is in the
+ * database; the Sync's own result is still to come. Whose fault it was shows when each is alone.
+ */
+static void take_commit_error(struct pg_batch *batch, PGresult *result)
+{
+    batch->failed = true;
+    if (batch->count == 1 && !batch->items->failure.kind)
+        pg_failure(&batch->items->failure, result);
+    PQclear(result);
+}
+
 /* One step: -1 when nothing more can be read now. */
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
@@ -284,15 +296,16 @@ static int read_one(struct pg_conn *conn, bool *after_null)
     }
     *after_null = false;
     struct pg_expect now = *e;
-    expect_next(conn);
     if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
         if (now.kind == PG_EXPECT_SYNC) {
-            PQclear(result);
-            return -1;
+            take_commit_error(now.batch, result);
+            return 0;
         }
+        expect_next(conn);
         take_result(conn, &now, result);
         return 0;
     }
+    expect_next(conn);
     PQclear(result);
     batch_synced(conn, now.batch);
     return 0;

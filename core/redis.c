@@ -14,9 +14,10 @@ enum { TICK_MS = 50, PING_MS = 250, AGAIN_MS = 250, CALLS_MAX = 4096 };
 /* A command under way. Replies come in the order of the commands. */
 struct call {
     struct call *next;
-    struct core_request *rq; /* NULL: given up, or a PING of our own */
+    struct core_request *rq; /* NULL: given up, or a ping */
     struct redis *redis;
     int64_t sent_ms;
+    bool ping;
     bool done;
     const struct bb_redis_reply *reply;
 };
@@ -228,7 +229,7 @@ static void on_reply(redisAsyncContext *context, void *data, void *privdata)
     call_take(redis, call);
     call->done = true;
     if (!call->rq) {
-        if (reply && reply->type == REDIS_REPLY_STATUS && redis->context)
+        if (call->ping && reply && reply->type == REDIS_REPLY_STATUS && redis->context)
             redis->latency_ms = clock_mono_ms() - call->sent_ms;
         free(call);
         return;
@@ -265,7 +266,10 @@ static void send_ping(struct redis *redis)
 {
     static const char *const ping[] = {"PING"};
 
-    send_call(redis, NULL, 1, ping, NULL);
+    struct call *call = send_call(redis, NULL, 1, ping, NULL);
+
+    if (call)
+        call->ping = true;
     redis->ping_ms = redis->loop->now_ms + PING_MS;
 }
 

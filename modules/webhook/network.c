@@ -14,33 +14,33 @@ static const unsigned char mapped[12] = {MAPPED};
 
 /* IANA's IPv4 special-purpose registry, and multicast. */
 static const struct network special_v4[] = {
-    V4(0, 0, 0, 0, 8),      /* this network */
-    V4(10, 0, 0, 0, 8),     /* private */
-    V4(100, 64, 0, 0, 10),  /* shared by carriers */
-    V4(127, 0, 0, 0, 8),    /* loopback */
-    V4(169, 254, 0, 0, 16), /* link-local */
-    V4(172, 16, 0, 0, 12),  /* private */
-    V4(192, 0, 0, 0, 24),   /* protocol assignments */
-    V4(192, 0, 2, 0, 24),   /* documentation */
+    V4(0, 0, 0, 0, 8),       /* this network */
+    V4(10, 0, 0, 0, 8),      /* private */
+    V4(100, 64, 0, 0, 10),   /* shared by carriers */
+    V4(127, 0, 0, 0, 8),     /* loopback */
+    V4(169, 254, 0, 0, 16),  /* link-local */
+    V4(172, 16, 0, 0, 12),   /* private */
+    V4(192, 0, 0, 0, 24),    /* protocol assignments */
+    V4(192, 0, 2, 0, 24),    /* documentation */
     V4(192, 31, 196, 0, 24), /* AS112 */
     V4(192, 52, 193, 0, 24), /* AMT */
-    V4(192, 88, 99, 0, 24), /* 6to4 relays */
-    V4(192, 168, 0, 0, 16), /* private */
+    V4(192, 88, 99, 0, 24),  /* 6to4 relays */
+    V4(192, 168, 0, 0, 16),  /* private */
     V4(192, 175, 48, 0, 24), /* AS112 */
-    V4(198, 18, 0, 0, 15),  /* benchmarks */
+    V4(198, 18, 0, 0, 15),   /* benchmarks */
     V4(198, 51, 100, 0, 24), /* documentation */
-    V4(203, 0, 113, 0, 24), /* documentation */
-    V4(224, 0, 0, 0, 4),    /* multicast */
-    V4(240, 0, 0, 0, 4),    /* reserved, broadcast */
+    V4(203, 0, 113, 0, 24),  /* documentation */
+    V4(224, 0, 0, 0, 4),     /* multicast */
+    V4(240, 0, 0, 0, 4),     /* reserved, broadcast */
 };
 
 /* Of IPv6 only 2000::/3 is the public Internet; these parts of it are not. */
 static const struct network special_v6[] = {
-    {{{{0x20, 0x01}}}, 23},             /* protocol assignments: Teredo, ORCHID, benchmarks */
-    {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32}, /* documentation */
-    {{{{0x20, 0x02}}}, 16},             /* 6to4: an IPv4 address inside */
+    {{{{0x20, 0x01}}}, 23},                   /* protocol assignments: Teredo, ORCHID, benchmarks */
+    {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32},       /* documentation */
+    {{{{0x20, 0x02}}}, 16},                   /* 6to4: an IPv4 address inside */
     {{{{0x26, 0x20, 0x00, 0x4F, 0x80}}}, 48}, /* AS112 */
-    {{{{0x3F, 0xFF}}}, 20},             /* documentation */
+    {{{{0x3F, 0xFF}}}, 20},                   /* documentation */
 };
 static const struct network global_v6[] = {{{{{0x20}}}, 3}};
 

@@ -19,7 +19,8 @@ struct network {
     int prefix;
 };
 
-/* Reads "10.0.0.0/8", "fd00::/8", "::1". 0, or -1: it is none, or bits are set behind the prefix. */
+/* Reads "10.0.0.0/8", "fd00::/8", "::1". 0, or -1: it is none, or bits are set behind the prefix.
+ */
 int network_read(struct network *network, const char *text);
 
 /* The address of a socket address, IPv4 mapped. 0, or -1: not IP. */

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIGN_HEX 65       /* characters with the NUL */
-#define SIGN_STANDARD 96  /* two signatures, a space and the NUL */
+#define SIGN_HEX 65      /* characters with the NUL */
+#define SIGN_STANDARD 96 /* two signatures, a space and the NUL */
 #define SIGN_KEYS_MAX 2
 
 struct sign_key; /* of one secret */

@@ -12,10 +12,10 @@
 
 /* Under 1024 only the two of the web are open. These above are known for other things. */
 static const int closed_ports[] = {
-    1080,  1433,  1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389,  3659,  4045,
-    4190,  5060,  5061, 5432, 5433, 5672, 5900, 5984, 6000, 6379, 6380, 6432, 6443,  6566,  6665,
-    6666,  6667,  6668, 6669, 6679, 6697, 8086, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018,
-    27019,
+    1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
+    3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,
+    6379, 6380, 6432, 6443, 6566, 6665,  6666,  6667,  6668,  6669,  6679, 6697,
+    8086, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018, 27019,
 };
 
 void target_rules_free(struct target_rules *rules)
@@ -78,8 +78,7 @@ static bool port_open(const struct target_rules *rules, int port)
 
 static bool address_open(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return network_has(rules->networks, rules->network_count, address) ||
-           !network_special(address);
+    return network_has(rules->networks, rules->network_count, address) || !network_special(address);
 }
 
 /*

@@ -44,8 +44,8 @@ struct target_guard {
     const struct target_rules *rules;
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
-    bool own_known;     /* false: they could not be read, nothing may be connected to */
-    int64_t own_until;  /* milliseconds of the monotonic clock */
+    bool own_known;    /* false: they could not be read, nothing may be connected to */
+    int64_t own_until; /* milliseconds of the monotonic clock */
 };
 
 /* Whether a socket may be connected to the address now. */

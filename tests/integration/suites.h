@@ -9,8 +9,13 @@
 #define SUITES(X)                                                                                  \
     X(health)                                                                                      \
     X(accounts)                                                                                    \
+    X(access)                                                                                      \
+    X(admin)                                                                                       \
     X(sessions)                                                                                    \
     X(tokens)                                                                                      \
+    X(login)                                                                                       \
+    X(throttle)                                                                                    \
+    X(matrix)                                                                                      \
     X(chat)                                                                                        \
     X(events)                                                                                      \
     X(ledger)                                                                                      \

@@ -31,6 +31,12 @@ static const char *spy_path(void)
     return text("%s/.libs/module_spy.so", self);
 }
 
+/* A host listens before a module's schema is there. */
+static bool schema_is_there(void *arg)
+{
+    return sql_text(arg, "SELECT to_regclass('spy_late')::text", 0, NULL) != NULL;
+}
+
 static void set_up(void)
 {
     database = database_make(the_postgres, "events");
@@ -40,6 +46,9 @@ static void set_up(void)
         .modules = text("[auth, chat, health, \"%s\"]", spy_path()),
         .more = "spy:\n  veto: \"veto-me\"\n  raise: \"raise-me\"\n  break: \"break-me\"\n"
                 "  late: \"late-me\"\n"});
+    db = database_connect(the_postgres, database);
+    ck_assert(wait_until(schema_is_there, db, 10000));
+    PQfinish(db);
     admin = admin_of(host);
     platform = person_make(host, admin, "events.platform", NULL);
 }
@@ -172,9 +181,8 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
 }
 
 /* Sends one misbehaving message among TOGETHER at once; the others all get through. */
-static void expect_only_it_undone(const char *word, long status)
+static void expect_only_it_undone(const char *user, const char *word, long status)
 {
-    const char *user = text("%s@shop.example", word);
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
     struct call calls[TOGETHER];
     struct answer *answers[TOGETHER];
@@ -202,17 +210,17 @@ static void expect_only_it_undone(const char *word, long status)
 
 START_TEST(a_veto_undoes_the_message_alone)
 {
-    expect_only_it_undone("veto-me", 409);
+    expect_only_it_undone("vetoer@shop.example", "veto-me", 409);
 }
 
 START_TEST(a_condition_raised_in_a_hook_undoes_the_message_alone)
 {
-    expect_only_it_undone("raise-me", 422);
+    expect_only_it_undone("raiser@shop.example", "raise-me", 422);
 }
 
 START_TEST(a_failing_statement_of_a_hook_undoes_the_message_alone)
 {
-    expect_only_it_undone("break-me", 500);
+    expect_only_it_undone("breaker@shop.example", "break-me", 500);
 }
 
 /* The commit fails after every statement has succeeded; nobody may wait for a deadline then. */
@@ -223,7 +231,7 @@ START_TEST(a_failing_commit_undoes_the_message_alone)
 
     ck_error(answer, 500, "");
     ck_assert(answer->seconds < 2);
-    expect_only_it_undone("late-me", 500);
+    expect_only_it_undone("latecomer@shop.example", "late-me", 500);
 }
 
 START_TEST(a_veto_undoes_a_start_with_its_conversation)

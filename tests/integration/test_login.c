@@ -166,7 +166,8 @@ static const char *receive(int fd)
     return reply;
 }
 
-/* Right passwords are never throttled, but what the pool of hashes cannot hold is refused at once. */
+/* Right passwords are never throttled, but what the pool of hashes cannot hold is refused at once.
+ */
 START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
 {
     int sockets[LOGINS], good = 0, busy = 0;
@@ -253,9 +254,9 @@ START_TEST(an_email_is_one_account_however_it_is_written)
 
     for (size_t i = 0; i < COUNT(spellings); i++) {
         ck_status(login(spellings[i], person->password), 200);
-        json_t *again = json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
-                                  spellings[i], "password", "long enough", "orgName",
-                                  text("Another organisation %zu", i));
+        json_t *again =
+            json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email", spellings[i],
+                      "password", "long enough", "orgName", text("Another organisation %zu", i));
 
         ck_error(http(host, "POST", "/api/user/register", NULL, again), 409, "");
     }
@@ -267,9 +268,9 @@ START_TEST(an_email_is_one_account_however_it_is_written)
     ck_assert_int_eq(
         sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Another%'"), 0);
     PQfinish(db);
-    ck_status(login_json(text("{\"email\":\"%s\",\"password\":\"%s\"}", person->email,
-                              person->password)),
-              200);
+    ck_status(
+        login_json(text("{\"email\":\"%s\",\"password\":\"%s\"}", person->email, person->password)),
+        200);
 }
 
 /* ---- L08 ---- */

@@ -52,8 +52,8 @@ static void soon(const struct host *host, const char *path, const char *token, l
 {
     struct seen seen = {host, path, token, status};
 
-    ck_assert_msg(wait_until(is_seen, &seen, SOON_MS), "%s does not answer %ld in time",
-                  host->name, status);
+    ck_assert_msg(wait_until(is_seen, &seen, SOON_MS), "%s does not answer %ld in time", host->name,
+                  status);
     if (status != 200)
         ck_error(http(host, "GET", path, token, NULL), status, message);
 }
@@ -237,12 +237,12 @@ START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
 {
     struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
-    struct answer *client = ck_status(http(one, "POST", "/api/auth/clients", user->token, NULL), 201);
-    struct answer *access =
-        http(one, "POST", "/api/auth/getAccess", NULL,
-             json_pack("{ss ss ss}", "grant_type", "client_credentials", "client_id",
-                       answer_text(client, "client_id"), "client_secret",
-                       answer_text(client, "client_secret")));
+    struct answer *client =
+        ck_status(http(one, "POST", "/api/auth/clients", user->token, NULL), 201);
+    struct answer *access = http(one, "POST", "/api/auth/getAccess", NULL,
+                                 json_pack("{ss ss ss}", "grant_type", "client_credentials",
+                                           "client_id", answer_text(client, "client_id"),
+                                           "client_secret", answer_text(client, "client_secret")));
     const char *program = answer_text(ck_status(access, 200), "access_token");
     const char *other = user->token, *mine = person_login(one, user);
     const char *path = "/api/user/password";
@@ -272,9 +272,9 @@ static void redis_flush(const char *socket)
 {
     const char *argv[] = {"redis-cli", "-s", socket, "flushall", NULL};
 
-    ck_assert_int_eq(process_run(&(struct process_spec){
-                         .argv = argv, .log = harness_path("redis-flush.log")}),
-                     0);
+    ck_assert_int_eq(
+        process_run(&(struct process_spec){.argv = argv, .log = harness_path("redis-flush.log")}),
+        0);
 }
 
 START_TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)

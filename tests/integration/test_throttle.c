@@ -1,6 +1,6 @@
 /*
- * Failed logins are counted, threat L04: who guesses is stopped, who knows the password elsewhere is
- * not, and all hosts count together while Redis is there.
+ * Failed logins are counted, threat L04: who guesses is stopped, who knows the password elsewhere
+ * is not, and all hosts count together while Redis is there.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -43,10 +43,9 @@ static struct answer *login_from(const struct host *host, const char *address, c
     const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
 
     json_decref(json);
-    return http_send(host, &(struct call){.method = "POST",
-                                          .path = "/api/auth/login",
-                                          .body = body,
-                                          .headers = headers});
+    return http_send(
+        host, &(struct call){
+                  .method = "POST", .path = "/api/auth/login", .body = body, .headers = headers});
 }
 
 static void guess(const struct host *host, const char *address, int times)
@@ -209,9 +208,8 @@ START_TEST(every_way_to_try_a_password_is_counted)
                       json_pack("{ss ss}", "current", "a wrong guess", "new", "something new")),
                  401, "Unauthorized");
     }
-    expect_throttled(
-        http(host, "POST", "/api/auth/getAccess", NULL,
-             json_pack("{ss ss}", "username", own.email, "password", own.password)));
+    expect_throttled(http(host, "POST", "/api/auth/getAccess", NULL,
+                          json_pack("{ss ss}", "username", own.email, "password", own.password)));
     expect_throttled(http(host, "POST", "/api/auth/login", NULL,
                           json_pack("{ss ss}", "username", own.email, "password", own.password)));
     expect_throttled(http(host, "PUT", "/api/user/password", own.token,

@@ -177,8 +177,7 @@ START_TEST(a_strange_kid_is_401)
 /* A socket that listens; *port is its port. */
 static int listener(int *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t length = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -203,8 +202,8 @@ START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
     struct pollfd waiting = {.fd = fd, .events = POLLIN};
 
     for (size_t i = 0; i < COUNT(members); i++) {
-        refused(forged(with_member(header, members[i][0], members[i][1]), payload, "SHA256",
-                       "secret"));
+        refused(
+            forged(with_member(header, members[i][0], members[i][1]), payload, "SHA256", "secret"));
         refused(assembled(with_member(header, members[i][0], members[i][1]), payload, signature));
     }
     ck_assert_msg(poll(&waiting, 1, 0) == 0, "the host fetched a key from outside");
@@ -215,9 +214,9 @@ START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
 START_TEST(a_changed_payload_is_401)
 {
     static const char *const changes[][2] = {
-        {"role", "\"Admin\""},  {"sub", "\"1\""},          {"exp", "99999999999"},
+        {"role", "\"Admin\""},  {"sub", "\"1\""},           {"exp", "99999999999"},
         {"exp", "1"},           {"exp", "\"99999999999\""}, {"exp", "-1"},
-        {"nbf", "99999999999"}, {"iat", "99999999999"},    {"kind", "\"client\""}};
+        {"nbf", "99999999999"}, {"iat", "99999999999"},     {"kind", "\"client\""}};
 
     for (size_t i = 0; i < COUNT(changes); i++)
         refused(assembled(header, with_member(payload, changes[i][0], changes[i][1]), signature));
@@ -275,18 +274,17 @@ START_TEST(segments_are_three_and_of_reasonable_length)
 /* J15, and the second half of J17 */
 START_TEST(common_secrets_and_random_ones_do_not_sign_for_us)
 {
-    static const char *const words[] = {
-        "secret", "password", "changeme", "jwt",     "key",   "test",   "admin",    "busbar",
-        "123456", "qwerty",   "default",  "private", "token", "hs256",  "supersecret", "",
-        "letmein", "dev",     "example",  "root"};
+    static const char *const words[] = {"secret",  "password", "changeme", "jwt",     "key",
+                                        "test",    "admin",    "busbar",   "123456",  "qwerty",
+                                        "default", "private",  "token",    "hs256",   "supersecret",
+                                        "",        "letmein",  "dev",      "example", "root"};
     static const char *const forms[] = {"%s", "%s1", "%s123", "your-256-bit-%s", "%s-key"};
     int tried = 0;
 
     for (size_t i = 0; i < COUNT(words); i++) {
         for (size_t j = 0; j < COUNT(forms); j++, tried++) {
             const char *form = forms[j], *at = strstr(form, "%s");
-            const char *word =
-                text("%.*s%s%s", (int)(at - form), form, words[i], at + 2);
+            const char *word = text("%.*s%s%s", (int)(at - form), form, words[i], at + 2);
 
             ck_assert_int_eq(me(forged(header, payload, "SHA256", word))->status, 401);
         }

@@ -1,0 +1,31 @@
+/*
+ * What is to be attempted again, by time: a binary heap of pointers, the earliest first. An entry
+ * knows its place, so that it can leave early (its webhook was deleted). One thread.
+ */
+#ifndef WEBHOOK_RETRY_H
+#define WEBHOOK_RETRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct retry_entry {
+    int64_t at_ms;
+    size_t place; /* from 1; 0: not in the heap */
+};
+
+struct retry_heap {
+    struct retry_entry **list; /* from 1 */
+    size_t count;
+    size_t room;
+};
+
+void retry_free(struct retry_heap *heap); /* the entries are the caller's */
+
+/* 0, or -1 when memory ran out. */
+int retry_add(struct retry_heap *heap, struct retry_entry *entry);
+void retry_remove(struct retry_heap *heap, struct retry_entry *entry);
+
+/* The earliest, or NULL. */
+struct retry_entry *retry_first(const struct retry_heap *heap);
+
+#endif

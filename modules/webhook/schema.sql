@@ -1,0 +1,132 @@
+-- step 1: webhooks, deliveries, hosts
+
+-- What the owner may see lies beside each webhook, so that the statement that enqueues needs no
+-- other table. scope.c keeps it: sees_all for an Admin, organisations for those who act for some,
+-- the e-mail for everybody; admitted is false while the account is not active.
+-- Ids come from the host, since the secret is sealed under the id before the row is written.
+CREATE SEQUENCE webhook_hook_id AS bigint;
+CREATE TABLE webhook_hook (
+    id             bigint PRIMARY KEY,
+    account        bigint NOT NULL,
+    url            text NOT NULL,
+    events         text[] NOT NULL CHECK (cardinality(events) > 0),
+    secret         bytea NOT NULL, -- sealed, purpose "webhook:<id>"
+    previous       bytea,          -- the secret before it, sealed likewise
+    previous_until timestamptz,    -- until when that one signs too
+    active         boolean NOT NULL DEFAULT true,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    admitted       boolean NOT NULL,
+    sees_all       boolean NOT NULL,
+    organisations  bigint[] NOT NULL,
+    email          text NOT NULL
+);
+CREATE INDEX webhook_hook_account ON webhook_hook (account, id);
+
+-- The three ways to see an event; a message looks in each, and reads only webhooks that match.
+CREATE INDEX webhook_hook_all ON webhook_hook (id) WHERE sees_all;
+CREATE INDEX webhook_hook_organisations ON webhook_hook USING gin (organisations)
+    WITH (fastupdate = off);
+CREATE INDEX webhook_hook_email ON webhook_hook (email);
+
+-- A process that sends. An id is never used again, so it is lease and epoch in one: whoever takes
+-- deliveries over writes its own id into them, and a late completion finds no row.
+CREATE TABLE webhook_host (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    machine      text NOT NULL, -- boot and process namespace: who can see whether `process` lives
+    process      text NOT NULL, -- number and start time
+    heartbeat_at timestamptz NOT NULL DEFAULT now(),
+    counters     jsonb NOT NULL DEFAULT '{}' -- struct sender_counters, for `busbar webhook status`
+);
+
+-- One row: whether sending is paused, on all hosts.
+CREATE TABLE webhook_switch (
+    id     boolean PRIMARY KEY DEFAULT true CHECK (id),
+    paused boolean NOT NULL DEFAULT false
+);
+INSERT INTO webhook_switch DEFAULT VALUES;
+
+-- Webhooks deleted of late, until what waited for them is gone as well.
+CREATE TABLE webhook_gone (
+    webhook bigint PRIMARY KEY,
+    at      timestamptz NOT NULL DEFAULT now()
+);
+
+-- An id carries its day: days since 1970 (UTC, of the database) times 2^32, and a number. Ranges of
+-- ids are thus ranges of days, one key column serves both, and an id is exact in JavaScript.
+CREATE SEQUENCE webhook_delivery_number AS bigint MINVALUE 0 MAXVALUE 4294967295 CYCLE CACHE 1;
+
+CREATE FUNCTION webhook_day_floor(day date) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (day - DATE '1970-01-01')::bigint << 32;
+
+-- owner: the host (webhook_host) that has the delivery in memory or is about to; NULL: nobody has,
+-- any host may take it. queued_at is later than created_at for one that was sent again.
+-- log: an array of attempts {"at","number","status","durationMs","error","answer"}; a row of its own
+-- for each attempt would double what a delivery costs.
+CREATE TABLE webhook_delivery (
+    id         bigint NOT NULL
+        DEFAULT webhook_day_floor((now() AT TIME ZONE 'UTC')::date)
+                + nextval('webhook_delivery_number'),
+    webhook    bigint NOT NULL,
+    owner      bigint,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    queued_at  timestamptz NOT NULL DEFAULT now(),
+    next_at    timestamptz NOT NULL DEFAULT now(),
+    tries      smallint NOT NULL DEFAULT 0, -- attempts since queued_at
+    state      text NOT NULL DEFAULT 'queued' CHECK (state IN ('queued', 'delivered', 'abandoned')),
+    event_id   uuid NOT NULL,               -- webhook-id
+    event      text NOT NULL,
+    body       text NOT NULL,               -- the exact bytes
+    log        jsonb NOT NULL DEFAULT '[]',
+    PRIMARY KEY (webhook, id)
+) PARTITION BY RANGE (id);
+
+-- What waits: by owner for a take-over, by webhook for whoever has room (owner IS NULL).
+CREATE INDEX webhook_delivery_queue ON webhook_delivery (owner, webhook, id)
+    WHERE state = 'queued';
+
+CREATE TABLE webhook_delivery_rest PARTITION OF webhook_delivery DEFAULT;
+
+-- Makes the partition of a day, and moves there what the default one took in for want of it.
+CREATE FUNCTION webhook_partition_make(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'webhook_delivery_' || to_char(day, 'YYYYMMDD');
+    low  bigint := webhook_day_floor(day);
+    high bigint := webhook_day_floor(day + 1);
+BEGIN
+    IF to_regclass(name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE %I (LIKE webhook_delivery INCLUDING ALL,'
+                   ' CHECK (id >= %s AND id < %s))', name, low, high);
+    EXECUTE format('WITH moved AS (DELETE FROM webhook_delivery_rest WHERE id >= %s AND id < %s'
+                   ' RETURNING *) INSERT INTO %I SELECT * FROM moved', low, high, name);
+    EXECUTE format('ALTER TABLE webhook_delivery ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+                   name, low, high);
+    RETURN true;
+END
+$$;
+
+-- Drops the partition of a day, unless something in it still waits (was queued again).
+CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'webhook_delivery_' || to_char(day, 'YYYYMMDD');
+    busy boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
+    IF busy THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('DROP TABLE %I', name);
+    RETURN true;
+END
+$$;
+
+DO $$
+BEGIN
+    PERFORM webhook_partition_make((now() AT TIME ZONE 'UTC')::date + n)
+    FROM generate_series(0, 7) AS n;
+END
+$$;

@@ -1,0 +1,382 @@
+/*
+ * Registration, what an Admin does with accounts, and organisations: who acts where, seen by
+ * another host within a second.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "people.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define SOON_MS 1000
+#define TWINS 8
+
+static struct host *host, *other;
+static struct person *admin;
+static PGconn *db;
+
+static void set_up(void)
+{
+    const char *database = database_make(the_postgres, "admin");
+
+    host = host_start(&(struct host_spec){.name = "admin-1", .database = database});
+    other = host_start(&(struct host_spec){.name = "admin-2", .database = database});
+    admin = admin_of(host);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    host_stop(other);
+}
+
+static void connect_database(void)
+{
+    db = database_connect(the_postgres, "admin");
+}
+
+static void disconnect_database(void)
+{
+    PQfinish(db);
+}
+
+/* ---- registration ---- */
+
+static json_t *form_of(const char *name)
+{
+    return json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
+                     text("%s@example.com", name), "password", "long enough", "orgName",
+                     text("Organisation of %s", name));
+}
+
+static struct answer *register_form(json_t *form)
+{
+    return http(host, "POST", "/api/user/register", NULL, form);
+}
+
+START_TEST(a_type_of_organisation_gives_the_role)
+{
+    static const char *const types[][2] = {
+        {"Developer", "OrganizationAdmin"}, {"Buyer", "Buyer"}, {"ApiUser", "ApiUser"}};
+
+    for (size_t i = 0; i < COUNT(types); i++) {
+        json_t *form = form_of(text("type-%zu", i));
+
+        json_object_set_new(form, "organizationType", json_string(types[i][0]));
+        struct answer *made = ck_status(register_form(form), 201);
+
+        ck_assert_str_eq(answer_text(made, "role"), types[i][1]);
+        ck_assert_str_eq(answer_text(made, "status"), "Pending");
+        ck_assert_int_gt(answer_int(made, "organizationId"), 0);
+        ck_assert_ptr_null(strstr(made->body, "assword"));
+        ck_assert_ptr_null(strstr(made->body, "argon2"));
+    }
+    ck_assert_str_eq(answer_text(ck_status(register_form(form_of("typeless")), 201), "role"),
+                     "OrganizationAdmin");
+}
+
+START_TEST(registration_takes_no_more_than_it_asks_for)
+{
+    json_t *form = form_of("greedy");
+
+    json_object_set_new(form, "role", json_string("Admin"));
+    json_object_set_new(form, "status", json_string("Active"));
+    json_object_set_new(form, "id", json_integer(1));
+    json_object_set_new(form, "organizationId", json_integer(1));
+    struct answer *made = ck_status(register_form(form), 201);
+
+    ck_assert_str_eq(answer_text(made, "role"), "OrganizationAdmin");
+    ck_assert_str_eq(answer_text(made, "status"), "Pending");
+    ck_assert_int_gt(answer_int(made, "id"), 1);
+    ck_assert_int_gt(answer_int(made, "organizationId"), 1);
+}
+
+START_TEST(registration_names_every_field_that_is_wrong)
+{
+    static const char *const wrong[][2] = {{"firstName", "\"\""},    {"firstName", "\"  \""},
+                                           {"lastName", "7"},        {"email", "\"a\""},
+                                           {"email", "null"},        {"password", "\"1234567\""},
+                                           {"password", "[]"},       {"orgName", "\" \""},
+                                           {"orgName", "{}"},        {"organizationType", "\"X\""},
+                                           {"organizationType", "1"}};
+
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        json_t *form = form_of("wrong");
+
+        json_object_set_new(form, wrong[i][0], json_loads(wrong[i][1], JSON_DECODE_ANY, NULL));
+        struct answer *answer = ck_error(register_form(form), 400, "");
+        const json_t *errors = json_object_get(answer->json, "errors");
+
+        ck_assert_uint_eq(json_array_size(errors), 1);
+        ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")),
+                         wrong[i][0]);
+    }
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_account WHERE email LIKE 'wrong@%'"),
+                     0);
+}
+
+START_TEST(a_known_organisation_is_409_and_makes_no_account)
+{
+    ck_status(register_form(form_of("first")), 201);
+    json_t *form = form_of("second");
+
+    json_object_set_new(form, "orgName", json_string(" ORGANISATION of First "));
+    struct answer *answer = ck_error(register_form(form), 409, "");
+
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM auth_account WHERE email LIKE 'second@%'"), 0);
+}
+
+struct twin {
+    pthread_t thread;
+    struct answer *answer;
+};
+
+static void *register_twin(void *arg)
+{
+    struct twin *twin = arg;
+
+    twin->answer = register_form(form_of("twins"));
+    return NULL;
+}
+
+START_TEST(of_equal_registrations_at_once_one_wins)
+{
+    struct twin twins[TWINS];
+    int made = 0, known = 0;
+
+    for (int i = 0; i < TWINS; i++)
+        ck_assert_int_eq(pthread_create(&twins[i].thread, NULL, register_twin, &twins[i]), 0);
+    for (int i = 0; i < TWINS; i++) {
+        pthread_join(twins[i].thread, NULL);
+        made += twins[i].answer->status == 201;
+        known += twins[i].answer->status == 409;
+    }
+    ck_assert_int_eq(made, 1);
+    ck_assert_int_eq(known, TWINS - 1);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_account WHERE email LIKE 'twins@%'"),
+                     1);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE '%of twins'"), 1);
+}
+
+/* ---- an Admin's work with accounts ---- */
+
+static const char *user_path(const struct person *person)
+{
+    return text("/api/admin/users/%jd", (intmax_t)person->id);
+}
+
+START_TEST(an_admin_changes_what_he_names_and_nothing_else)
+{
+    struct person *person = person_make(host, admin, "changed", NULL);
+    const char *path = user_path(person);
+    json_t *change =
+        json_pack("{ss ss sn ss si}", "firstName", "Ada", "email", " Changed.Later@Example.com",
+                  "role", "password", "a new password", "id", 1);
+    struct answer *answer = ck_status(http(host, "PUT", path, admin->token, change), 200);
+
+    ck_assert_int_eq(answer_int(answer, "id"), person->id);
+    ck_assert_str_eq(answer_text(answer, "firstName"), "Ada");
+    ck_assert_str_eq(answer_text(answer, "lastName"), "Family");
+    ck_assert_str_eq(answer_text(answer, "email"), "changed.later@example.com");
+    ck_assert_str_eq(answer_text(answer, "role"), "OrganizationAdmin");
+    ck_assert_int_eq(answer_int(answer, "organizationId"), person->organisation);
+    ck_assert(json_equal(answer->json,
+                         ck_status(http(other, "GET", path, admin->token, NULL), 200)->json));
+    ck_error(http(host, "POST", "/api/auth/login", NULL,
+                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
+             401, "");
+    person->email = text("%s", "changed.later@example.com");
+    person_login(host, person);
+}
+
+START_TEST(an_admin_is_told_what_does_not_fit)
+{
+    struct person *person = person_register(host, "unfit", NULL);
+    static const char *const wrong[][2] = {{"status", "Gone"}, {"status", "active"},
+                                           {"role", "Root"},   {"role", ""},
+                                           {"email", "a@"},    {"firstName", "  "}};
+    static const char *const ids[] = {"0", "-1", "x", "1e3", "0x1", "9223372036854775808"};
+
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        ck_error(person_change(host, admin, person, wrong[i][0], wrong[i][1]), 400, "");
+    ck_error(person_change(host, admin, person, "email", ADMIN_EMAIL), 409, "");
+    for (size_t i = 0; i < COUNT(ids); i++)
+        ck_error(http(host, "GET", text("/api/admin/users/%s", ids[i]), admin->token, NULL), 400,
+                 "");
+    ck_error(http(host, "GET", "/api/admin/users/9223372036854775807", admin->token, NULL), 404,
+             "");
+}
+
+START_TEST(the_last_admin_stays)
+{
+    struct person first = {.id =
+                               sql_number(db, "SELECT id FROM auth_account WHERE role = 'Admin'")};
+
+    ck_error(person_change(host, admin, &first, "role", "User"), 409, "");
+    ck_error(person_change(host, admin, &first, "status", "Suspended"), 409, "");
+    ck_error(person_change(host, admin, &first, "status", "Deleted"), 409, "");
+    struct person *second = person_with_role(host, admin, "second-admin", "Admin");
+
+    ck_status(person_change(host, second, second, "role", "User"), 200);
+    ck_error(http(host, "GET", "/api/admin/users", second->token, NULL), 403, "Forbidden");
+    ck_status(http(host, "GET", "/api/admin/users", admin->token, NULL), 200);
+}
+
+/* Follows the header Link until it ends; the number of accounts, whose ids only grow. */
+START_TEST(accounts_are_listed_page_by_page)
+{
+    for (int i = 0; i < 3; i++)
+        person_register(host, text("listed-%d", i), NULL);
+    const char *path = "/api/admin/users?limit=2&status=Pending";
+    int64_t seen = 0, last = 0;
+
+    while (path) {
+        struct answer *answer = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+        size_t index;
+        const json_t *entry;
+
+        ck_assert(json_array_size(answer->json) <= 2);
+        json_array_foreach(answer->json, index, entry)
+        {
+            int64_t id = json_integer_value(json_object_get(entry, "id"));
+
+            ck_assert_int_gt(id, last);
+            last = id;
+            seen++;
+        }
+        const char *link = answer_header(answer, "Link");
+        const char *end = link ? strchr(link, '>') : NULL;
+
+        ck_assert(!link || (*link == '<' && end && strstr(end, "rel=\"next\"")));
+        path = link ? text("%.*s", (int)(end - link - 1), link + 1) : NULL;
+    }
+    ck_assert_int_ge(seen, 3);
+    ck_assert_int_eq(seen,
+                     sql_number(db, "SELECT count(*) FROM auth_account WHERE status = 'Pending'"));
+    ck_error(http(host, "GET", "/api/admin/users?limit=1000000000", admin->token, NULL), 400, "");
+    ck_error(http(host, "GET", "/api/admin/users?limit=-1", admin->token, NULL), 400, "");
+}
+
+/* ---- organisations ---- */
+
+struct acting {
+    const struct person *person;
+    int64_t organisation;
+    bool expected;
+};
+
+/* Whether /me on the other host says that the account may, or may not, act there. */
+static bool acts_there(void *arg)
+{
+    const struct acting *acting = arg;
+    struct answer *me = ck_status(person_me(other, acting->person), 200);
+    size_t index;
+    const json_t *id;
+    bool found = false;
+
+    json_array_foreach(json_object_get(me->json, "organizationIds"), index, id) found =
+        found || json_integer_value(id) == acting->organisation;
+    return found == acting->expected;
+}
+
+static void expect_acting(const struct person *person, int64_t organisation, bool expected)
+{
+    struct acting acting = {person, organisation, expected};
+
+    ck_assert_msg(wait_until(acts_there, &acting, SOON_MS), "%s: the other host is late",
+                  person->email);
+}
+
+START_TEST(an_api_user_makes_organisations_to_act_for)
+{
+    struct person *user = person_make(host, admin, "maker", "ApiUser");
+
+    expect_acting(user, user->organisation, true);
+    struct answer *made =
+        ck_status(http(host, "POST", "/api/organization", user->token,
+                       json_pack("{ss ss}", "name", "Solar Farm", "address", "Street 1")),
+                  201);
+
+    ck_assert_str_eq(answer_text(made, "name"), "Solar Farm");
+    ck_assert_str_eq(answer_text(made, "address"), "Street 1");
+    ck_assert_int_eq(answer_int(made, "apiUserId"), user->id);
+    expect_acting(user, answer_int(made, "id"), true);
+    expect_acting(user, user->organisation, true);
+    ck_error(http(host, "POST", "/api/organization", user->token,
+                  json_pack("{ss}", "name", "solar farm ")),
+             409, "");
+    ck_error(http(host, "POST", "/api/organization", user->token, json_pack("{ss}", "name", " ")),
+             400, "");
+}
+
+START_TEST(an_admin_links_and_unlinks_an_organisation)
+{
+    struct person *first = person_make(host, admin, "linked-1", "ApiUser");
+    struct person *second = person_make(host, admin, "linked-2", "ApiUser");
+    struct person *owner = person_make(host, admin, "owner", NULL);
+    const char *path = text("/api/admin/organizations/%jd", (intmax_t)owner->organisation);
+
+    expect_acting(first, owner->organisation, false);
+    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", first->id)),
+              200);
+    expect_acting(first, owner->organisation, true);
+    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
+              200);
+    expect_acting(second, owner->organisation, true);
+    expect_acting(first, owner->organisation, false);
+    ck_status(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 0)), 200);
+    expect_acting(second, owner->organisation, false);
+    expect_acting(owner, owner->organisation, true);
+    ck_error(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", owner->id)), 400,
+             "");
+    ck_error(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 999999999)), 400,
+             "");
+    ck_error(http(host, "PUT", path, admin->token, NULL), 400, "");
+    ck_error(http(host, "PUT", "/api/admin/organizations/999999999", admin->token,
+                  json_pack("{sI}", "apiUserId", first->id)),
+             404, "");
+}
+
+/* Who is no ApiUser any more acts for nobody else. */
+START_TEST(another_role_takes_the_organisations_along)
+{
+    struct person *user = person_make(host, admin, "fallen", "ApiUser");
+    struct answer *made = ck_status(http(host, "POST", "/api/organization", user->token,
+                                         json_pack("{ss}", "name", "Wind Farm")),
+                                    201);
+    int64_t organisation = answer_int(made, "id");
+
+    expect_acting(user, organisation, true);
+    ck_status(person_change(host, admin, user, "role", "User"), 200);
+    expect_acting(user, organisation, false);
+    expect_acting(user, user->organisation, true);
+}
+
+Suite *admin_suite(void)
+{
+    Suite *suite = suite_create("admin");
+    TCase *tests = tcase_create("admin");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, connect_database, disconnect_database);
+    tcase_add_test(tests, a_type_of_organisation_gives_the_role);
+    tcase_add_test(tests, registration_takes_no_more_than_it_asks_for);
+    tcase_add_test(tests, registration_names_every_field_that_is_wrong);
+    tcase_add_test(tests, a_known_organisation_is_409_and_makes_no_account);
+    tcase_add_test(tests, of_equal_registrations_at_once_one_wins);
+    tcase_add_test(tests, an_admin_changes_what_he_names_and_nothing_else);
+    tcase_add_test(tests, an_admin_is_told_what_does_not_fit);
+    tcase_add_test(tests, the_last_admin_stays);
+    tcase_add_test(tests, accounts_are_listed_page_by_page);
+    tcase_add_test(tests, an_api_user_makes_organisations_to_act_for);
+    tcase_add_test(tests, an_admin_links_and_unlinks_an_organisation);
+    tcase_add_test(tests, another_role_takes_the_organisations_along);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

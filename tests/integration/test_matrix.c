@@ -1,0 +1,204 @@
+/*
+ * Threat O29 and L03: every route of every module with every kind of caller, against the table in
+ * matrix.h. The routes are read from the modules themselves, so one that is not in the table fails.
+ * A refusal changes nothing in the database.
+ *
+ * Requests carry no body, so a caller who may pass gets 400 where a field is required; ids name
+ * nothing, so he gets 404 where one is looked up; e-mails in a path are the caller's own.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <busbar/busbar.h>
+
+#include "matrix.h"
+#include "people.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const modules[] = {"auth", "chat", "health"};
+static const char *const names[ACTORS] = {"nobody", "pending",     "suspended",         "User",
+                                          "Buyer",  "DeviceOwner", "OrganizationAdmin", "ApiUser",
+                                          "client", "Admin"};
+
+static struct host *host;
+static PGconn *db;
+
+static void set_up(void)
+{
+    host = host_start(
+        &(struct host_spec){.name = "matrix", .database = database_make(the_postgres, "matrix")});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+/* ---- the table is whole ---- */
+
+static bool in_table(const struct bb_route *route)
+{
+    for (size_t i = 0; i < COUNT(matrix); i++) {
+        if (!strcmp(matrix[i].method, route->method) && !strcmp(matrix[i].path, route->path))
+            return true;
+    }
+    return false;
+}
+
+/* Lazily: what a module calls in the host is not there, and is not called. */
+static const struct bb_module *module_face(const char *name)
+{
+    void *handle = dlopen(text("%s/%s.so", harness_modules(), name), RTLD_LAZY | RTLD_LOCAL);
+
+    ck_assert_msg(handle != NULL, "%s", dlerror());
+    const struct bb_module *face = dlsym(handle, BB_MODULE_SYMBOL);
+
+    ck_assert_ptr_nonnull(face);
+    return face;
+}
+
+START_TEST(the_table_has_every_route_and_no_other)
+{
+    size_t routes = 0;
+
+    for (size_t i = 0; i < COUNT(modules); i++) {
+        const struct bb_module *face = module_face(modules[i]);
+        const struct bb_route *rows = face->routes.rows;
+
+        routes += face->routes.count;
+        for (size_t j = 0; j < face->routes.count; j++)
+            ck_assert_msg(in_table(&rows[j]), "%s %s of %s is not in matrix.h", rows[j].method,
+                          rows[j].path, modules[i]);
+    }
+    ck_assert_uint_eq(routes, COUNT(matrix));
+}
+
+/* ---- the callers ---- */
+
+static struct person *people[ACTORS];
+
+static const char *client_token(const struct person *user)
+{
+    struct answer *client =
+        ck_status(http(host, "POST", "/api/auth/clients", user->token, NULL), 201);
+    json_t *grant = json_pack("{ss ss ss}", "grant_type", "client_credentials", "client_id",
+                              answer_text(client, "client_id"), "client_secret",
+                              answer_text(client, "client_secret"));
+
+    return answer_text(ck_status(http(host, "POST", "/api/auth/getAccess", NULL, grant), 200),
+                       "access_token");
+}
+
+/* Pending and suspended ones keep the token of their better days. */
+static void make_people(void)
+{
+    struct person *admin = admin_of(host);
+
+    people[NOBODY] = kept(calloc(1, sizeof *people[NOBODY]));
+    people[NOBODY]->email = text("%s", "nobody@example.com");
+    for (int i = PENDING; i <= API_USER; i++)
+        people[i] = i <= SUSPENDED
+                        ? person_make(host, admin, names[i], NULL)
+                        : person_with_role(host, admin, text("as-%s", names[i]), names[i]);
+    people[CLIENT] = kept(malloc(sizeof *people[CLIENT]));
+    *people[CLIENT] = *people[API_USER];
+    people[CLIENT]->token = text("%s", client_token(people[API_USER]));
+    people[ADMIN] = admin;
+    ck_status(person_change(host, admin, people[PENDING], "status", "Pending"), 200);
+    ck_status(person_change(host, admin, people[SUSPENDED], "status", "Suspended"), 200);
+}
+
+/* After what ends a session: a new one for this caller. */
+static void renew(int actor)
+{
+    if (actor == CLIENT)
+        people[CLIENT]->token = text("%s", client_token(people[API_USER]));
+    else if (actor > SUSPENDED)
+        person_login(host, people[actor]);
+}
+
+/* ---- the requests ---- */
+
+static const char *path_for(const char *route, const struct person *person)
+{
+    const char *at = strchr(route, ':');
+
+    if (!at)
+        return route;
+    const char *rest = at + strcspn(at, "/"), *value = "999999999";
+
+    if (!strncmp(at, ":email", 6))
+        value = encoded(person->email);
+    if (!strncmp(at, ":headUuid", 9))
+        value = "0195f3a0-1111-7222-8333-444455556666";
+    return path_for(text("%.*s%s%s", (int)(at - route), route, value, rest), person);
+}
+
+/* A digest of everything that a request might change. */
+static const char *content(void)
+{
+    return sql_text(db,
+                    "SELECT md5(string_agg(md5(query_to_xml('SELECT * FROM ' || tablename || "
+                    "' ORDER BY 1', true, false, '')::text), '' ORDER BY tablename)) "
+                    "FROM pg_tables WHERE schemaname = 'public'",
+                    0, NULL);
+}
+
+static const char *message_of(int actor, long status)
+{
+    if (status == 401)
+        return "Unauthorized";
+    if (status != 403)
+        return "";
+    return actor == PENDING     ? "Your account is pending approval"
+           : actor == SUSPENDED ? "Your account has been suspended"
+                                : "Forbidden";
+}
+
+static void try_cell(const struct matrix_row *row, int actor)
+{
+    const char *before = content();
+    struct answer *answer =
+        http(host, row->method, path_for(row->path, people[actor]), people[actor]->token, NULL);
+
+    ck_assert_msg(answer->status == row->status[actor], "%s %s as %s: %ld instead of %d: %.300s",
+                  row->method, row->path, names[actor], answer->status, row->status[actor],
+                  answer->body);
+    ck_assert_double_lt(answer->seconds, 2);
+    if (answer->status < 400) {
+        if (row->ends_session)
+            renew(actor);
+        return;
+    }
+    ck_error(answer, answer->status, message_of(actor, answer->status));
+    ck_assert_msg(!strcmp(before, content()), "%s %s as %s was refused and changed something",
+                  row->method, row->path, names[actor]);
+}
+
+START_TEST(every_route_answers_every_caller_as_the_table_says)
+{
+    db = database_connect(the_postgres, "matrix");
+    make_people();
+    for (size_t i = 0; i < COUNT(matrix); i++) {
+        for (int actor = 0; actor < ACTORS; actor++)
+            try_cell(&matrix[i], actor);
+    }
+    ck_assert(host_alive(host));
+    PQfinish(db);
+}
+
+Suite *matrix_suite(void)
+{
+    Suite *suite = suite_create("matrix");
+    TCase *tests = tcase_create("matrix");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, the_table_has_every_route_and_no_other);
+    tcase_add_test(tests, every_route_answers_every_caller_as_the_table_says);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
