@@ -162,6 +162,8 @@ static enum MHD_Result answer_early(struct exchange *exchange)
         return answer_send(exchange);
     }
     exchange->drop_body = true;
+    if (follows)
+        connection_stage(exchange->connection, STAGE_BODY, 0);
     return MHD_YES;
 }
 

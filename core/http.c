@@ -243,6 +243,8 @@ bool http_drain(struct http *http)
         accept_ready(&http->accept_watch, EPOLLIN); /* what has been connected is served */
         http->draining = true;
         watch_listener(http, false);
+        /* who comes now is refused, rather than queued by the kernel and reset at the end */
+        shutdown(http->settings.listen_fd, SHUT_RD);
         timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
     }
     return !http->connection_count;

@@ -177,7 +177,7 @@ static void item_again(struct pg_conn *conn, struct pg_item *item)
         return;
     }
     item->failure = (struct failure){0};
-    item->alone = conn->lane->kind == PG_UNIT;
+    item->alone = conn->lane->kind == PG_UNIT || item->write;
     pg_conn_queue(conn, item, true);
 }
 
@@ -219,7 +219,8 @@ static bool judged(const struct pg_conn *conn, const struct pg_batch *batch,
         return true;
     if (own_failure && worth_again(&item->failure) && item->tries < TRIES_MAX)
         return false;
-    if (conn->lane->kind == PG_UNIT)
+    /* what is written was undone with the batch, though its statement had succeeded */
+    if (conn->lane->kind == PG_UNIT || item->write)
         return batch->count == 1 && own_failure;
     return own_failure || (item->last && item->last->result);
 }

@@ -16,4 +16,3 @@ SELECT i, organisation, entries, created_at, last_at,
  ORDER BY i;
 COMMIT;
 VACUUM (ANALYZE) chat_conversation;
-CHECKPOINT;

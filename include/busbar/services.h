@@ -21,7 +21,17 @@ struct bb_authenticator {
                         struct bb_principal *who);
 };
 
-/* "accounts" 1: what other modules may know of accounts. */
+/* What an account may see, whatever it owns. Lives as long as the request. */
+struct bb_account_scope {
+    size_t size;
+    const char *email;            /* in lower case */
+    unsigned role;                /* one bit of enum bb_role */
+    bool active;                  /* may act at all */
+    const int64_t *organisations; /* as in struct bb_principal */
+    size_t organisation_count;
+};
+
+/* "accounts" 2: what other modules may know of accounts. */
 struct bb_accounts {
     size_t size;
     /*
@@ -30,6 +40,13 @@ struct bb_accounts {
      */
     int (*organisation_of)(void *state, struct bb_request *rq, const char *email,
                            int64_t *organisation);
+    /*
+     * The scope of an account by its id, as the database knows it now: 1 with *scope, 0: no such
+     * account, -1: failed (bb_failed()). Parks. Since version 2. The channel busbar_auth tells of
+     * changes: "account:<id>".
+     */
+    int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
+                    struct bb_account_scope *scope);
 };
 
 #endif

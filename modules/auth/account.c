@@ -94,6 +94,22 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
+size_t auth_numbers(const char *list, int64_t *into)
+{
+    size_t count = 0;
+
+    for (const char *at = list; at && (*at == '{' || *at == ',') && at[1] != '}';) {
+        char *end = NULL;
+        int64_t number = strtoll(at + 1, &end, 10);
+
+        if (into)
+            into[count] = number;
+        count++;
+        at = end;
+    }
+    return count;
+}
+
 static int organisation_of(void *state, struct bb_request *rq, const char *email,
                            int64_t *organisation)
 {
@@ -110,7 +126,39 @@ static int organisation_of(void *state, struct bb_request *rq, const char *email
     return 1;
 }
 
+static int scope_of(void *state, struct bb_request *rq, int64_t account,
+                    struct bb_account_scope *scope)
+{
+    static const struct bb_sql find = {
+        "SELECT a.email, a.role, a.status = 'Active', " ACCOUNT_ORGANISATIONS
+        " FROM auth_account a WHERE a.id = $1::bigint AND a.status <> 'Deleted'",
+        0};
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(account)));
+
+    (void)state;
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+
+    const char *list = bb_cell(rq, rows, 0, 3);
+    size_t count = auth_numbers(list, NULL);
+    int64_t *organisations = bb_alloc(rq, (count + 1) * sizeof(*organisations));
+
+    auth_numbers(list, organisations);
+    *scope = (struct bb_account_scope){
+        .size = sizeof(*scope),
+        .email = bb_cell(rq, rows, 0, 0),
+        .role = auth_role_bit(bb_cell(rq, rows, 0, 1)),
+        .active = bb_cell_int(rq, rows, 0, 2) != 0,
+        .organisations = organisations,
+        .organisation_count = count,
+    };
+    return 1;
+}
+
 const struct bb_accounts auth_accounts = {
     .size = sizeof(auth_accounts),
     .organisation_of = organisation_of,
+    .scope_of = scope_of,
 };

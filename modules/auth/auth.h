@@ -162,6 +162,14 @@ void throttle_table_clear(struct throttle_table *table, uint64_t id);
     "(extract(epoch from a.created) * 1000)::bigint"
 #define ACCOUNT_COLUMN_COUNT 8
 
+/* All organisations that auth_account AS a may act in, a bigint[]; auth_numbers() reads it. */
+#define ACCOUNT_ORGANISATIONS                                                                      \
+    "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
+    "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
+
+/* The numbers of "{1,2,3}" into `into` (if given); returns how many. */
+size_t auth_numbers(const char *list, int64_t *into);
+
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /* What login and getAccess need of an account; texts borrowed from the request. */

@@ -94,29 +94,12 @@ static enum auth_verdict verdict_of(struct bb_request *rq, const struct bb_rows 
     return strcmp(status, "Suspended") == 0 ? AUTH_SUSPENDED : AUTH_GONE;
 }
 
-/* The numbers of "{1,2,3}" into `into` (if given); returns how many. */
-static size_t numbers_of(const char *list, int64_t *into)
-{
-    size_t count = 0;
-
-    for (const char *at = list; at && (*at == '{' || *at == ',') && at[1] != '}';) {
-        char *end = NULL;
-        int64_t number = strtoll(at + 1, &end, 10);
-
-        if (into)
-            into[count] = number;
-        count++;
-        at = end;
-    }
-    return count;
-}
-
 static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_rows *rows,
                                          const struct token_claims *claims)
 {
     const char *email = bb_cell(rq, rows, 0, EMAIL);
     const char *list = bb_cell(rq, rows, 0, ORGANISATIONS);
-    size_t count = numbers_of(list, NULL);
+    size_t count = auth_numbers(list, NULL);
     size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
 
     size = (size + 7) & ~(size_t)7;
@@ -131,7 +114,7 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     identity->account = bb_cell_int(rq, rows, 0, ACCOUNT);
     identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
     identity->expires_s = claims->expires_s;
-    identity->organisation_count = numbers_of(list, identity->organisations);
+    identity->organisation_count = auth_numbers(list, identity->organisations);
     memcpy(identity->organisations + count, email, strlen(email) + 1);
     return identity;
 }
@@ -144,9 +127,8 @@ static int look_up(struct bb_request *rq, const char *kid, const struct token_cl
         "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
         "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
         "a.organisation, s.client IS NOT NULL, "
-        "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "
-        "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser') "
-        "FROM auth_session s JOIN auth_account a ON a.id = s.account "
+        ACCOUNT_ORGANISATIONS
+        " FROM auth_session s JOIN auth_account a ON a.id = s.account "
         "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
         "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",
         0};

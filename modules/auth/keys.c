@@ -193,14 +193,25 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     return verify(auth->keys, token) > 0;
 }
 
-/* The active key's name, if what is in memory can be believed. */
+/* Whether no change is known since the keys were loaded. */
+static bool believed(struct auth *auth)
+{
+    struct auth_keys *keys = auth->keys;
+
+    pthread_mutex_lock(&keys->lock);
+    bool yes = keys->loaded == keys->wanted;
+    pthread_mutex_unlock(&keys->lock);
+    return yes;
+}
+
+/* The active key's name, as far as it is in memory. */
 static bool active(struct auth *auth, char kid[TOKEN_KID + 1])
 {
     struct auth_keys *keys = auth->keys;
     bool found = false;
 
     pthread_mutex_lock(&keys->lock);
-    for (size_t i = 0; keys->loaded == keys->wanted && i < keys->count; i++) {
+    for (size_t i = 0; i < keys->count; i++) {
         if (keys->keys[i].active) {
             memcpy(kid, keys->keys[i].kid, TOKEN_KID + 1);
             found = true;
@@ -248,9 +259,13 @@ static int make_first(struct bb_request *rq, struct auth *auth)
     return auth_keys_load(rq, auth) ? bb_failed(rq) : 0;
 }
 
+/*
+ * What was just loaded is good enough, even if a change was heard meanwhile: who issues a token
+ * with the key writes a row only while it is active, and asks again if it is not.
+ */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
 {
-    if (active(auth, kid))
+    if (believed(auth) && active(auth, kid))
         return 0;
     if (auth_keys_load(rq, auth))
         return bb_failed(rq);

@@ -44,12 +44,15 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
         if (status)
             return status;
 
-        int written = insert(rq, &claims, client, kid);
+        /* Signed first: a row that no token was made for would be in the second attempt's way. */
+        if (auth_keys_sign(auth, kid, &claims, issued->token)) {
+            int written = insert(rq, &claims, client, kid);
 
-        if (written < 0)
-            return bb_failed(rq);
-        if (written && auth_keys_sign(auth, kid, &claims, issued->token))
-            return 0;
+            if (written < 0)
+                return bb_failed(rq);
+            if (written)
+                return 0;
+        }
         auth_keys_stale(auth->keys);
     }
     return bb_fail(rq, 503, "The signing key is being replaced. Please try again.");

@@ -28,9 +28,9 @@ CURL *client_open(void)
 static size_t collect(char *bytes, size_t one, size_t length, void *arg)
 {
     struct buffer *buffer = arg;
-    char *grown = realloc(buffer->bytes, buffer->length + length + 1);
+    char *grown = one == 1 ? realloc(buffer->bytes, buffer->length + length + 1) : NULL;
 
-    if (!grown || one != 1)
+    if (!grown)
         return 0;
     buffer->bytes = grown;
     memcpy(grown + buffer->length, bytes, length);

@@ -64,7 +64,7 @@ char *forged(const char *header, const char *payload, const char *digest, const 
 char *with_member(const char *object, const char *key, const char *value)
 {
     json_t *json = json_loads(object, 0, NULL);
-    json_t *member = json_loads(value, JSON_DECODE_ANY, NULL);
+    json_t *member = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 
     ck_assert_msg(json && member, "%s or %s is no JSON", object, value);
     json_object_set_new(json, key, member);

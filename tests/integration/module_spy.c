@@ -27,6 +27,7 @@ static const struct bb_sql raise_condition = {"SELECT busbar_require(false, 422,
 static const struct bb_sql break_statement = {"SELECT 1 / ($1::int - 1)", BB_SQL_WRITE};
 static const struct bb_sql break_commit = {
     "INSERT INTO spy_late (id, event) VALUES ($1::uuid, gen_random_uuid())", BB_SQL_WRITE};
+static const struct bb_sql break_read = {"SELECT 1 / ($1::int - 1)", 0};
 static const struct bb_sql store_copy = {
     "INSERT INTO spy_committed (id, name, payload, stored)"
     " SELECT $1::uuid, $2::text, $3::text, EXISTS (SELECT FROM spy_event WHERE id = $1::uuid)",
@@ -36,6 +37,7 @@ static const struct bb_field settings[] = {
     {.name = "veto", .type = BB_TEXT, .fallback = "", .help = "The hook vetoes."},
     {.name = "raise", .type = BB_TEXT, .fallback = "", .help = "A statement raises a condition."},
     {.name = "break", .type = BB_TEXT, .fallback = "", .help = "A statement fails."},
+    {.name = "sour", .type = BB_TEXT, .fallback = "", .help = "A read after the commit fails."},
     {.name = "late", .type = BB_TEXT, .fallback = "", .help = "The commit itself fails."},
 };
 
@@ -99,6 +101,8 @@ static void committed(struct bb_request *rq, const struct bb_event *event)
 {
     const char *payload = payload_text(rq, event);
 
+    if (told(rq, event, "sour") && bb_query(rq, &break_read, BB_ARGS(bb_i(1))))
+        bb_log(rq, BB_ERROR, "a division by zero was answered");
     if (!payload || !bb_query(rq, &store_copy,
                               BB_ARGS(bb_t(event->id), bb_t(event->name), bb_t(payload))))
         bb_log(rq, BB_ERROR, "the spy could not write its copy");

@@ -17,6 +17,9 @@
     X(throttle)                                                                                    \
     X(matrix)                                                                                      \
     X(chat)                                                                                        \
+    X(chat_rules)                                                                                  \
+    X(chat_limits)                                                                                 \
+    X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(ledger)                                                                                      \
     X(faults)                                                                                      \

@@ -45,7 +45,7 @@ static void set_up(void)
         .database = database,
         .modules = text("[auth, chat, health, \"%s\"]", spy_path()),
         .more = "spy:\n  veto: \"veto-me\"\n  raise: \"raise-me\"\n  break: \"break-me\"\n"
-                "  late: \"late-me\"\n"});
+                "  late: \"late-me\"\n  sour: \"sour-me\"\n"});
     db = database_connect(the_postgres, database);
     ck_assert(wait_until(schema_is_there, db, 10000));
     PQfinish(db);
@@ -180,6 +180,26 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
                      0);
 }
 
+/* Reads and writes of bb_query() share round trips: a read that fails takes no write with it. */
+START_TEST(a_failing_read_undoes_no_write_beside_it)
+{
+    struct talk talk = talk_start(host, platform, "sour@shop.example", ADMIN_EMAIL, NULL);
+    struct call calls[TOGETHER];
+    struct answer *answers[TOGETHER];
+
+    for (int i = 0; i < TOGETHER; i++)
+        calls[i] = (struct call){
+            .method = "POST",
+            .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+            .token = platform->token,
+            .body = text("{\"username\":\"sour@shop.example\",\"chatEntry\":\"%s %d\"}",
+                         i % 2 ? "sour-me" : "sweet message", i)};
+    parallel(host, calls, answers, TOGETHER);
+    for (int i = 0; i < TOGETHER; i++)
+        ck_status(answers[i], 201);
+    ck_assert(wait_until(copies_are_complete, NULL, 5000));
+}
+
 /* Sends one misbehaving message among TOGETHER at once; the others all get through. */
 static void expect_only_it_undone(const char *user, const char *word, long status)
 {
@@ -271,6 +291,7 @@ Suite *events_suite(void)
     tcase_add_test(tests, a_message_raises_message_new_with_exactly_its_keys);
     tcase_add_test(tests, the_audience_is_the_organisation_and_both_participants);
     tcase_add_test(tests, committed_hooks_get_an_equal_copy_after_the_commit);
+    tcase_add_test(tests, a_failing_read_undoes_no_write_beside_it);
     tcase_add_test(tests, a_veto_undoes_the_message_alone);
     tcase_add_test(tests, a_condition_raised_in_a_hook_undoes_the_message_alone);
     tcase_add_test(tests, a_failing_statement_of_a_hook_undoes_the_message_alone);

@@ -148,6 +148,62 @@ START_TEST(a_host_outlives_a_stop_of_postgresql)
     scene_end(scene);
 }
 
+static pid_t parent_of(pid_t pid)
+{
+    const char *stat = file_text(text("/proc/%d/stat", (int)pid));
+    const char *after = strrchr(stat, ')');
+
+    return after && strlen(after) > 4 ? (pid_t)strtol(after + 4, NULL, 10) : 0;
+}
+
+enum { CHILDREN_MAX = 256 };
+
+struct children {
+    pid_t pids[CHILDREN_MAX];
+    int count;
+};
+
+static struct children children_of(const struct postgres *pg)
+{
+    struct children children = {.count = 0};
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+
+    ck_assert_ptr_nonnull(processes);
+    while ((entry = readdir(processes)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (pid > 0 && parent_of(pid) == pg->pid && children.count < CHILDREN_MAX)
+            children.pids[children.count++] = pid;
+    }
+    closedir(processes);
+    return children;
+}
+
+/* A zombie holds nothing any more. */
+static bool are_gone(void *arg)
+{
+    const struct children *children = arg;
+
+    for (int i = 0; i < children->count; i++) {
+        const char *stat = file_text(text("/proc/%d/stat", (int)children->pids[i]));
+        const char *after = strrchr(stat, ')');
+
+        if (after && strlen(after) > 2 && after[2] != 'Z')
+            return false;
+    }
+    return true;
+}
+
+/* Backends outlive a killed postmaster for a moment, and no new one starts beside them. */
+static void postgres_end(struct postgres *pg, int signal)
+{
+    struct children children = children_of(pg);
+
+    postgres_stop(pg, signal);
+    ck_assert(wait_until(are_gone, &children, 10000));
+}
+
 static void restart_under_load(const char *name, int signal)
 {
     struct postgres *pg = postgres_make(text("pg-%s", name), true);
@@ -156,7 +212,7 @@ static void restart_under_load(const char *name, int signal)
 
     scene_begin(scene);
     scene_wait(scene, 200);
-    postgres_stop(pg, signal);
+    postgres_end(pg, signal);
     postgres_start(pg);
     fprintf(stderr, "fault_%s: recovery %jd ms\n", name,
             (intmax_t)scene_recovery(scene, BACK_MS));
@@ -212,32 +268,17 @@ START_TEST(terminated_backends_lose_nothing)
     scene_end(scene);
 }
 
-static pid_t parent_of(pid_t pid)
-{
-    const char *stat = file_text(text("/proc/%d/stat", (int)pid));
-    const char *after = strrchr(stat, ')');
-
-    return after && strlen(after) > 4 ? (pid_t)strtol(after + 4, NULL, 10) : 0;
-}
-
 /* The postmaster first when it stops and last when it goes on, so that it starts no child between. */
 static void signal_all(const struct postgres *pg, int signal)
 {
-    DIR *processes = opendir("/proc");
-    const struct dirent *entry;
-
-    ck_assert_ptr_nonnull(processes);
     if (signal == SIGSTOP)
         kill(pg->pid, signal);
-    while ((entry = readdir(processes)) != NULL) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    struct children children = children_of(pg);
 
-        if (pid > 0 && parent_of(pid) == pg->pid)
-            kill(pid, signal);
-    }
+    for (int i = 0; i < children.count; i++)
+        kill(children.pids[i], signal);
     if (signal != SIGSTOP)
         kill(pg->pid, signal);
-    closedir(processes);
 }
 
 /* F05: the database accepts and never answers. */

@@ -168,6 +168,11 @@ START_TEST(a_strange_kid_is_401)
     longest[10240] = '\0';
     for (size_t i = 0; i < COUNT(kids); i++)
         refused(forged(with_member(header, "kid", kids[i]), payload, "SHA256", ""));
+    struct answer *answer =
+        me(forged(with_member(header, "kid", text("\"%s\"", longest)), payload, "SHA256", ""));
+
+    ck_assert_msg(answer->status == 401 || answer->status == 431, "%ld for 10 kB", answer->status);
+    longest[3000] = '\0';
     refused(forged(with_member(header, "kid", text("\"%s\"", longest)), payload, "SHA256", ""));
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_key"), keys);
     PQfinish(db);

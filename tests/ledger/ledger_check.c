@@ -29,7 +29,7 @@ static struct mark *find(const struct book *book, const char *marker)
 {
     struct mark key;
 
-    if (strlen(marker) >= sizeof key.marker)
+    if (!book->count || strlen(marker) >= sizeof key.marker)
         return NULL;
     snprintf(key.marker, sizeof key.marker, "%s", marker);
     return bsearch(&key, book->marks, book->count, sizeof key, by_marker);

@@ -21,7 +21,11 @@
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(text)                                                                                        \
-    X(token)
+    X(token)                                                                                       \
+    X(webhook_queue)                                                                               \
+    X(webhook_schedule)                                                                            \
+    X(webhook_sign)                                                                                \
+    X(webhook_target)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);
 SUITES(SUITE_DECLARE)

@@ -1,5 +1,7 @@
 /* Tokens: what is made is good, and everything else is refused. No host is needed. */
 #include <jansson.h>
+#include <openssl/core_names.h>
+#include <openssl/params.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +20,12 @@
     "{\"sub\":" sub ",\"jti\":\"" JTI "\",\"iat\":" iat ",\"exp\":" exp                            \
     ",\"role\":\"User\",\"kind\":\"" kind "\"}"
 
+static const unsigned char secret[TOKEN_MAC] = "a key of the tests, and no other";
 static EVP_MAC *hmac;
 static EVP_MAC_CTX *key;
 
 static void setup(void)
 {
-    static const unsigned char secret[TOKEN_MAC] = "a key of the tests, and no other";
-
     hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     ck_assert_ptr_nonnull(hmac);
     key = token_key(hmac, secret);
@@ -53,13 +54,13 @@ static bool good(const char *text)
     return taken(text, &claims);
 }
 
-/* The two parts, rightly signed, whatever they are. */
-static const char *forge(const char *header, const char *payload)
+/* The two parts, signed with this keyed context, whatever they are. */
+static const char *forge_with(const EVP_MAC_CTX *keyed, const char *header, const char *payload)
 {
     static char text[4 * TOKEN_MAX];
-    unsigned char mac[TOKEN_MAC];
+    unsigned char mac[EVP_MAX_MD_SIZE];
     size_t used = base64_encode(BASE64_URL, header, strlen(header), text), made = 0;
-    EVP_MAC_CTX *once = EVP_MAC_CTX_dup(key);
+    EVP_MAC_CTX *once = EVP_MAC_CTX_dup(keyed);
 
     text[used++] = '.';
     used += base64_encode(BASE64_URL, payload, strlen(payload), text + used);
@@ -69,6 +70,11 @@ static const char *forge(const char *header, const char *payload)
     text[used++] = '.';
     base64_encode(BASE64_URL, mac, made, text + used);
     return text;
+}
+
+static const char *forge(const char *header, const char *payload)
+{
+    return forge_with(key, header, payload);
 }
 
 static const char *make(void)
@@ -197,6 +203,29 @@ START_TEST(the_header_is_exactly_ours)
 }
 END_TEST
 
+/* The right secret, but the MAC of the algorithm that the header names. */
+START_TEST(another_algorithm_is_refused_with_its_own_signature)
+{
+    static char digests[][8] = {"SHA384", "SHA512"};
+    static const char *const headers[] = {"{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+                                          "{\"alg\":\"HS512\",\"typ\":\"JWT\",\"kid\":\"" KID
+                                          "\"}"};
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        EVP_MAC_CTX *keyed = EVP_MAC_CTX_new(hmac);
+        OSSL_PARAM params[] = {
+            OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digests[i], 0),
+            OSSL_PARAM_construct_end(),
+        };
+
+        ck_assert(EVP_MAC_init(keyed, secret, sizeof(secret), params));
+        ck_assert(!good(forge_with(keyed, headers[i], GOOD_CLAIMS)));
+        ck_assert(!good(forge_with(keyed, GOOD_HEADER, GOOD_CLAIMS)));
+        EVP_MAC_CTX_free(keyed);
+    }
+}
+END_TEST
+
 START_TEST(claims_are_exactly_ours)
 {
     static const char *const bad[] = {
@@ -298,6 +327,7 @@ Suite *token_suite(void)
     tcase_add_test(group, every_changed_character_is_refused);
     tcase_add_test(group, segments_are_three_and_whole);
     tcase_add_test(group, the_header_is_exactly_ours);
+    tcase_add_test(group, another_algorithm_is_refused_with_its_own_signature);
     tcase_add_test(group, claims_are_exactly_ours);
     tcase_add_test(group, times_are_whole_and_sane);
     tcase_add_test(group, deep_and_long_ones_cost_nothing);

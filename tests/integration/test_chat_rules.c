@@ -1,0 +1,215 @@
+/*
+ * Who sees which conversation and speaks as whom (threats O01 to O11), scoped and open. A and B are
+ * plain users of two organisations, M is an OrganizationAdmin of A's kind, K an ApiUser.
+ */
+#include <string.h>
+
+#include "suites.h"
+#include "talk.h"
+
+static struct host *host, *open_host;
+static struct person *admin, *m, *k, *a, *b;
+
+static void set_up(void)
+{
+    const char *database = database_make(the_postgres, "chat_rules");
+
+    host = host_start(&(struct host_spec){.name = "chat-rules", .database = database});
+    open_host = host_start(&(struct host_spec){
+        .name = "chat-open", .database = database, .chat = "  ownership: open\n"});
+    admin = admin_of(host);
+    m = person_make(host, admin, "rules.m", NULL);
+    k = person_make(host, admin, "rules.k", "ApiUser");
+    a = person_with_role(host, admin, "rules.a", "User");
+    b = person_with_role(host, admin, "rules.b", "User");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    host_stop(open_host);
+}
+
+static struct talk talk_of_a(const char *device)
+{
+    return talk_start(host, a, a->email, "partner.of.a@shop.example", device);
+}
+
+/* O01 */
+START_TEST(lists_of_others_are_refused_but_to_an_admin)
+{
+    struct talk talk = talk_of_a("O01");
+
+    ck_error(talk_of(host, b, "conversations/user", a->email, ""), 403, "");
+    const json_t *list =
+        ck_status(talk_of(host, admin, "conversations/user", a->email, ""), 200)->json;
+
+    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list, 0), "id")), talk.id);
+}
+
+/* O02 */
+START_TEST(counts_and_names_of_others_are_refused)
+{
+    ck_error(talk_of(host, b, "unread-count", a->email, ""), 403, "");
+    ck_error(talk_of(host, b, "unread-devices", a->email, ""), 403, "");
+    ck_status(talk_of(host, a, "unread-count", a->email, ""), 200);
+    ck_status(talk_of(host, a, "unread-devices", a->email, ""), 200);
+}
+
+/* O03, O05 and O06: what belongs to others looks like what does not exist, and stays as it was. */
+START_TEST(a_conversation_of_others_is_unknown)
+{
+    struct talk talk = talk_of_a("O03"), none = {INT64_C(987654321), NULL};
+
+    ck_error(talk_chain(host, b, &talk, ""), 404, "");
+    struct answer *foreign = ck_error(talk_post(host, b, &talk, b->email, "O05 entry"), 404, "");
+    struct answer *unknown = ck_error(talk_post(host, b, &none, b->email, "O05 entry"), 404, "");
+
+    ck_assert_str_eq(answer_text(foreign, "message"), answer_text(unknown, "message"));
+    ck_error(talk_post(host, b, &talk, a->email, "O05 entry as A"), 404, "");
+    ck_error(talk_read(host, b, &talk, a->email), 404, "");
+    ck_error(talk_read(host, a, &talk, b->email), 403, "");
+    ck_assert_uint_eq(talk_length(host, a, &talk), 1);
+}
+
+/* O04 */
+START_TEST(a_chain_is_found_by_its_head_alone)
+{
+    struct talk talk = talk_of_a("O04");
+    struct answer *second = ck_status(talk_post(host, a, &talk, a->email, "O04 entry"), 201);
+    struct talk middle = {talk.id, text("%s", answer_text(second, "uuid"))};
+
+    ck_error(talk_chain(host, a, &middle, ""), 404, "");
+    ck_assert_uint_eq(talk_length(host, a, &talk), 2);
+}
+
+/* O07 */
+START_TEST(nobody_writes_as_somebody_else)
+{
+    struct talk talk = talk_start(host, a, a->email, b->email, "O07");
+
+    ck_error(talk_post(host, a, &talk, b->email, "O07 entry"), 403, "");
+    ck_assert_uint_eq(talk_length(host, a, &talk), 1);
+    ck_status(talk_post(host, b, &talk, b->email, "O07 own entry"), 201);
+}
+
+/* O08 */
+START_TEST(a_user_starts_only_what_it_takes_part_in)
+{
+    ck_error(talk_try(host, a, "one@shop.example", "two@shop.example", NULL, "O08 entry"), 403, "");
+    ck_error(talk_try(host, a, b->email, "two@shop.example", NULL, "O08 entry"), 403, "");
+    ck_error(talk_try(host, a, b->email, a->email, NULL, "O08 entry as B"), 403, "");
+}
+
+/* O09 */
+START_TEST(participants_differ_and_need_no_account)
+{
+    ck_error(talk_try(host, a, a->email, text("  %s ", a->email), NULL, "O09 entry"), 400, "");
+    ck_status(talk_try(host, a, a->email, "nobody.knows@shop.example", NULL, "O09 entry"), 201);
+    ck_error(talk_try(host, a, a->email, "not an e-mail", NULL, "O09 entry"), 400, "");
+}
+
+/* O10 */
+START_TEST(find_without_filters_finds_only_ones_own)
+{
+    struct talk mine = talk_of_a("O10");
+
+    talk_start(host, b, b->email, "partner.of.b@shop.example", "O10");
+    ck_assert_int_eq(answer_int(ck_status(talk_find(host, a, json_object()), 200), "id"), mine.id);
+    ck_assert_int_eq(
+        answer_int(ck_status(talk_find(host, a, json_pack("{ss}", "deviceProjectName", "O10")), 200),
+                   "id"),
+        mine.id);
+    ck_assert_str_eq(
+        ck_status(talk_find(host, a, json_pack("{ss}", "participant1", b->email)), 200)->body,
+        "null");
+}
+
+/* O11 */
+START_TEST(names_are_found_literally)
+{
+    static const char *const patterns[] = {"%", "_", "*", "O11_name", "O11%", "' OR 1=1 --"};
+
+    talk_of_a("O11-name");
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        ck_assert_str_eq(
+            ck_status(talk_find(host, a, json_pack("{ss}", "deviceProjectName", patterns[i])), 200)
+                ->body,
+            "null");
+    struct talk literal = talk_of_a("100 % of_*");
+
+    ck_assert_int_eq(
+        answer_int(talk_find(host, a, json_pack("{ss}", "deviceProjectName", "100 % of_*")), "id"),
+        literal.id);
+}
+
+/* An external platform speaks for its end users, but never for accounts of others. */
+START_TEST(platforms_speak_for_end_users_of_their_own)
+{
+    struct talk talk = talk_start(host, k, "end.user@shop.example", ADMIN_EMAIL, "platform");
+
+    ck_status(talk_post(host, k, &talk, "end.user@shop.example", "platform entry"), 201);
+    ck_error(talk_post(host, k, &talk, ADMIN_EMAIL, "platform entry"), 403, "");
+    ck_error(talk_try(host, k, a->email, "end.user@shop.example", NULL, "platform entry"), 403, "");
+    ck_error(talk_of(host, k, "unread-count", a->email, ""), 403, "");
+    ck_error(talk_chain(host, m, &talk, ""), 404, "");
+    ck_error(talk_post(host, m, &talk, "end.user@shop.example", "platform entry"), 404, "");
+    ck_status(talk_read(host, k, &talk, "end.user@shop.example"), 200);
+}
+
+/* The same e-mail may talk to two platforms: each sees its own part, an Admin both. */
+START_TEST(counts_and_lists_cover_what_the_caller_sees)
+{
+    const char *shared = "shared.user@shop.example";
+    struct talk of_k = talk_start(host, k, shared, ADMIN_EMAIL, "seen by K");
+    struct talk of_m = talk_start(host, m, shared, ADMIN_EMAIL, "seen by M");
+
+    ck_status(talk_post(host, admin, &of_k, ADMIN_EMAIL, "shared entry 1"), 201);
+    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 2"), 201);
+    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 3"), 201);
+    ck_assert_int_eq(answer_int(talk_of(host, k, "unread-count", shared, ""), "count"), 1);
+    ck_assert_int_eq(answer_int(talk_of(host, m, "unread-count", shared, ""), "count"), 2);
+    ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", shared, ""), "count"), 3);
+    ck_assert_str_eq(talk_of(host, k, "unread-devices", shared, "")->body, "[\"seen by K\"]");
+    ck_assert_str_eq(talk_of(host, admin, "unread-devices", shared, "")->body,
+                     "[\"seen by M\",\"seen by K\"]");
+    ck_assert_uint_eq(
+        json_array_size(talk_of(host, m, "conversations/user", shared, "")->json), 1);
+    ck_assert_uint_eq(
+        json_array_size(talk_of(host, admin, "conversations/user", shared, "")->json), 2);
+}
+
+START_TEST(open_ownership_turns_the_scoping_off)
+{
+    struct talk talk = talk_of_a("open");
+
+    ck_status(talk_of(open_host, b, "conversations/user", a->email, ""), 200);
+    ck_status(talk_chain(open_host, b, &talk, ""), 200);
+    ck_status(talk_post(open_host, b, &talk, a->email, "open entry"), 201);
+    ck_status(talk_read(open_host, b, &talk, a->email), 200);
+    ck_error(talk_post(open_host, b, &talk, b->email, "open entry"), 403, "");
+    ck_error(talk_chain(host, b, &talk, ""), 404, "");
+}
+
+Suite *chat_rules_suite(void)
+{
+    Suite *suite = suite_create("chat_rules");
+    TCase *tests = tcase_create("chat_rules");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, lists_of_others_are_refused_but_to_an_admin);
+    tcase_add_test(tests, counts_and_names_of_others_are_refused);
+    tcase_add_test(tests, a_conversation_of_others_is_unknown);
+    tcase_add_test(tests, a_chain_is_found_by_its_head_alone);
+    tcase_add_test(tests, nobody_writes_as_somebody_else);
+    tcase_add_test(tests, a_user_starts_only_what_it_takes_part_in);
+    tcase_add_test(tests, participants_differ_and_need_no_account);
+    tcase_add_test(tests, find_without_filters_finds_only_ones_own);
+    tcase_add_test(tests, names_are_found_literally);
+    tcase_add_test(tests, platforms_speak_for_end_users_of_their_own);
+    tcase_add_test(tests, counts_and_lists_cover_what_the_caller_sees);
+    tcase_add_test(tests, open_ownership_turns_the_scoping_off);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,280 @@
+/*
+ * Many connections, waiting ones, and too few descriptors: threats H09, H14 and
+ * pitfalls 11 to 14 and 18 of libmicrohttpd. One loop, so that everybody shares it.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "people.h"
+#include "suites.h"
+#include "wire.h"
+
+#define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+enum { IDLE_ONES = 2000, REQUESTS = 10000, BATCH = 100, FINDS = 100, FEW = 16, SQUEEZED = 40 };
+
+static struct host *host;
+static struct person *user;
+
+static void set_up(void)
+{
+    host = host_start(&(struct host_spec){.name = "crowd",
+                                          .database = database_make(the_postgres, "crowd"),
+                                          .http = "  loops: 1\n"
+                                                  "  deadline: 60000\n"
+                                                  "  max_connections: 4096\n",
+                                          .db = "  statement_timeout: 60000\n",
+                                          .log = "  access: false\n"});
+    user = person_make(host, admin_of(host), "crowd", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static PGconn *lock_conversations(const char *database)
+{
+    PGconn *db = database_connect(the_postgres, database);
+
+    sql_text(db, "BEGIN", 0, NULL);
+    sql_text(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE", 0, NULL);
+    return db;
+}
+
+static bool somebody_waits(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND "
+                          "relation = 'chat_conversation'::regclass") > 0;
+}
+
+static void say_find(struct wire *wire, const char *token)
+{
+    wire_say(wire,
+             "POST /api/chat/conversations/find HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+             "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+             token);
+}
+
+static void expect_ok(struct wire *wire, int ms)
+{
+    struct wire_answer *answer = wire_read(wire, ms);
+
+    ck_assert_msg(answer != NULL, "no answer (%s)", wire->ended ? "closed" : "silent");
+    ck_assert_msg(answer->status == 200, "status %d: %s", answer->status, answer->body);
+}
+
+/* Answers to one connection are owed although another is suspended. */
+static void ask_many(struct wire *wire, int count)
+{
+    for (int done = 0; done < count; done += BATCH) {
+        for (int i = 0; i < BATCH; i++)
+            wire_say(wire, GET_HEALTH);
+        for (int i = 0; i < BATCH; i++)
+            expect_ok(wire, 5000);
+    }
+}
+
+static bool is_served(void *of)
+{
+    struct wire *wire = wire_open(of);
+
+    wire_say(wire, GET_HEALTH);
+    struct wire_answer *answer = wire_read(wire, 1000);
+
+    wire_close(wire, false);
+    return answer && answer->status == 200;
+}
+
+/* Pitfall 14 */
+START_TEST(a_waiting_request_does_not_starve_another_connection)
+{
+    PGconn *db = lock_conversations("crowd");
+    struct wire *waiting = wire_open(host), *busy = wire_open(host);
+    int64_t start = now_ms();
+
+    say_find(waiting, user->token);
+    ck_assert(wait_until(somebody_waits, db, 5000));
+    ask_many(busy, REQUESTS);
+    ck_assert(!wire_has_more(waiting, (int)(start + 5000 - now_ms())));
+    ask_many(busy, BATCH);
+    sql_text(db, "COMMIT", 0, NULL);
+    expect_ok(waiting, 5000);
+    say_find(waiting, user->token);
+    expect_ok(waiting, 5000);
+    PQfinish(db);
+    wire_close(waiting, false);
+    wire_close(busy, false);
+}
+
+/* Pitfalls 11, 12: those who leave while they wait are let go when the answer is there. */
+START_TEST(clients_that_leave_while_they_wait_do_no_harm)
+{
+    PGconn *db = lock_conversations("crowd");
+
+    for (int i = 0; i < FINDS; i++) {
+        struct wire *wire = wire_open(host);
+
+        say_find(wire, user->token);
+        ck_assert(wait_until(somebody_waits, db, 5000));
+        wire_close(wire, i % 2 == 0);
+    }
+    ck_assert(is_served(host));
+    sql_text(db, "COMMIT", 0, NULL);
+    PQfinish(db);
+    struct wire *after = wire_open(host);
+
+    say_find(after, user->token);
+    expect_ok(after, 10000);
+    wire_close(after, false);
+    ck_assert(host_alive(host));
+}
+
+/* H09 */
+START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
+{
+    struct wire **idle = kept(calloc(IDLE_ONES, sizeof *idle));
+
+    for (int i = 0; i < IDLE_ONES; i++) {
+        idle[i] = wire_open(host);
+        if (i % 2)
+            wire_say(idle[i], "GET /api/hea");
+    }
+    struct wire *wire = wire_open(host);
+    int64_t start = now_ms();
+
+    for (int i = 0; i < 10; i++) {
+        wire_say(wire, GET_HEALTH);
+        expect_ok(wire, 2000);
+    }
+    ck_assert_msg(now_ms() - start < 2000, "ten answers took %jd ms", (intmax_t)(now_ms() - start));
+    wire_close(wire, false);
+    for (int i = 0; i < IDLE_ONES; i++)
+        wire_close(idle[i], i % 3 == 0);
+}
+
+/* H09: beyond the limit a client is closed cleanly, and served again when there is room. */
+START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
+{
+    struct host *small = host_start(&(struct host_spec){
+        .name = "crowd-small",
+        .database = "crowd",
+        .http = text("  loops: 1\n  max_connections: %d\n", FEW)});
+    struct wire *all[FEW];
+
+    for (int i = 0; i < FEW; i++) {
+        all[i] = wire_open(small);
+        wire_say(all[i], GET_HEALTH);
+        expect_ok(all[i], 5000);
+    }
+    struct wire *refused = wire_open(small);
+
+    wire_say(refused, GET_HEALTH);
+    ck_assert(wire_closes(refused, 5000));
+    wire_close(refused, false);
+    wire_say(all[0], GET_HEALTH); /* those inside are served */
+    expect_ok(all[0], 5000);
+    wire_close(all[1], false);
+    ck_assert(wait_until(is_served, small, 5000));
+    for (int i = 0; i < FEW; i++) {
+        if (i != 1)
+            wire_close(all[i], false);
+    }
+    host_stop(small);
+}
+
+static unsigned long cpu_ticks(pid_t pid)
+{
+    const char *stat = strrchr(file_text(text("/proc/%d/stat", (int)pid)), ')');
+    unsigned long user_ticks = 0, system_ticks = 0;
+
+    ck_assert_ptr_nonnull(stat);
+    ck_assert_int_eq(sscanf(stat, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user_ticks, &system_ticks),
+                     2);
+    return user_ticks + system_ticks;
+}
+
+static bool lacks_descriptors(void *arg)
+{
+    (void)arg;
+    return strstr(file_text(host->log), "connections cannot be accepted") != NULL;
+}
+
+/* Pitfall 18: out of descriptors the host waits, does not spin, and goes on when there are some. */
+START_TEST(out_of_descriptors_the_host_neither_spins_nor_stays_deaf)
+{
+    struct rlimit before, tight;
+    struct wire *wires[SQUEEZED];
+
+    ck_assert(is_served(host));
+    ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, NULL, &before), 0);
+    tight = before;
+    tight.rlim_cur = 32;
+    ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, &tight, NULL), 0);
+    for (int i = 0; i < SQUEEZED; i++)
+        wires[i] = wire_open(host);
+    ck_assert(wait_until(lacks_descriptors, NULL, 5000));
+    unsigned long start = cpu_ticks(host->pid);
+
+    poll(NULL, 0, 1000); /* the span that is measured */
+    unsigned long used = cpu_ticks(host->pid) - start;
+
+    ck_assert_msg(used * 100 < (unsigned long)sysconf(_SC_CLK_TCK) * 30,
+                  "%lu ticks in one second without descriptors", used);
+    for (int i = 0; i < SQUEEZED; i++)
+        wire_close(wires[i], false);
+    ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, &before, NULL), 0);
+    ck_assert(wait_until(is_served, host, 5000));
+}
+
+/* H14 */
+START_TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
+{
+    struct host *quick = host_start(&(struct host_spec){
+        .name = "crowd-quick", .database = "crowd", .db = "  statement_timeout: 500\n"});
+    PGconn *db = lock_conversations("crowd");
+    struct wire *wires[FINDS];
+
+    for (int i = 0; i < FINDS; i++) {
+        wires[i] = wire_open(quick);
+        say_find(wires[i], user->token);
+    }
+    for (int i = 0; i < FINDS; i++) {
+        struct wire_answer *answer = ck_wire_error(wire_read(wires[i], 15000), 503);
+
+        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
+    }
+    ck_assert(is_served(quick));
+    sql_text(db, "COMMIT", 0, NULL);
+    PQfinish(db);
+    for (int i = 0; i < FINDS; i++)
+        wire_close(wires[i], false);
+    struct wire *after = wire_open(quick);
+
+    say_find(after, user->token);
+    expect_ok(after, 5000);
+    wire_close(after, false);
+    host_stop(quick);
+}
+
+Suite *crowd_suite(void)
+{
+    Suite *suite = suite_create("crowd");
+    TCase *tests = tcase_create("crowd");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_waiting_request_does_not_starve_another_connection);
+    tcase_add_test(tests, clients_that_leave_while_they_wait_do_no_harm);
+    tcase_add_test(tests, two_thousand_idle_connections_do_not_keep_a_new_client_out);
+    tcase_add_test(tests, beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves);
+    tcase_add_test(tests, out_of_descriptors_the_host_neither_spins_nor_stays_deaf);
+    tcase_add_test(tests, statements_that_take_too_long_answer_503_and_the_pool_recovers);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,331 @@
+/*
+ * Requests whose framing a proxy in front could understand otherwise, sent byte by byte to the real
+ * libmicrohttpd: threats H01 to H04, H06, H11, H12; pitfalls 1 to 9 of the library.
+ */
+#include <string.h>
+
+#include "suites.h"
+#include "wire.h"
+
+#define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"
+#define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static struct host *host;
+
+static void set_up(void)
+{
+    host = host_start(
+        &(struct host_spec){.name = "framing", .database = database_make(the_postgres, "framing")});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+/* The request and a second one that must not be reached: one error, then the end. */
+static void expect_end(const char *request)
+{
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "%s" GET_HEALTH "\r\n", request);
+    struct wire_answer *answer = wire_read(wire, 5000);
+
+    ck_assert_msg(answer != NULL, "no answer to %s", request);
+    ck_assert_msg(answer->status == 400 || answer->status == 501, "status %d to %s",
+                  answer->status, request);
+    ck_wire_error(answer, answer->status);
+    ck_assert_msg(wire_header(answer, "Connection") != NULL, "no Connection: close to %s", request);
+    ck_assert_str_eq(wire_header(answer, "Connection"), "close");
+    ck_assert_msg(!wire_read(wire, 5000), "a second answer to %s", request);
+    ck_assert_msg(wire->ended, "the connection stays open after %s", request);
+    wire_close(wire, false);
+}
+
+/* H01; pitfalls 1, 2, 3 */
+static const char *const smuggled[] = {
+    "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+    "Content-Length: 2\r\ncontent-length: 40\r\n\r\n{}",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: identity\r\n\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding: \x0b"
+    "chunked\r\n\r\n0\r\n\r\n",
+    "Transfer-Encoding:\r\n\r\n0\r\n\r\n",
+};
+
+START_TEST(a_second_reading_of_the_body_length_is_refused_and_ends_the_connection)
+{
+    expect_end(text(POST_LOGIN "%s", smuggled[_i]));
+}
+
+/* H01; pitfalls 4, 5 */
+static const char *const bent_names[] = {
+    "Content-Length : 5\r\n\r\n",
+    "Transfer-Encoding : chunked\r\n\r\n",
+    "Content-Length\t: 5\r\n\r\n",
+    "X A: 1\r\n\r\n",
+    "X(A): 1\r\n\r\n",
+    "Content-Length: 5\r\n 0\r\n\r\nhello",
+    "Transfer-Encoding: chunked\r\n ,x\r\n\r\n0\r\n\r\n",
+    "X-A: 1\r\n Content-Length: 5\r\n\r\nhello",
+    "X-A: 1\r\n\tAuthorization: Bearer x\r\n\r\n",
+    "X-A: 1\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "Authorization: Bearer a\r\n b\r\n\r\n",
+    "Idempotency-Key: a\r\n\tb\r\n\r\n",
+};
+
+START_TEST(a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection)
+{
+    expect_end(text(POST_LOGIN "%s", bent_names[_i]));
+}
+
+/* Pitfall 7 */
+static const char *const bad_heads[] = {
+    "GET /api/health HTTP/1.1\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost:\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\n X: 1\r\nHost: x\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost: x\r\n y\r\n\r\n",
+    "GET http://evil.example/api/health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET //evil.example/api/health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET api/health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+    GET_HEALTH "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+    GET_HEALTH "X-A: a\x01" "b\r\n\r\n",
+    GET_HEALTH "X-A: \x1b[31m\r\n\r\n",
+    "CONNECT evil.example:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "BREW /api/health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "get /api/health HTTP/1.1\r\nHost: x\r\n\r\n",
+};
+
+START_TEST(a_bad_head_of_a_request_is_refused)
+{
+    struct wire_answer *answer = wire_ask(host, "%s", bad_heads[_i]);
+
+    ck_assert_msg(answer->status == 400 || answer->status == 501, "status %d to %s",
+                  answer->status, bad_heads[_i]);
+    ck_wire_error(answer, answer->status);
+}
+
+/* What libmicrohttpd refuses by itself: its own page, never an answer of the service (pitfall 8). */
+static const struct {
+    const char *request;
+    int status;
+} library_refuses[] = {
+    {POST_LOGIN "Content-Length: abc\r\n\r\n", 400},
+    {POST_LOGIN "Content-Length: -1\r\n\r\n", 400},
+    {POST_LOGIN "Content-Length: +5\r\n\r\nhello", 400},
+    {POST_LOGIN "Content-Length: 5,5\r\n\r\nhello", 400},
+    {POST_LOGIN "Content-Length: 0x5\r\n\r\nhello", 400},
+    {POST_LOGIN "Content-Length: 5 5\r\n\r\nhello", 400},
+    {POST_LOGIN "Content-Length:\r\n\r\n", 400},
+    {POST_LOGIN "Content-Length: 99999999999999999999\r\n\r\n", 413},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n", 400},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n", 413},
+    {"GET /api/health HTTP/2.0\r\nHost: x\r\n\r\n", 505},
+    {"GET /api/health\r\n\r\n", 400},
+};
+
+START_TEST(what_the_library_refuses_ends_the_connection_and_reaches_nothing)
+{
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "%s" GET_HEALTH "\r\n", library_refuses[_i].request);
+    struct wire_answer *answer = wire_read(wire, 5000);
+
+    ck_assert_msg(answer != NULL, "no answer to %s", library_refuses[_i].request);
+    ck_assert_int_eq(answer->status, library_refuses[_i].status);
+    ck_assert_str_eq(wire_header(answer, "Connection"), "close");
+    ck_assert(wire_closes(wire, 5000));
+    ck_assert_msg(!strstr(answer->headers, "libmicrohttpd") && !strstr(answer->body, "/api/"),
+                  "%s", answer->body);
+    wire_close(wire, false);
+}
+
+/* Pitfall 9: extensions of chunks and bare line feeds are taken; the framing stays ours. */
+START_TEST(chunk_extensions_and_bare_line_feeds_do_not_lose_the_next_request)
+{
+    static const char *const bodies[] = {"2;a=b\r\n{}\r\n0\r\n\r\n", "2\n{}\n0\n\n",
+                                         "1\r\n{\r\n1\r\n}\r\n0\r\nX-T: 1\r\n\r\n",
+                                         "00000000002\r\n{}\r\n0\r\n\r\n"};
+    struct wire *wire = wire_open(host);
+
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        wire_say(wire, POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n%s" GET_HEALTH "\r\n",
+                 bodies[i]);
+        ck_wire_error(wire_read(wire, 5000), 400);
+        struct wire_answer *next = wire_read(wire, 5000);
+
+        ck_assert_ptr_nonnull(next);
+        ck_assert_int_eq(next->status, 200);
+    }
+    wire_close(wire, false);
+}
+
+/* H02; pitfall 6: a path is decoded once, after it was routed. */
+static const struct {
+    const char *path;
+    int status;
+} paths[] = {
+    {"/api/health%00x", 400},     {"/api/health%00", 400},       {"/api//health", 400},
+    {"/api/./health", 400},       {"/api/chat/../health", 400},  {"/api/%2e%2e/health", 400},
+    {"/api/%2E/health", 400},     {"/api/health%2f", 404},       {"/api%2fhealth", 404},
+    {"/api/health;x", 404},       {"/api/health/", 404},         {"/api/Health", 404},
+    {"/api/healt%68", 404},       {"/api/health%zz", 400},       {"/api/health%2", 400},
+    {"/api/health%", 400},        {"/api/health%0a", 400},       {"/api/health%1b", 400},
+    {"/api/health\\x", 400},      {"/api/health\xc3\xa9", 400},  {"/api/health\x7f", 400},
+    {"/api/health\x01", 400},     {"/api/health%252f", 404},     {"/", 404},
+    {"/api/health?x=%00", 400},   {"/api/health?x=\xff", 400},   {"/api/health#x", 404},
+    {"/api/chat/unread-count/a%2fb@x.example", 401},
+    {"/api/chat/unread-count/..%2f..%2fhealth", 401},
+};
+
+START_TEST(a_path_leads_to_its_own_route_or_to_none)
+{
+    ck_wire_error(wire_ask(host, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", paths[_i].path),
+                  paths[_i].status);
+}
+
+/* Pitfall 6: a raw NUL is invisible to us; it must not lead to another route of more rights. */
+START_TEST(a_raw_nul_does_not_crash_or_open_anything)
+{
+    static const char in_path[] = "GET /api/chat/unread-count/x\0/../../health HTTP/1.1\r\n"
+                                  "Host: x\r\n\r\n";
+    static const char in_value[] = GET_HEALTH "X-A: a\0b\r\n\r\n";
+    struct wire *wire = wire_open(host);
+
+    wire_send(wire, in_path, sizeof in_path - 1);
+    struct wire_answer *answer = wire_read(wire, 5000);
+
+    ck_assert(answer && (answer->status == 401 || answer->status == 400));
+    wire_close(wire, false);
+    wire = wire_open(host);
+    wire_send(wire, in_value, sizeof in_value - 1);
+    answer = wire_read(wire, 5000);
+    ck_assert(!answer || answer->status < 500);
+    wire_close(wire, false);
+}
+
+/* H03 */
+static const struct {
+    const char *method, *path, *allow;
+} methods[] = {
+    {"PUT", "/api/health", "GET"},
+    {"DELETE", "/api/auth/login", "POST"},
+    {"TRACE", "/api/health", "GET"},
+    {"CONNECT", "/api/health", "GET"},
+    {"GET", "/api/chat/conversations/7/messages", "POST"},
+    {"POST", "/api/chat/conversations/7/read", "PATCH"},
+    {"HEAD", "/api/auth/login", "POST"},
+};
+
+START_TEST(another_method_answers_405_with_the_right_ones)
+{
+    struct wire *wire = wire_open(host);
+    bool head = !strcmp(methods[_i].method, "HEAD");
+
+    wire_say(wire, "%s %s HTTP/1.1\r\nHost: x\r\n\r\n", methods[_i].method, methods[_i].path);
+    struct wire_answer *answer = head ? wire_read_head(wire, 5000) : wire_read(wire, 5000);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 405);
+    if (!head)
+        ck_wire_error(answer, 405);
+    ck_assert_str_eq(wire_header(answer, "Allow"), methods[_i].allow);
+    wire_close(wire, false);
+}
+
+/* H04 */
+START_TEST(a_head_that_is_too_large_is_refused)
+{
+    char *many = text("%s", "");
+    char *a = text("%033000d", 0);
+
+    for (int i = 0; i < 101; i++)
+        many = text("%sa%d: b\r\n", many, i);
+    ck_assert_int_eq(wire_ask(host, GET_HEALTH "A: %s\r\n\r\n", a)->status, 431);
+    ck_assert_int_eq(
+        wire_ask(host, "GET /api/%016000d HTTP/1.1\r\nHost: x\r\n\r\n", 0)->status, 414);
+    ck_wire_error(wire_ask(host, GET_HEALTH "%s\r\n", many), 400);
+    ck_assert_int_eq(wire_ask(host, GET_HEALTH "Authorization: Bearer %05000d\r\n\r\n", 0)->status,
+                     200);
+}
+
+/* H06, H11, H12 */
+static const char *const ignored[] = {
+    "X-HTTP-Method-Override: DELETE",
+    "X-Original-URL: /api/admin/users",
+    "X-Rewrite-URL: /api/admin/users",
+    "X-Forwarded-Host: evil.example",
+    "X-Forwarded-For: 10.9.8.7",
+    "Forwarded: for=10.9.8.7;host=evil.example",
+    "Range: bytes=0-3",
+    "Range: bytes=9999999999999999999-",
+    "Accept: */*;q=x",
+    "Accept: text/nothing",
+    "If-Match: junk, \"",
+    "If-None-Match: *",
+    "If-Modified-Since: never",
+    "Upgrade: h2c",
+    "Connection: Upgrade, HTTP2-Settings",
+    "Accept-Encoding: gzip, br",
+};
+
+START_TEST(headers_that_mean_nothing_here_are_ignored)
+{
+    struct wire_answer *answer = wire_ask(host, GET_HEALTH "%s\r\n\r\n", ignored[_i]);
+
+    ck_assert_int_eq(answer->status, 200);
+    ck_assert_str_eq(answer->body, "{\"status\":\"ok\"}");
+    ck_assert_ptr_null(strstr(answer->headers, "evil"));
+}
+
+START_TEST(a_strange_host_is_not_reflected)
+{
+    static const char *const at[] = {"/api/auth/login", "/swagger", "/api/nope"};
+
+    for (size_t i = 0; i < COUNT(at); i++) {
+        struct wire_answer *answer =
+            wire_ask(host, "GET %s HTTP/1.1\r\nHost: evil.example\r\n\r\n", at[i]);
+
+        ck_assert_ptr_null(strstr(answer->headers, "evil"));
+        ck_assert_ptr_null(strstr(answer->body, "evil"));
+    }
+}
+
+Suite *framing_suite(void)
+{
+    Suite *suite = suite_create("framing");
+    TCase *tests = tcase_create("framing");
+
+    tcase_set_timeout(tests, 30);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests,
+                        a_second_reading_of_the_body_length_is_refused_and_ends_the_connection, 0,
+                        COUNT(smuggled));
+    tcase_add_loop_test(tests, a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection,
+                        0, COUNT(bent_names));
+    tcase_add_loop_test(tests, a_bad_head_of_a_request_is_refused, 0, COUNT(bad_heads));
+    tcase_add_loop_test(tests, what_the_library_refuses_ends_the_connection_and_reaches_nothing, 0,
+                        COUNT(library_refuses));
+    tcase_add_test(tests, chunk_extensions_and_bare_line_feeds_do_not_lose_the_next_request);
+    tcase_add_loop_test(tests, a_path_leads_to_its_own_route_or_to_none, 0, COUNT(paths));
+    tcase_add_test(tests, a_raw_nul_does_not_crash_or_open_anything);
+    tcase_add_loop_test(tests, another_method_answers_405_with_the_right_ones, 0, COUNT(methods));
+    tcase_add_test(tests, a_head_that_is_too_large_is_refused);
+    tcase_add_loop_test(tests, headers_that_mean_nothing_here_are_ignored, 0, COUNT(ignored));
+    tcase_add_test(tests, a_strange_host_is_not_reflected);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

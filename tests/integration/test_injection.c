@@ -1,0 +1,232 @@
+/*
+ * Text that would be code if it were pasted into something: lines of the log (threat W11) and
+ * statements of SQL (W13), in each field, segment and query of the routes of auth and chat.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "people.h"
+#include "suites.h"
+#include "wire.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+enum { QUICK_MS = 3000 }; /* pg_sleep(5) would take longer */
+
+static struct host *host;
+static struct person *user;
+
+static void set_up(void)
+{
+    host = host_start(&(struct host_spec){.name = "injection",
+                                          .database = database_make(the_postgres, "injection")});
+    user = person_make(host, admin_of(host), "injection", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static const char *const statements[] = {
+    "'", "''", "\"", "\\", "\\'", "';", "--", "/*", "' OR '1'='1", "' OR 1=1--", "1 OR 1=1",
+    "1; DROP TABLE chat_entry;--", "'; DROP TABLE auth_account CASCADE; --",
+    "' UNION SELECT null,null,null--", "1 UNION SELECT sealed FROM auth_key",
+    "'||(SELECT pg_sleep(5))||'", "1;SELECT pg_sleep(5)", "' AND 5=CAST((SELECT version()) AS int)--",
+    "$1", "$$", "$$;SELECT pg_sleep(5)$$", "\\x27", "%27%20OR%201=1", "E'\\\\'", "U&'\\0027'",
+    "{1,2}", "(1,2)", "::int", "0x27", "CHR(39)", "\xef\xbc\x87 OR 1=1", "\xca\xbc OR 1=1",
+    "a@b.example' OR 'x'='x", "'; COPY auth_account TO '/tmp/x'; --",
+    "1' AND (SELECT 1 FROM pg_sleep(5))::text='1", "null", "DEFAULT", "NaN", "-1", "1e1", "1--",
+};
+
+static const struct {
+    const char *method, *path;
+    const char *fields[7];
+} routes[] = {
+    {"POST", "/api/auth/login", {"username", "password"}},
+    {"POST", "/api/auth/getAccess", {"username", "password", "grant_type", "client_id",
+                                     "client_secret"}},
+    {"POST", "/api/user/register", {"firstName", "lastName", "email", "orgName",
+                                    "organizationType"}},
+    {"PUT", "/api/user/password", {"current", "new"}},
+    {"POST", "/api/chat/conversations/find", {"participant1", "participant2",
+                                              "deviceProjectName"}},
+    {"POST", "/api/chat/conversations/start", {"participant1", "participant2", "username",
+                                               "deviceProjectName", "organizationId"}},
+    {"POST", "/api/chat/conversations/1/messages", {"username"}},
+    {"PATCH", "/api/chat/conversations/1/read", {"email"}},
+};
+
+static const char *const paths[] = {
+    "/api/chat/conversations/user/%s", "/api/chat/chain/%s", "/api/chat/unread-count/%s",
+    "/api/chat/unread-devices/%s", "/api/chat/conversations/user/a@b.example?after=%s",
+    "/api/chat/conversations/user/a@b.example?limit=%s",
+    "/api/chat/chain/00000000-0000-4000-8000-000000000000?after=%s", "/api/auth/clients/%s",
+    "/api/admin/users/%s",
+};
+
+static int64_t everything(void)
+{
+    PGconn *db = database_connect(the_postgres, "injection");
+    int64_t count = sql_number(db, "SELECT (SELECT count(*) FROM chat_conversation) * 1000000 + "
+                                   "(SELECT count(*) FROM auth_account) * 1000 + "
+                                   "(SELECT count(*) FROM auth_key)");
+
+    PQfinish(db);
+    return count;
+}
+
+/* Not the service's own trouble, not slow, nothing of SQL in the answer. */
+static void expect_harmless(const struct answer *answer, const char *where, const char *statement)
+{
+    static const char *const told[] = {"syntax", "SQL", "relation", "PostgreSQL", "pg_"};
+
+    ck_assert_msg(answer->status >= 200 && answer->status < 500, "%s %s: status %ld %s %s", where,
+                  statement, answer->status, answer->problem, answer->body);
+    ck_assert_msg(answer->seconds * 1000 < QUICK_MS, "%s %s took %g s", where, statement,
+                  answer->seconds);
+    if (answer->status < 400)
+        return;
+    for (size_t i = 0; i < COUNT(told); i++)
+        ck_assert_msg(!strstr(answer->body, told[i]), "%s %s: %s", where, statement, answer->body);
+}
+
+/* W13 */
+START_TEST(sql_in_a_field_is_only_text)
+{
+    CURL *connection = client_open();
+    int64_t before = everything();
+
+    for (const char *const *field = routes[_i].fields; *field; field++) {
+        for (size_t i = 0; i < COUNT(statements); i++) {
+            json_t *json = json_pack("{ss}", *field, statements[i]);
+            const char *body = kept(json_dumps(json, JSON_COMPACT));
+            const struct answer *answer = http_send(host, &(struct call){
+                                                              .method = routes[_i].method,
+                                                              .path = routes[_i].path,
+                                                              .token = user->token,
+                                                              .body = body,
+                                                              .connection = connection});
+
+            json_decref(json);
+            expect_harmless(answer, text("%s %s", routes[_i].path, *field), statements[i]);
+        }
+    }
+    ck_assert_int_eq(everything(), before);
+    curl_easy_cleanup(connection);
+}
+
+START_TEST(sql_in_a_path_or_query_is_only_text)
+{
+    CURL *connection = client_open();
+    int64_t before = everything();
+
+    for (size_t i = 0; i < COUNT(statements); i++) {
+        const char *at = strstr(paths[_i], "%s");
+        const char *path =
+            text("%.*s%s", (int)(at - paths[_i]), paths[_i], encoded(statements[i]));
+        const struct answer *answer = http_send(host, &(struct call){.method = "GET",
+                                                                     .path = path,
+                                                                     .token = user->token,
+                                                                     .connection = connection});
+
+        expect_harmless(answer, path, statements[i]);
+        ck_assert_msg(answer->status != 200 || strstr(path, "?"), "%s: %s", path, answer->body);
+    }
+    ck_assert_int_eq(everything(), before);
+    curl_easy_cleanup(connection);
+}
+
+/* What is text is stored as it is: complete requests with SQL in them work. */
+START_TEST(sql_is_stored_and_found_as_text)
+{
+    for (size_t i = 0; i < COUNT(statements); i++) {
+        struct answer *started = ck_status(
+            http(host, "POST", "/api/chat/conversations/start", user->token,
+                 json_pack("{ss ss ss ss ss}", "participant1", user->email, "participant2",
+                           ADMIN_EMAIL, "username", user->email, "chatEntry", "an entry of SQL",
+                           "deviceProjectName", statements[i])),
+            201);
+        struct answer *found =
+            ck_status(http(host, "POST", "/api/chat/conversations/find", user->token,
+                           json_pack("{ss}", "deviceProjectName", statements[i])),
+                      200);
+
+        ck_assert_str_eq(answer_text(found, "deviceProjectName"), statements[i]);
+        ck_assert_int_eq(answer_int(found, "id"),
+                         json_integer_value(json_object_get(
+                             json_object_get(started->json, "conversation"), "id")));
+    }
+}
+
+static bool logged(void *what)
+{
+    return strstr(file_text(host->log), what) != NULL;
+}
+
+/* Each line begins as a line does and holds nothing that a terminal or a reader would obey. */
+static void expect_plain_lines(void)
+{
+    char *log = file_text(host->log);
+
+    for (const char *line = log; *line; line += strcspn(line, "\n") + 1) {
+        ck_assert_msg(!strncmp(line, "ts=20", 5), "a line that none of ours began: %.300s", line);
+        for (const char *c = line; *c != '\n' && *c; c++)
+            ck_assert_msg((unsigned char)*c >= 0x20 && *c != 0x7F, "control character: %.300s",
+                          line);
+    }
+}
+
+/* W11 */
+START_TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
+{
+    static const char *const users[] = {
+        "a\nts=2026-01-01T00:00:00.000Z level=error msg=forged", "a\r\nforged", "\x1b[2J\x1b]0;x\x07",
+        "%n%n%s%x", "\" level=error forged=\"", "\xe2\x80\xa8" "forged", "\xc2\x9b" "31m", "\x7f\x08"};
+
+    for (size_t i = 0; i < COUNT(users); i++) {
+        const struct answer *answer =
+            http(host, "POST", "/api/auth/login", NULL,
+                 json_pack("{ss ss}", "username", users[i], "password", "no such password"));
+
+        ck_assert_msg(answer->status == 400 || answer->status == 401, "%ld", answer->status);
+    }
+    static const char *const heads[] = {
+        "GET /api/\x1b[31m HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/%0a%0dts=2026%20level=error HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/%25n%25s HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/\"level=error\" HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/x\ty HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/\xc2\x9b" "31m HTTP/1.1\r\nHost: x\r\n",
+        "G\x1bT /api/health HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/health HTTP/1.1\r\nHost: x\r\nUser-Agent: \x1b[2J%n\r\n",
+        "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\x1b[2J\r\n",
+        "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: a\tlevel=error\r\n",
+    };
+
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        struct wire *wire = wire_open(host);
+
+        wire_say(wire, "%s\r\n", heads[i]);
+        wire_read(wire, 2000);
+        wire_close(wire, false);
+    }
+    wire_ask(host, "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Request-Id: last-of-the-log\r\n\r\n");
+    ck_assert(wait_until(logged, "last-of-the-log", 5000));
+    expect_plain_lines();
+}
+
+Suite *injection_suite(void)
+{
+    Suite *suite = suite_create("injection");
+    TCase *tests = tcase_create("injection");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, sql_in_a_field_is_only_text, 0, COUNT(routes));
+    tcase_add_loop_test(tests, sql_in_a_path_or_query_is_only_text, 0, COUNT(paths));
+    tcase_add_test(tests, sql_is_stored_and_found_as_text);
+    tcase_add_test(tests, nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

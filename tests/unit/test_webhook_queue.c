@@ -1,0 +1,290 @@
+/* Admission control: a budget for each webhook, and nobody held up by another's receiver. */
+#include <stdlib.h>
+
+#include "modules/webhook/queue.h"
+#include "suites.h"
+
+#define SLOTS 64
+#define LANE_ITEMS 1024
+#define LANE_BYTES (4U << 20)
+#define LANE_FLYING 64
+#define ITEMS 4096
+
+static struct queue queue;
+static struct queue_lane lanes[300];
+static struct queue_item items[ITEMS];
+static size_t used;
+
+static void setup(void)
+{
+    static const struct queue_limits limits = {.slots = SLOTS,
+                                               .lane_flying = LANE_FLYING,
+                                               .lane_items = LANE_ITEMS,
+                                               .lane_bytes = LANE_BYTES,
+                                               .bytes = 24U << 20};
+
+    queue_init(&queue, &limits);
+    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++)
+        queue_lane_init(&lanes[i]);
+    used = 0;
+}
+
+static size_t fill(struct queue_lane *lane, size_t count, uint32_t size)
+{
+    size_t admitted = 0;
+
+    for (; admitted < count; admitted++) {
+        ck_assert_uint_lt(used, ITEMS);
+        items[used] = (struct queue_item){.size = size};
+        if (!queue_admit(&queue, lane, &items[used]))
+            break;
+        used++;
+    }
+    return admitted;
+}
+
+static void answer(struct queue_item *item, int64_t now)
+{
+    queue_landed(&queue, item, true, now);
+    queue_release(&queue, item);
+}
+
+/* One delivery answered at once: the lane is fast. */
+static void prove(struct queue_lane *lane, int64_t now)
+{
+    fill(lane, 1, 100);
+    struct queue_item *item = queue_take(&queue, now);
+
+    ck_assert_ptr_nonnull(item);
+    ck_assert_ptr_eq(item->lane, lane);
+    answer(item, now + 1);
+    ck_assert_int_eq(lane->class, QUEUE_FAST);
+}
+
+static size_t take_all(int64_t now, size_t *of, struct queue_lane *lane)
+{
+    struct queue_item *item;
+    size_t taken = 0;
+
+    while ((item = queue_take(&queue, now))) {
+        taken++;
+        if (of && item->lane == lane)
+            ++*of;
+    }
+    return taken;
+}
+
+START_TEST(items_go_out_in_their_order)
+{
+    fill(&lanes[0], 3, 100);
+    for (size_t i = 0; i < 3; i++) {
+        struct queue_item *item = queue_take(&queue, 0);
+
+        ck_assert_ptr_eq(item, &items[i]);
+        answer(item, 1);
+    }
+    ck_assert_ptr_null(queue_take(&queue, 0));
+    ck_assert_uint_eq(queue.held, 0);
+    ck_assert_uint_eq(queue.held_bytes, 0);
+    ck_assert_uint_eq(queue_flying(&queue), 0);
+}
+END_TEST
+
+START_TEST(a_fresh_lane_sends_one_and_a_fast_one_more_and_more)
+{
+    fill(&lanes[0], 1000, 100);
+    ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
+    answer(&items[0], 1);
+    ck_assert_uint_eq(take_all(1, NULL, NULL), 4);
+    for (size_t i = 1; i < 5; i++)
+        answer(&items[i], 2);
+    ck_assert_uint_eq(take_all(2, NULL, NULL), 8);
+    for (size_t i = 5; i < 200; i++) {
+        if (items[i].place == QUEUE_FLYING)
+            answer(&items[i], 3);
+        take_all(3, NULL, NULL);
+    }
+    ck_assert_uint_eq(lanes[0].flying, SLOTS / 2);
+}
+END_TEST
+
+START_TEST(failures_halve_a_budget)
+{
+    prove(&lanes[0], 0);
+    lanes[0].cap = 32;
+    fill(&lanes[0], 1, 100);
+    struct queue_item *item = queue_take(&queue, 5);
+
+    queue_landed(&queue, item, false, 6);
+    ck_assert_uint_eq(lanes[0].cap, 16);
+    ck_assert_int_eq(item->place, QUEUE_RESTING);
+    queue_again(&queue, item);
+    ck_assert_ptr_eq(queue_take(&queue, 7), item);
+}
+END_TEST
+
+START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
+{
+    for (size_t i = 250; i < 260; i++)
+        prove(&lanes[i], 0);
+    for (size_t i = 0; i < 200; i++)
+        fill(&lanes[i], 5, 100);
+
+    size_t hanging = 0;
+
+    for (int64_t now = 0; now < 10000; now += 100) {
+        queue_tick(&queue, now);
+        hanging += take_all(now, NULL, NULL);
+        ck_assert_uint_le(queue_flying(&queue), 2 * SLOTS);
+    }
+    ck_assert_uint_gt(hanging, SLOTS / 4);
+    for (size_t i = 250; i < 260; i++)
+        fill(&lanes[i], 3, 100);
+    size_t fast = 0;
+
+    for (struct queue_item *item; (item = queue_take(&queue, 10000)); fast++)
+        ck_assert_int_eq(item->lane->class, QUEUE_FAST);
+    ck_assert_uint_eq(fast, 30);
+}
+END_TEST
+
+START_TEST(a_receiver_that_begins_to_hang_is_demoted)
+{
+    prove(&lanes[0], 0);
+    prove(&lanes[1], 0);
+    lanes[0].cap = LANE_FLYING;
+    fill(&lanes[0], 200, 100);
+    ck_assert_uint_eq(take_all(10, NULL, NULL), SLOTS / 2);
+    fill(&lanes[1], 4, 100);
+    ck_assert_ptr_null(queue_take(&queue, 11));
+    ck_assert_int_eq(queue_tick(&queue, 11), QUEUE_SLOW_MS);
+    ck_assert_int_eq(queue_tick(&queue, 11 + QUEUE_SLOW_MS), -1);
+    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+
+    size_t of = 0;
+
+    ck_assert_uint_eq(take_all(600, &of, &lanes[1]), 4);
+    ck_assert_uint_eq(of, 4);
+}
+END_TEST
+
+START_TEST(a_slow_receiver_that_recovers_is_fast_again)
+{
+    fill(&lanes[0], 2, 100);
+    struct queue_item *item = queue_take(&queue, 0);
+
+    queue_tick(&queue, 1000);
+    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    answer(item, 2000);
+    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    item = queue_take(&queue, 2000);
+    answer(item, 2010);
+    ck_assert_int_eq(lanes[0].class, QUEUE_FAST);
+    ck_assert_uint_eq(queue_flying(&queue), 0);
+}
+END_TEST
+
+START_TEST(turns_are_by_bytes)
+{
+    prove(&lanes[0], 0);
+    prove(&lanes[1], 0);
+    lanes[0].cap = lanes[1].cap = 1;
+    fill(&lanes[0], 60, 60000);
+    fill(&lanes[1], 1000, 1000);
+    size_t sent[2] = {0, 0};
+
+    for (int i = 0; i < 800; i++) {
+        struct queue_item *item = queue_take(&queue, 1);
+
+        sent[item->lane - lanes] += item->size + 512;
+        lanes[item->lane - lanes].cap = 2; /* stays in its ring: turns, not budgets, decide */
+        answer(item, 2);
+        lanes[0].cap = lanes[1].cap = 2;
+        if (!lanes[0].waiting_count || !lanes[1].waiting_count)
+            break;
+    }
+    ck_assert_uint_gt(sent[0] * 10, sent[1] * 7);
+    ck_assert_uint_lt(sent[0] * 7, sent[1] * 10);
+}
+END_TEST
+
+START_TEST(a_lane_holds_only_so_much)
+{
+    ck_assert_uint_eq(fill(&lanes[0], 2000, 100), LANE_ITEMS);
+    ck_assert(!queue_room(&queue, &lanes[0], 1));
+    ck_assert_uint_eq(fill(&lanes[1], 100, 1U << 20), LANE_BYTES >> 20);
+    ck_assert_uint_eq(fill(&lanes[2], 1, 30U << 20), 1); /* alone in its lane */
+    ck_assert_uint_eq(fill(&lanes[3], 100, 100), QUEUE_LANE_SURE);
+}
+END_TEST
+
+START_TEST(a_closed_lane_sends_nothing)
+{
+    fill(&lanes[0], 3, 100);
+    queue_close(&queue, &lanes[0], true);
+    ck_assert_ptr_null(queue_take(&queue, 0));
+    queue_close(&queue, &lanes[0], false);
+    ck_assert_ptr_nonnull(queue_take(&queue, 0));
+}
+END_TEST
+
+START_TEST(waiting_items_can_be_let_go)
+{
+    fill(&lanes[0], 3, 100);
+    queue_release(&queue, &items[1]);
+    queue_release(&queue, &items[0]);
+    ck_assert_ptr_eq(queue_take(&queue, 0), &items[2]);
+    ck_assert_uint_eq(lanes[0].held, 1);
+}
+END_TEST
+
+/* Whatever happens in whatever order, the sums hold. */
+START_TEST(a_random_run_keeps_its_sums)
+{
+    unsigned seed = 1;
+    size_t flying = 0;
+
+    for (int64_t now = 0; now < 200000; now++) {
+        seed = seed * 1103515245 + 12345;
+        struct queue_item *item = &items[(seed >> 8) % 500];
+        struct queue_lane *lane = &lanes[(seed >> 20) % 7];
+
+        if (item->place == QUEUE_OUT) {
+            *item = (struct queue_item){.size = seed >> 16};
+            queue_admit(&queue, lane, item);
+        } else if (item->place == QUEUE_FLYING) {
+            queue_landed(&queue, item, seed & 64, now);
+            flying--;
+        } else if (item->place == QUEUE_RESTING && (seed & 128)) {
+            queue_again(&queue, item);
+        } else {
+            queue_release(&queue, item);
+        }
+        queue_close(&queue, lane, (seed >> 5) % 16 == 0);
+        queue_tick(&queue, now);
+        flying += queue_take(&queue, now) != NULL;
+        ck_assert_uint_eq(queue_flying(&queue), flying);
+    }
+}
+END_TEST
+
+Suite *webhook_queue_suite(void)
+{
+    Suite *suite = suite_create("webhook_queue");
+    TCase *tests = tcase_create("queue");
+
+    tcase_add_checked_fixture(tests, setup, NULL);
+    tcase_add_test(tests, items_go_out_in_their_order);
+    tcase_add_test(tests, a_fresh_lane_sends_one_and_a_fast_one_more_and_more);
+    tcase_add_test(tests, failures_halve_a_budget);
+    tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);
+    tcase_add_test(tests, a_receiver_that_begins_to_hang_is_demoted);
+    tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
+    tcase_add_test(tests, turns_are_by_bytes);
+    tcase_add_test(tests, a_lane_holds_only_so_much);
+    tcase_add_test(tests, a_closed_lane_sends_nothing);
+    tcase_add_test(tests, waiting_items_can_be_let_go);
+    tcase_add_test(tests, a_random_run_keeps_its_sums);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
