@@ -16,7 +16,12 @@ function login (number) {
   })
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }
   const options = {
-    agent, host: '127.0.0.1', port: process.env.PORT, path: '/api/auth/login', method: 'POST', headers
+    agent,
+    host: '127.0.0.1',
+    port: process.env.PORT,
+    path: '/api/auth/login',
+    method: 'POST',
+    headers
   }
   return new Promise((resolve, reject) => {
     const request = http.request(options, (answer) => {

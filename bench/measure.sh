@@ -2,13 +2,14 @@
 # round, measure, who, rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL.
 # Sourced by bench/run.
 
-# CPU ticks used so far by a process, its children and the children that have ended.
+# CPU ticks used so far by a process, its children and the children that have ended. The list in
+# /proc/PID/task/PID/children may leave some out, so all of /proc is looked through.
 ticks() {
-    local pid
-
-    for pid in "$1" $(cat "/proc/$1/task/$1/children"); do
-        sed 's/^.*) //' "/proc/$pid/stat" 2>/dev/null || true
-    done | awk 'NR == 1 { sum = $12 + $13 + $14 + $15 } NR > 1 { sum += $12 + $13 } END { print sum }'
+    { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v server="$1" '
+        { pid = $1; sub(/^.*\) /, "") }
+        pid == server { sum += $12 + $13 + $14 + $15 }
+        $2 == server { sum += $12 + $13 }
+        END { print sum }'
 }
 
 # resident PID: kB now; peak PID: kB at most so far.
@@ -29,8 +30,8 @@ record() {
     [ "$4" = - ] || server=$(($(ticks "$4") - before_server))
     postgres=$(($(ticks "$postgres_pid") - before_postgres))
     [ "$1" != 0 ] || return 0
-    awk -v r="$1" -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" -v h="$hertz" \
-        'BEGIN { OFS = "\t"; split(f, v, " ")
+    awk -v r="$1" -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" \
+        -v h="$hertz" 'BEGIN { OFS = "\t"; split(f, v, " ")
                  print r, m, w, v[1], v[2], v[3], v[4], v[5], s / h, p / h }' >>"$work/results"
     awk -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" -v h="$hertz" 'BEGIN {
         split(f, v, " "); k = 10000 / v[5] / h
@@ -60,6 +61,7 @@ run_pgbench() {
               }
               print rate, t[int((NR + 1) / 2)], t[int(NR * 0.99) + 1], t[NR], n }') ||
         die "transactions of pgbench failed: $(cat "$work/output")"
+    sleep 0.5 # until its backends have ended, and count as children that have
     record "$1" "$2" pgbench -
 }
 
@@ -91,8 +93,7 @@ wrk_figures() {
 
 signal_postgres() {
     # shellcheck disable=SC2046 # words are wanted
-    kill "-$1" "$postgres_pid" $(cat "/proc/$postgres_pid/task/$postgres_pid/children") 2>/dev/null ||
-        true
+    kill "-$1" "$postgres_pid" $(ps -o pid= --ppid "$postgres_pid") 2>/dev/null || true
 }
 
 # run_stopped ROUND: liveness while 32 connections wait for a PostgreSQL that does not move, past

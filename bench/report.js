@@ -1,8 +1,8 @@
 /*
  * Makes the table of a bench from its lines: node report.js RESULTS IDLE_KB LOAD_KB ROUNDS SECONDS
- * LOAD_AVERAGE, Markdown on standard output. Medians of the rounds; ratios are medians of the rounds' own ratios,
- * so that what slows the whole machine for a while weighs on both sides. Exits with 0 always: a
- * figure that misses its limit is for people to see, not a broken run.
+ * LOAD_AVERAGE, Markdown on standard output. Medians of the rounds; ratios are medians of the
+ * rounds' own ratios, so that what slows the whole machine for a while weighs on both sides. A
+ * figure that misses its limit is for people to see, not a broken run: the exit is 0 then, too.
  */
 'use strict'
 const fs = require('node:fs')
@@ -43,7 +43,8 @@ const mib = (kb) => Number(kb) / 1024
 
 function goals () {
   const ratios = [
-    ['busbar : pgbench, unread count, same statement', ratio('unread_count', 'busbar', 'pgbench'), 0.95],
+    ['busbar : pgbench, unread count, same statement',
+      ratio('unread_count', 'busbar', 'pgbench'), 0.95],
     ['busbar : pgbench, post, same statement in BEGIN…COMMIT',
       ratio('post', 'busbar', 'pgbench'), 1.5],
     ['busbar : the peer, unread count', ratio('unread_count', 'busbar', 'peer'), 3],

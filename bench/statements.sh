@@ -5,16 +5,17 @@
 # The statement of bench/sql/$1.sql as the host sends it: pgbench's expressions become parameters.
 statement() {
     local email="'u' || :n || '@bench.test'" mail_parameter='$1::text'
+    local text uuid="('00000000-0000-7000-8000-' || lpad(to_hex(:uuid::bigint), 12, '0'))::uuid"
+    local entry="'The inverter reports 4,812 kWh for March; is that plausible for this site?'"
 
     [ "$1" = unread_count ] || mail_parameter='$3::text'
-    local text
     text=$(grep -v -e '^--' -e '^\\' -e '^BEGIN;$' -e '^COMMIT;$' "$top/bench/sql/$1.sql")
     text=${text%;}
     text=${text//"$email"/$mail_parameter}
-    text=${text//"('00000000-0000-7000-8000-' || lpad(to_hex(:uuid::bigint), 12, '0'))::uuid"/'$2::uuid'}
+    text=${text//"$uuid"/'$2::uuid'}
     text=${text//"date_trunc('milliseconds', now())"/'$5::timestamptz'}
     text=${text//"now()"/'$5::timestamptz'}
-    text=${text//"'The inverter reports 4,812 kWh for March; is that plausible for this site?'"/'$4::text'}
+    text=${text//"$entry"/'$4::text'}
     printf '%s\n' "${text//":id::bigint"/'$1::bigint'}"
 }
 
@@ -42,10 +43,10 @@ $(statement "$name")"
 
 # check_sent NAME: right after a run, some connection's last statement was exactly this one.
 check_sent() {
-    local sent
+    local of_host="FROM pg_stat_activity WHERE application_name = 'busbar'" sent
 
-    sent=$(printf "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'busbar' AND query = :'text'" |
+    sent=$(echo "SELECT count(*) $of_host AND query = :'text'" |
         sql busbar -At -v text="$(statement "$1")") || die "pg_stat_activity could not be read"
     [ "$sent" -gt 0 ] || die "the host did not send bench/sql/$1.sql; what it sent last:
-$(sql busbar -Atc "SELECT DISTINCT query FROM pg_stat_activity WHERE application_name = 'busbar'")"
+$(sql busbar -Atc "SELECT DISTINCT query $of_host")"
 }

@@ -35,4 +35,7 @@ BB_PRINTF(2, 0) char *arena_vformat(struct arena *arena, const char *format, va_
 /* Runs the undos, which may still read the arena but not allocate, then frees all. NULL is fine. */
 void arena_free(struct arena *arena);
 
+/* Frees what the calling thread keeps for its next arenas; before it ends. */
+void arena_thread_end(void);
+
 #endif

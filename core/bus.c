@@ -119,8 +119,7 @@ static void hook_ended(struct core_request *rq)
     struct hook_run *run = (struct hook_run *)(void *)rq;
 
     json_decref(run->payload);
-    request_clear(rq);
-    free(run);
+    request_free(rq);
 }
 
 static int hook_fill(struct hook_run *run, const struct raised *raised)
@@ -141,12 +140,13 @@ static int hook_fill(struct hook_run *run, const struct raised *raised)
 static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
                           const struct raised *raised)
 {
-    struct hook_run *run = calloc(1, sizeof *run);
+    struct loop *loop = publisher->loop;
+    struct hook_run *run = NULL;
 
-    if (!run || publisher->loop->requests >= HOOKS_MAX ||
-        request_init(&run->rq, REQUEST_HOOK, publisher->loop, publisher->generation)) {
+    if (loop->requests < HOOKS_MAX)
+        run = request_make(sizeof *run, REQUEST_HOOK, loop, publisher->generation);
+    if (!run) {
         log_line(BB_ERROR, "a committed hook was dropped", "event", raised->face.name, NULL);
-        free(run);
         return;
     }
     run->hook = hook;

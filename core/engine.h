@@ -19,8 +19,8 @@ struct engine {
     pthread_mutex_t lock; /* guards `generation` */
     struct generation *generation;
     struct work_pools *pools;
-    struct ear *ear;   /* on loops[0]; NULL: no database is configured */
-    struct jobs *jobs; /* on loops[0] */
+    struct ear *ear;         /* on loops[0]; NULL: no database is configured */
+    struct jobs *jobs;       /* on loops[0] */
     struct workers *workers; /* NULL: a command */
     atomic_uint next_loop;   /* for bb_run(): they take turns */
     int listen_fd;

@@ -40,22 +40,25 @@ static void command_ended(struct core_request *rq)
 static int run_command(struct engine *engine, struct core_module *module,
                        const struct bb_command *command, json_t *options)
 {
-    struct command_run run = {.command = command, .status = 1};
+    struct command_run *run = NULL;
 
-    if (engine_init(engine, 1) ||
-        request_init(&run.rq, REQUEST_COMMAND, &engine->loops[0], engine->generation)) {
+    if (!engine_init(engine, 1))
+        run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
+    if (!run) {
         json_decref(options);
         return 1;
     }
-    run.rq.entry = command_entry;
-    run.rq.ended = command_ended;
-    run.rq.body = options;
-    run.rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
-    request_enter(&run.rq, &module->handle.host);
-    request_schedule(&run.rq);
+    run->command = command;
+    run->rq.entry = command_entry;
+    run->rq.ended = command_ended;
+    run->rq.body = options;
+    run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
+    request_enter(&run->rq, &module->handle.host);
+    request_schedule(&run->rq);
     loop_run(&engine->loops[0]);
-    request_clear(&run.rq);
-    return run.status;
+    int status = run->status;
+    request_free(&run->rq);
+    return status;
 }
 
 int engine_command(struct generation *generation, struct core_module *module,

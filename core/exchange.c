@@ -52,16 +52,14 @@ static void fiber_ended(struct core_request *rq);
 void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     struct http *http = cls;
-    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct exchange *exchange = NULL;
     struct generation *generation = engine_generation(http->loop->engine);
 
-    if (!exchange || !connection_of(mhd) ||
-        request_init(&exchange->rq, REQUEST_HTTP, http->loop, generation)) {
-        generation_release(generation);
-        free(exchange);
-        return NULL;
-    }
+    if (connection_of(mhd))
+        exchange = request_make(sizeof *exchange, REQUEST_HTTP, http->loop, generation);
     generation_release(generation); /* the request holds its own */
+    if (!exchange)
+        return NULL;
     exchange->mhd = mhd;
     exchange->connection = connection_of(mhd);
     exchange->rq.ended = fiber_ended;
@@ -243,6 +241,5 @@ void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
     answer_log(exchange, why);
     connection_stage(exchange->connection, STAGE_IDLE, 0);
     free(exchange->bytes);
-    request_clear(&exchange->rq);
-    free(exchange);
+    request_free(&exchange->rq);
 }

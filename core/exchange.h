@@ -17,7 +17,7 @@
 #include "core/route.h"
 
 enum exchange_phase {
-    PHASE_HEADERS, /* first call to come */
+    PHASE_HEADERS,   /* first call to come */
     PHASE_ADMISSION, /* the token is being looked at */
     PHASE_BODY,
     PHASE_HANDLER, /* the handler is at work */
@@ -32,9 +32,9 @@ struct exchange {
     struct connection *connection;
     enum exchange_phase phase;
     bool suspended;
-    bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
-    bool close;     /* the connection ends with the answer */
-    bool drop_body; /* the answer is decided; what comes of the body is thrown away */
+    bool first_again;   /* libmicrohttpd repeats a first call that suspended the connection */
+    bool close;         /* the connection ends with the answer */
+    bool drop_body;     /* the answer is decided; what comes of the body is thrown away */
     const char *target; /* raw: path, and query behind '?' */
     const char *path;   /* raw, of the target */
     const char *query;  /* raw, or NULL */

@@ -8,7 +8,7 @@
 #include "core/worker.h"
 
 struct bb_gate {
-    struct message message; /* first */
+    struct message message;  /* first */
     struct core_request *rq; /* NULL: nobody waits any more */
     struct loop *loop;
     struct timer timer;

@@ -37,8 +37,8 @@ struct core_event {
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last holder has gone; NULL: destroy at once */
-    struct engine *engine; /* set before it serves; NULL in checks */
-    const char **event_names; /* of all modules, NULL-terminated */
+    struct engine *engine;                 /* set before it serves; NULL in checks */
+    const char **event_names;              /* of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
     struct settings *settings;

@@ -25,7 +25,8 @@ int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t le
 /* Whether the transaction just failed because the same key was stored first by another request. */
 bool idempotency_lost(const struct core_request *rq);
 
-/* Answers with what is stored under the key, after idempotency_lost(). Returns the status. Parks. */
+/* Answers with what is stored under the key, after idempotency_lost(). Returns the status. Parks.
+ */
 int idempotency_replay(struct core_request *rq);
 
 /* Deletes keys that are over their time; a job of the host. */

@@ -76,18 +76,16 @@ static void job_ended(struct core_request *rq)
     struct job_run *run = (struct job_run *)(void *)rq;
 
     run->job->running = false;
-    request_clear(rq);
-    free(run);
+    request_free(rq);
 }
 
 static void job_start(struct job *job)
 {
     struct generation *generation = engine_generation(job->loop->engine);
-    struct job_run *run = calloc(1, sizeof *run);
+    struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, generation);
 
-    if (!run || request_init(&run->rq, REQUEST_JOB, job->loop, generation)) {
+    if (!run) {
         log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->face->name, NULL);
-        free(run);
     } else {
         run->job = job;
         run->rq.entry = job_entry;

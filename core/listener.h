@@ -3,8 +3,8 @@
 #define CORE_LISTENER_H
 
 /*
- * Binds "host:port" ("[::1]:8080" for IPv6; port 0: any free one) and raises the limit of open files to what
- * `connections` need. -1: failed, and logged.
+ * Binds "host:port" ("[::1]:8080" for IPv6; port 0: any free one) and raises the limit of open
+ * files to what `connections` need. -1: failed, and logged.
  */
 int listener_open(const char *address, unsigned connections);
 

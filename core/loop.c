@@ -70,6 +70,7 @@ void loop_free(struct loop *loop)
     pthread_mutex_destroy(&loop->inbox_lock);
     timers_free(&loop->timers);
     fiber_pool_free(loop->fibers);
+    arena_thread_end();
 }
 
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events)
@@ -183,4 +184,5 @@ void loop_run(struct loop *loop)
             pg_flush(loop->pg);
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
+    arena_thread_end();
 }

@@ -54,8 +54,8 @@ struct loop {
     struct pg *pg;
     struct redis *redis;
     struct id_block *ids; /* blocks of sequences (sql.c) */
-    struct http *http; /* NULL: a loop without listener (commands) */
-    bool stop;         /* leave loop_run() after this turn */
+    struct http *http;    /* NULL: a loop without listener (commands) */
+    bool stop;            /* leave loop_run() after this turn */
 };
 
 /* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */

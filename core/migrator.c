@@ -36,7 +36,8 @@ static void *migrate_main(void *arg)
         if (outcome == MIGRATE_DONE)
             return NULL;
         if (!told || outcome == MIGRATE_FAILED)
-            log_line(outcome == MIGRATE_FAILED ? BB_ERROR : BB_WARN, "the database cannot be migrated", "reason", report.problem, NULL);
+            log_line(outcome == MIGRATE_FAILED ? BB_ERROR : BB_WARN,
+                     "the database cannot be migrated", "reason", report.problem, NULL);
         told = true;
         if (outcome == MIGRATE_FAILED)
             return NULL;

@@ -44,12 +44,12 @@ struct pg_item {
     struct pg_item *next;
     struct core_request *rq; /* NULL: abandoned */
     struct pg_op *ops, *last;
-    uint64_t key;      /* unit lane: which connection */
-    unsigned tries;    /* how often it has been sent */
-    bool write;        /* not to be sent again after a lost connection */
-    bool alone;        /* in a batch of its own */
-    bool sent;         /* in a batch under way */
-    bool done;         /* the request may take the results */
+    uint64_t key;   /* unit lane: which connection */
+    unsigned tries; /* how often it has been sent */
+    bool write;     /* not to be sent again after a lost connection */
+    bool alone;     /* in a batch of its own */
+    bool sent;      /* in a batch under way */
+    bool done;      /* the request may take the results */
     struct failure failure;
     struct arena *memory; /* the item itself and its values */
 };
@@ -57,8 +57,8 @@ struct pg_item {
 struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
-    size_t queue;           /* items that may wait in a lane */
-    unsigned statement_ms;  /* statement_timeout */
+    size_t queue;          /* items that may wait in a lane */
+    unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
 };
 
@@ -77,7 +77,8 @@ struct pg_item *pg_item_new(struct core_request *rq);
 struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 
-/* Puts an item into a lane (pg NULL: no database is configured). 0; or -1 with the request's failure set (busy, unavailable). */
+/* Puts an item into a lane (pg NULL: no database is configured). 0; or -1 with the request's
+ * failure set (busy, unavailable). */
 int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_item *item);
 
 /* The request gives up; frees the item now or when its answer has come. */

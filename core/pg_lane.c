@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum {
-    READ_DEPTH = 1, /* batches under way on a connection of the read lane */
+    READ_DEPTH = 2, /* batches under way on a connection of the read lane */
     BATCH_MAX = 64, /* items in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,
     SILENCE_MS = 2000 /* beyond statement_timeout: the connection is dead */

@@ -36,11 +36,11 @@ struct pg_conn {
     bool recycle; /* reconnect once nothing is under way: its prepared statements are stale */
     struct pg_expect *expects; /* a ring */
     size_t expect_first, expect_count, expect_room;
-    size_t batches; /* under way */
+    size_t batches;    /* under way */
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
-    struct pg_tx *lent; /* tx lane */
+    struct pg_tx *lent;                     /* tx lane */
     struct pg_item *waiting, *waiting_last; /* items for this connection, in their order */
     size_t waiting_count;
 };
@@ -52,7 +52,7 @@ struct pg_lane {
     unsigned count;
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
-    size_t queued; /* items waiting in all connections */
+    size_t queued;                        /* items waiting in all connections */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
 };
 

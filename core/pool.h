@@ -1,6 +1,6 @@
 /*
- * Thread pools for what blocks or burns the processor: bb_offload(). The pools that the modules of a
- * generation declare are started with the engine. Each has a bounded queue.
+ * Thread pools for what blocks or burns the processor: bb_offload(). The pools that the modules of
+ * a generation declare are started with the engine. Each has a bounded queue.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H

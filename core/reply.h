@@ -8,7 +8,8 @@
 
 #include "core/request.h"
 
-/* The mark on an error of the OAuth 2.0 token endpoint, set by its module or the host; never sent. */
+/* The mark on an error of the OAuth 2.0 token endpoint, set by its module or the host; never sent.
+ */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
 /* The standard's name of a status; "Error" for one that has none here. */

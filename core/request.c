@@ -15,12 +15,17 @@ static void deadline_fire(struct timer *timer)
     request_wake(rq);
 }
 
-int request_init(struct core_request *rq, enum request_kind kind, struct loop *loop,
-                 struct generation *generation)
+void *request_make(size_t size, enum request_kind kind, struct loop *loop,
+                   struct generation *generation)
 {
-    rq->arena = arena_new();
-    if (!rq->arena)
-        return -1;
+    struct arena *arena = arena_new();
+    struct core_request *rq = arena ? arena_alloc(arena, size) : NULL;
+
+    if (!rq) {
+        arena_free(arena);
+        return NULL;
+    }
+    rq->arena = arena;
     rq->pub.size = sizeof rq->pub;
     rq->pub.api = &core_api;
     rq->kind = kind;
@@ -29,17 +34,20 @@ int request_init(struct core_request *rq, enum request_kind kind, struct loop *l
     rq->deadline.fire = deadline_fire;
     generation_acquire(generation);
     loop->requests++;
-    return 0;
+    return rq;
 }
 
-void request_clear(struct core_request *rq)
+void request_free(struct core_request *rq)
 {
-    timer_clear(&rq->loop->timers, &rq->deadline);
+    struct generation *generation = rq->generation;
+    struct loop *loop = rq->loop;
+
+    timer_clear(&loop->timers, &rq->deadline);
     json_decref(rq->body);
     free(rq->answer.body);
     arena_free(rq->arena);
-    rq->loop->requests--;
-    generation_release(rq->generation);
+    loop->requests--;
+    generation_release(generation);
 }
 
 void request_enter(struct core_request *rq, struct bb_host *host)
@@ -141,25 +149,4 @@ void request_out_of_memory(struct core_request *rq)
     request_fail(rq, FAILED_MEMORY);
     reply_failed(rq);
     fiber_exit();
-}
-
-struct core_request *request_new(enum request_kind kind, struct loop *loop,
-                                 struct generation *generation, unsigned deadline_ms)
-{
-    struct core_request *rq = calloc(1, sizeof *rq);
-
-    if (!rq)
-        return NULL;
-    if (request_init(rq, kind, loop, generation)) {
-        free(rq);
-        return NULL;
-    }
-    rq->deadline_ms = deadline_ms ? loop->now_ms + deadline_ms : 0;
-    return rq;
-}
-
-void request_free(struct core_request *rq)
-{
-    request_clear(rq);
-    free(rq);
 }

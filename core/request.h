@@ -73,12 +73,15 @@ static inline struct core_request *request_of(struct bb_request *rq)
     return (struct core_request *)(void *)rq;
 }
 
-/* Fills a zeroed request: loop, generation (one more holder), arena. 0, or -1: out of memory. */
-int request_init(struct core_request *rq, enum request_kind kind, struct loop *loop,
-                 struct generation *generation);
+/*
+ * A new request of `size` bytes, zeroed, beginning with a struct core_request; it lies in its own
+ * arena and holds the generation. NULL: out of memory.
+ */
+void *request_make(size_t size, enum request_kind kind, struct loop *loop,
+                   struct generation *generation);
 
-/* Gives back everything that the request holds (not the struct itself). */
-void request_clear(struct core_request *rq);
+/* Frees it with all that it holds. */
+void request_free(struct core_request *rq);
 
 /* From here on the code of this module's handle runs: host and state of the public part. */
 void request_enter(struct core_request *rq, struct bb_host *host);
@@ -106,10 +109,5 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
 
 /* Ends the request with 503 from however deep, for want of memory. Fiber only. */
 _Noreturn void request_out_of_memory(struct core_request *rq);
-
-/* A plain request (job, hook, command) on the heap; ended frees it. NULL: out of memory. */
-struct core_request *request_new(enum request_kind kind, struct loop *loop,
-                                 struct generation *generation, unsigned deadline_ms);
-void request_free(struct core_request *rq);
 
 #endif

@@ -2,48 +2,55 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core/log.h"
 #include "core/request.h"
 #include "core/worker.h"
 
 enum { RUN_DEADLINE_MS = 60000 };
 
+/* What travels to the loop. */
 struct run {
-    struct core_request rq; /* first */
-    struct message message;
+    struct message message; /* first */
     struct loop *loop;
     struct bb_host *host;
     void (*work)(struct bb_request *, void *);
     void *arg;
 };
 
+struct run_request {
+    struct core_request rq; /* first */
+    struct run *run;
+};
+
 static void run_entry(struct core_request *rq)
 {
-    struct run *run = (struct run *)(void *)rq;
+    const struct run *run = ((struct run_request *)(void *)rq)->run;
 
     run->work(&rq->pub, run->arg);
 }
 
 static void run_ended(struct core_request *rq)
 {
-    request_clear(rq);
-    free(rq);
+    free(((struct run_request *)(void *)rq)->run);
+    request_free(rq);
 }
 
-/* On the loop. A fiber comes later where memory is short now: what was promised is carried out. */
+/* On the loop. Where memory is short it comes again: what was promised is carried out. */
 static void run_begin(struct message *message)
 {
-    struct run *run = (struct run *)(void *)((char *)message - offsetof(struct run, message));
+    struct run *run = (struct run *)(void *)message;
+    struct run_request *made =
+        request_make(sizeof *made, REQUEST_JOB, run->loop, handle_of(run->host)->generation);
 
-    if (request_init(&run->rq, REQUEST_JOB, run->loop, handle_of(run->host)->generation)) {
+    if (!made) {
         loop_post(run->loop, message);
         return;
     }
-    run->rq.entry = run_entry;
-    run->rq.ended = run_ended;
-    run->rq.deadline_ms = run->loop->now_ms + RUN_DEADLINE_MS;
-    request_enter(&run->rq, run->host);
-    request_schedule(&run->rq);
+    made->run = run;
+    made->rq.entry = run_entry;
+    made->rq.ended = run_ended;
+    made->rq.deadline_ms = run->loop->now_ms + RUN_DEADLINE_MS;
+    request_enter(&made->rq, run->host);
+    request_schedule(&made->rq);
 }
 
 int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
@@ -54,11 +61,11 @@ int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), voi
     if (!run)
         return -1;
     unsigned turn = atomic_fetch_add(&engine->next_loop, 1);
-    run->message.run = run_begin;
-    run->loop = &engine->loops[turn % engine->loop_count];
-    run->host = host;
-    run->work = work;
-    run->arg = arg;
+    *run = (struct run){.message.run = run_begin,
+                        .loop = &engine->loops[turn % engine->loop_count],
+                        .host = host,
+                        .work = work,
+                        .arg = arg};
     loop_post(run->loop, &run->message);
     return 0;
 }

@@ -57,8 +57,8 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
             size_t count);
 int api_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json);
 struct bb_rows *api_unit_rows(struct bb_tx *unit, int index);
-int api_transaction(struct bb_request *rq,
-                    int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
+int api_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                    void *arg);
 struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
 void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),

@@ -24,7 +24,10 @@ struct bb_table {
 };
 
 /* The table over a static array: .routes = BB_TABLE(routes) */
-#define BB_TABLE(array) {(array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
+#define BB_TABLE(array)                                                                            \
+    {                                                                                              \
+        (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
+    }
 
 /* The one symbol that a module exports; modules are built with hidden visibility. */
 #define BB_EXPORT __attribute__((visibility("default")))

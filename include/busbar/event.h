@@ -11,16 +11,16 @@
 /* Who may see an event, beside the Admins. */
 struct bb_audience {
     size_t size;
-    int64_t organisation;     /* members that act for this organisation; 0: none */
+    int64_t organisation;      /* members that act for this organisation; 0: none */
     const char *const *emails; /* accounts with these e-mails; NULL-terminated, or NULL */
 };
 
 struct bb_event {
     size_t size;
     const char *name;
-    const char *id;        /* UUID of this event */
-    int64_t wall_ms;       /* when it was raised */
-    const json_t *payload; /* borrowed, not to be changed */
+    const char *id;                     /* UUID of this event */
+    int64_t wall_ms;                    /* when it was raised */
+    const json_t *payload;              /* borrowed, not to be changed */
     const struct bb_audience *audience; /* never NULL */
 };
 

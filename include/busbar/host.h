@@ -127,7 +127,8 @@ static inline size_t bb_event_names(struct bb_host *host, const char *const **na
     return host->api->event_names(host, names);
 }
 
-/* Opens a gate (request.h); any thread, exactly once for each gate. The gate must not be used after. */
+/* Opens a gate (request.h); any thread, exactly once for each gate. The gate must not be used
+ * after. */
 static inline void bb_gate_open(struct bb_host *host, struct bb_gate *gate)
 {
     host->api->gate_open(gate);

@@ -27,26 +27,26 @@ struct bb_event;   /* a raised event (event.h) */
 struct bb_seat;    /* a worker's place (host.h) */
 
 enum bb_route_flags {
-    BB_CREATES = 1,   /* honours Idempotency-Key */
-    BB_NO_BODY = 2,   /* needs no field: an empty body is fine, whatever its content type */
-    BB_FORM_TOO = 4,  /* the body may also be application/x-www-form-urlencoded */
+    BB_CREATES = 1,     /* honours Idempotency-Key */
+    BB_NO_BODY = 2,     /* needs no field: an empty body is fine, whatever its content type */
+    BB_FORM_TOO = 4,    /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8 /* error bodies carry `error` and `error_description` of RFC 6749 too */
 };
 
 struct bb_route {
-    const char *method;    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-    const char *path;      /* "/api/chat/chain/:headUuid" */
-    unsigned roles;        /* enum bb_role; never 0, BB_ANYONE must be written */
+    const char *method;                    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+    const char *path;                      /* "/api/chat/chain/:headUuid" */
+    unsigned roles;                        /* enum bb_role; never 0, BB_ANYONE must be written */
     int (*handler)(struct bb_request *rq); /* straight-line code on a fiber; see request.h */
-    struct bb_table segments; /* struct bb_field: a row for each :name of the path */
-    struct bb_table query;    /* struct bb_field */
-    struct bb_table body;     /* struct bb_field; the body is a JSON object */
-    struct bb_table reply;    /* struct bb_field of the success body, for the reference */
-    size_t body_max;          /* bytes; 0: the setting http.max_body */
-    unsigned deadline_ms;     /* 0: the setting http.deadline */
-    unsigned flags;           /* enum bb_route_flags */
-    int success;              /* status of success, for the reference (0: 200) */
-    const char *help;         /* one sentence for the reference */
+    struct bb_table segments;              /* struct bb_field: a row for each :name of the path */
+    struct bb_table query;                 /* struct bb_field */
+    struct bb_table body;                  /* struct bb_field; the body is a JSON object */
+    struct bb_table reply; /* struct bb_field of the success body, for the reference */
+    size_t body_max;       /* bytes; 0: the setting http.max_body */
+    unsigned deadline_ms;  /* 0: the setting http.deadline */
+    unsigned flags;        /* enum bb_route_flags */
+    int success;           /* status of success, for the reference (0: 200) */
+    const char *help;      /* one sentence for the reference */
 };
 
 /* An event that this module raises. Payload fields are those of its JSON object. */
@@ -68,7 +68,8 @@ enum bb_hook_kind { BB_WITHIN = 1, BB_COMMITTED };
 struct bb_hook {
     const char *event; /* name, or "*" for every event */
     enum bb_hook_kind kind;
-    int (*within)(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event, void *state);
+    int (*within)(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                  void *state);
     void (*committed)(struct bb_request *rq, const struct bb_event *event);
 };
 
@@ -85,8 +86,8 @@ struct bb_need {
 };
 
 /*
- * A channel of PostgreSQL's NOTIFY. `heard` runs on a loop and must not wait; payload is borrowed, and
- * NULL after a time in which notifications may have been missed: anything may have changed.
+ * A channel of PostgreSQL's NOTIFY. `heard` runs on a loop and must not wait; payload is borrowed,
+ * and NULL after a time in which notifications may have been missed: anything may have changed.
  */
 struct bb_channel {
     const char *name; /* an SQL identifier */
@@ -127,7 +128,7 @@ struct bb_worker {
  * Secret options are read from the environment (BUSBAR_<NAME>) or standard input, never from argv.
  */
 struct bb_command {
-    const char *name; /* "user add" */
+    const char *name;        /* "user add" */
     struct bb_table options; /* struct bb_field; handed over like a body */
     int (*run)(struct bb_request *rq);
     const char *help;
@@ -136,9 +137,9 @@ struct bb_command {
 struct bb_module {
     size_t size;
     unsigned abi_major, abi_minor;
-    const char *name;    /* also the name of its section of settings */
+    const char *name; /* also the name of its section of settings */
     const char *version;
-    const char *schema;  /* text of schema.sql: steps "-- step 1: title"; or NULL */
+    const char *schema;       /* text of schema.sql: steps "-- step 1: title"; or NULL */
     struct bb_table settings; /* struct bb_field */
     struct bb_table routes;   /* struct bb_route */
     struct bb_table events;   /* struct bb_event_face */
@@ -156,8 +157,8 @@ struct bb_module {
     void (*close)(struct bb_host *host, void *state);
 };
 
-#define BB_MODULE_HEAD(module_name, module_version)                                            \
-    .size = sizeof(struct bb_module), .abi_major = BB_ABI_MAJOR, .abi_minor = BB_ABI_MINOR,    \
+#define BB_MODULE_HEAD(module_name, module_version)                                                \
+    .size = sizeof(struct bb_module), .abi_major = BB_ABI_MAJOR, .abi_minor = BB_ABI_MINOR,        \
     .name = (module_name), .version = (module_version)
 
 /* The name of the exported symbol. */

@@ -15,8 +15,8 @@ enum bb_role {
     BB_ROLE_BUYER = 8,
     BB_ROLE_USER = 16,
     BB_ROLE_API_USER = 32,
-    BB_ANY_ROLE = 63,       /* every active account */
-    BB_ANYONE = 1 << 30     /* public: no token is looked at */
+    BB_ANY_ROLE = 63,   /* every active account */
+    BB_ANYONE = 1 << 30 /* public: no token is looked at */
 };
 
 struct bb_principal {
@@ -28,7 +28,7 @@ struct bb_principal {
     int64_t organisation;         /* the account's own organisation, 0: none */
     const int64_t *organisations; /* all it may act in: the own one and those an ApiUser owns */
     size_t organisation_count;
-    const char *session;          /* jti of the token */
+    const char *session; /* jti of the token */
 };
 
 #endif

@@ -19,8 +19,8 @@
 struct bb_request {
     size_t size;
     const struct bb_api *api;
-    struct bb_host *host;                /* of the module whose code runs */
-    void *state;                         /* host->state */
+    struct bb_host *host;                 /* of the module whose code runs */
+    void *state;                          /* host->state */
     const struct bb_principal *principal; /* NULL: public route, job, hook, command */
 };
 
@@ -93,7 +93,8 @@ static inline const char *bb_client_address(struct bb_request *rq)
     return rq->api->client_address(rq);
 }
 
-/* Answers. `json` is taken (NULL: no body). Returns the status: `return bb_reply(rq, 200, json)`. */
+/* Answers. `json` is taken (NULL: no body). Returns the status: `return bb_reply(rq, 200, json)`.
+ */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
     return rq->api->reply(rq, status, json);

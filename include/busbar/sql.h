@@ -76,8 +76,8 @@ static inline struct bb_value bb_ints(const int64_t *numbers, size_t count)
     return (struct bb_value){.kind = BB_V_INTS, .data = numbers, .length = count};
 }
 
-#define BB_ARGS(...)                                                                           \
-    (const struct bb_value[]){__VA_ARGS__},                                                    \
+#define BB_ARGS(...)                                                                               \
+    (const struct bb_value[]){__VA_ARGS__},                                                        \
         sizeof((const struct bb_value[]){__VA_ARGS__}) / sizeof(struct bb_value)
 #define BB_NO_ARGS NULL, 0
 
@@ -164,9 +164,9 @@ static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *
 }
 
 /*
- * Calls then(rq, tx, arg) after the commit, before the request is answered, as the module that asked
- * for it; not at all when the transaction fails. It must not wait. For what a within hook wants to
- * know of its own statements: bb_unit_rows().
+ * Calls then(rq, tx, arg) after the commit, before the request is answered, as the module that
+ * asked for it; not at all when the transaction fails. It must not wait. For what a within hook
+ * wants to know of its own statements: bb_unit_rows().
  */
 static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
                             void (*then)(struct bb_request *, struct bb_tx *, void *), void *arg)
@@ -175,8 +175,8 @@ static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
 }
 
 /*
- * Runs work(rq, tx, arg) in a transaction of its own. `work` answers with bb_reply() or bb_fail() and
- * returns the status. Its answer is withheld until the commit; a failed commit replaces it.
+ * Runs work(rq, tx, arg) in a transaction of its own. `work` answers with bb_reply() or bb_fail()
+ * and returns the status. Its answer is withheld until the commit; a failed commit replaces it.
  * Returns the final status: `return bb_transaction(rq, work, arg)`.
  */
 static inline int bb_transaction(struct bb_request *rq,

@@ -126,8 +126,7 @@ static int look_up(struct bb_request *rq, const char *kid, const struct token_cl
     static const struct bb_sql everything = {
         "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
         "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
-        "a.organisation, s.client IS NOT NULL, "
-        ACCOUNT_ORGANISATIONS
+        "a.organisation, s.client IS NOT NULL, " ACCOUNT_ORGANISATIONS
         " FROM auth_session s JOIN auth_account a ON a.id = s.account "
         "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
         "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",

@@ -77,6 +77,12 @@ bool network_special(const struct in6_addr *address)
            network_has(special_v6, COUNT(special_v6), address);
 }
 
+void network_map(struct in6_addr *out, const struct in_addr *v4)
+{
+    memcpy(out->s6_addr, mapped, sizeof(mapped));
+    memcpy(out->s6_addr + sizeof(mapped), v4, sizeof(*v4));
+}
+
 int network_address(struct in6_addr *out, const struct sockaddr *from)
 {
     if (from->sa_family == AF_INET6) {
@@ -85,9 +91,7 @@ int network_address(struct in6_addr *out, const struct sockaddr *from)
     }
     if (from->sa_family != AF_INET)
         return -1;
-    memcpy(out->s6_addr, mapped, sizeof(mapped));
-    memcpy(out->s6_addr + sizeof(mapped),
-           &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    network_map(out, &((const struct sockaddr_in *)(const void *)from)->sin_addr);
     return 0;
 }
 
@@ -116,18 +120,18 @@ int network_read(struct network *network, const char *text)
 {
     char address[INET6_ADDRSTRLEN];
     size_t length = strcspn(text, "/");
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct in_addr v4;
 
     if (length >= sizeof(address))
         return -1;
     memcpy(address, text, length);
     address[length] = '\0';
 
-    bool four = inet_pton(AF_INET, address, &v4.sin_addr) == 1;
+    bool four = inet_pton(AF_INET, address, &v4) == 1;
     int prefix = read_prefix(text + length, four ? 32 : 128);
 
     if (four)
-        network_address(&network->base, (const struct sockaddr *)(const void *)&v4);
+        network_map(&network->base, &v4);
     else if (inet_pton(AF_INET6, address, &network->base) != 1)
         return -1;
     network->prefix = prefix + (four ? 96 : 0);

@@ -23,6 +23,9 @@ struct network {
  */
 int network_read(struct network *network, const char *text);
 
+/* An IPv4 address as one of IPv6. */
+void network_map(struct in6_addr *out, const struct in_addr *v4);
+
 /* The address of a socket address, IPv4 mapped. 0, or -1: not IP. */
 int network_address(struct in6_addr *out, const struct sockaddr *from);
 

@@ -82,9 +82,11 @@ static void move_class(struct queue *queue, struct queue_lane *lane, enum queue_
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-void queue_init(struct queue *queue, size_t slots)
+void queue_init(struct queue *queue, const struct queue_limits *limits)
 {
-    *queue = (struct queue){.slots = slots < 4 ? 4 : slots};
+    *queue = (struct queue){.limits = *limits};
+    if (queue->limits.slots < 4)
+        queue->limits.slots = 4;
 }
 
 void queue_lane_init(struct queue_lane *lane)
@@ -94,10 +96,13 @@ void queue_lane_init(struct queue_lane *lane)
 
 bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size)
 {
-    if (queue->held_bytes + size > QUEUE_TOTAL_BYTES)
-        return lane->held < QUEUE_LANE_SURE;
-    return !lane->held ||
-           (lane->held < QUEUE_LANE_ITEMS && lane->held_bytes + size <= QUEUE_LANE_BYTES);
+    const struct queue_limits *limits = &queue->limits;
+
+    if (!lane->held)
+        return true;
+    if (lane->held >= limits->lane_items || lane->held_bytes + size > limits->lane_bytes)
+        return false;
+    return queue->held_bytes + size <= limits->bytes || lane->held < QUEUE_LANE_SURE;
 }
 
 bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item *item)
@@ -117,6 +122,19 @@ bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item
     return true;
 }
 
+static void leave_lane(struct queue_lane *lane, struct queue_item *item)
+{
+    list_remove(&lane->waiting, item);
+    lane->waiting_count--;
+}
+
+void queue_rest(struct queue *queue, struct queue_item *item)
+{
+    leave_lane(item->lane, item);
+    item->place = QUEUE_RESTING;
+    ring_settle(queue, item->lane);
+}
+
 void queue_again(struct queue *queue, struct queue_item *item)
 {
     struct queue_lane *lane = item->lane;
@@ -131,10 +149,8 @@ void queue_release(struct queue *queue, struct queue_item *item)
 {
     struct queue_lane *lane = item->lane;
 
-    if (item->place == QUEUE_WAITING) {
-        list_remove(&lane->waiting, item);
-        lane->waiting_count--;
-    }
+    if (item->place == QUEUE_WAITING)
+        leave_lane(lane, item);
     item->place = QUEUE_OUT;
     lane->held--;
     lane->held_bytes -= item->size;
@@ -156,9 +172,17 @@ size_t queue_flying(const struct queue *queue)
 
 /* ---- who goes next --------------------------------------------------------------------------- */
 
-static size_t share(const struct queue *queue, enum queue_class class)
+/* Whether the class may start one more. */
+static bool share_left(const struct queue *queue, enum queue_class class)
 {
-    return class == QUEUE_FAST ? queue->slots / 2 : queue->slots / 4;
+    size_t slots = queue->limits.slots, fresh = queue->flying[QUEUE_FRESH],
+           slow = queue->flying[QUEUE_SLOW];
+
+    if (class == QUEUE_FAST)
+        return queue->flying[QUEUE_FAST] < slots / 2 && queue_flying(queue) < 2 * slots;
+    if (class == QUEUE_FRESH)
+        return fresh < slots / 4 && fresh + slow < slots / 2;
+    return slow < slots / 4 && fresh + slow < slots / 2;
 }
 
 static struct queue_item *take_first(struct queue *queue, struct queue_lane *lane, int64_t now_ms)
@@ -186,7 +210,7 @@ static struct queue_item *take(struct queue *queue, enum queue_class class, int6
 {
     struct queue_lane *lane;
 
-    if (queue->flying[class] >= share(queue, class))
+    if (!share_left(queue, class))
         return NULL;
     while ((lane = queue->ring[class])) {
         if (lane->deficit > 0)
@@ -201,8 +225,6 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
 {
     struct queue_item *item = NULL;
 
-    if (queue_flying(queue) >= 2 * queue->slots)
-        return NULL;
     for (int class = 0; class < QUEUE_CLASSES && !item; class ++)
         item = take(queue, (enum queue_class) class, now_ms);
     return item;
@@ -219,15 +241,16 @@ static size_t more(size_t cap, size_t max)
 static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, int64_t took_ms)
 {
     size_t half = lane->cap > 1 ? lane->cap / 2 : 1;
+    size_t flying = queue->limits.lane_flying;
 
     if (took_ms > QUEUE_SLOW_MS && lane->class != QUEUE_SLOW)
         move_class(queue, lane, QUEUE_SLOW, 1);
     else if (took_ms > QUEUE_SLOW_MS)
-        lane->cap = delivered ? more(lane->cap, SLOW_CAP) : half;
+        lane->cap = delivered ? more(lane->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
     else if (lane->class != QUEUE_FAST)
-        move_class(queue, lane, QUEUE_FAST, FIRST_CAP);
+        move_class(queue, lane, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
     else
-        lane->cap = delivered ? more(lane->cap, QUEUE_LANE_FLYING) : half;
+        lane->cap = delivered ? more(lane->cap, flying) : half;
 }
 
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)

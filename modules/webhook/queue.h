@@ -5,14 +5,14 @@
  * A lane is in one of three classes by how long its receiver takes, and each class has a share of
  * all slots, so that nobody is held up by another's receiver:
  *
- *     fast   answered within QUEUE_SLOW_MS last time       half of the slots; cap grows to 64
- *     fresh  not heard of yet: one delivery at a time      a quarter
- *     slow   took longer, or takes longer just now         a quarter; cap 1, growing with successes
+ *     fast   answered within QUEUE_SLOW_MS last time       half of the slots; cap grows
+ *     fresh  not heard of yet: one delivery at a time      the other half, at most a quarter
+ *     slow   took longer, or takes longer just now         of the slots each; cap 1, growing
  *
  * A receiver that begins to hang keeps what it has in flight but is demoted by queue_tick() as
  * soon as one attempt is older than QUEUE_SLOW_MS; what it holds is then counted as slow, and the
- * fast have their share back. Inside a class lanes take turns by deficit round-robin over bytes.
- * Whatever happens, at most twice the slots are in flight.
+ * fast have their share back. For so long more than `slots` may be in flight, but never twice as
+ * many. Inside a class lanes take turns by deficit round-robin over bytes.
  *
  * A lane holds only so many items and bytes; queue_admit() refuses the rest, which stay in the
  * table. Items between two attempts (resting) count as held.
@@ -27,11 +27,7 @@
 #include <stdint.h>
 
 #define QUEUE_SLOW_MS 500
-#define QUEUE_LANE_FLYING 64          /* in flight for one lane, at most */
-#define QUEUE_LANE_ITEMS 1024         /* held for one lane, at most */
-#define QUEUE_LANE_BYTES (4U << 20)   /* the same; one item is always admitted */
-#define QUEUE_TOTAL_BYTES (24U << 20) /* over all lanes; above it a lane holds QUEUE_LANE_SURE */
-#define QUEUE_LANE_SURE 8
+#define QUEUE_LANE_SURE 8 /* items that a lane may hold whatever the others do */
 
 enum queue_class { QUEUE_FAST, QUEUE_FRESH, QUEUE_SLOW, QUEUE_CLASSES };
 enum queue_place { QUEUE_OUT, QUEUE_WAITING, QUEUE_FLYING, QUEUE_RESTING };
@@ -63,8 +59,16 @@ struct queue_lane {
     bool closed; /* paused: nothing goes out */
 };
 
+struct queue_limits {
+    size_t slots;       /* in flight, all lanes; see above */
+    size_t lane_flying; /* in flight, one lane */
+    size_t lane_items;  /* held by one lane */
+    size_t lane_bytes;  /* the same; one item is always admitted */
+    size_t bytes;       /* held by all; beyond it a lane holds QUEUE_LANE_SURE items */
+};
+
 struct queue {
-    size_t slots;
+    struct queue_limits limits;
     size_t flying[QUEUE_CLASSES];
     size_t held;
     size_t held_bytes;
@@ -72,7 +76,7 @@ struct queue {
     struct queue_list young;
 };
 
-void queue_init(struct queue *queue, size_t slots);
+void queue_init(struct queue *queue, const struct queue_limits *limits);
 void queue_lane_init(struct queue_lane *lane);
 
 /* Whether the lane would admit an item of this size. */
@@ -86,6 +90,9 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 
 /* Its attempt is over; it rests until queue_again() or queue_release(). */
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
+
+/* A waiting item rests as if its attempt were over. */
+void queue_rest(struct queue *queue, struct queue_item *item);
 
 /* A resting item is due: it goes before all that waits in its lane. */
 void queue_again(struct queue *queue, struct queue_item *item);

@@ -24,7 +24,7 @@ void sender_run(struct bb_seat *seat);
 /* The id in webhook_host under which deliveries may be inserted as owned; 0: none now. */
 int64_t sender_host(struct sender *sender);
 
-#define SENDER_FULL_MAX 1024
+#define SENDER_FULL_MAX 256 /* it lies on a fiber's stack */
 
 /*
  * The webhooks whose memory is used up, or whose deliveries wait in the database: new deliveries of

@@ -87,12 +87,14 @@ static bool address_open(const struct target_rules *rules, const struct in6_addr
  */
 static bool literal(const char *host, struct in6_addr *out)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct in_addr v4;
     char bare[INET6_ADDRSTRLEN];
     size_t length = strlen(host);
 
-    if (inet_aton(host, &v4.sin_addr))
-        return network_address(out, (const struct sockaddr *)(const void *)&v4) == 0;
+    if (inet_aton(host, &v4)) {
+        network_map(out, &v4);
+        return true;
+    }
     if (length < 2 || host[0] != '[' || length - 2 >= sizeof(bare))
         return false;
     memcpy(bare, host + 1, length - 2);
@@ -197,13 +199,19 @@ const char *target_problem(const struct target_rules *rules, const char *url)
         return "must not contain spaces, control characters or backslashes";
     if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))
         return problem;
+    if (strchr(url, ':')[3] == '/') /* curl would forgive a third slash */
+        return problem;
 
     CURLU *parts = curl_url();
 
     if (!parts)
         return "cannot be checked now: out of memory";
-    if (curl_url_set(parts, CURLUPART_URL, url, CURLU_DISALLOW_USER) == CURLUE_OK)
+    CURLUcode parsed = curl_url_set(parts, CURLUPART_URL, url, CURLU_DISALLOW_USER);
+
+    if (parsed == CURLUE_OK)
         problem = parts_problem(rules, parts);
+    else if (parsed == CURLUE_USER_NOT_ALLOWED)
+        problem = "must not carry a user or password";
     curl_url_cleanup(parts);
     return problem;
 }

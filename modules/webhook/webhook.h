@@ -6,7 +6,7 @@
  * other half (sender.h) delivers, on a worker's thread. Between them lie the tables of schema.sql
  * and sender.h's few functions.
  *
- * `struct webhook` is the state of one generation; apart from the counter of waiting tests nothing
+ * `struct webhook` is the state of one generation; apart from the places of waiting tests nothing
  * in it changes after `open`, the sender guards itself.
  *
  * Functions that take a request and return int give 0, or the status of the answer they gave,
@@ -47,7 +47,7 @@ struct webhook {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct sender *sender;
-    atomic_size_t tests_waiting;
+    atomic_int_least64_t *testers; /* webhook.tests places: the account that waits, or 0 */
 };
 
 /* ---- settings.c, state.c ------------------------------------------------------------------ */
@@ -111,10 +111,14 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 #define WEBHOOK_COLUMNS                                                                            \
     "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
     " floor(extract(epoch FROM h.created_at) * 1000)::bigint"
+#define WEBHOOK_COLUMN_COUNT 7
 
 /* Given; NULL: no memory. `secret` in full, or NULL: masked. */
 json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                      const char *secret);
+
+/* Adds `warnings` for a short secret. `json` (or NULL) is taken; given, NULL: no memory. */
+json_t *webhook_warn(json_t *json, const char *secret);
 
 /* bb_reply(), or 503 where the JSON could not be made. `json` is taken. */
 int webhook_reply(struct bb_request *rq, int status, json_t *json);
@@ -127,7 +131,8 @@ int webhook_reply(struct bb_request *rq, int status, json_t *json);
 #define WEBHOOK_MINE_ARGS(rq)                                                                      \
     bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
         bb_i((rq)->principal->account)
-int webhook_unknown(struct bb_request *rq); /* the 404 */
+int webhook_unknown(struct bb_request *rq);    /* the 404 */
+int webhook_check_mine(struct bb_request *rq); /* parks */
 
 /* ---- fields.c: what POST and PATCH name; each 0, or the status of a 400 -------------------------
  */

@@ -80,7 +80,8 @@ static int add_faults(struct bb_request *rq, struct bb_tx *tx, const struct bb_e
     return 0;
 }
 
-static int within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event, void *state)
+static int within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                  void *state)
 {
     const char *payload = payload_text(rq, event);
 
@@ -103,8 +104,8 @@ static void committed(struct bb_request *rq, const struct bb_event *event)
 
     if (told(rq, event, "sour") && bb_query(rq, &break_read, BB_ARGS(bb_i(1))))
         bb_log(rq, BB_ERROR, "a division by zero was answered");
-    if (!payload || !bb_query(rq, &store_copy,
-                              BB_ARGS(bb_t(event->id), bb_t(event->name), bb_t(payload))))
+    if (!payload ||
+        !bb_query(rq, &store_copy, BB_ARGS(bb_t(event->id), bb_t(event->name), bb_t(payload))))
         bb_log(rq, BB_ERROR, "the spy could not write its copy");
 }
 

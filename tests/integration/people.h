@@ -33,4 +33,11 @@ struct person *person_with_role(const struct host *host, const struct person *ad
 /* GET /api/auth/me with the person's token. */
 struct answer *person_me(const struct host *host, const struct person *person);
 
+/*
+ * That the host answers a GET so within a second, which is what a host has to see a change made on
+ * another, and then with this message, if it is an error.
+ */
+void answers_soon(const struct host *host, const char *path, const char *token, long status,
+                  const char *message);
+
 #endif

@@ -118,9 +118,9 @@ static void expect_chain(const struct scene *scene, size_t stored)
     ck_assert_uint_eq(count, stored + 1);
     for (size_t i = 0; i < count; i++) {
         const json_t *next = json_object_get(json_array_get(chain->json, i), "nextEntryUuid");
-        const json_t *uuid =
-            i + 1 < count ? json_object_get(json_array_get(chain->json, i + 1), "uuid")
-                          : json_null();
+        const json_t *uuid = i + 1 < count
+                                 ? json_object_get(json_array_get(chain->json, i + 1), "uuid")
+                                 : json_null();
 
         ck_assert(json_equal(next, uuid));
     }

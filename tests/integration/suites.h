@@ -12,6 +12,7 @@
     X(access)                                                                                      \
     X(admin)                                                                                       \
     X(sessions)                                                                                    \
+    X(rotation)                                                                                    \
     X(tokens)                                                                                      \
     X(login)                                                                                       \
     X(throttle)                                                                                    \
@@ -23,6 +24,13 @@
     X(events)                                                                                      \
     X(ledger)                                                                                      \
     X(faults)                                                                                      \
+    X(framing)                                                                                     \
+    X(answers)                                                                                     \
+    X(limits)                                                                                      \
+    X(crowd)                                                                                       \
+    X(bodies)                                                                                      \
+    X(cases)                                                                                       \
+    X(injection)                                                                                   \
     X(logs)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);

@@ -18,9 +18,8 @@ struct talk talk_start(const struct host *host, const struct person *by, const c
         ck_status(talk_try(host, by, user, other, device, text("first entry of %s", user)), 201);
     const json_t *conversation = json_object_get(answer->json, "conversation");
 
-    return (struct talk){
-        json_integer_value(json_object_get(conversation, "id")),
-        text("%s", json_string_value(json_object_get(conversation, "headUuid")))};
+    return (struct talk){json_integer_value(json_object_get(conversation, "id")),
+                         text("%s", json_string_value(json_object_get(conversation, "headUuid")))};
 }
 
 struct answer *talk_post(const struct host *host, const struct person *by, const struct talk *talk,

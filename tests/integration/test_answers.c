@@ -33,8 +33,9 @@ static void tear_down(void)
 static struct wire_answer *ask(const char *method, const char *path, const char *token,
                                const char *body)
 {
-    return wire_ask(host, "%s %s HTTP/1.1\r\nHost: x\r\n%s%s\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %zu\r\n\r\n%s",
+    return wire_ask(host,
+                    "%s %s HTTP/1.1\r\nHost: x\r\n%s%s\r\nContent-Type: application/json\r\n"
+                    "Content-Length: %zu\r\n\r\n%s",
                     method, path, token ? "Authorization: Bearer " : "X-None: ", token ? token : "",
                     strlen(body), body);
 }
@@ -42,8 +43,8 @@ static struct wire_answer *ask(const char *method, const char *path, const char 
 /* H15 */
 START_TEST(every_error_has_the_same_body_and_the_same_safe_headers)
 {
-    const char *login = text("{\"username\":\"%s\",\"password\":\"%s\"}", pending->email,
-                             pending->password);
+    const char *login =
+        text("{\"username\":\"%s\",\"password\":\"%s\"}", pending->email, pending->password);
 
     ck_wire_error(ask("POST", "/api/auth/login", NULL, "{"), 400);
     ck_wire_error(ask("POST", "/api/auth/login", NULL, "{}"), 400);
@@ -51,20 +52,18 @@ START_TEST(every_error_has_the_same_body_and_the_same_safe_headers)
     ck_wire_error(ask("POST", "/api/auth/login", NULL, login), 403);
     ck_wire_error(ask("GET", "/api/admin/users", user->token, ""), 403);
     ck_wire_error(ask("GET", "/api/nothing", NULL, ""), 404);
-    ck_wire_error(ask("GET", "/api/chat/chain/00000000-0000-4000-8000-000000000000", user->token,
-                      ""),
-                  404);
+    ck_wire_error(
+        ask("GET", "/api/chat/chain/00000000-0000-4000-8000-000000000000", user->token, ""), 404);
     ck_wire_error(ask("PUT", "/api/auth/login", NULL, ""), 405);
     ck_wire_error(ask("POST", "/api/auth/login", NULL, text("{\"a\":\"%03000000d\"}", 0)), 413);
     ck_wire_error(wire_ask(host, "POST /api/auth/login HTTP/1.1\r\nHost: x\r\n"
                                  "Content-Type: text/xml\r\nContent-Length: 2\r\n\r\n{}"),
                   415);
     ck_wire_error(wire_ask(host, "BREW /api/health HTTP/1.1\r\nHost: x\r\n\r\n"), 501);
-    struct wire_answer *taken =
-        ask("POST", "/api/user/register", NULL,
-            text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"%s\","
-                 "\"password\":\"a long password\",\"orgName\":\"Other\"}",
-                 user->email));
+    struct wire_answer *taken = ask("POST", "/api/user/register", NULL,
+                                    text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"%s\","
+                                         "\"password\":\"a long password\",\"orgName\":\"Other\"}",
+                                         user->email));
 
     ck_wire_error(taken, 409);
     ck_assert_ptr_nonnull(strstr(taken->body, "\"success\":false"));
@@ -72,8 +71,8 @@ START_TEST(every_error_has_the_same_body_and_the_same_safe_headers)
 
 START_TEST(an_error_tells_nothing_of_the_inside)
 {
-    static const char *const inside[] = {"SQL", "postgres", "pg_", "microhttpd", "/core/",
-                                         ".c:", "select ", "auth_"};
+    static const char *const inside[] = {"SQL",    "postgres", "pg_",     "microhttpd",
+                                         "/core/", ".c:",      "select ", "auth_"};
     struct wire_answer *answers[] = {
         ask("POST", "/api/auth/login", NULL, "{\"username\":1}"),
         ask("GET", "/api/nothing", NULL, ""),
@@ -104,9 +103,8 @@ START_TEST(a_sane_request_id_is_taken_and_echoed)
     static const char *const sane[] = {"a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9"};
 
     for (size_t i = 0; i < COUNT(sane); i++) {
-        struct wire_answer *answer =
-            wire_ask(host, "GET /api/nope HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\n\r\n",
-                     sane[i]);
+        struct wire_answer *answer = wire_ask(
+            host, "GET /api/nope HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\n\r\n", sane[i]);
 
         ck_wire_error(answer, 404);
         ck_assert_str_eq(wire_header(answer, "X-Request-Id"), sane[i]);
@@ -115,13 +113,19 @@ START_TEST(a_sane_request_id_is_taken_and_echoed)
 
 START_TEST(a_request_id_that_is_not_sane_is_replaced)
 {
-    const char *strange[] = {"",  "a b", "<script>", "a\"b", "a;b", "a=b", text("%065d", 0),
-                             "\xc3\xa9", "${jndi:ldap://x}"};
+    const char *strange[] = {"",
+                             "a b",
+                             "<script>",
+                             "a\"b",
+                             "a;b",
+                             "a=b",
+                             text("%065d", 0),
+                             "\xc3\xa9",
+                             "${jndi:ldap://x}"};
 
     for (size_t i = 0; i < COUNT(strange); i++) {
-        struct wire_answer *answer =
-            wire_ask(host, "GET /api/nope HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\n\r\n",
-                     strange[i]);
+        struct wire_answer *answer = wire_ask(
+            host, "GET /api/nope HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\n\r\n", strange[i]);
 
         ck_wire_error(answer, 404);
         ck_assert_str_ne(wire_header(answer, "X-Request-Id"), strange[i]);
@@ -132,10 +136,15 @@ START_TEST(a_request_id_that_is_not_sane_is_replaced)
 /* W05 */
 START_TEST(only_the_configured_origin_is_answered)
 {
-    static const char *const others[] = {
-        "https://evil.example",     "null",           "*",
-        "https://app.example.evil", "http://app.example", "https://xapp.example",
-        "https://app.example:444",  "HTTPS://APP.EXAMPLE", "https://app.example/"};
+    static const char *const others[] = {"https://evil.example",
+                                         "null",
+                                         "*",
+                                         "https://app.example.evil",
+                                         "http://app.example",
+                                         "https://xapp.example",
+                                         "https://app.example:444",
+                                         "HTTPS://APP.EXAMPLE",
+                                         "https://app.example/"};
     struct wire_answer *ours =
         wire_ask(host, "GET /api/health HTTP/1.1\r\nHost: x\r\nOrigin: " OURS "\r\n\r\n");
 
@@ -175,8 +184,8 @@ START_TEST(a_preflight_is_answered_to_the_configured_origin_only)
 
     ck_assert_int_eq(ours->status, 204);
     ck_assert_str_eq(wire_header(ours, "Access-Control-Allow-Methods"), "PATCH");
-    ck_assert_ptr_nonnull(strstr(wire_header(ours, "Access-Control-Allow-Headers"),
-                                 "Authorization"));
+    ck_assert_ptr_nonnull(
+        strstr(wire_header(ours, "Access-Control-Allow-Headers"), "Authorization"));
     ck_assert_ptr_null(strstr(evil->headers, "Access-Control"));
 }
 
@@ -215,18 +224,33 @@ static const struct {
     const char *query;
     int status;
 } queries[] = {
-    {"limit=1", 200},   {"limit=1000", 200}, {"limit=1001", 400}, {"limit=1e9", 400},
-    {"limit=0", 400},   {"limit=-1", 400},   {"limit=", 400},     {"limit=1.5", 400},
-    {"limit=0x1", 400}, {"limit=%20", 400},  {"limit=1%201", 400}, {"limit=9223372036854775808", 400},
-    {"limit=1&limit=2", 400}, {"after=%00", 400}, {"after=junk", 400}, {"page=-1", 200},
-    {"%6Cimit=0", 400}, {"limit=%D9%A3", 400}, {"&&&", 200}, {"limit=+1", 400},
+    {"limit=1", 200},
+    {"limit=1000", 200},
+    {"limit=1001", 400},
+    {"limit=1e9", 400},
+    {"limit=0", 400},
+    {"limit=-1", 400},
+    {"limit=", 400},
+    {"limit=1.5", 400},
+    {"limit=0x1", 400},
+    {"limit=%20", 400},
+    {"limit=1%201", 400},
+    {"limit=9223372036854775808", 400},
+    {"limit=1&limit=2", 400},
+    {"after=%00", 400},
+    {"after=junk", 400},
+    {"page=-1", 200},
+    {"%6Cimit=0", 400},
+    {"limit=%D9%A3", 400},
+    {"&&&", 200},
+    {"limit=+1", 400},
 };
 
 START_TEST(a_query_is_checked)
 {
-    struct wire_answer *answer = ask(
-        "GET", text("/api/chat/conversations/user/%s?%s", user->email, queries[_i].query),
-        user->token, "");
+    struct wire_answer *answer =
+        ask("GET", text("/api/chat/conversations/user/%s?%s", user->email, queries[_i].query),
+            user->token, "");
 
     ck_assert_msg(answer->status == queries[_i].status, "%s: status %d: %s", queries[_i].query,
                   answer->status, answer->body);

@@ -129,8 +129,7 @@ START_TEST(too_many_or_too_large_values_are_refused_quickly)
     refused_quickly(text("[%s1]", repeated("1,", MIB / 2)));
     refused_quickly(text("{%s\"z\":1}", repeated("\"a\":1,", 300000)));
     refused_quickly(text("{\"deviceProjectName\":\"%s\"}", repeated("x", 16 * MIB)));
-    struct wire_answer *answer =
-        find(text("{\"%s\":1}", repeated("k", MIB)), (size_t)MIB + 6);
+    struct wire_answer *answer = find(text("{\"%s\":1}", repeated("k", MIB)), (size_t)MIB + 6);
 
     ck_assert(answer && answer->status == 200); /* an unknown key is ignored */
 }
@@ -192,8 +191,8 @@ START_TEST(malformed_json_is_refused_with_its_place)
 }
 
 /* N06 */
-static const char *const no_objects[] = {"1",  "\"x\"", "true", "null", "[]", "[{}]",
-                                         "-0", "1.5",   "\"\"", "[[]]"};
+static const char *const no_objects[] = {"1",    "\"x\"", "true", "null", "[]",
+                                         "[{}]", "-0",    "1.5",  "\"\"", "[[]]"};
 
 START_TEST(what_is_no_object_is_refused)
 {
@@ -210,8 +209,8 @@ static const struct {
     {"/api/chat/conversations/1/messages", {"username", "chatEntry"}},
 };
 
-static const char *const wrong_values[] = {"1", "true", "[]", "{}", "[\"a@b.example\"]",
-                                           "{\"$gt\":\"\"}", "1.5", "null"};
+static const char *const wrong_values[] = {
+    "1", "true", "[]", "{}", "[\"a@b.example\"]", "{\"$gt\":\"\"}", "1.5", "null"};
 
 static bool names_field(const struct wire_answer *answer, const char *field)
 {
@@ -254,8 +253,8 @@ START_TEST(a_message_may_have_up_to_a_mebibyte_and_must_say_something)
     char *large = repeated("x", MIB + 1);
 
     for (size_t i = 0; i < COUNT(blank); i++)
-        ck_assert(names_field(ck_wire_error(start_with(blank[i], strlen(blank[i])), 400),
-                              "chatEntry"));
+        ck_assert(
+            names_field(ck_wire_error(start_with(blank[i], strlen(blank[i])), 400), "chatEntry"));
     ck_assert_int_eq(start_with("\xe2\x80\xae", 3)->status, 201); /* U+202E alone */
     ck_assert_int_eq(start_with(large, MIB)->status, 201);
     ck_wire_error(start_with(large, MIB + 1), 400);

@@ -150,8 +150,8 @@ static bool same(const json_t *string, const char *bytes, size_t length)
 /* Started with it as text and as name, posted again, read back: byte for byte. */
 static void round_trip(CURL *connection, const char *bytes, size_t length)
 {
-    json_t *body = json_pack("{ss ss ss}", "participant1", user->email, "participant2",
-                             ADMIN_EMAIL, "username", user->email);
+    json_t *body = json_pack("{ss ss ss}", "participant1", user->email, "participant2", ADMIN_EMAIL,
+                             "username", user->email);
 
     json_object_set_new(body, "chatEntry", json_stringn(bytes, length));
     if (length <= 255)
@@ -172,19 +172,19 @@ static void round_trip(CURL *connection, const char *bytes, size_t length)
     ck_assert_msg(length > 255 || same(name, bytes, length), "%s: %s", bytes, started->body);
     body = json_pack("{ss}", "username", user->email);
     json_object_set_new(body, "chatEntry", json_stringn(bytes, length));
-    struct answer *posted = send_json(
-        connection,
-        text("/api/chat/conversations/%jd/messages",
-             (intmax_t)json_integer_value(json_object_get(conversation, "id"))),
-        body);
+    struct answer *posted =
+        send_json(connection,
+                  text("/api/chat/conversations/%jd/messages",
+                       (intmax_t)json_integer_value(json_object_get(conversation, "id"))),
+                  body);
 
     ck_status(posted, 201);
     ck_assert(same(json_object_get(posted->json, "chatEntry"), bytes, length));
     struct answer *chain = http_send(
         host,
         &(struct call){.method = "GET",
-                       .path = text("/api/chat/chain/%s", json_string_value(json_object_get(
-                                                              conversation, "headUuid"))),
+                       .path = text("/api/chat/chain/%s",
+                                    json_string_value(json_object_get(conversation, "headUuid"))),
                        .token = user->token,
                        .connection = connection});
 
@@ -250,9 +250,8 @@ START_TEST(naughty_strings_find_only_their_own_name)
 
         if (!string)
             continue;
-        struct answer *found =
-            send_json(connection, "/api/chat/conversations/find",
-                      json_pack("{so}", "deviceProjectName", string));
+        struct answer *found = send_json(connection, "/api/chat/conversations/find",
+                                         json_pack("{so}", "deviceProjectName", string));
         const json_t *name = json_object_get(found->json, "deviceProjectName");
 
         ck_status(found, 200);

@@ -40,13 +40,12 @@ static char *repeated(const char *part, size_t times, const char *end)
 /* Posts a text as it is to stand in the JSON. */
 static struct answer *post_raw(const struct talk *talk, const char *user, const char *entry)
 {
-    return http_send(host, &(struct call){
-                               .method = "POST",
-                               .path = text("/api/chat/conversations/%jd/messages",
-                                            (intmax_t)talk->id),
-                               .token = platform->token,
-                               .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user,
-                                            entry)});
+    return http_send(
+        host,
+        &(struct call){.method = "POST",
+                       .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
+                       .token = platform->token,
+                       .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)});
 }
 
 static void expect_entry_refused(const struct answer *answer)
@@ -64,27 +63,25 @@ START_TEST(a_mebibyte_of_emoji_fits_and_one_byte_more_does_not)
     struct answer *answer = ck_status(post_raw(&talk, user, fits), 201);
 
     ck_assert(!strcmp(answer_text(answer, "chatEntry"), fits));
-    expect_entry_refused(
-        ck_error(post_raw(&talk, user, repeated(EMOJI, MIB / 4, "x")), 400, ""));
+    expect_entry_refused(ck_error(post_raw(&talk, user, repeated(EMOJI, MIB / 4, "x")), 400, ""));
     const json_t *chain = ck_status(talk_chain(host, platform, &talk, ""), 200)->json;
 
     ck_assert_uint_eq(json_array_size(chain), 2);
-    ck_assert(!strcmp(
-        json_string_value(json_object_get(json_array_get(chain, 1), "chatEntry")), fits));
+    ck_assert(
+        !strcmp(json_string_value(json_object_get(json_array_get(chain, 1), "chatEntry")), fits));
 }
 
 START_TEST(a_mebibyte_in_escapes_fits_and_one_byte_more_does_not)
 {
     const char *user = "escapes@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
-    struct answer *answer =
-        ck_status(post_raw(&talk, user, repeated(ESCAPED, MIB / 4, "")), 201);
+    struct answer *answer = ck_status(post_raw(&talk, user, repeated(ESCAPED, MIB / 4, "")), 201);
 
     ck_assert(!strcmp(answer_text(answer, "chatEntry"), repeated(EMOJI, MIB / 4, "")));
-    expect_entry_refused(
-        ck_error(post_raw(&talk, user, repeated(ESCAPED, MIB / 4, "x")), 400, ""));
+    expect_entry_refused(ck_error(post_raw(&talk, user, repeated(ESCAPED, MIB / 4, "x")), 400, ""));
     ck_status(post_raw(&talk, user, repeated("\\u0041", MIB, "")), 201);
-    expect_entry_refused(ck_error(post_raw(&talk, user, repeated("\\u0041", MIB + 1, "")), 400, ""));
+    expect_entry_refused(
+        ck_error(post_raw(&talk, user, repeated("\\u0041", MIB + 1, "")), 400, ""));
     ck_assert_uint_eq(talk_length(host, platform, &talk), 3);
 }
 
@@ -151,13 +148,13 @@ START_TEST(participants_match_in_either_order_and_any_case)
         {user, ADMIN_EMAIL}, {ADMIN_EMAIL, user}, {"ORDER@Shop.Example ", ADMIN_EMAIL}};
 
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(answer_int(ck_status(talk_find(host, platform,
-                                                        json_pack("{ss ss}", "participant1",
-                                                                  pairs[i][0], "participant2",
-                                                                  pairs[i][1])),
-                                              200),
-                                    "id"),
-                         talk.id);
+        ck_assert_int_eq(
+            answer_int(ck_status(talk_find(host, platform,
+                                           json_pack("{ss ss}", "participant1", pairs[i][0],
+                                                     "participant2", pairs[i][1])),
+                                 200),
+                       "id"),
+            talk.id);
     for (int i = 1; i <= 2; i++)
         ck_assert_int_eq(
             answer_int(talk_find(host, platform, json_pack("{ss}", text("participant%d", i), user)),
@@ -195,8 +192,8 @@ START_TEST(the_pages_of_a_chain_are_the_whole_chain)
     ck_assert_uint_eq(json_array_size(whole->json), 14);
     ck_assert_ptr_null(next_page(whole));
     for (size_t limit = 1; limit <= 15; limit += 3) {
-        const json_t *all = all_pages(
-            text("/api/chat/chain/%s?limit=%zu", talk.head, limit), limit, &pages);
+        const json_t *all =
+            all_pages(text("/api/chat/chain/%s?limit=%zu", talk.head, limit), limit, &pages);
 
         ck_assert(json_equal(all, whole->json));
         ck_assert_uint_eq(pages, (14 + limit - 1) / limit);
@@ -218,15 +215,15 @@ START_TEST(a_long_chain_and_a_long_list_come_whole)
     struct answer *whole = ck_status(talk_chain(host, platform, &talk, ""), 200);
 
     ck_assert_uint_eq(json_array_size(whole->json), 221);
-    ck_assert(json_equal(
-        all_pages(text("/api/chat/chain/%s?limit=100", talk.head), 100, &pages), whole->json));
+    ck_assert(json_equal(all_pages(text("/api/chat/chain/%s?limit=100", talk.head), 100, &pages),
+                         whole->json));
     for (int i = 0; i < 220; i++)
         talk_start(host, platform, user, ADMIN_EMAIL, NULL);
     whole = ck_status(talk_of(host, platform, "conversations/user", user, ""), 200);
     ck_assert_uint_eq(json_array_size(whole->json), 221);
-    ck_assert(json_equal(all_pages(text("/api/chat/conversations/user/%s?limit=50", encoded(user)),
-                                   50, &pages),
-                         whole->json));
+    ck_assert(json_equal(
+        all_pages(text("/api/chat/conversations/user/%s?limit=50", encoded(user)), 50, &pages),
+        whole->json));
     ck_assert_uint_eq(pages, 5);
     ck_error(talk_of(host, platform, "conversations/user", user, "?after=junk"), 400, "");
 }
@@ -241,8 +238,9 @@ START_TEST(marking_twice_is_fine_and_touches_one_side_alone)
         ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, text("mark entry %d", i)), 201);
     ck_assert_int_eq(answer_int(talk_of(host, platform, "unread-count", user, ""), "count"), 3);
     for (int i = 0; i < 2; i++)
-        ck_assert_str_eq(ck_status(talk_read(host, platform, &talk, "MARKS@shop.example"), 200)->body,
-                         "{\"success\":true}");
+        ck_assert_str_eq(
+            ck_status(talk_read(host, platform, &talk, "MARKS@shop.example"), 200)->body,
+            "{\"success\":true}");
     ck_assert_int_eq(answer_int(talk_of(host, platform, "unread-count", user, ""), "count"), 0);
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", user, "")->body, "[]");
     ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", ADMIN_EMAIL, ""), "count"),

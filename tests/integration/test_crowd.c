@@ -137,7 +137,7 @@ START_TEST(clients_that_leave_while_they_wait_do_no_harm)
 /* H09 */
 START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 {
-    struct wire **idle = kept(calloc(IDLE_ONES, sizeof *idle));
+    struct wire *idle[IDLE_ONES];
 
     for (int i = 0; i < IDLE_ONES; i++) {
         idle[i] = wire_open(host);
@@ -160,10 +160,10 @@ START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 /* H09: beyond the limit a client is closed cleanly, and served again when there is room. */
 START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
 {
-    struct host *small = host_start(&(struct host_spec){
-        .name = "crowd-small",
-        .database = "crowd",
-        .http = text("  loops: 1\n  max_connections: %d\n", FEW)});
+    struct host *small =
+        host_start(&(struct host_spec){.name = "crowd-small",
+                                       .database = "crowd",
+                                       .http = text("  loops: 1\n  max_connections: %d\n", FEW)});
     struct wire *all[FEW];
 
     for (int i = 0; i < FEW; i++) {

@@ -74,14 +74,16 @@ static json_t *payload_of(const char *table, const char *name, const char *uuid)
 {
     const char *values[] = {name, uuid};
     const char *count = sql_text(
-        db, text("SELECT count(*) FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
-                 table),
+        db,
+        text("SELECT count(*) FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
+             table),
         2, values);
 
     ck_assert_str_eq(count, "1");
     const char *payload = sql_text(
-        db, text("SELECT payload FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
-                 table),
+        db,
+        text("SELECT payload FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
+             table),
         2, values);
 
     return kept(json_loads(payload, 0, NULL));
@@ -91,10 +93,9 @@ static int64_t events_with(const char *part)
 {
     const char *values[] = {part};
 
-    return strtoll(sql_text(db,
-                            "SELECT count(*) FROM spy_event WHERE position($1 in payload) > 0", 1,
-                            values),
-                   NULL, 10);
+    return strtoll(
+        sql_text(db, "SELECT count(*) FROM spy_event WHERE position($1 in payload) > 0", 1, values),
+        NULL, 10);
 }
 
 static int64_t messages_with(const char *part)
@@ -109,9 +110,9 @@ static int64_t messages_with(const char *part)
 
 START_TEST(a_start_raises_conversation_created_with_exactly_its_keys)
 {
-    struct answer *answer =
-        ck_status(talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
-                  201);
+    struct answer *answer = ck_status(
+        talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
+        201);
     const json_t *conversation = json_object_get(answer->json, "conversation");
     const char *uuid =
         json_string_value(json_object_get(json_object_get(answer->json, "message"), "uuid"));
@@ -148,7 +149,8 @@ START_TEST(a_message_raises_message_new_with_exactly_its_keys)
 START_TEST(the_audience_is_the_organisation_and_both_participants)
 {
     struct answer *answer = ck_status(
-        talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"), 201);
+        talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"),
+        201);
     const char *values[] = {
         json_string_value(json_object_get(json_object_get(answer->json, "message"), "uuid"))};
     const char *who = sql_text(db,
@@ -156,8 +158,8 @@ START_TEST(the_audience_is_the_organisation_and_both_participants)
                                " WHERE payload::jsonb #>> '{message,uuid}' = $1",
                                1, values);
 
-    ck_assert_str_eq(who, text("%jd audience@shop.example " ADMIN_EMAIL,
-                               (intmax_t)platform->organisation));
+    ck_assert_str_eq(
+        who, text("%jd audience@shop.example " ADMIN_EMAIL, (intmax_t)platform->organisation));
 }
 
 static bool copies_are_complete(void *arg)
@@ -174,9 +176,10 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
     for (int i = 0; i < 5; i++)
         ck_status(talk_post(host, platform, &talk, "copy@shop.example", text("copy %d", i)), 201);
     ck_assert(wait_until(copies_are_complete, NULL, 5000));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
-                                    " WHERE e.payload <> c.payload OR e.name <> c.name"
-                                    " OR NOT c.stored"),
+    ck_assert_int_eq(sql_number(db,
+                                "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
+                                " WHERE e.payload <> c.payload OR e.name <> c.name"
+                                " OR NOT c.stored"),
                      0);
 }
 
@@ -210,11 +213,11 @@ static void expect_only_it_undone(const char *user, const char *word, long statu
     for (int i = 0; i < TOGETHER; i++) {
         const char *entry = text("%s %d together", i == TOGETHER / 2 ? word : "well-behaved", i);
 
-        calls[i] = (struct call){
-            .method = "POST",
-            .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
-            .token = platform->token,
-            .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
+        calls[i] =
+            (struct call){.method = "POST",
+                          .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+                          .token = platform->token,
+                          .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
     }
     parallel(host, calls, answers, TOGETHER);
     for (int i = 0; i < TOGETHER; i++)

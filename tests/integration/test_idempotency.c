@@ -1,4 +1,5 @@
-/* Idempotency-Key on the two POSTs of chat that create: one answer, one row, whatever is repeated. */
+/* Idempotency-Key on the two POSTs of chat that create: one answer, one row, whatever is repeated.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,12 +49,11 @@ static struct call start_call(const struct person *by, const char *key, const ch
 static struct call post_call(const struct person *by, const char *key, const struct talk *talk,
                              const char *user, const char *entry)
 {
-    return (struct call){
-        .method = "POST",
-        .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
-        .token = by->token,
-        .headers = key_header(key),
-        .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
+    return (struct call){.method = "POST",
+                         .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
+                         .token = by->token,
+                         .headers = key_header(key),
+                         .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
 }
 
 static bool replayed(const struct answer *answer)
@@ -178,14 +178,13 @@ START_TEST(stored_answers_are_sealed)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM busbar_idempotency WHERE key = 'sealed-1'"
                                     " AND length(reply) > 100"),
                      1);
-    ck_assert_str_eq(
-        sql_text(db,
-                 "SELECT count(*) FROM busbar_idempotency WHERE"
-                 " position(convert_to($1, 'UTF8') in reply) > 0"
-                 " OR position(convert_to($2, 'UTF8') in reply) > 0"
-                 " OR request_hash LIKE '%' || $1 || '%'",
-                 2, values),
-        "0");
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT count(*) FROM busbar_idempotency WHERE"
+                              " position(convert_to($1, 'UTF8') in reply) > 0"
+                              " OR position(convert_to($2, 'UTF8') in reply) > 0"
+                              " OR request_hash LIKE '%' || $1 || '%'",
+                              2, values),
+                     "0");
     PQfinish(db);
 }
 

@@ -29,14 +29,47 @@ static void tear_down(void)
 }
 
 static const char *const statements[] = {
-    "'", "''", "\"", "\\", "\\'", "';", "--", "/*", "' OR '1'='1", "' OR 1=1--", "1 OR 1=1",
-    "1; DROP TABLE chat_entry;--", "'; DROP TABLE auth_account CASCADE; --",
-    "' UNION SELECT null,null,null--", "1 UNION SELECT sealed FROM auth_key",
-    "'||(SELECT pg_sleep(5))||'", "1;SELECT pg_sleep(5)", "' AND 5=CAST((SELECT version()) AS int)--",
-    "$1", "$$", "$$;SELECT pg_sleep(5)$$", "\\x27", "%27%20OR%201=1", "E'\\\\'", "U&'\\0027'",
-    "{1,2}", "(1,2)", "::int", "0x27", "CHR(39)", "\xef\xbc\x87 OR 1=1", "\xca\xbc OR 1=1",
-    "a@b.example' OR 'x'='x", "'; COPY auth_account TO '/tmp/x'; --",
-    "1' AND (SELECT 1 FROM pg_sleep(5))::text='1", "null", "DEFAULT", "NaN", "-1", "1e1", "1--",
+    "'",
+    "''",
+    "\"",
+    "\\",
+    "\\'",
+    "';",
+    "--",
+    "/*",
+    "' OR '1'='1",
+    "' OR 1=1--",
+    "1 OR 1=1",
+    "1; DROP TABLE chat_entry;--",
+    "'; DROP TABLE auth_account CASCADE; --",
+    "' UNION SELECT null,null,null--",
+    "1 UNION SELECT sealed FROM auth_key",
+    "'||(SELECT pg_sleep(5))||'",
+    "1;SELECT pg_sleep(5)",
+    "' AND 5=CAST((SELECT version()) AS int)--",
+    "$1",
+    "$$",
+    "$$;SELECT pg_sleep(5)$$",
+    "\\x27",
+    "%27%20OR%201=1",
+    "E'\\\\'",
+    "U&'\\0027'",
+    "{1,2}",
+    "(1,2)",
+    "::int",
+    "0x27",
+    "CHR(39)",
+    "\xef\xbc\x87 OR 1=1",
+    "\xca\xbc OR 1=1",
+    "a@b.example' OR 'x'='x",
+    "'; COPY auth_account TO '/tmp/x'; --",
+    "1' AND (SELECT 1 FROM pg_sleep(5))::text='1",
+    "null",
+    "DEFAULT",
+    "NaN",
+    "-1",
+    "1e1",
+    "1--",
 };
 
 static const struct {
@@ -44,24 +77,30 @@ static const struct {
     const char *fields[7];
 } routes[] = {
     {"POST", "/api/auth/login", {"username", "password"}},
-    {"POST", "/api/auth/getAccess", {"username", "password", "grant_type", "client_id",
-                                     "client_secret"}},
-    {"POST", "/api/user/register", {"firstName", "lastName", "email", "orgName",
-                                    "organizationType"}},
+    {"POST",
+     "/api/auth/getAccess",
+     {"username", "password", "grant_type", "client_id", "client_secret"}},
+    {"POST",
+     "/api/user/register",
+     {"firstName", "lastName", "email", "orgName", "organizationType"}},
     {"PUT", "/api/user/password", {"current", "new"}},
-    {"POST", "/api/chat/conversations/find", {"participant1", "participant2",
-                                              "deviceProjectName"}},
-    {"POST", "/api/chat/conversations/start", {"participant1", "participant2", "username",
-                                               "deviceProjectName", "organizationId"}},
+    {"POST", "/api/chat/conversations/find", {"participant1", "participant2", "deviceProjectName"}},
+    {"POST",
+     "/api/chat/conversations/start",
+     {"participant1", "participant2", "username", "deviceProjectName", "organizationId"}},
     {"POST", "/api/chat/conversations/1/messages", {"username"}},
     {"PATCH", "/api/chat/conversations/1/read", {"email"}},
 };
 
 static const char *const paths[] = {
-    "/api/chat/conversations/user/%s", "/api/chat/chain/%s", "/api/chat/unread-count/%s",
-    "/api/chat/unread-devices/%s", "/api/chat/conversations/user/a@b.example?after=%s",
+    "/api/chat/conversations/user/%s",
+    "/api/chat/chain/%s",
+    "/api/chat/unread-count/%s",
+    "/api/chat/unread-devices/%s",
+    "/api/chat/conversations/user/a@b.example?after=%s",
     "/api/chat/conversations/user/a@b.example?limit=%s",
-    "/api/chat/chain/00000000-0000-4000-8000-000000000000?after=%s", "/api/auth/clients/%s",
+    "/api/chat/chain/00000000-0000-4000-8000-000000000000?after=%s",
+    "/api/auth/clients/%s",
     "/api/admin/users/%s",
 };
 
@@ -101,12 +140,12 @@ START_TEST(sql_in_a_field_is_only_text)
         for (size_t i = 0; i < COUNT(statements); i++) {
             json_t *json = json_pack("{ss}", *field, statements[i]);
             const char *body = kept(json_dumps(json, JSON_COMPACT));
-            const struct answer *answer = http_send(host, &(struct call){
-                                                              .method = routes[_i].method,
-                                                              .path = routes[_i].path,
-                                                              .token = user->token,
-                                                              .body = body,
-                                                              .connection = connection});
+            const struct answer *answer =
+                http_send(host, &(struct call){.method = routes[_i].method,
+                                               .path = routes[_i].path,
+                                               .token = user->token,
+                                               .body = body,
+                                               .connection = connection});
 
             json_decref(json);
             expect_harmless(answer, text("%s %s", routes[_i].path, *field), statements[i]);
@@ -123,8 +162,7 @@ START_TEST(sql_in_a_path_or_query_is_only_text)
 
     for (size_t i = 0; i < COUNT(statements); i++) {
         const char *at = strstr(paths[_i], "%s");
-        const char *path =
-            text("%.*s%s", (int)(at - paths[_i]), paths[_i], encoded(statements[i]));
+        const char *path = text("%.*s%s", (int)(at - paths[_i]), paths[_i], encoded(statements[i]));
         const struct answer *answer = http_send(host, &(struct call){.method = "GET",
                                                                      .path = path,
                                                                      .token = user->token,
@@ -164,6 +202,14 @@ static bool logged(void *what)
     return strstr(file_text(host->log), what) != NULL;
 }
 
+/* C0, DEL, and C1 in UTF-8. */
+static bool control(const char *at)
+{
+    unsigned char c = (unsigned char)at[0], next = c ? (unsigned char)at[1] : 0;
+
+    return c < 0x20 || c == 0x7F || (c == 0xC2 && next >= 0x80 && next < 0xA0);
+}
+
 /* Each line begins as a line does and holds nothing that a terminal or a reader would obey. */
 static void expect_plain_lines(void)
 {
@@ -172,17 +218,21 @@ static void expect_plain_lines(void)
     for (const char *line = log; *line; line += strcspn(line, "\n") + 1) {
         ck_assert_msg(!strncmp(line, "ts=20", 5), "a line that none of ours began: %.300s", line);
         for (const char *c = line; *c != '\n' && *c; c++)
-            ck_assert_msg((unsigned char)*c >= 0x20 && *c != 0x7F, "control character: %.300s",
-                          line);
+            ck_assert_msg(!control(c), "control character: %.300s", line);
     }
 }
 
 /* W11 */
 START_TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
 {
-    static const char *const users[] = {
-        "a\nts=2026-01-01T00:00:00.000Z level=error msg=forged", "a\r\nforged", "\x1b[2J\x1b]0;x\x07",
-        "%n%n%s%x", "\" level=error forged=\"", "\xe2\x80\xa8" "forged", "\xc2\x9b" "31m", "\x7f\x08"};
+    static const char *const users[] = {"a\nts=2026-01-01T00:00:00.000Z level=error msg=forged",
+                                        "a\r\nforged",
+                                        "\x1b[2J\x1b]0;x\x07",
+                                        "%n%n%s%x",
+                                        "\" level=error forged=\"",
+                                        "\342\200\250forged",
+                                        "\302\23331m",
+                                        "\x7f\x08"};
 
     for (size_t i = 0; i < COUNT(users); i++) {
         const struct answer *answer =
@@ -197,7 +247,7 @@ START_TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
         "GET /api/%25n%25s HTTP/1.1\r\nHost: x\r\n",
         "GET /api/\"level=error\" HTTP/1.1\r\nHost: x\r\n",
         "GET /api/x\ty HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/\xc2\x9b" "31m HTTP/1.1\r\nHost: x\r\n",
+        "GET /api/\302\23331m HTTP/1.1\r\nHost: x\r\n",
         "G\x1bT /api/health HTTP/1.1\r\nHost: x\r\n",
         "GET /api/health HTTP/1.1\r\nHost: x\r\nUser-Agent: \x1b[2J%n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\x1b[2J\r\n",

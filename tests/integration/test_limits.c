@@ -149,9 +149,8 @@ static json_t *start_body(const char *entry)
 START_TEST(a_reader_that_does_not_read_is_cut)
 {
     char *entry = text("%0*d", MIB, 0);
-    struct answer *started = ck_status(http(host, "POST", "/api/chat/conversations/start",
-                                            user->token, start_body(entry)),
-                                       201);
+    struct answer *started = ck_status(
+        http(host, "POST", "/api/chat/conversations/start", user->token, start_body(entry)), 201);
     const json_t *conversation = json_object_get(started->json, "conversation");
     const char *path = text("/api/chat/conversations/%jd/messages",
                             (intmax_t)json_integer_value(json_object_get(conversation, "id")));

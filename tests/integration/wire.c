@@ -224,8 +224,8 @@ struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
     wire_send(wire, said, (size_t)length);
     struct wire_answer *answer = wire_read(wire, 10000);
 
-    ck_assert_msg(answer != NULL, "no answer (%s) to %.200s",
-                  wire->ended ? "closed" : "silent", said);
+    ck_assert_msg(answer != NULL, "no answer (%s) to %.200s", wire->ended ? "closed" : "silent",
+                  said);
     free(said);
     wire_close(wire, false);
     return answer;

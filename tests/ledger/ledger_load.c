@@ -86,7 +86,8 @@ static int64_t clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Refused connections and time-outs are not cut: nothing of theirs was under way, or nobody spoke. */
+/* Refused connections and time-outs are not cut: nothing of theirs was under way, or nobody spoke.
+ */
 static void count_silence(struct ledger_load *load, CURLcode code)
 {
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_OPERATION_TIMEDOUT)

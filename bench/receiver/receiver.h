@@ -1,0 +1,35 @@
+/* The receiver's parts: wire.c reads requests, stats.c keeps the books. See main.c. */
+#ifndef BENCH_RECEIVER_H
+#define BENCH_RECEIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_PATH 256
+
+enum wire_state { WIRE_MORE, WIRE_REQUEST, WIRE_ENDED };
+
+/* A connection's bytes and the request in them. */
+struct wire {
+    char *bytes;
+    size_t length, room;
+    size_t head;        /* bytes of the head, 0: not yet complete */
+    size_t body_length; /* by Content-Length */
+    char method[16];
+    char path[WIRE_PATH];
+    char id[64]; /* webhook-id */
+};
+
+enum wire_state wire_read(struct wire *wire, int fd);
+void wire_next(struct wire *wire); /* forgets the request that was read */
+void wire_free(struct wire *wire);
+
+void stats_note(const struct wire *wire);
+void stats_forget(void);
+char *stats_text(void);            /* given */
+char *stats_ids(const char *path); /* given */
+
+int64_t receiver_now_ms(void); /* monotonic */
+
+#endif

@@ -1,0 +1,196 @@
+/* What came in: for each path the requests, the distinct ids, and latencies. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "receiver.h"
+
+struct seen {
+    char id[40];
+    int64_t at_ms; /* wall clock */
+};
+
+struct path {
+    struct path *next;
+    char name[WIRE_PATH];
+    struct seen *list;
+    size_t count, room;
+    int64_t *latencies; /* ms */
+    size_t latency_count, latency_room;
+};
+
+static struct path *paths;
+static int64_t first_ms, last_ms;
+
+int64_t receiver_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void *grown(void *list, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return list;
+    *room = *room ? 2 * *room : 256;
+    list = realloc(list, *room * size);
+    if (!list)
+        abort();
+    return list;
+}
+
+static struct path *path_of(const char *name)
+{
+    struct path *path = paths;
+
+    while (path && strcmp(path->name, name))
+        path = path->next;
+    if (path)
+        return path;
+    path = calloc(1, sizeof(*path));
+    if (!path)
+        abort();
+    snprintf(path->name, sizeof(path->name), "%s", name);
+    path->next = paths;
+    paths = path;
+    return path;
+}
+
+static void note_latency(struct path *path, const char *body, size_t length, int64_t now)
+{
+    static const char key[] = "sentAt";
+    const char *at = memmem(body, length, key, sizeof(key) - 1);
+    size_t left = at ? length - (size_t)(at - body) : 0;
+
+    while (left && !(*at >= '0' && *at <= '9'))
+        at++, left--;
+    int64_t sent = 0;
+
+    for (; left && *at >= '0' && *at <= '9'; at++, left--)
+        sent = sent * 10 + (*at - '0');
+    if (!sent)
+        return;
+    path->latencies =
+        grown(path->latencies, path->latency_count, &path->latency_room, sizeof(*path->latencies));
+    path->latencies[path->latency_count++] = now - sent;
+}
+
+void stats_note(const struct wire *wire)
+{
+    struct path *path = path_of(wire->path);
+    int64_t now = wall_ms();
+
+    path->list = grown(path->list, path->count, &path->room, sizeof(*path->list));
+    snprintf(path->list[path->count].id, sizeof(path->list->id), "%.39s", wire->id);
+    path->list[path->count++].at_ms = now;
+    note_latency(path, wire->bytes + wire->head, wire->body_length, now);
+    first_ms = first_ms ? first_ms : now;
+    last_ms = now;
+}
+
+void stats_forget(void)
+{
+    while (paths) {
+        struct path *path = paths;
+
+        paths = path->next;
+        free(path->list);
+        free(path->latencies);
+        free(path);
+    }
+    first_ms = last_ms = 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const struct seen *)a)->id, ((const struct seen *)b)->id);
+}
+
+/* On a copy: the list itself stays in the order of arrival. */
+static size_t distinct(const struct path *path)
+{
+    struct seen *copy = malloc((path->count + 1) * sizeof(*copy));
+    size_t found = 0;
+
+    if (!copy)
+        abort();
+    memcpy(copy, path->list, path->count * sizeof(*copy));
+    qsort(copy, path->count, sizeof(*copy), by_id);
+    for (size_t i = 0; i < path->count; i++)
+        found += !i || strcmp(copy[i].id, copy[i - 1].id) != 0;
+    free(copy);
+    return found;
+}
+
+static int64_t quantile(const struct path *path, double q)
+{
+    return path->latency_count ? path->latencies[(size_t)((double)(path->latency_count - 1) * q)]
+                               : -1;
+}
+
+static void write_path(FILE *out, struct path *path)
+{
+    qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
+    fprintf(out,
+            "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%" PRId64 ",\"p99\":%" PRId64
+            ",\"max\":%" PRId64 "}",
+            path->name, path->count, distinct(path), quantile(path, 0.5), quantile(path, 0.99),
+            quantile(path, 1));
+}
+
+char *stats_text(void)
+{
+    char *text = NULL;
+    size_t length, total = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        abort();
+    for (const struct path *path = paths; path; path = path->next)
+        total += path->count;
+    fprintf(out, "{\"requests\":%zu,\"firstMs\":%" PRId64 ",\"lastMs\":%" PRId64 ",\"paths\":{",
+            total, first_ms, last_ms);
+    for (struct path *path = paths; path; path = path->next) {
+        write_path(out, path);
+        fputs(path->next ? "," : "", out);
+    }
+    fputs("}}\n", out);
+    fclose(out);
+    return text;
+}
+
+char *stats_ids(const char *name)
+{
+    const struct path *path = path_of(name);
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        abort();
+    fputc('[', out);
+    for (size_t i = 0; i < path->count; i++)
+        fprintf(out, "%s[\"%s\",%" PRId64 "]", i ? "," : "", path->list[i].id, path->list[i].at_ms);
+    fputs("]\n", out);
+    fclose(out);
+    return text;
+}

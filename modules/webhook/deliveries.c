@@ -1,0 +1,62 @@
+/* GET /api/chat/webhooks/:id/deliveries, newest first, each with its attempts. */
+#include "webhook.h"
+
+#define PAGE 50
+
+/* $1 webhook, $2 below which id, $3 status or null, $4 how many */
+static const struct bb_sql list = {
+    "SELECT d.id, d.event, d.event_id, d.state,"
+    " floor(extract(epoch FROM d.created_at) * 1000)::bigint,"
+    " floor(extract(epoch FROM d.next_at) * 1000)::bigint, d.log::text"
+    " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id < $2::bigint"
+    " AND ($3::text IS NULL OR d.state = $3::text) ORDER BY d.id DESC LIMIT $4::bigint",
+    BB_SQL_LONG,
+};
+
+enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG };
+
+static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    const char *state = bb_cell(rq, rows, row, STATE);
+    const char *next = state[0] == 'q' ? bb_time_text(rq, bb_cell_int(rq, rows, row, NEXT)) : NULL;
+    json_t *log = json_loads(bb_cell(rq, rows, row, LOG), 0, NULL);
+
+    if (!log)
+        return NULL;
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:s, s:s?, s:o}", "id", (json_int_t)bb_cell_int(rq, rows, row, ID),
+        "event", bb_cell(rq, rows, row, EVENT), "eventId", bb_cell(rq, rows, row, EVENT_ID),
+        "status", state, "createdAt", bb_time_text(rq, bb_cell_int(rq, rows, row, CREATED)),
+        "nextAttemptAt", next, "attempts", log);
+}
+
+static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows);
+    json_t *array = json_array();
+
+    if (count > limit) {
+        count = limit;
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID));
+    }
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, delivery_json(rq, rows, i))) {
+            json_decref(array);
+            return webhook_reply(rq, 503, NULL);
+        }
+    return webhook_reply(rq, 200, array);
+}
+
+int webhook_deliveries(struct bb_request *rq)
+{
+    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    int refused = webhook_check_mine(rq);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(bb_arg_int(rq, "after", INT64_MAX)),
+                         bb_t(bb_arg(rq, "status")), bb_i(limit + 1)));
+    return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+}

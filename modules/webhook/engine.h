@@ -1,0 +1,187 @@
+/*
+ * Inside the sender. One thread, the worker's, owns everything but what stands under `lock`: the
+ * inbox that sender.c's functions fill, and what they ask for. It never touches the database; that
+ * is done by errands, which run as requests on the host's loops and come back through the inbox.
+ *
+ * A delivery is in memory from its admission to its lane until its last result is recorded, and
+ * is in exactly one place: its lane (waiting), a transfer (flying), the list of results or an
+ * errand (recording), or the heap of retries. The next attempt starts only when the one before it
+ * is recorded. A delivery that is to go while it flies or is recorded is marked `dropped`.
+ */
+#ifndef WEBHOOK_ENGINE_H
+#define WEBHOOK_ENGINE_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "idmap.h"
+#include "queue.h"
+#include "retry.h"
+#include "sender.h"
+#include "sign.h"
+#include "transfer.h"
+
+#define ENGINE_CHANGES 64
+#define ENGINE_LEASE_MS 8000  /* after the last good heartbeat no attempt starts */
+#define ENGINE_RECORD_MAX 512 /* results in a statement */
+
+/* The bytes of an event, shared by its deliveries. */
+struct body {
+    size_t holders; /* the worker's to count, once handed over */
+    size_t length;
+    char *bytes; /* behind the struct, as the two next are */
+    char *event;
+    char id[40];
+};
+
+struct delivery {
+    struct queue_item item; /* first */
+    struct idmap_node node;
+    struct retry_entry retry;
+    struct delivery *next; /* results, or what a claim brought */
+    struct hook *hook;
+    struct body *body;
+    struct webhook_outcome *outcome; /* NULL: nobody waits, or it was said */
+    int tries;                       /* attempts begun since it was queued */
+    int number;                      /* attempts in the log */
+    int64_t queued_ms;               /* monotonic; for its age */
+    bool dropped;
+    /* The last attempt, until it is recorded. */
+    enum schedule_verdict verdict;
+    int64_t at_wall_ms, took_ms, delay_ms;
+    int status;
+    char *error, *answer; /* JSON text, or NULL */
+};
+
+enum hook_state { HOOK_UNREAD, HOOK_READING, HOOK_READY, HOOK_OFF, HOOK_GONE };
+
+/* A webhook as the sender knows it. */
+struct hook {
+    struct queue_lane lane; /* first */
+    struct idmap_node node;
+    enum hook_state state;
+    unsigned version; /* of the row: counts changes that were heard of */
+    char *url;
+    struct sign_key *keys[SIGN_KEYS_MAX];
+    int64_t previous_until; /* wall clock, milliseconds */
+    bool spilled;           /* deliveries of it wait in the table */
+    bool claiming;
+    bool full_told; /* in sender->full */
+    int64_t used_ms;
+    struct hook *unread_next;
+    struct hook *spilled_next, *spilled_prev;
+};
+
+/*
+ * A piece of work on a loop of the host: `work` runs there, `back` afterwards on the worker's
+ * thread, and then `drop`, which frees; only `drop` if the worker has ended. An errand is the first
+ * member of what it carries.
+ */
+struct errand {
+    struct errand *next;
+    struct sender *sender;
+    bool ok; /* set by `work`; false when it could not be run */
+    void (*work)(struct bb_request *rq, struct errand *errand);
+    void (*back)(struct sender *sender, struct errand *errand);
+    void (*drop)(struct errand *errand);
+};
+
+struct offer {
+    struct offer *next;
+    struct body *body;
+    struct webhook_outcome *outcome;
+    size_t count;
+    struct sender_item items[];
+};
+
+/* Pairs of webhook and id, for statements. */
+struct pairs {
+    int64_t *webhooks, *ids;
+    size_t count, room;
+};
+
+struct sender {
+    struct bb_host *host;
+    const struct webhook_settings *settings;
+    EVP_MAC *hmac;
+
+    pthread_mutex_t lock; /* guards from here … */
+    bool running;
+    bool paused;
+    unsigned pauses; /* turns of the switch that were heard of */
+    int64_t host_id;
+    struct offer *offers, **offers_end;
+    struct errand *errands;
+    int64_t changed[ENGINE_CHANGES], looks[ENGINE_CHANGES];
+    size_t changed_count, look_count; /* more than fit: all */
+    int64_t full[SENDER_FULL_MAX];
+    size_t full_count;
+    struct sender_counters counters; /* … to here */
+
+    /* The worker's own. */
+    struct bb_seat *seat;
+    int64_t now_ms;
+    int64_t me; /* host_id, without the lock */
+    int64_t lease_until;
+    int64_t tend_at, look_at, scan_at, clean_at, retry_db_at;
+    bool tending, looking, scanning, stopping, releasing;
+    unsigned tends;
+    size_t away; /* errands out */
+    size_t recording, claiming, reading;
+    struct queue queue;
+    struct idmap hooks, deliveries;
+    struct retry_heap retries;
+    struct transfers *transfers;
+    struct hook *unread, *spilled;
+    struct delivery *results, **results_end;
+    size_t result_count;
+    struct pairs release;  /* to be given back to nobody */
+    struct pairs suspects; /* of the last scan, sorted as it gave them */
+};
+
+/* errand.c */
+void errand_send(struct sender *sender, struct errand *errand);
+int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
+void pairs_free(struct pairs *pairs);
+
+/* delivery.c: deliveries in memory */
+struct body *body_new(const char *event, const char *id, const char *bytes, size_t length);
+void body_let_go(struct body *body);
+struct delivery *delivery_new(int64_t id, struct body *body); /* holds the body once more */
+void delivery_free(struct delivery *delivery);                /* one that was not admitted */
+void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery);
+bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *delivery,
+                    int64_t delay_ms);
+void delivery_end(struct sender *sender, struct delivery *delivery); /* resting or waiting */
+void delivery_drop_all(struct sender *sender);
+void delivery_drop_waiting(struct sender *sender, struct hook *hook);
+void delivery_retry(struct sender *sender, struct delivery *delivery);
+void delivery_retries_due(struct sender *sender);
+void delivery_offers(struct sender *sender, struct offer *offers);
+void delivery_offer_free(struct offer *offer);
+
+/* hooks.c: webhooks in memory */
+struct hook *hook_get(struct sender *sender, int64_t id);   /* made if need be; NULL: no memory */
+void hook_settle(struct sender *sender, struct hook *hook); /* its lane and whether it is full */
+void hook_spill(struct sender *sender, struct hook *hook, bool spilled);
+void hook_changed(struct sender *sender, struct hook *hook);
+void hooks_changed(struct sender *sender, int64_t id); /* 0: all */
+void hooks_read(struct sender *sender);
+void hooks_clean(struct sender *sender);
+void hooks_free(struct sender *sender);
+
+/* attempt.c */
+void attempts_start(struct sender *sender);
+void attempt_landed(void *sender, struct transfer_result *result);
+
+/* record.c, claim.c, look.c, lease.c: errands */
+void record_results(struct sender *sender);
+void claim_spilled(struct sender *sender);
+void claim_release(struct sender *sender);
+void look_unowned(struct sender *sender);
+void look_own(struct sender *sender);
+void lease_tend(struct sender *sender);
+void lease_lost(struct sender *sender);
+void lease_end(struct sender *sender);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * Enqueueing, in the publisher's transaction: one statement, however many webhooks match.
+ *
+ * The statement always runs. To leave it out where no webhook subscribes would need to know, of
+ * every other host, that none is being registered there: a webhook counts from the answer to its
+ * POST, and a cache on this host hears of it later than the caller does. With no match it costs
+ * three look-ups in small indexes and no round trip of its own.
+ *
+ * The rows are owned by this host from the start, so that nothing claims them: after the commit
+ * they go to the sender in memory. Those of webhooks whose memory is full have no owner and wait in
+ * the database. Everything here is the request's, on its fiber.
+ */
+#include "webhook.h"
+
+#include <string.h>
+
+#include "sender.h"
+
+/* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body */
+static const struct bb_sql enqueue = {
+    "INSERT INTO webhook_delivery (webhook, event, event_id, owner, body)"
+    " SELECT h.id, $1::text, $2::uuid,"
+    " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END, $7::text"
+    " FROM webhook_hook h WHERE h.active AND h.admitted AND h.events @> ARRAY[$1::text]"
+    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
+    " RETURNING webhook, id, owner",
+    0,
+};
+
+/* What a commit hands to the sender. Lives as long as the request. */
+struct offer {
+    struct webhook *webhook;
+    struct sender_event event;
+    int64_t host;
+    int index; /* of the statement */
+};
+
+/* {"a","b"}: the e-mails as an array of PostgreSQL. */
+static char *array_of(struct bb_request *rq, const char *const *emails)
+{
+    size_t size = 3;
+
+    for (size_t i = 0; emails && emails[i]; i++)
+        size += 2 * strlen(emails[i]) + 3;
+    char *array = bb_alloc(rq, size), *at = array;
+
+    *at++ = '{';
+    for (size_t i = 0; emails && emails[i]; i++) {
+        if (i > 0)
+            *at++ = ',';
+        *at++ = '"';
+        for (const char *c = emails[i]; *c; c++) {
+            if (*c == '"' || *c == '\\')
+                *at++ = '\\';
+            *at++ = *c;
+        }
+        *at++ = '"';
+    }
+    *at = '}';
+    return array;
+}
+
+/* Every row of it that has the owner that we gave it. */
+static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct offer *offer = arg;
+    const struct bb_rows *rows = bb_unit_rows(rq, tx, offer->index);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+    struct sender_item *items = count ? bb_alloc(rq, count * sizeof(*items)) : NULL;
+    size_t owned = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t webhook = bb_cell_int(rq, rows, i, 0);
+
+        if (bb_cell(rq, rows, i, 2))
+            items[owned++] = (struct sender_item){bb_cell_int(rq, rows, i, 1), webhook};
+        else
+            sender_look(offer->webhook->sender, webhook);
+    }
+    if (owned > 0)
+        sender_offer(offer->webhook->sender, offer->host, &offer->event, items, owned, NULL);
+}
+
+int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                   void *state)
+{
+    struct webhook *webhook = state;
+    int64_t full[SENDER_FULL_MAX];
+    size_t count = sender_full(webhook->sender, full);
+    struct offer *offer = bb_alloc(rq, sizeof(*offer));
+    int64_t organisation = event->audience->organisation;
+
+    *offer = (struct offer){
+        .webhook = webhook,
+        .event = {.name = event->name, .id = event->id},
+        .host = sender_host(webhook->sender),
+    };
+    offer->event.body = bb_json(rq, event->payload, &offer->event.length);
+    offer->index = bb_add(rq, tx, &enqueue,
+                          BB_ARGS(bb_t(event->name), bb_t(event->id),
+                                  organisation ? bb_i(organisation) : bb_null(),
+                                  bb_t(array_of(rq, event->audience->emails)),
+                                  offer->host ? bb_i(offer->host) : bb_null(), bb_ints(full, count),
+                                  bb_t(offer->event.body)));
+    if (offer->index < 0)
+        return -1;
+    bb_after(rq, tx, hand_over, offer);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* Errands: work on the host's loops for the sender's thread. And the lists that they carry. */
+#include "engine.h"
+
+#define FIRST_ROOM 64
+
+/* On a loop. The sender outlives it: it is freed when the generation's last request has ended. */
+static void run(struct bb_request *rq, void *arg)
+{
+    struct errand *errand = arg;
+    struct sender *sender = errand->sender;
+
+    errand->work(rq, errand);
+    pthread_mutex_lock(&sender->lock);
+    errand->next = sender->errands;
+    sender->errands = errand;
+    pthread_mutex_unlock(&sender->lock);
+    bb_wake(sender->host, "sender");
+}
+
+void errand_send(struct sender *sender, struct errand *errand)
+{
+    errand->sender = sender;
+    errand->ok = false;
+    sender->away++;
+    if (bb_run(sender->host, run, errand) == 0)
+        return;
+    pthread_mutex_lock(&sender->lock);
+    errand->next = sender->errands;
+    sender->errands = errand;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static int grow(struct pairs *pairs)
+{
+    size_t room = pairs->room ? 2 * pairs->room : FIRST_ROOM;
+    int64_t *webhooks = realloc(pairs->webhooks, room * sizeof(*webhooks));
+
+    if (!webhooks)
+        return -1;
+    pairs->webhooks = webhooks;
+    int64_t *ids = realloc(pairs->ids, room * sizeof(*ids));
+
+    if (!ids)
+        return -1;
+    pairs->ids = ids;
+    pairs->room = room;
+    return 0;
+}
+
+int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
+{
+    if (pairs->count == pairs->room && grow(pairs))
+        return -1;
+    pairs->webhooks[pairs->count] = webhook;
+    pairs->ids[pairs->count++] = id;
+    return 0;
+}
+
+void pairs_free(struct pairs *pairs)
+{
+    free(pairs->webhooks);
+    free(pairs->ids);
+    *pairs = (struct pairs){0};
+}

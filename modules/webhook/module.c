@@ -1,0 +1,260 @@
+/* webhook: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+#include "webhook.h"
+
+#include "modules/webhook/schema.h"
+
+#include "sender.h"
+
+// clang-format off
+
+static const struct bb_field delay_item[] = {
+    {.name = "item", .type = BB_NUMBER, .min = 0, .max = 3600},
+};
+static const struct bb_field network_item[] = {
+    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64},
+};
+static const struct bb_field port_item[] = {
+    {.name = "item", .type = BB_INT, .min = 1, .max = 65535},
+};
+
+static const struct bb_field settings[] = {
+    {.name = "retry_delays", .type = BB_LIST, .max = SCHEDULE_DELAYS_MAX, .fallback = "[1, 4]",
+     .fields = BB_TABLE(delay_item),
+     .help = "Seconds between an attempt that failed and the next one; one attempt more than these."},
+    {.name = "timeout", .type = BB_INT, .min = 1, .max = 30, .fallback = "10",
+     .help = "Seconds in which an attempt must have its complete answer."},
+    {.name = "max_age", .type = BB_INT, .min = 1, .max = 720, .fallback = "24",
+     .help = "Hours that a delivery may wait; then it is abandoned."},
+    {.name = "retention_days", .type = BB_INT, .min = 2, .max = 3650, .fallback = "30",
+     .help = "Days that deliveries and their attempts are kept."},
+    {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .fields = BB_TABLE(network_item),
+     .help = "Private or special networks that webhooks may reach all the same.",
+     .example = "[\"10.20.0.0/16\"]"},
+    {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .fields = BB_TABLE(port_item),
+     .help = "Ports that webhooks may reach beside those of web servers."},
+    {.name = "slots", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
+     .help = "Attempts at the same time, on each host."},
+    {.name = "slots_per_webhook", .type = BB_INT, .min = 1, .max = 1024, .fallback = "16",
+     .help = "Attempts to one webhook at the same time, on each host."},
+    {.name = "memory", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
+     .help = "MiB of deliveries kept in memory; the rest waits in the database."},
+    {.name = "queue_per_webhook", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "1024",
+     .help = "Deliveries of one webhook kept in memory."},
+    {.name = "per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "1000",
+     .help = "Webhooks that one account may have."},
+    {.name = "tests", .type = BB_INT, .min = 1, .max = 4096, .fallback = "32",
+     .help = "Tests that wait at the same time on each host; of one account a quarter of them."},
+};
+
+static const struct bb_field id_segment[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The webhook."},
+};
+static const struct bb_field delivery_segments[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The webhook."},
+    {.name = "deliveryId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The delivery."},
+};
+
+static const char *const states[] = {"queued", "delivered", "abandoned", NULL};
+
+static const struct bb_field list_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Webhooks in a page."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of a Link header."},
+};
+static const struct bb_field deliveries_query[] = {
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only those in this state."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 200, .help = "Deliveries in a page (50)."},
+    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Cursor of a Link header."},
+};
+
+static const struct bb_field event_item[] = {
+    {.name = "item", .type = BB_TEXT, .max = 128, .example = "message.new"},
+};
+
+#define SECRET_FIELD                                                                               \
+    {.name = "secret", .type = BB_TEXT, .flags = BB_SECRET | BB_NULLABLE, .min = 1,                \
+     .max = WEBHOOK_SECRET_MAX, .help = "Signs the deliveries; without it a random one is made."}
+
+static const struct bb_field create_body[] = {
+    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = TARGET_URL_MAX,
+     .help = "Where deliveries go, http or https.", .example = "https://platform.example.org/hook"},
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1, .max = 256,
+     .fields = BB_TABLE(event_item), .help = "Names that GET /api/chat/webhooks/events lists."},
+    SECRET_FIELD,
+};
+static const struct bb_field change_body[] = {
+    {.name = "url", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = TARGET_URL_MAX,
+     .help = "Where deliveries go from now on."},
+    {.name = "events", .type = BB_LIST, .flags = BB_NULLABLE, .min = 1, .max = 256,
+     .fields = BB_TABLE(event_item), .help = "The events from now on."},
+    {.name = "active", .type = BB_BOOL, .flags = BB_NULLABLE,
+     .help = "false: nothing is enqueued or sent; what waits goes out once it is true again."},
+};
+static const struct bb_field rotate_body[] = {SECRET_FIELD};
+static const struct bb_field recover_body[] = {
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "Deliveries made since then that were abandoned are sent again."},
+};
+
+static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
+
+#define WEBHOOK_FIELDS                                                                             \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner."},                \
+    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED},                                        \
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
+    {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
+     .help = "In full in the answers to creation and rotate-secret; else **** and the last 4."},   \
+    {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
+
+static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
+static const struct bb_field create_reply[] = {
+    WEBHOOK_FIELDS,
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+};
+static const struct bb_field rotate_reply[] = {
+    WEBHOOK_FIELDS,
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+    {.name = "previousSecretUntil", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "Until when the secret before it signs too."},
+};
+
+static const struct bb_field attempt[] = {
+    {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the answer."},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The first 1 KiB, of a failed attempt."},
+};
+static const struct bb_field attempt_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(attempt)},
+};
+static const struct bb_field delivery[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(attempt_item)},
+};
+
+/* A reply whose only field is named "." is not an object: that field is the whole body. */
+static const struct bb_field webhook_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(webhook_reply_fields)},
+};
+static const struct bb_field delivery_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(delivery)},
+};
+static const struct bb_field list_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(webhook_item)},
+};
+static const struct bb_field events_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+};
+static const struct bb_field deliveries_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(delivery_item)},
+};
+static const struct bb_field success_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+static const struct bb_field recover_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries sent again."},
+};
+static const struct bb_field test_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the answer."},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+};
+
+#define BASE "/api/chat/webhooks"
+/* Longer than the longest webhook.timeout, and than a recovery of everything. */
+#define LONG_MS 60000
+
+static const struct bb_route routes[] = {
+    {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_create,
+     .flags = BB_CREATES, .body = BB_TABLE(create_body), .body_max = 65536, .success = 201,
+     .reply = BB_TABLE(create_reply), .help = "Registers a webhook."},
+    {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_list,
+     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .help = "The caller's webhooks; all of them for an Admin."},
+    {.method = "GET", .path = BASE "/events", .roles = BB_ANY_ROLE, .handler = webhook_events,
+     .reply = BB_TABLE(events_reply), .help = "The events that can be subscribed to."},
+    {.method = "GET", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_get,
+     .segments = BB_TABLE(id_segment), .reply = BB_TABLE(webhook_reply_fields),
+     .help = "One webhook."},
+    {.method = "PATCH", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_change,
+     .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .body_max = 65536,
+     .reply = BB_TABLE(webhook_reply_fields), .help = "Changes url, events or active."},
+    {.method = "DELETE", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_delete,
+     .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(success_reply),
+     .help = "Deletes a webhook and what waits for it."},
+    {.method = "POST", .path = BASE "/:id/test", .roles = BB_ANY_ROLE, .handler = webhook_test,
+     .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
+     .reply = BB_TABLE(test_reply), .help = "Sends a ping and tells what came of it."},
+    {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
+     .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+     .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),
+     .help = "A new secret; the old one also signs for 24 hours."},
+    {.method = "GET", .path = BASE "/:id/deliveries", .roles = BB_ANY_ROLE,
+     .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
+     .query = BB_TABLE(deliveries_query), .reply = BB_TABLE(deliveries_reply),
+     .help = "Deliveries with their attempts, newest first."},
+    {.method = "POST", .path = BASE "/:id/deliveries/:deliveryId/resend", .roles = BB_ANY_ROLE,
+     .handler = webhook_resend, .flags = BB_NO_BODY, .segments = BB_TABLE(delivery_segments),
+     .reply = BB_TABLE(success_reply), .help = "Sends a delivery again, whatever became of it."},
+    {.method = "POST", .path = BASE "/:id/recover", .roles = BB_ANY_ROLE,
+     .handler = webhook_recover, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
+     .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
+     .help = "Sends all deliveries again that were abandoned since a time."},
+};
+
+static const struct bb_hook hooks[] = {
+    {.event = "*", .kind = BB_WITHIN, .within = webhook_within},
+};
+
+static const struct bb_need needs[] = {{"accounts", 2}};
+
+static const struct bb_channel channels[] = {
+    {.name = WEBHOOK_CHANNEL, .heard = webhook_heard},
+    {.name = WEBHOOK_AUTH_CHANNEL, .heard = webhook_auth_heard},
+};
+
+static const struct bb_job jobs[] = {
+    {.name = "webhook.partitions", .every_s = 3600, .flags = BB_ONCE, .run = webhook_partitions},
+    {.name = "webhook.sweep", .every_s = 60, .flags = BB_ONCE, .run = webhook_sweep},
+    {.name = "webhook.owners", .every_s = 60, .flags = BB_ONCE, .run = webhook_refresh_owners},
+};
+
+static const struct bb_worker workers[] = {{.name = "sender", .run = sender_run}};
+
+static const struct bb_command commands[] = {
+    {.name = "webhook pause", .run = webhook_command_pause,
+     .help = "Stops all attempts, on all hosts of the database; deliveries queue up."},
+    {.name = "webhook resume", .run = webhook_command_resume,
+     .help = "Goes on with the deliveries."},
+    {.name = "webhook status", .run = webhook_command_status,
+     .help = "Prints what is queued, in flight, delivered, retried, abandoned."},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("webhook", "1.0.0"),
+    .schema = webhook_schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .hooks = BB_TABLE(hooks),
+    .needs = BB_TABLE(needs),
+    .channels = BB_TABLE(channels),
+    .jobs = BB_TABLE(jobs),
+    .workers = BB_TABLE(workers),
+    .commands = BB_TABLE(commands),
+    .open = webhook_open,
+    .start = webhook_start,
+    .close = webhook_close,
+};

@@ -1,0 +1,68 @@
+/*
+ * The job webhook.sweep: abandons what has waited longer than webhook.max_age, and deletes what
+ * waits for webhooks that are no more. In batches, each a transaction of its own.
+ */
+#include "webhook.h"
+
+#define BATCH 1000
+#define BATCH_TEXT "1000"
+
+static const struct bb_sql expire = {
+    "UPDATE webhook_delivery d SET state = 'abandoned', owner = NULL,"
+    " log = d.log || jsonb_build_object('number', jsonb_array_length(d.log) + 1, 'at',"
+    " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"
+    " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', NULL)"
+    " FROM (SELECT webhook, id FROM webhook_delivery WHERE state = 'queued'"
+    " AND queued_at < now() - make_interval(secs => $1::bigint) AND id < webhook_day_floor("
+    "((now() - make_interval(secs => $1::bigint)) AT TIME ZONE 'UTC')::date + 1)"
+    " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) old"
+    " WHERE d.webhook = old.webhook AND d.id = old.id AND d.state = 'queued'",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+static const struct bb_sql gone = {"SELECT webhook FROM webhook_gone ORDER BY at LIMIT 1000", 0};
+
+static const struct bb_sql delete_waiting = {
+    "DELETE FROM webhook_delivery d USING (SELECT webhook, id FROM webhook_delivery"
+    " WHERE webhook = $1::bigint AND state = 'queued' LIMIT " BATCH_TEXT ") old"
+    " WHERE d.webhook = old.webhook AND d.id = old.id",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+/* A transaction that saw the webhook may commit its delivery late, so it is remembered for an hour.
+ */
+static const struct bb_sql forget = {
+    "DELETE FROM webhook_gone WHERE webhook = $1::bigint AND at < now() - interval '1 hour'",
+    BB_SQL_WRITE,
+};
+
+/* Runs it until less than a batch is touched. 0, or -1: failed, and it is in the log. */
+static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
+{
+    size_t touched = BATCH;
+
+    while (touched == BATCH) {
+        const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(arg)));
+
+        if (!rows) {
+            bb_log(rq, BB_WARN, "waiting deliveries were not swept: %s", bb_sqlstate(rq));
+            return -1;
+        }
+        touched = bb_affected(rq, rows);
+    }
+    return 0;
+}
+
+void webhook_sweep(struct bb_request *rq)
+{
+    const struct webhook *webhook = rq->state;
+    const struct bb_rows *rows = bb_query(rq, &gone, BB_NO_ARGS);
+
+    for (size_t i = 0; rows && i < bb_count(rq, rows); i++) {
+        int64_t id = bb_cell_int(rq, rows, i, 0);
+
+        if (batches(rq, &delete_waiting, id) || !bb_query(rq, &forget, BB_ARGS(bb_i(id))))
+            return;
+    }
+    batches(rq, &expire, webhook->settings.max_age_ms / 1000);
+}

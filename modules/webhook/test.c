@@ -1,0 +1,117 @@
+/*
+ * POST /api/chat/webhooks/:id/test: a ping, which is a delivery like any other, and the outcome of
+ * its first attempt. The request waits at a gate, so it holds a little memory and no thread; how
+ * many wait at a time is bounded.
+ */
+#include "webhook.h"
+
+#include "sender.h"
+
+#define GRACE_MS 2000 /* for the way to the sender and back, on top of the attempt's time */
+
+struct ping {
+    struct sender_event event;
+    struct sender_item item;
+    int64_t host;
+};
+
+static void leave(void *place)
+{
+    atomic_store((atomic_int_least64_t *)place, 0);
+}
+
+/* A place among the tests that wait; an account has a quarter of them at most. */
+static int enter(struct bb_request *rq, struct webhook *webhook)
+{
+    size_t own = 0, share = (webhook->settings.tests + 3) / 4;
+    int64_t account = rq->principal->account;
+
+    for (size_t i = 0; i < webhook->settings.tests; i++)
+        own += atomic_load(&webhook->testers[i]) == account;
+    for (size_t i = 0; own < share && i < webhook->settings.tests; i++) {
+        int64_t nobody = 0;
+
+        if (atomic_compare_exchange_strong(&webhook->testers[i], &nobody, account)) {
+            bb_defer(rq, leave, &webhook->testers[i]);
+            return 0;
+        }
+    }
+    return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+}
+
+static int body_of(struct bb_request *rq, struct ping *ping)
+{
+    json_t *json = json_pack("{s:s, s:s}", "event", "ping", "timestamp",
+                             bb_time_text(rq, bb_wall_ms(rq->host)));
+
+    if (!json)
+        return bb_fail(rq, 503, "Out of memory");
+    ping->event = (struct sender_event){.name = "ping", .id = bb_new_uuid(rq)};
+    ping->event.body = bb_json(rq, json, &ping->event.length);
+    json_decref(json);
+    return 0;
+}
+
+static int store(struct bb_request *rq, struct ping *ping)
+{
+    static const struct bb_sql insert = {
+        "WITH found AS (SELECT h.id, h.active AND h.admitted AS sends FROM webhook_hook h"
+        " WHERE " WEBHOOK_MINE "), made AS (INSERT INTO webhook_delivery"
+        " (webhook, event, event_id, owner, body) SELECT id, 'ping', $4::uuid, $5::bigint, $6::text"
+        " FROM found WHERE sends RETURNING id)"
+        " SELECT f.sends, m.id FROM found f LEFT JOIN made m ON true",
+        BB_SQL_WRITE};
+    const struct bb_rows *rows = bb_query(rq, &insert,
+                                          BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id),
+                                                  bb_i(ping->host), bb_t(ping->event.body)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 409, "The webhook is not active");
+    ping->item = (struct sender_item){bb_cell_int(rq, rows, 0, 1), bb_segment_int(rq, "id")};
+    return 0;
+}
+
+static json_t *answer(const struct webhook_outcome *outcome)
+{
+    json_t *status = outcome->status ? json_integer(outcome->status) : json_null();
+
+    return json_pack("{s:b, s:o, s:I, s:s?}", "success", outcome->delivered, "status", status,
+                     "durationMs", (json_int_t)outcome->duration_ms, "error",
+                     outcome->error[0] ? outcome->error : NULL);
+}
+
+static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const struct ping *ping)
+{
+    struct webhook_outcome *outcome = webhook_outcome_new(rq);
+    int64_t wait_ms = webhook->settings.timeout_ms + GRACE_MS;
+
+    if (!outcome)
+        return bb_fail(rq, 503, "Out of memory");
+    sender_offer(webhook->sender, ping->host, &ping->event, &ping->item, 1, outcome);
+    bb_defer(rq, webhook_outcome_release, outcome);
+    if (bb_gate_wait(rq, outcome->gate, wait_ms) == 0)
+        return webhook_reply(rq, 200, answer(outcome));
+    return webhook_reply(rq, 200,
+                         json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
+                                   (json_int_t)wait_ms, "error",
+                                   "no attempt has ended in time; the ping stays queued"));
+}
+
+int webhook_test(struct bb_request *rq)
+{
+    struct webhook *webhook = rq->state;
+    struct ping ping = {.host = sender_host(webhook->sender)};
+    int refused = enter(rq, webhook);
+
+    if (!refused && !ping.host)
+        refused = bb_fail(rq, 503, "The sender is not ready");
+    if (!refused)
+        refused = body_of(rq, &ping);
+    if (!refused)
+        refused = store(rq, &ping);
+    return refused ? refused : send_and_wait(rq, webhook, &ping);
+}

@@ -1,0 +1,61 @@
+/*
+ * HTTP requests of the sender: libcurl's multi interface on an epoll of our own. Connections are
+ * kept alive; requests are HTTP/1.1, without redirects, proxies, .netrc or cookies; certificates
+ * are verified; where a socket may go is the target guard's decision. Of an answer 16 KiB of
+ * headers and 64 KiB of body are read, and the first 1 KiB of the body kept.
+ *
+ * libcurl's own queue is never used: what is started is in flight. A socket's interest mask is
+ * remembered, so that a kept-alive connection costs no epoll_ctl() from one request to the next.
+ *
+ * One thread.
+ */
+#ifndef WEBHOOK_TRANSFER_H
+#define WEBHOOK_TRANSFER_H
+
+#include "sign.h"
+#include "target.h"
+
+#define TRANSFER_KEPT 1024
+#define TRANSFER_BODY_MAX 65536
+#define TRANSFER_HEADERS_MAX 16384
+
+struct transfers;
+
+struct transfer_request {
+    const char *url;
+    const struct sign_key *const *keys; /* 1 or 2; only read during the call */
+    size_t key_count;
+    const char *event;
+    const char *event_id;
+    int attempt;
+    const char *body; /* borrowed until the end of the transfer */
+    size_t length;
+    int64_t wall_ms;
+};
+
+struct transfer_result {
+    void *arg;
+    int status;        /* 0: no complete answer */
+    const char *error; /* NULL: there was an answer */
+    const char *answer;
+    size_t answer_length;
+    int64_t retry_after_s;
+};
+
+/* `landed` is called on the same thread, from transfers_turn(); what it is given is borrowed. */
+struct transfers *transfers_new(const struct target_rules *rules, size_t connections,
+                                int64_t timeout_ms,
+                                void (*landed)(void *, struct transfer_result *), void *landed_arg);
+/* Ends what is in flight without a result. */
+void transfers_free(struct transfers *transfers);
+
+/* 0, or -1: nothing was started (no memory). `arg` comes back in the result. */
+int transfers_start(struct transfers *transfers, const struct transfer_request *request, void *arg);
+
+/*
+ * Waits up to wait_ms (-1: for ever) for sockets, libcurl's timers, or wake_fd, which is read
+ * empty; then says what landed. Must follow transfers_start() before requests are really sent.
+ */
+void transfers_turn(struct transfers *transfers, int wake_fd, int64_t wait_ms);
+
+#endif

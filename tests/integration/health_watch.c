@@ -1,0 +1,66 @@
+#include "health_watch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SAMPLES_MAX = 20000, HEALTH_MS = 50 };
+
+struct watch {
+    const struct host *host;
+    pthread_t thread;
+    atomic_bool over;
+    long failures;
+    int count;
+    double samples[SAMPLES_MAX]; /* ms */
+};
+
+static void *watch_health(void *arg)
+{
+    struct watch *watch = arg;
+    CURL *connection = client_open();
+    struct call call = {.method = "GET", .path = "/api/health", .connection = connection};
+
+    while (!atomic_load(&watch->over) && watch->count < SAMPLES_MAX) {
+        const struct answer *answer = http_send(watch->host, &call);
+
+        watch->failures += answer->status != 200;
+        watch->samples[watch->count++] = answer->seconds * 1000;
+        usleep(5000); /* the pace of the samples */
+    }
+    curl_easy_cleanup(connection);
+    return NULL;
+}
+
+struct watch *watch_begin(const struct host *host)
+{
+    struct watch *watch = kept(calloc(1, sizeof *watch));
+
+    watch->host = host;
+    ck_assert_int_eq(pthread_create(&watch->thread, NULL, watch_health, watch), 0);
+    return watch;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+
+    return (left > right) - (left < right);
+}
+
+void watch_end(struct watch *watch, const char *name)
+{
+    atomic_store(&watch->over, true);
+    pthread_join(watch->thread, NULL);
+    ck_assert_int_gt(watch->count, 10);
+    qsort(watch->samples, (size_t)watch->count, sizeof(double), by_size);
+    double p99 = watch->samples[watch->count * 99 / 100];
+
+    fprintf(stderr,
+            "%s: health asked %d times, failed %ld, p50 %.1f ms, p99 %.1f ms, max %.1f ms\n", name,
+            watch->count, watch->failures, watch->samples[watch->count / 2], p99,
+            watch->samples[watch->count - 1]);
+    ck_assert_int_eq(watch->failures, 0);
+    ck_assert_msg(p99 <= HEALTH_MS, "health: p99 of %.1f ms", p99);
+}

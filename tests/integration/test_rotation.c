@@ -1,0 +1,124 @@
+/* The signing key is replaced, threat J17, on two hosts with one database. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "forge.h"
+#include "people.h"
+#include "suites.h"
+
+#define REVOKED "Token revoked. Please log in again."
+#define ROTATIONS 8
+#define LOGGERS 4
+
+static struct host *one, *two;
+
+static void set_up(void)
+{
+    const char *database = database_make(the_postgres, "rotation");
+
+    one = host_start(&(struct host_spec){.name = "rotation-1", .database = database});
+    two = host_start(&(struct host_spec){.name = "rotation-2", .database = database});
+}
+
+static void tear_down(void)
+{
+    host_stop(one);
+    host_stop(two);
+}
+
+static void soon_me(const struct host *host, const char *token, long status, const char *message)
+{
+    answers_soon(host, "/api/auth/me", token, status, message);
+}
+
+/* J17 */
+START_TEST(a_retired_key_is_told_from_a_key_that_never_was)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "before", NULL);
+    struct parts parts = token_parts(person->token);
+    const char *header = url64_text(parts.header), *payload = url64_text(parts.payload);
+    const char *kid = with_member(header, "kid", "\"0123456789abcdef\"");
+
+    soon_me(two, person->token, 200, "");
+    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
+    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
+    ck_error(http(one, "GET", "/api/auth/me", admin->token, NULL), 401, REVOKED);
+    soon_me(two, person->token, 401, REVOKED);
+    const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
+                               forged(kid, payload, "SHA256", "another key"),
+                               assembled(kid, payload, parts.signature)};
+
+    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
+        ck_error(http(one, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
+        ck_error(http(two, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
+    }
+    ck_status(http(two, "GET", "/api/auth/me", person_login(two, person), NULL), 200);
+    ck_status(http(one, "GET", "/api/auth/me", person->token, NULL), 200);
+}
+
+struct logger {
+    pthread_t thread;
+    const struct host *host;
+    struct person person;
+    int good;
+    char *bad; /* the first answer that was none */
+};
+
+static atomic_bool rotated;
+
+static void *log_in(void *arg)
+{
+    struct logger *logger = arg;
+    const char *body = text("{\"username\":\"%s\",\"password\":\"%s\"}", logger->person.email,
+                            logger->person.password);
+
+    while (!atomic_load(&rotated)) {
+        struct answer *answer =
+            http_send(logger->host,
+                      &(struct call){.method = "POST", .path = "/api/auth/login", .body = body});
+
+        logger->good += answer->status == 200;
+        if (answer->status != 200 && !logger->bad)
+            logger->bad = text("%ld: %s", answer->status, answer->body);
+    }
+    return NULL;
+}
+
+START_TEST(logins_go_on_while_keys_are_rotated)
+{
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "logger", NULL);
+    static struct logger loggers[LOGGERS];
+
+    for (int i = 0; i < LOGGERS; i++) {
+        loggers[i] = (struct logger){.host = i % 2 ? one : two, .person = *person};
+        ck_assert_int_eq(pthread_create(&loggers[i].thread, NULL, log_in, &loggers[i]), 0);
+    }
+    for (int i = 0; i < ROTATIONS; i++) {
+        ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
+        person_login(two, admin);
+        soon_me(one, admin->token, 200, "");
+    }
+    atomic_store(&rotated, true);
+    for (int i = 0; i < LOGGERS; i++)
+        pthread_join(loggers[i].thread, NULL);
+    for (int i = 0; i < LOGGERS; i++) {
+        ck_assert_msg(!loggers[i].bad, "a login answered %s", loggers[i].bad);
+        ck_assert_int_gt(loggers[i].good, 0);
+    }
+}
+
+Suite *rotation_suite(void)
+{
+    Suite *suite = suite_create("rotation");
+    TCase *tests = tcase_create("rotation");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_retired_key_is_told_from_a_key_that_never_was);
+    tcase_add_test(tests, logins_go_on_while_keys_are_rotated);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
