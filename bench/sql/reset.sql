@@ -5,10 +5,10 @@ SET client_min_messages = warning;
 BEGIN;
 CREATE TEMP TABLE kept AS SELECT * FROM chat_conversation;
 TRUNCATE chat_conversation;
-INSERT INTO chat_conversation (id, organisation, entries, created_at, last_at, unread1, unread2,
+INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2,
                                head_uuid, last_entry_uuid, participant1, participant2,
                                device_project_name)
-SELECT i, organisation, entries, created_at, last_at,
+SELECT i, organisation, entries, last_at,
        CASE WHEN (i + i / 10000) % 4 = 0 THEN i % 9 + 1 ELSE 0 END,
        CASE WHEN (i + i / 10000) % 4 = 1 THEN i % 7 + 1 ELSE 0 END,
        head_uuid, last_entry_uuid, participant1, participant2, device_project_name

@@ -10,12 +10,12 @@
     \set entries 100000
 \endif
 
-TRUNCATE chat_conversation, chat_entry;
+TRUNCATE chat_conversation, chat_directory, chat_entry;
 
-INSERT INTO chat_conversation (id, organisation, entries, created_at, last_at, unread1, unread2,
+INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2,
                                head_uuid, last_entry_uuid, participant1, participant2,
                                device_project_name)
-SELECT i, NULL, n, at, at,
+SELECT i, NULL, n, at,
        CASE WHEN (i + i / 10000) % 4 = 0 THEN i % 9 + 1 ELSE 0 END,
        CASE WHEN (i + i / 10000) % 4 = 1 THEN i % 7 + 1 ELSE 0 END,
        md5(i || ':1')::uuid, md5(i || ':' || greatest(n, 1))::uuid,
@@ -27,15 +27,21 @@ SELECT i, NULL, n, at, at,
                        :entries / 100000 + CASE WHEN i <= :entries % 100000 THEN 1 ELSE 0 END AS n,
                        now() - make_interval(secs => 100000 - i) AS at) v;
 
+INSERT INTO chat_directory (id, organisation, created_at, head_uuid, participant1, participant2,
+                            device_project_name)
+SELECT id, organisation, last_at, head_uuid, participant1, participant2, device_project_name
+  FROM chat_conversation;
+
 INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)
 SELECT c.id, s, md5(c.id || ':' || s)::uuid,
        CASE WHEN s % 2 = 0 THEN c.participant1 ELSE c.participant2 END,
        'Message ' || s || ' of conversation ' || c.id || ': the inverter reports 4,812 kWh for March.',
-       c.created_at + make_interval(secs => s)
+       c.last_at + make_interval(secs => s)
   FROM chat_conversation c, LATERAL generate_series(1, c.entries) s
  ORDER BY s, c.id;
 
 SELECT setval('chat_conversation_id', 100000);
 VACUUM (ANALYZE) chat_conversation;
+VACUUM (ANALYZE) chat_directory;
 VACUUM (ANALYZE) chat_entry;
 CHECKPOINT;

@@ -16,7 +16,7 @@ enum { SHORT_CHAIN = 200 };
 
 /* One row of nulls when the conversation is there and nothing follows; none when it is not. */
 static const struct bb_sql chain_page = {
-    "SELECT " MESSAGE " FROM chat_conversation c LEFT JOIN LATERAL ("
+    "SELECT " MESSAGE " FROM chat_directory c LEFT JOIN LATERAL ("
     "SELECT * FROM chat_entry WHERE conversation_id = c.id AND seq > $5::bigint"
     " ORDER BY seq LIMIT $6::bigint) e ON true"
     " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES " ORDER BY e.seq",
@@ -25,7 +25,7 @@ static const struct bb_sql chain_page = {
 
 static const struct bb_sql chain_rest = {
     "SELECT " MESSAGE " FROM chat_entry e"
-    " WHERE e.conversation_id = (SELECT c.id FROM chat_conversation c"
+    " WHERE e.conversation_id = (SELECT c.id FROM chat_directory c"
     " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES ") AND e.seq > $5::bigint ORDER BY e.seq",
     BB_SQL_LONG,
 };

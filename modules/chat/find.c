@@ -11,20 +11,23 @@
 
 #include "chat.h"
 
-#define ROW "SELECT c.* FROM chat_conversation c WHERE "
+#define ROW "SELECT c.* FROM chat_directory c WHERE "
 #define NEWEST " ORDER BY c.created_at DESC, c.id DESC LIMIT 1"
-#define COLUMNS "SELECT " CHAT_COLUMNS " FROM "
+/* The conversation that is the newest of a set of rows of the directory. */
+#define NEWEST_OF(rows)                                                                            \
+    "SELECT " CHAT_COLUMNS " FROM chat_conversation c WHERE c.id = (SELECT c.id FROM " rows NEWEST \
+    ")"
 #define EITHER(first, second)                                                                      \
-    COLUMNS "((" ROW first " AND " CHAT_SEES NEWEST ") UNION ALL (" ROW second                     \
-            " AND " CHAT_SEES NEWEST ")) c" NEWEST
+    NEWEST_OF("((" ROW first " AND " CHAT_SEES NEWEST ") UNION ALL (" ROW second                   \
+              " AND " CHAT_SEES NEWEST ")) c")
 #define EITHER_NAMED(first, second)                                                                \
-    COLUMNS "((" ROW first " AND " CHAT_SEES " OFFSET 0) UNION ALL (" ROW second " AND " CHAT_SEES \
-            " OFFSET 0)) c" NEWEST
+    NEWEST_OF("((" ROW first " AND " CHAT_SEES " OFFSET 0) UNION ALL (" ROW second                 \
+              " AND " CHAT_SEES " OFFSET 0)) c")
 
 /* $1 to $3: the scope. Then the e-mails, then the name. By count of e-mails and whether named. */
 static const struct bb_sql newest[3][2] = {
-    {{COLUMNS "chat_conversation c WHERE " CHAT_SEES NEWEST, 0},
-     {COLUMNS "(" ROW "c.device_project_name = $4::text AND " CHAT_SEES " OFFSET 0) c" NEWEST, 0}},
+    {{NEWEST_OF("chat_directory c WHERE " CHAT_SEES), 0},
+     {NEWEST_OF("(" ROW "c.device_project_name = $4::text AND " CHAT_SEES " OFFSET 0) c"), 0}},
     {{EITHER("c.participant1 = $4::text", "c.participant2 = $4::text"), 0},
      {EITHER_NAMED("c.participant1 = $4::text AND c.device_project_name = $5::text",
                    "c.participant2 = $4::text AND c.device_project_name = $5::text"),
@@ -41,9 +44,9 @@ static const struct bb_sql newest[3][2] = {
 
 /* Without filters in organisations: the newest of each, and of those with the own e-mail. */
 static const struct bb_sql newest_of_organisations = {
-    COLUMNS "((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
-            "c.organisation = o" NEWEST ") n) UNION ALL (" ROW "c.participant1 = $2::text" NEWEST
-            ") UNION ALL (" ROW "c.participant2 = $2::text" NEWEST ")) c" NEWEST,
+    NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
+              "c.organisation = o" NEWEST ") n) UNION ALL (" ROW "c.participant1 = $2::text" NEWEST
+              ") UNION ALL (" ROW "c.participant2 = $2::text" NEWEST ")) c"),
     0,
 };
 

@@ -3,15 +3,15 @@
 -- The host takes ids from here in blocks, so ids do not follow time: "newest" is created_at.
 CREATE SEQUENCE chat_conversation_id AS bigint;
 
--- organisation, participants, name and head never change: hosts cache them.
--- A post changes counters, last_entry_uuid and last_at, none of which an index knows, so its UPDATE
--- is heap-only; the fill factor leaves the room. Indexes are touched when a side goes from read to
--- unread or back (has_unreadN), and by the first post of an hour (last_hour).
+-- What changes with each message, beside what never does. A post changes counters, last_entry_uuid
+-- and last_at, none of which an index knows, so its UPDATE is heap-only; the fill factor leaves the
+-- room. When a side goes from read to unread or back (has_unreadN), and with the first post of an
+-- hour (last_hour), PostgreSQL writes anew into every index of the table: there are few here, those
+-- for finding a conversation are chat_directory's.
 CREATE TABLE chat_conversation (
     id bigint PRIMARY KEY,
     organisation bigint,
     entries bigint NOT NULL,
-    created_at timestamptz NOT NULL,
     last_at timestamptz NOT NULL,
     last_hour timestamp NOT NULL
         GENERATED ALWAYS AS (date_trunc('hour', last_at AT TIME ZONE 'UTC')) STORED,
@@ -23,8 +23,7 @@ CREATE TABLE chat_conversation (
     last_entry_uuid uuid NOT NULL,
     participant1 text NOT NULL,
     participant2 text NOT NULL CHECK (participant2 <> participant1),
-    device_project_name text,
-    CONSTRAINT chat_conversation_head UNIQUE (head_uuid)
+    device_project_name text
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Unread counts: only the conversations with something unread are in these.
@@ -35,16 +34,27 @@ CREATE INDEX chat_conversation_unread2 ON chat_conversation (participant2) WHERE
 CREATE INDEX chat_conversation_active1 ON chat_conversation (participant1, last_hour);
 CREATE INDEX chat_conversation_active2 ON chat_conversation (participant2, last_hour);
 
--- find: the newest by each set of filters.
-CREATE INDEX chat_conversation_newest ON chat_conversation (created_at, id);
-CREATE INDEX chat_conversation_newest_of ON chat_conversation (organisation, created_at, id)
+-- What never changes, to find a conversation by: written once, with the conversation.
+CREATE TABLE chat_directory (
+    id bigint PRIMARY KEY,
+    organisation bigint,
+    created_at timestamptz NOT NULL,
+    head_uuid uuid NOT NULL,
+    participant1 text NOT NULL,
+    participant2 text NOT NULL,
+    device_project_name text,
+    CONSTRAINT chat_directory_head UNIQUE (head_uuid)
+);
+
+-- The newest by each set of filters.
+CREATE INDEX chat_directory_newest ON chat_directory (created_at, id);
+CREATE INDEX chat_directory_newest_of ON chat_directory (organisation, created_at, id)
     WHERE organisation IS NOT NULL;
-CREATE INDEX chat_conversation_newest1 ON chat_conversation (participant1, created_at, id);
-CREATE INDEX chat_conversation_newest2 ON chat_conversation (participant2, created_at, id);
-CREATE INDEX chat_conversation_pair
-    ON chat_conversation (participant1, participant2, created_at, id);
-CREATE INDEX chat_conversation_name
-    ON chat_conversation (device_project_name, participant1, participant2, created_at)
+CREATE INDEX chat_directory_newest1 ON chat_directory (participant1, created_at, id);
+CREATE INDEX chat_directory_newest2 ON chat_directory (participant2, created_at, id);
+CREATE INDEX chat_directory_pair ON chat_directory (participant1, participant2, created_at, id);
+CREATE INDEX chat_directory_name
+    ON chat_directory (device_project_name, participant1, participant2, created_at)
     WHERE device_project_name IS NOT NULL;
 
 -- The order of a chain is seq. It comes from the conversation's row, which the post's UPDATE holds

@@ -12,11 +12,12 @@
 static const struct bb_sql add_conversation = {
     "WITH c AS ("
     "INSERT INTO chat_conversation (id, organisation, participant1, participant2,"
-    " device_project_name, head_uuid, last_entry_uuid, entries, unread1, unread2,"
-    " created_at, last_at)"
+    " device_project_name, head_uuid, last_entry_uuid, entries, unread1, unread2, last_at)"
     " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $6::uuid, 1,"
-    " ($3::text <> $7::text)::int, ($4::text <> $7::text)::int,"
-    " $9::timestamptz, $9::timestamptz))"
+    " ($3::text <> $7::text)::int, ($4::text <> $7::text)::int, $9::timestamptz)), d AS ("
+    "INSERT INTO chat_directory (id, organisation, participant1, participant2,"
+    " device_project_name, head_uuid, created_at)"
+    " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $9::timestamptz))"
     " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
     " VALUES ($1::bigint, 1, $6::uuid, $7::text, $8::text, $9::timestamptz)",
     BB_SQL_WRITE,

@@ -13,22 +13,24 @@
 struct claim {
     struct errand errand; /* first */
     struct hook *hook;
-    int64_t owner, count, max_age_ms;
+    int64_t owner, count, max_age_ms, behind;
     bool none;
     struct delivery *first, **end;
 };
 
-/* $1 owner, $2 webhook, $3 how many, $4 bytes, $5 age in ms. */
+/* $1 owner, $2 webhook, $3 how many, $4 bytes, $5 age in ms, $6 behind which id. The order is that
+ * of the index; by id alone PostgreSQL would sort all that waits, since IS NULL is no equality to
+ * it. */
 static const struct bb_sql take = {
     "WITH c AS (SELECT id, octet_length(body) AS size FROM webhook_delivery"
     " WHERE owner IS NULL AND webhook = $2::bigint AND state = 'queued'"
-    " AND queued_at > now() - make_interval(secs => $5::bigint / 1000.0)"
-    " ORDER BY id LIMIT $3::bigint FOR UPDATE SKIP LOCKED),"
+    " AND id > $6::bigint AND queued_at > now() - make_interval(secs => $5::bigint / 1000.0)"
+    " ORDER BY owner, webhook, id LIMIT $3::bigint FOR UPDATE SKIP LOCKED),"
     " p AS (SELECT id, sum(size) OVER (ORDER BY id) - size AS before FROM c)"
     " UPDATE webhook_delivery d SET owner = $1::bigint FROM p"
     " WHERE d.webhook = $2::bigint AND d.id = p.id AND p.before < $4::bigint"
     " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
-    " RETURNING d.id, d.tries, d.event_id, d.event, d.body, jsonb_array_length(d.log),"
+    " RETURNING d.id, d.tries, d.event_id, d.event, d.body,"
     " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
     " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
     BB_SQL_WRITE,
@@ -46,9 +48,8 @@ static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_
     if (!delivery)
         return -1; /* owned and in nobody's memory: the scan finds it */
     delivery->tries = (int)bb_cell_int(rq, rows, row, 1);
-    delivery->number = (int)bb_cell_int(rq, rows, row, 5);
-    delivery->delay_ms = bb_cell_int(rq, rows, row, 6);
-    delivery->queued_ms = bb_cell_int(rq, rows, row, 7); /* its age until it is admitted */
+    delivery->delay_ms = bb_cell_int(rq, rows, row, 5);
+    delivery->queued_ms = bb_cell_int(rq, rows, row, 6); /* its age until it is admitted */
     *claim->end = delivery;
     claim->end = &delivery->next;
     return 0;
@@ -60,7 +61,7 @@ static void claim_work(struct bb_request *rq, struct errand *errand)
     const struct bb_rows *rows =
         bb_query(rq, &take,
                  BB_ARGS(bb_i(claim->owner), bb_i(claim->hook->node.id), bb_i(claim->count),
-                         bb_i(CLAIM_BYTES), bb_i(claim->max_age_ms)));
+                         bb_i(CLAIM_BYTES), bb_i(claim->max_age_ms), bb_i(claim->behind)));
 
     if (!rows)
         return;
@@ -129,10 +130,13 @@ static void claim_back(struct sender *sender, struct errand *errand)
 
         claim->first = delivery->next;
         delivery->next = NULL;
+        hook->claimed_to = delivery->node.id;
         admit(sender, hook, delivery, claim->owner == sender->me);
     }
-    if (errand->ok && claim->none)
+    if (errand->ok && claim->none && !claim->behind)
         hook_spill(sender, hook, false);
+    else if (errand->ok && claim->none)
+        hook->claimed_to = 0; /* once more from the beginning */
     hook_settle(sender, hook);
 }
 
@@ -174,6 +178,7 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
     claim->owner = sender->me;
     claim->count = (int64_t)count;
     claim->max_age_ms = sender->settings->max_age_ms;
+    claim->behind = hook->claimed_to;
     claim->end = &claim->first;
     hook->claiming = true;
     sender->claiming++;

@@ -43,7 +43,6 @@ struct delivery {
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was said */
     int tries;                       /* attempts begun since it was queued */
-    int number;                      /* attempts in the log */
     int64_t queued_ms;               /* monotonic; for its age */
     bool dropped;
     /* The last attempt, until it is recorded. */
@@ -66,7 +65,8 @@ struct hook {
     int64_t previous_until; /* wall clock, milliseconds */
     bool spilled;           /* deliveries of it wait in the table */
     bool claiming;
-    bool full_told; /* in sender->full */
+    int64_t claimed_to; /* claims go on behind this id: before it lie dead entries of the index */
+    bool full_told;     /* in sender->full */
     int64_t used_ms;
     struct hook *unread_next;
     struct hook *spilled_next, *spilled_prev;

@@ -11,13 +11,13 @@
 #define SCAN_MAX 20000
 #define RELEASE_MAX 2048
 
-/* The distinct webhooks, one step in the index for each. */
+/* The distinct webhooks, one step in the index for each, in its order (see claim.c). */
 static const struct bb_sql look = {
     "WITH RECURSIVE w(webhook) AS ("
     "(SELECT webhook FROM webhook_delivery WHERE state = 'queued' AND owner IS NULL"
-    " ORDER BY webhook LIMIT 1)"
+    " ORDER BY owner, webhook LIMIT 1)"
     " UNION ALL SELECT (SELECT d.webhook FROM webhook_delivery d WHERE d.state = 'queued'"
-    " AND d.owner IS NULL AND d.webhook > w.webhook ORDER BY d.webhook LIMIT 1)"
+    " AND d.owner IS NULL AND d.webhook > w.webhook ORDER BY d.owner, d.webhook LIMIT 1)"
     " FROM w WHERE w.webhook IS NOT NULL)"
     " SELECT webhook FROM w WHERE webhook IS NOT NULL LIMIT 10000",
     BB_SQL_LONG,

@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <time.h>
 
-#define STATEMENTS 2 /* at a time */
+#define STATEMENTS 2   /* at a time */
+#define WORTHWHILE 256 /* results for which a second statement is sent while one is out */
 #define AGAIN_MS 250
 #define ROW_ROOM 320 /* a row's JSON without error and answer */
 
-/* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. $5: the queue is left. */
+/* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. */
 static const struct bb_sql record = {
     "UPDATE webhook_delivery d SET state = r.state, tries = r.tries,"
     " next_at = now() + make_interval(secs => r.delay / 1000.0),"
@@ -202,11 +203,12 @@ static int send_batch(struct sender *sender)
     return 0;
 }
 
-/* While two statements are out results gather, so that load makes the batches larger by itself. */
+/* While statements are out results gather, so that load makes the batches larger by itself. */
 void record_results(struct sender *sender)
 {
-    while (sender->results && sender->recording < STATEMENTS &&
-           sender->now_ms >= sender->retry_db_at)
+    while (sender->results && sender->now_ms >= sender->retry_db_at &&
+           (!sender->recording ||
+            (sender->recording < STATEMENTS && sender->result_count >= WORTHWHILE)))
         if (send_batch(sender))
             return;
 }
