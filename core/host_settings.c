@@ -26,7 +26,7 @@ static const struct bb_field root_fields[] = {
      .fields = BB_TABLE(text_item),
      .fallback = "[]",
      .help = "Modules to load: a name is <module_path>/<name>.so, an entry with a slash a path.",
-     .example = "[auth, chat, health]"},
+     .example = "[auth, health]"},
 };
 
 static const struct bb_field http_fields[] = {

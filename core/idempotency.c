@@ -14,7 +14,7 @@
 enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
-    const char *route; /* "POST /api/chat/conversations/start" */
+    const char *route; /* "POST /api/user/register" */
     const char *key;
     char hash[HASH_HEX]; /* SHA-256 of path and body */
 };

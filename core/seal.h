@@ -1,6 +1,6 @@
 /*
  * Secrets at rest: AES-256-GCM under the first of several keys; any of them opens, so that keys can
- * be changed one after the other. The purpose ("webhook.secret") is bound to what is sealed.
+ * be changed one after the other. The purpose ("auth.key") is bound to what is sealed.
  *
  * Sealed: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
  * bytes, tag (16). The keys are only read once built, from any thread; the arena wipes them.

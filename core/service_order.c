@@ -41,7 +41,7 @@ const struct core_module *service_provider(const struct core_module *modules, si
     return module && (*face)->version >= version ? module : NULL;
 }
 
-/* "auth → chat → auth", from where the way meets itself. */
+/* "auth → log → auth", from where the way meets itself. */
 static void report_cycle(struct walk *walk, size_t again)
 {
     char text[512] = "";

@@ -9,7 +9,7 @@
 
 /*
  * Fills order[count] with indexes into `modules`. 0; or -1 with a problem for each need that nobody
- * meets (or only in an older version), or one that names a cycle: "auth → chat → auth".
+ * meets (or only in an older version), or one that names a cycle: "auth → log → auth".
  */
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);

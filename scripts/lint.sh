@@ -63,3 +63,9 @@ lint_format() {
     (cd "$top" && find include core modules tests -name '*.[ch]' -print0 |
         xargs -0 clang-format --dry-run -Werror)
 }
+
+# What the documents and the bench repeat of the sources must be what the sources say.
+lint_docs() {
+    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
+}

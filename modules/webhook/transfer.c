@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,137 +12,7 @@
 
 #include "config.h"
 #include "schedule.h"
-
-#define EVENTS 128
-#define HEADERS 8
-#define HEADER_ROOM 192
-
-/* Beside EPOLLIN and EPOLLOUT in a mask. */
-#define OWN 0x40  /* opened and closed through our callbacks */
-#define IDLE 0x80 /* still registered, but libcurl does not want it now */
-
-struct transfer {
-    struct transfer *next; /* free ones */
-    struct transfers *all;
-    CURL *easy;
-    void *arg;
-    struct target_socket socket;
-    struct curl_slist headers[HEADERS];
-    char lines[HEADERS][HEADER_ROOM];
-    char error[CURL_ERROR_SIZE];
-    char answer[TRANSFER_KEPT];
-    size_t body_bytes;
-    size_t header_bytes;
-    int64_t retry_after_s;
-    bool cut; /* the body is longer than is read */
-};
-
-struct transfers {
-    CURLM *multi;
-    int epoll;
-    int wake_fd; /* in the epoll, or -1 */
-    struct target_guard guard;
-    int64_t timeout_ms;
-    void (*landed)(void *, struct transfer_result *);
-    void *landed_arg;
-    int64_t timer_at;     /* -1: none */
-    unsigned char *masks; /* by descriptor: 0, or EPOLLIN and EPOLLOUT as registered */
-    size_t mask_room;
-    struct transfer *free_ones;
-    struct transfer **list; /* all that were made */
-    size_t count, room;
-};
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* ---- sockets --------------------------------------------------------------------------------- */
-
-static int mask_reserve(struct transfers *all, int fd)
-{
-    size_t room = all->mask_room ? all->mask_room : 256;
-
-    if ((size_t)fd < all->mask_room)
-        return 0;
-    while (room <= (size_t)fd)
-        room *= 2;
-    unsigned char *masks = realloc(all->masks, room);
-
-    if (!masks)
-        return -1;
-    memset(masks + all->mask_room, 0, room - all->mask_room);
-    all->masks = masks;
-    all->mask_room = room;
-    return 0;
-}
-
-static int watch(struct transfers *all, int fd, unsigned char mask)
-{
-    struct epoll_event event = {.events = mask, .data.fd = fd};
-    unsigned char flags = all->masks[fd] & OWN, before = all->masks[fd] & (EPOLLIN | EPOLLOUT);
-    int how = !mask ? EPOLL_CTL_DEL : before ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
-    all->masks[fd] = flags | mask;
-    return mask == before ? 0 : epoll_ctl(all->epoll, how, fd, &event);
-}
-
-/*
- * A socket that libcurl lets go of stays registered if it is a connection: mostly it is wanted
- * again at once. Should it be closed, close_socket() forgets it; should the server close it,
- * on_event() takes it out. libcurl's other sockets (its resolver's) are closed behind our back.
- */
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-    struct transfers *all = arg;
-    unsigned char mask = 0;
-
-    (void)easy;
-    (void)socket_arg;
-    if (mask_reserve(all, fd))
-        return -1;
-    if (what == CURL_POLL_REMOVE && (all->masks[fd] & OWN)) {
-        all->masks[fd] |= IDLE;
-        return 0;
-    }
-    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
-        mask |= EPOLLIN;
-    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
-        mask |= EPOLLOUT;
-    return watch(all, fd, mask);
-}
-
-static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    struct transfer *transfer = arg;
-    curl_socket_t fd = target_open_socket(&transfer->socket, purpose, address);
-
-    if (fd != CURL_SOCKET_BAD && !mask_reserve(transfer->all, fd))
-        transfer->all->masks[fd] = OWN;
-    return fd;
-}
-
-static int close_socket(void *arg, curl_socket_t fd)
-{
-    struct transfers *all = arg;
-
-    if ((size_t)fd < all->mask_room)
-        all->masks[fd] = 0; /* closing takes it out of the epoll */
-    return close(fd);
-}
-
-static int on_timer(CURLM *multi, long wait_ms, void *arg)
-{
-    struct transfers *all = arg;
-
-    (void)multi;
-    all->timer_at = wait_ms < 0 ? -1 : clock_ms() + wait_ms;
-    return 0;
-}
+#include "transfer_sockets.h"
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -217,9 +86,9 @@ static bool set_up(struct transfer *transfer, struct transfers *all)
     SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, transfer);
-    SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
     SET(CURLOPT_OPENSOCKETDATA, transfer);
-    SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
     SET(CURLOPT_CLOSESOCKETDATA, all);
 #undef SET
     return !bad;
@@ -267,14 +136,14 @@ static int header(struct transfer *transfer, int *at, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    int length = vsnprintf(transfer->lines[*at], HEADER_ROOM, format, args);
+    int length = vsnprintf(transfer->lines[*at], TRANSFER_HEADER_ROOM, format, args);
     va_end(args);
     node->data = transfer->lines[*at];
     node->next = NULL;
     if (*at)
         node[-1].next = node;
     ++*at;
-    return length < 0 || length >= HEADER_ROOM ? -1 : 0;
+    return length < 0 || length >= TRANSFER_HEADER_ROOM ? -1 : 0;
 }
 
 /* libcurl only reads a list of headers, so that its nodes can lie in the transfer. */
@@ -385,82 +254,16 @@ static bool collect(struct transfers *all)
     return any;
 }
 
-/* ---- turns -------------------------------------------------------------------------------------
- */
-
-static void watch_wake(struct transfers *all, int wake_fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = wake_fd};
-
-    if (wake_fd == all->wake_fd)
-        return;
-    if (epoll_ctl(all->epoll, EPOLL_CTL_ADD, wake_fd, &event) == 0)
-        all->wake_fd = wake_fd;
-}
-
-static void on_event(struct transfers *all, const struct epoll_event *event)
-{
-    int fd = event->data.fd, running, flags = 0;
-    uint64_t count;
-
-    if (fd == all->wake_fd) {
-        (void)!read(fd, &count, sizeof(count));
-        return;
-    }
-    if (all->masks[fd] & IDLE) {
-        watch(all, fd, 0);
-        return;
-    }
-    if (event->events & (EPOLLIN | EPOLLRDHUP))
-        flags |= CURL_CSELECT_IN;
-    if (event->events & EPOLLOUT)
-        flags |= CURL_CSELECT_OUT;
-    if (event->events & (EPOLLERR | EPOLLHUP))
-        flags |= CURL_CSELECT_ERR;
-    curl_multi_socket_action(all->multi, fd, flags, &running);
-}
-
-static bool timer_due(const struct transfers *all)
-{
-    return all->timer_at >= 0 && all->timer_at <= clock_ms();
-}
-
-static void run_timer(struct transfers *all)
-{
-    int running;
-
-    for (int i = 0; i < 8 && timer_due(all); i++) {
-        all->timer_at = -1;
-        curl_multi_socket_action(all->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    }
-}
-
-static int wait_for(const struct transfers *all, int64_t wait_ms)
-{
-    if (all->timer_at >= 0) {
-        int64_t timer = all->timer_at - clock_ms();
-
-        if (timer < 0)
-            timer = 0;
-        if (wait_ms < 0 || timer < wait_ms)
-            wait_ms = timer;
-    }
-    return wait_ms > 60000 ? 60000 : (int)wait_ms;
-}
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
 {
-    struct epoll_event events[EVENTS];
-
-    watch_wake(all, wake_fd);
-    run_timer(all);
+    sockets_watch_wake(all, wake_fd);
+    sockets_run_timer(all);
     if (collect(all)) /* the timers may have ended some */
         wait_ms = 0;
-    int count = epoll_wait(all->epoll, events, EVENTS, wait_for(all, wait_ms));
-
-    for (int i = 0; i < count; i++)
-        on_event(all, &events[i]);
-    run_timer(all);
+    sockets_wait(all, wait_ms);
+    sockets_run_timer(all);
     collect(all);
 }
 
@@ -495,14 +298,9 @@ struct transfers *transfers_new(const struct target_rules *rules, size_t connect
     all->timeout_ms = timeout_ms;
     all->landed = landed;
     all->landed_arg = landed_arg;
-    all->timer_at = all->wake_fd = -1;
-    all->epoll = epoll_create1(EPOLL_CLOEXEC);
+    all->timer_at = all->epoll = all->wake_fd = -1;
     all->multi = curl_multi_init();
-    if (all->epoll >= 0 && all->multi &&
-        !curl_multi_setopt(all->multi, CURLMOPT_SOCKETFUNCTION, on_socket) &&
-        !curl_multi_setopt(all->multi, CURLMOPT_SOCKETDATA, all) &&
-        !curl_multi_setopt(all->multi, CURLMOPT_TIMERFUNCTION, on_timer) &&
-        !curl_multi_setopt(all->multi, CURLMOPT_TIMERDATA, all) &&
+    if (all->multi && sockets_set_up(all) == 0 &&
         !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
         !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)connections))
         return all;

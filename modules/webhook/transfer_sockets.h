@@ -1,0 +1,61 @@
+/*
+ * Inside of transfer.h: the transfers, and the sockets and the timer of libcurl's multi interface
+ * (transfer_sockets.c), which transfer.c need not know. One thread.
+ */
+#ifndef WEBHOOK_TRANSFER_SOCKETS_H
+#define WEBHOOK_TRANSFER_SOCKETS_H
+
+#include "transfer.h"
+
+#define TRANSFER_HEADERS 8
+#define TRANSFER_HEADER_ROOM 192
+
+struct transfer {
+    struct transfer *next; /* free ones */
+    struct transfers *all;
+    CURL *easy;
+    void *arg;
+    struct target_socket socket;
+    struct curl_slist headers[TRANSFER_HEADERS];
+    char lines[TRANSFER_HEADERS][TRANSFER_HEADER_ROOM];
+    char error[CURL_ERROR_SIZE];
+    char answer[TRANSFER_KEPT];
+    size_t body_bytes;
+    size_t header_bytes;
+    int64_t retry_after_s;
+    bool cut; /* the body is longer than is read */
+};
+
+struct transfers {
+    CURLM *multi;
+    int epoll;
+    int wake_fd; /* in the epoll, or -1 */
+    struct target_guard guard;
+    int64_t timeout_ms;
+    void (*landed)(void *, struct transfer_result *);
+    void *landed_arg;
+    int64_t timer_at;     /* -1: none */
+    unsigned char *masks; /* by descriptor: 0, or EPOLLIN and EPOLLOUT as registered */
+    size_t mask_room;
+    struct transfer *free_ones;
+    struct transfer **list; /* all that were made */
+    size_t count, room;
+};
+
+/* The epoll, and the multi handle's callbacks; 0, or -1. What was made is transfers_free()'s. */
+int sockets_set_up(struct transfers *all);
+
+/* CURLOPT_OPENSOCKETFUNCTION of a transfer, CURLOPT_CLOSESOCKETFUNCTION of all of them. */
+curl_socket_t sockets_open(void *transfer, curlsocktype purpose, struct curl_sockaddr *address);
+int sockets_close(void *transfers, curl_socket_t fd);
+
+/* Adds the descriptor that wakes the thread, once. */
+void sockets_watch_wake(struct transfers *all, int wake_fd);
+
+/* Lets libcurl do what its timer is due for. */
+void sockets_run_timer(struct transfers *all);
+
+/* Waits for sockets, the timer or the waking descriptor, and tells libcurl. */
+void sockets_wait(struct transfers *all, int64_t wait_ms);
+
+#endif
