@@ -12,6 +12,8 @@
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
+enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
+
 enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM };
 
 int64_t body_declared(const struct exchange *exchange)
@@ -153,7 +155,9 @@ static json_t *parse(struct exchange *exchange, struct json_problem *problem)
         return json_object();
     if (kind_of(exchange) == BODY_FORM)
         return form_read(exchange->bytes, exchange->length, problem);
-    return json_read(exchange->bytes, exchange->length, problem);
+    size_t most = exchange->match.route->values_max;
+
+    return json_read_most(exchange->bytes, exchange->length, most ? most : VALUES_MAX, problem);
 }
 
 static int malformed(struct exchange *exchange, const struct json_problem *problem)

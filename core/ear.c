@@ -228,6 +228,7 @@ static void ear_connect(struct ear *ear)
         ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
+    PQsetNoticeReceiver(ear->pg, pg_drop_notice, NULL);
     ear_again(ear, ear->settings.connect_ms);
     ear_want(ear, EPOLLOUT);
 }

@@ -15,7 +15,7 @@ enum {
     POOL_BYTES = 8 * 1024,   /* a connection's memory: request line, headers, small answers */
     WRITE_BYTES_PER_MS = 16, /* a reader slower than 16 KiB/s is cut */
     REFUSE_MS = 200,
-    DRAIN_HEADER_MS = 1000 /* for a request that is just arriving when the host stops */
+    DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
 
 static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
@@ -108,10 +108,8 @@ static void patrol(struct timer *timer)
     for (struct connection *at = http->connections; at; at = at->next) {
         bool over = at->limit_ms && at->limit_ms <= now;
 
-        if (http->draining && at->stage == STAGE_IDLE)
-            over = true;
-        if (http->draining && at->stage == STAGE_HEADER && at->limit_ms > now + DRAIN_HEADER_MS)
-            at->limit_ms = now + DRAIN_HEADER_MS;
+        if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
+            at->limit_ms = now + DRAIN_MS;
         if (over && !at->cut) {
             at->cut = true;
             shutdown(at->fd, SHUT_RDWR);

@@ -14,8 +14,8 @@
 enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
-    const char *route; /* "POST /api/user/register" */
-    const char *key;
+    const char *route;   /* "POST /api/user/register" */
+    const char *key;     /* the client's; on a public route with its address in front */
     char hash[HASH_HEX]; /* SHA-256 of path and body */
 };
 
@@ -45,6 +45,12 @@ static int64_t hours(const struct core_request *rq)
 static int64_t account_of(const struct core_request *rq)
 {
     return rq->pub.principal ? rq->pub.principal->account : 0;
+}
+
+/* What a session may be answered again is not a client's to see. */
+static bool client_token(const struct core_request *rq)
+{
+    return rq->pub.principal && rq->pub.principal->client;
 }
 
 static bool key_fit(const char *key)
@@ -121,8 +127,11 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
         return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
     if (!idem)
         request_out_of_memory(rq);
-    idem->route = arena_format(rq->arena, "%s %s", route->method, route->path);
-    idem->key = arena_text(rq->arena, key, strlen(key));
+    idem->route = arena_format(rq->arena, "%s%s %s", client_token(rq) ? "client " : "",
+                               route->method, route->path);
+    idem->key = rq->pub.principal
+                    ? arena_text(rq->arena, key, strlen(key))
+                    : arena_format(rq->arena, "%s %s", bb_client_address(&rq->pub), key);
     if (!idem->route || !idem->key || hash_request(path, body, body_length, idem->hash))
         request_out_of_memory(rq);
     rq->idempotency = idem;

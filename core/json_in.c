@@ -31,10 +31,11 @@ static json_t *refuse_at(struct json_problem *problem, const char *text, const c
  * Where there is a level or a member too many, with the reason in *why; else NULL. What stands in
  * strings does not count.
  */
-static const char *excess(const char *at, const char *end, const char **why)
+static const char *excess(const char *at, const char *end, size_t most, const char **why)
 {
     bool in_string = false;
-    int depth = 0, commas = 0;
+    size_t commas = 0;
+    int depth = 0;
 
     for (; at < end; at++) {
         if (*at == '"') {
@@ -49,7 +50,7 @@ static const char *excess(const char *at, const char *end, const char **why)
             depth--;
         } else if (*at == ',') {
             *why = "too many values";
-            if (++commas > JSON_COMMAS_MAX)
+            if (++commas > most)
                 return at;
         }
     }
@@ -83,6 +84,11 @@ static const char *words(enum json_error_code code)
 
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem)
 {
+    return json_read_most(bytes, length, JSON_COMMAS_MAX, problem);
+}
+
+json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem)
+{
     if (!length)
         return refuse(problem, "empty", 1, 1);
     const char *nul = memchr(bytes, 0, length);
@@ -91,7 +97,7 @@ json_t *json_read(const char *bytes, size_t length, struct json_problem *problem
         return refuse_at(problem, "the character NUL is not allowed", bytes, nul);
     if (length >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3))
         return refuse(problem, "a byte order mark is not allowed", 1, 1);
-    const char *why = NULL, *over = excess(bytes, bytes + length, &why);
+    const char *why = NULL, *over = excess(bytes, bytes + length, most, &why);
 
     if (over)
         return refuse_at(problem, why, bytes, over);

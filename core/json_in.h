@@ -21,4 +21,7 @@ struct json_problem {
 /* The value, the caller's; NULL with *problem filled. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
 
+/* The same with at most so many commas: reading a value takes up to 1 us of the loop's time. */
+json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem);
+
 #endif

@@ -42,12 +42,16 @@ static int read_mark(const char *line, struct migrate_step *step)
     return 0;
 }
 
+/* Blank lines at the end do not count: the next step may be set off by one. */
 static int checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length;
+    size_t size = step->length;
 
-    if (!EVP_Digest(step->sql, step->length, digest, &length, EVP_sha256(), NULL))
+    while (size && strchr(" \t\r\n", step->sql[size - 1]))
+        size--;
+    if (!EVP_Digest(step->sql, size, digest, &length, EVP_sha256(), NULL))
         return -1;
     text_hex(digest, length, step->checksum);
     return 0;

@@ -103,4 +103,7 @@ void pg_failure(struct failure *failure, const PGresult *result);
 void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
                  char *options, size_t options_size);
 
+/* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
+void pg_drop_notice(void *arg, const PGresult *result);
+
 #endif

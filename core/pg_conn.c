@@ -11,7 +11,7 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
 
 static void conn_attempt(struct pg_conn *conn);
 
-static void drop_notice(void *arg, const PGresult *result)
+void pg_drop_notice(void *arg, const PGresult *result)
 {
     (void)arg;
     (void)result;
@@ -196,7 +196,7 @@ static void conn_attempt(struct pg_conn *conn)
         come_again(conn);
         return;
     }
-    PQsetNoticeReceiver(conn->pg, drop_notice, NULL);
+    PQsetNoticeReceiver(conn->pg, pg_drop_notice, NULL);
     timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + pg->settings.connect_ms);
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));

@@ -131,8 +131,8 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
     struct core_request *rq = tx->rq;
     PGresult *result = NULL;
 
-    if (!tx->conn) {
-        request_fail(rq, FAILED_UNAVAILABLE);
+    if (!tx->conn || tx->item) { /* lost, or given up on: nothing more can be said on it */
+        request_fail(rq, tx->item ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
         return NULL;
     }
     struct pg_item *item = pg_item_new(rq);

@@ -29,6 +29,7 @@ static const struct {
     {500, "Internal Server Error"},
     {501, "Not Implemented"},
     {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
 };
 
 const char *reply_reason(int status)

@@ -47,6 +47,7 @@ struct bb_route {
     unsigned flags;        /* enum bb_route_flags */
     int success;           /* status of success, for the reference (0: 200) */
     const char *help;      /* one sentence for the reference */
+    size_t values_max;     /* members and items in a JSON body; 0: 12,000 */
 };
 
 /* An event that this module raises. Payload fields are those of its JSON object. */

@@ -184,7 +184,7 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
     if (!identity) {
         int status = ask(rq, auth, text, length, &identity);
 
-        if (status)
+        if (status || !identity)
             return status;
     } else if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) {
         return unauthorized(rq, "Unauthorized");
