@@ -4,7 +4,8 @@ c_files() {
     (cd "$top" && find core modules tests -name '*.c' | LC_ALL=C sort)
 }
 
-lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -DTEST_MODULES='"modules"'
+lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -DTEST_MODULES='"modules"' -DTEST_RECEIVER='"receiver"'
+    -DTEST_EXAMPLES='"examples"'
     -DBUSBAR_CONF='"busbar.yaml"' -DBUSBAR_MODULES='"modules"')
 
 lint_gcc() {

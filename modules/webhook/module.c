@@ -1,4 +1,4 @@
-/* webhook: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+/* webhook: its tables, and nothing else. A row is a line or three; clang-format makes it six. */
 #include "webhook.h"
 
 #include "modules/webhook/schema.h"

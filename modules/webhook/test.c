@@ -58,7 +58,7 @@ static int store(struct bb_request *rq, struct ping *ping)
         "WITH found AS (SELECT h.id, h.active AND h.admitted AS sends FROM webhook_hook h"
         " WHERE " WEBHOOK_MINE "), made AS (INSERT INTO webhook_delivery"
         " (webhook, event, event_id, owner, body) SELECT id, 'ping', $4::uuid, $5::bigint, $6::text"
-        " FROM found WHERE sends RETURNING id)"
+        " FROM found WHERE sends AND $5::bigint > 0 RETURNING id)"
         " SELECT f.sends, m.id FROM found f LEFT JOIN made m ON true",
         BB_SQL_WRITE};
     const struct bb_rows *rows = bb_query(rq, &insert,
@@ -71,6 +71,8 @@ static int store(struct bb_request *rq, struct ping *ping)
         return webhook_unknown(rq);
     if (!bb_cell_int(rq, rows, 0, 0))
         return bb_fail(rq, 409, "The webhook is not active");
+    if (!ping->host)
+        return bb_fail(rq, 503, "The sender is not ready");
     ping->item = (struct sender_item){bb_cell_int(rq, rows, 0, 1), bb_segment_int(rq, "id")};
     return 0;
 }
@@ -107,8 +109,6 @@ int webhook_test(struct bb_request *rq)
     struct ping ping = {.host = sender_host(webhook->sender)};
     int refused = enter(rq, webhook);
 
-    if (!refused && !ping.host)
-        refused = bb_fail(rq, 503, "The sender is not ready");
     if (!refused)
         refused = body_of(rq, &ping);
     if (!refused)

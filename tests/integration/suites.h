@@ -30,6 +30,11 @@
     X(crowd)                                                                                       \
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
+    X(webhooks)                                                                                    \
+    X(webhook_owners)                                                                              \
+    X(webhook_targets)                                                                             \
+    X(webhook_delivery)                                                                            \
+    X(webhook_crash)                                                                               \
     X(injection)                                                                                   \
     X(logs)
 

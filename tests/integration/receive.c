@@ -1,0 +1,377 @@
+#include "receive.h"
+
+#include <arpa/inet.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "secrets.h"
+
+/* ---- webhooks ---- */
+
+struct joining {
+    PGconn *db;
+    int64_t hosts;
+};
+
+static bool have_joined(void *arg)
+{
+    const struct joining *joining = arg;
+
+    return sql_number(joining->db, "SELECT count(*) FROM webhook_host") >= joining->hosts;
+}
+
+void webhook_ready(const char *database, int hosts)
+{
+    struct joining joining = {database_connect(the_postgres, database), hosts};
+
+    ck_assert(wait_until(have_joined, &joining, 10000));
+    PQfinish(joining.db);
+}
+
+struct host *webhook_host(const char *name, const char *more)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .modules = WEBHOOK_MODULES,
+                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
+
+    webhook_ready(name, 1);
+    return host;
+}
+
+struct answer *webhook_try(const struct host *host, const struct person *by, const char *url,
+                           const char *event)
+{
+    secrets_add(TEST_SECRET);
+    return http(host, "POST", WEBHOOKS, by->token,
+                json_pack("{ss s[s] ss}", "url", url, "events", event, "secret", TEST_SECRET));
+}
+
+struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
+                                 const char *event)
+{
+    struct answer *answer = ck_status(webhook_try(host, by, url, event), 201);
+    int64_t id = answer_int(answer, "id");
+
+    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
+                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+}
+
+struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
+                            const struct webhook_made *webhook, const char *suffix)
+{
+    return http(host, method, text("%s%s", webhook->path, suffix), by->token, NULL);
+}
+
+json_t *webhook_newest(const struct host *host, const struct person *by,
+                       const struct webhook_made *webhook)
+{
+    struct answer *answer =
+        ck_status(webhook_call(host, by, "GET", webhook, "/deliveries?limit=1"), 200);
+
+    return json_array_get(answer->json, 0);
+}
+
+struct waiting {
+    const struct host *host;
+    const struct person *by;
+    const struct webhook_made *webhook;
+    const char *status;
+    json_t *found;
+};
+
+static bool has_status(void *arg)
+{
+    struct waiting *waiting = arg;
+    json_t *newest = webhook_newest(waiting->host, waiting->by, waiting->webhook);
+    const char *status = json_string_value(json_object_get(newest, "status"));
+
+    waiting->found = newest;
+    return status && !strcmp(status, waiting->status);
+}
+
+json_t *webhook_wait(const struct host *host, const struct person *by,
+                     const struct webhook_made *webhook, const char *status, int ms)
+{
+    struct waiting waiting = {host, by, webhook, status, NULL};
+
+    ck_assert_msg(wait_until(has_status, &waiting, ms), "the newest delivery is not %s: %s", status,
+                  waiting.found ? (char *)kept(json_dumps(waiting.found, 0)) : "there is none");
+    return waiting.found;
+}
+
+const json_t *attempt_of(const json_t *delivery, size_t index)
+{
+    const json_t *attempt = json_array_get(json_object_get(delivery, "attempts"), index);
+
+    ck_assert_msg(attempt != NULL, "there is no attempt %zu", index);
+    return attempt;
+}
+
+static unsigned hmac(const char *secret, const void *bytes, size_t length, unsigned char *out)
+{
+    unsigned size = 0;
+
+    ck_assert_ptr_nonnull(
+        HMAC(EVP_sha256(), secret, (int)strlen(secret), bytes, length, out, &size));
+    return size;
+}
+
+char *hmac_hex(const char *secret, const void *body, size_t length)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = hmac(secret, body, length, digest);
+    char *hex = text("%*s", (int)(2 * size), "");
+
+    for (unsigned i = 0; i < size; i++) {
+        hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
+        hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+    }
+    return hex;
+}
+
+char *hmac_standard(const char *secret, const char *id, const char *timestamp, const void *body,
+                    size_t length)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE], base64[2 * EVP_MAX_MD_SIZE];
+    const char *head = text("%s.%s.", id, timestamp);
+    char *all = kept(malloc(strlen(head) + length));
+
+    memcpy(all, head, strlen(head));
+    memcpy(all + strlen(head), body, length);
+    EVP_EncodeBlock(base64, digest, (int)hmac(secret, all, strlen(head) + length, digest));
+    return text("v1,%s", (char *)base64);
+}
+
+/* ---- catchers ---- */
+
+struct visit {
+    struct catcher *catcher;
+    int fd;
+    char *bytes; /* received and not yet taken */
+    size_t length;
+};
+
+static bool read_more(struct visit *visit)
+{
+    char part[65536];
+    ssize_t got = recv(visit->fd, part, sizeof part, 0);
+    char *grown = got > 0 ? realloc(visit->bytes, visit->length + (size_t)got + 1) : NULL;
+
+    if (!grown)
+        return false;
+    memcpy(grown + visit->length, part, (size_t)got);
+    visit->bytes = grown;
+    visit->length += (size_t)got;
+    grown[visit->length] = '\0';
+    return true;
+}
+
+/* Takes one request off the connection; false: it is over. */
+static bool take(struct visit *visit, struct caught *caught)
+{
+    const char *end = NULL, *sized;
+
+    while (!visit->bytes || !(end = strstr(visit->bytes, "\r\n\r\n"))) {
+        if (!read_more(visit))
+            return false;
+    }
+    size_t head = (size_t)(end - visit->bytes) + 4;
+
+    caught->head = text("%.*s", (int)head, visit->bytes);
+    sized = strcasestr(caught->head, "\r\ncontent-length:");
+    caught->length = sized ? strtoul(sized + 17, NULL, 10) : 0;
+    while (visit->length < head + caught->length) {
+        if (!read_more(visit))
+            return false;
+    }
+    caught->body = kept(calloc(1, caught->length + 1));
+    memcpy(caught->body, visit->bytes + head, caught->length);
+    visit->length -= head + caught->length;
+    memmove(visit->bytes, visit->bytes + head + caught->length, visit->length + 1);
+    caught->at_ms = now_ms();
+    return true;
+}
+
+/* Notes it and says what to answer. */
+static const char *note(struct catcher *catcher, const struct caught *caught)
+{
+    const char *const *answer = catcher->answers;
+
+    pthread_mutex_lock(&catcher->lock);
+    if (catcher->count == sizeof(catcher->list) / sizeof(catcher->list[0]))
+        abort();
+    for (size_t i = 0; i < catcher->count && answer[1]; i++)
+        answer++;
+    catcher->list[catcher->count++] = *caught;
+    pthread_mutex_unlock(&catcher->lock);
+    return *answer;
+}
+
+static void *serve(void *arg)
+{
+    struct visit *visit = arg;
+    struct caught caught;
+
+    while (take(visit, &caught)) {
+        const char *answer = note(visit->catcher, &caught);
+
+        if (*answer && send(visit->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+            break;
+    }
+    close(visit->fd);
+    free(visit->bytes);
+    free(visit);
+    return NULL;
+}
+
+static void *accept_all(void *arg)
+{
+    struct catcher *catcher = arg;
+    int fd;
+
+    while ((fd = accept(catcher->listener, NULL, NULL)) >= 0) {
+        struct visit *visit = calloc(1, sizeof *visit);
+        pthread_t thread;
+
+        if (!visit)
+            abort();
+        *visit = (struct visit){.catcher = catcher, .fd = fd};
+        pthread_mutex_lock(&catcher->lock);
+        catcher->connections++;
+        pthread_mutex_unlock(&catcher->lock);
+        if (pthread_create(&thread, NULL, serve, visit) || pthread_detach(thread))
+            abort();
+    }
+    return NULL;
+}
+
+/* A listener on a free port of 127.0.0.1. */
+static int listen_somewhere(int *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(fd, 1024), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+struct catcher *catcher_start(const char *const *answers)
+{
+    static const char *const fine[] = {ANSWER_OK, NULL};
+    struct catcher *catcher = kept(calloc(1, sizeof *catcher));
+    pthread_t thread;
+
+    catcher->answers = answers ? answers : fine;
+    pthread_mutex_init(&catcher->lock, NULL);
+    catcher->listener = listen_somewhere(&catcher->port);
+    ck_assert_int_eq(pthread_create(&thread, NULL, accept_all, catcher), 0);
+    ck_assert_int_eq(pthread_detach(thread), 0);
+    return catcher;
+}
+
+char *catcher_url(const struct catcher *catcher, const char *path)
+{
+    return text("http://127.0.0.1:%d/%s", catcher->port, path);
+}
+
+size_t catcher_count(struct catcher *catcher)
+{
+    pthread_mutex_lock(&catcher->lock);
+    size_t count = catcher->count;
+
+    pthread_mutex_unlock(&catcher->lock);
+    return count;
+}
+
+size_t catcher_connections(struct catcher *catcher)
+{
+    pthread_mutex_lock(&catcher->lock);
+    size_t count = catcher->connections;
+
+    pthread_mutex_unlock(&catcher->lock);
+    return count;
+}
+
+struct expecting {
+    struct catcher *catcher;
+    size_t count;
+};
+
+static bool has_caught(void *arg)
+{
+    const struct expecting *expecting = arg;
+
+    return catcher_count(expecting->catcher) >= expecting->count;
+}
+
+const struct caught *catcher_wait(struct catcher *catcher, size_t count, int ms)
+{
+    struct expecting expecting = {catcher, count};
+
+    ck_assert_msg(wait_until(has_caught, &expecting, ms), "%zu requests came, not %zu, in %d ms",
+                  catcher_count(catcher), count, ms);
+    return &catcher->list[count - 1];
+}
+
+char *caught_header(const struct caught *caught, const char *name)
+{
+    const char *at = strcasestr(caught->head, text("\r\n%s:", name));
+
+    if (!at)
+        return NULL;
+    at += strlen(name) + 3;
+    at += strspn(at, " ");
+    return text("%.*s", (int)strcspn(at, "\r\n"), at);
+}
+
+/* ---- the receiver of bench/ ---- */
+
+static bool receiver_answers(void *arg)
+{
+    return http(arg, "GET", "/stats", NULL, NULL)->status == 200;
+}
+
+struct receiver *receiver_none(void)
+{
+    struct receiver *receiver = kept(calloc(1, sizeof *receiver));
+
+    close(listen_somewhere(&receiver->at.port));
+    return receiver;
+}
+
+struct receiver *receiver_start(const char *name)
+{
+    struct receiver *receiver = receiver_none();
+
+    receiver->pid = process_start(&(struct process_spec){
+        .argv = (const char *const[]){TEST_RECEIVER, text("%d", receiver->at.port), NULL},
+        .log = harness_path(text("receiver-%s.log", name))});
+    ck_assert_msg(wait_until(receiver_answers, &receiver->at, 10000), "no receiver listens");
+    return receiver;
+}
+
+char *receiver_url(const struct receiver *receiver, const char *path)
+{
+    return text("http://127.0.0.1:%d%s", receiver->at.port, path);
+}
+
+const json_t *receiver_ids(const struct receiver *receiver, const char *path)
+{
+    return ck_status(http(&receiver->at, "GET", text("/ids?%s", path), NULL, NULL), 200)->json;
+}
+
+size_t receiver_count(const struct receiver *receiver, const char *path)
+{
+    return json_array_size(receiver_ids(receiver, path));
+}

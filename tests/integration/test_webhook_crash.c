@@ -1,0 +1,149 @@
+/*
+ * Hosts that are killed (faults F16 and following): what is stored is delivered, the ledger being
+ * the webhook-ids of the table beside those that a real receiver counted.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "receive.h"
+#include "scene.h"
+#include "suites.h"
+
+enum { MESSAGES = 1000, SETTLED_MS = 20000, TAKE_OVER_MS = 15000, IN_FLIGHT = 64, RECORDING = 512 };
+
+static const struct host_spec both = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
+
+static bool settled(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'") == 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The ids that came to the path, sorted. */
+static const char **ids_of(const struct receiver *receiver, const char *path, size_t *count)
+{
+    const json_t *list = receiver_ids(receiver, path);
+    const char **ids = kept(calloc(json_array_size(list) + 1, sizeof *ids));
+
+    *count = json_array_size(list);
+    for (size_t i = 0; i < *count; i++)
+        ids[i] = json_string_value(json_array_get(json_array_get(list, i), 0));
+    qsort(ids, *count, sizeof *ids, by_text);
+    return ids;
+}
+
+/*
+ * Each message has a delivery, each delivery came, and nothing came that is none. What came twice
+ * is at most what a killed host had in flight or not yet recorded.
+ */
+static void expect_nothing_lost(struct scene *scene, const struct receiver *receiver,
+                                const char *path, size_t kills)
+{
+    PGconn *db = database_connect(scene->pg, scene->database);
+    bool all = wait_until(settled, db, SETTLED_MS);
+    PGresult *stored = PQexec(db, "SELECT event_id, state FROM webhook_delivery");
+    size_t came, distinct = 0, lost = 0, rows = (size_t)PQntuples(stored);
+    const char **ids = ids_of(receiver, path, &came);
+
+    for (size_t i = 0; i < came; i++)
+        distinct += !i || strcmp(ids[i], ids[i - 1]) != 0;
+    for (size_t i = 0; i < rows; i++) {
+        const char *id = PQgetvalue(stored, (int)i, 0);
+
+        lost += bsearch(&id, ids, came, sizeof *ids, by_text) == NULL;
+    }
+    fprintf(stderr, "%s: %zu deliveries, %zu requests, %zu twice, %zu lost\n", scene->database,
+            rows, came, came - distinct, lost);
+    ck_assert_msg(all, "some still wait after %d ms", SETTLED_MS);
+    ck_assert_uint_eq(lost, 0);
+    ck_assert_uint_eq(distinct, rows);
+    ck_assert_uint_le(came - distinct, kills * (IN_FLIGHT + RECORDING));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry") - 1, (int64_t)rows);
+    PQclear(stored);
+    PQfinish(db);
+}
+
+START_TEST(a_host_killed_under_load_and_started_again_loses_nothing)
+{
+    struct scene *scene = scene_make("hook_kill", &both, 1, MESSAGES);
+    struct receiver *receiver = receiver_start("kill");
+
+    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/kill"),
+                 "message.new");
+    scene_begin(scene);
+    for (int i = 1; i <= 3; i++) {
+        scene_wait(scene, i * MESSAGES / 4);
+        host_kill(scene->hosts[0]);
+        scene_restart(scene, 0);
+    }
+    scene_finish(scene);
+    expect_nothing_lost(scene, receiver, "/slow/kill", 3);
+    scene_end(scene);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+START_TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything)
+{
+    struct scene *scene = scene_make("hook_two", &both, 2, MESSAGES);
+    struct receiver *receiver = receiver_start("two");
+
+    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/two"), "message.new");
+    scene_begin(scene);
+    scene_wait(scene, MESSAGES / 2);
+    host_kill(scene->hosts[1]);
+    atomic_store(&scene->ports[1], scene->hosts[0]->port);
+    scene_finish(scene);
+    expect_nothing_lost(scene, receiver, "/slow/two", 1);
+    scene_end(scene);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+/* The first host seems to have run on another machine: only its silence shows that it is dead. */
+START_TEST(what_a_dead_host_of_another_machine_had_is_taken_over_within_15_seconds)
+{
+    static const char *const answers[] = {ANSWER_NONE, ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct scene *scene = scene_make("hook_far", &both, 2, 0);
+    struct host *first = scene->hosts[0], *second = scene->hosts[1];
+    PGconn *db = database_connect(the_postgres, "hook_far");
+
+    webhook_ready("hook_far", 2);
+    struct webhook_made made =
+        webhook_make(first, scene->admin, catcher_url(catcher, "x"), "conversation.created");
+
+    talk_start(first, scene->admin, ADMIN_EMAIL, "far@shop.example", NULL);
+    catcher_wait(catcher, 1, 5000);
+    sql_text(db,
+             "UPDATE webhook_host SET machine = 'elsewhere' WHERE id = "
+             "(SELECT owner FROM webhook_delivery)",
+             0, NULL);
+    host_kill(first);
+    int64_t killed = now_ms();
+    int64_t took = catcher_wait(catcher, 2, TAKE_OVER_MS + 5000)->at_ms - killed;
+
+    fprintf(stderr, "hook_far: taken over after %jd ms\n", (intmax_t)took);
+    ck_assert_int_le(took, TAKE_OVER_MS);
+    ck_assert_str_eq(caught_header(&catcher->list[1], "webhook-id"),
+                     caught_header(&catcher->list[0], "webhook-id"));
+    webhook_wait(second, scene->admin, &made, "delivered", 5000);
+    PQfinish(db);
+    scene_end(scene);
+}
+
+Suite *webhook_crash_suite(void)
+{
+    Suite *suite = suite_create("webhook_crash");
+    TCase *tests = tcase_create("webhook_crash");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_host_killed_under_load_and_started_again_loses_nothing);
+    tcase_add_test(tests, of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything);
+    tcase_add_test(tests, what_a_dead_host_of_another_machine_had_is_taken_over_within_15_seconds);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

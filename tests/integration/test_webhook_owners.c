@@ -1,0 +1,179 @@
+/*
+ * Whose a webhook is, and whose events it gets: threats O12, O13, O16, O17, O19.
+ */
+#include <string.h>
+
+#include "receive.h"
+#include "suites.h"
+
+#define PUBLIC_URL "https://platform.example.org/hook"
+
+static struct host *host;
+static struct person *admin, *anna, *ben, *agent;
+
+static void set_up(void)
+{
+    host = webhook_host("hookowners", "  timeout: 2\n");
+    admin = admin_of(host);
+    anna = person_with_role(host, admin, "hook-anna", "User");
+    ben = person_with_role(host, admin, "hook-ben", "User");
+    agent = person_make(host, admin, "hook-agent", "ApiUser");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct answer *create(const struct person *by, json_t *body)
+{
+    return http(host, "POST", WEBHOOKS, by->token, body);
+}
+
+static struct answer *change(const struct person *by, const struct webhook_made *webhook,
+                             json_t *body)
+{
+    return http(host, "PATCH", webhook->path, by->token, body);
+}
+
+static const json_t *listed(const struct person *by, int64_t id)
+{
+    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
+    size_t index;
+    json_t *one;
+
+    json_array_foreach(answer->json, index, one)
+    {
+        if (json_integer_value(json_object_get(one, "id")) == id)
+            return one;
+    }
+    return NULL;
+}
+
+/* O12: what is another's answers like what does not exist, and nothing is sent or changed. */
+START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
+{
+    static const char *const calls[][3] = {
+        {"GET", "", NULL},
+        {"PATCH", "", "{\"active\":false}"},
+        {"DELETE", "", NULL},
+        {"POST", "/test", NULL},
+        {"POST", "/rotate-secret", NULL},
+        {"GET", "/deliveries", NULL},
+        {"POST", "/deliveries/1/resend", NULL},
+        {"POST", "/recover", "{\"since\":\"2020-01-01T00:00:00Z\"}"},
+    };
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, anna, catcher_url(catcher, "hook"), "message.new");
+    const struct person *others[] = {ben, agent};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (int j = 0; j < 2; j++) {
+            json_t *body = calls[i][2] ? json_loads(calls[i][2], 0, NULL) : NULL;
+
+            ck_error(http(host, calls[i][0], text("%s%s", made.path, calls[i][1]), others[j]->token,
+                          body),
+                     404, i == 6 ? "" : "Webhook not found");
+        }
+    }
+    ck_assert(json_is_true(json_object_get(listed(anna, made.id), "active")));
+    ck_assert_ptr_null(listed(ben, made.id));
+    ck_assert_ptr_nonnull(listed(admin, made.id));
+    ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
+    ck_assert_uint_eq(catcher_count(catcher), 1); /* the Admin's ping, and no other */
+}
+
+/* O16 */
+START_TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
+{
+    json_t *body =
+        json_pack("{ss s[s] si si sb ss}", "url", PUBLIC_URL, "events", "message.new", "userId", 1,
+                  "id", 7777, "active", 0, "createdAt", "2001-01-01T00:00:00.000Z");
+    struct answer *answer = ck_status(create(anna, body), 201);
+
+    ck_assert_int_eq(answer_int(answer, "userId"), anna->id);
+    ck_assert_int_ne(answer_int(answer, "id"), 7777);
+    ck_assert(json_is_true(json_object_get(answer->json, "active")));
+    ck_assert_int_ne(strncmp(answer_text(answer, "createdAt"), "2001", 4), 0);
+}
+
+/* O17 */
+START_TEST(a_change_moves_neither_owner_nor_secret)
+{
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+
+    ck_status(change(anna, &made,
+                     json_pack("{ss si si}", "secret", "another secret of ours", "userId",
+                               (int)ben->id, "id", 7777)),
+              200);
+    const json_t *after = listed(anna, made.id);
+
+    ck_assert_ptr_nonnull(after);
+    ck_assert_str_eq(json_string_value(json_object_get(after, "secret")), "****ters");
+    ck_assert_ptr_null(listed(ben, made.id));
+}
+
+/* O19 */
+START_TEST(webhooks_get_only_the_events_of_conversations_that_their_owner_may_see)
+{
+    struct catcher *of_anna = catcher_start(NULL), *of_ben = catcher_start(NULL);
+    struct catcher *of_admin = catcher_start(NULL);
+
+    webhook_make(host, anna, catcher_url(of_anna, "a"), "conversation.created");
+    webhook_make(host, ben, catcher_url(of_ben, "b"), "conversation.created");
+    webhook_make(host, admin, catcher_url(of_admin, "c"), "conversation.created");
+    talk_start(host, anna, anna->email, "somebody@else.example", "only Anna's");
+    catcher_wait(of_anna, 1, 5000);
+    talk_start(host, ben, ben->email, "somebody@else.example", "only Ben's");
+    const struct caught *caught = catcher_wait(of_ben, 1, 5000);
+
+    ck_assert_ptr_nonnull(strstr(caught->body, "only Ben's"));
+    catcher_wait(of_admin, 2, 5000);
+    ck_assert_uint_eq(catcher_count(of_anna), 1);
+    ck_assert_uint_eq(catcher_count(of_ben), 1);
+}
+
+static bool barred(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM webhook_hook WHERE NOT admitted") == 1;
+}
+
+static bool admitted(void *db)
+{
+    return !barred(db);
+}
+
+START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
+{
+    struct person *guest = person_with_role(host, admin, "hook-guest", "User");
+    struct catcher *catcher = catcher_start(NULL);
+
+    webhook_make(host, guest, catcher_url(catcher, "g"), "conversation.created");
+    ck_status(person_change(host, admin, guest, "status", "Suspended"), 200);
+    PGconn *db = database_connect(the_postgres, "webhooks");
+
+    ck_assert(wait_until(barred, db, 1000)); /* within a second */
+    talk_start(host, anna, anna->email, guest->email, "while suspended");
+    ck_status(person_change(host, admin, guest, "status", "Active"), 200);
+    ck_assert(wait_until(admitted, db, 1000));
+    talk_start(host, anna, anna->email, guest->email, "once back");
+    ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 1, 5000)->body, "once back"));
+    PQfinish(db);
+}
+
+Suite *webhook_owners_suite(void)
+{
+    Suite *suite = suite_create("webhook_owners");
+    TCase *tests = tcase_create("webhook_owners");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, another_account_gets_404_for_everything_and_causes_nothing);
+    tcase_add_test(tests, fields_that_are_not_the_callers_to_set_are_ignored_at_creation);
+    tcase_add_test(tests, a_change_moves_neither_owner_nor_secret);
+    tcase_add_test(tests, webhooks_get_only_the_events_of_conversations_that_their_owner_may_see);
+    tcase_add_test(tests, a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

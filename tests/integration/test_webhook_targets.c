@@ -1,0 +1,380 @@
+/*
+ * Where webhooks may point, and what a receiver can do to the host: threats S01 to S17. What only
+ * a name server could show (S05 to S07) is the unit tests' (test_webhook_target.c): they ask the
+ * function that opens the sockets; here it is met by an address that the table was made to hold.
+ */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "receive.h"
+#include "suites.h"
+
+/* lenient: loopback allowed; closed: the defaults, nothing allowed. */
+static struct host *lenient, *closed;
+static struct person *admin, *user, *closed_admin;
+
+/* Proxies and a .netrc that would be seen if they were heeded. */
+static const char *const *traps(void)
+{
+    const char *home = harness_path("netrc-home");
+    const char **environment = kept(calloc(7, sizeof *environment));
+
+    mkdir(home, 0700);
+    file_write(text("%s/.netrc", home), "machine 127.0.0.1\nlogin me\npassword mine\n"
+                                        "default login me password mine\n");
+    environment[0] = text("HOME=%s", home);
+    environment[1] = "http_proxy=http://127.0.0.1:9";
+    environment[2] = "HTTP_PROXY=http://127.0.0.1:9";
+    environment[3] = "https_proxy=http://127.0.0.1:9";
+    environment[4] = "ALL_PROXY=socks5://127.0.0.1:9";
+    environment[5] = "NETRC=/dev/null";
+    return environment;
+}
+
+static void set_up(void)
+{
+    lenient = host_start(&(struct host_spec){.name = "targets",
+                                             .database = database_make(the_postgres, "targets"),
+                                             .modules = WEBHOOK_MODULES,
+                                             .environment = traps(),
+                                             .more = WEBHOOK_LOCAL
+                                             "  timeout: 2\n  retry_delays: []\n  tests: 8\n"});
+    closed = host_start(&(struct host_spec){.name = "targets-closed",
+                                            .database = database_make(the_postgres, "targets2"),
+                                            .modules = WEBHOOK_MODULES,
+                                            .more = "webhook:\n  retry_delays: []\n"});
+    webhook_ready("targets", 1);
+    webhook_ready("targets2", 1);
+    admin = admin_of(lenient);
+    closed_admin = admin_of(closed);
+    user = person_make(lenient, admin, "target-user", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(lenient);
+    host_stop(closed);
+}
+
+static void expect_refused(const struct host *host, const struct person *by, const char *url)
+{
+    struct answer *answer = webhook_try(host, by, url, "message.new");
+
+    ck_assert_msg(answer->status == 400, "%s: %ld %s", url, answer->status, answer->body);
+}
+
+/* The outcome of a ping. */
+static struct answer *ping(const struct webhook_made *webhook)
+{
+    return ck_status(webhook_call(lenient, admin, "POST", webhook, "/test"), 200);
+}
+
+/* S01, S02, S03, S04, S10, S16, S17: off by default. */
+START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
+{
+    static const char *const bad[] = {
+        "http://127.0.0.1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://0.0.0.0/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://0177.0.0.1/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://①②⑦.0.0.1/",
+        "http://x.localhost/",
+        "http://10.0.0.1/",
+        "http://172.16.0.1/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest",
+        "http://100.64.0.1/",
+        "http://198.18.0.1/",
+        "http://[fc00::1]/",
+        "http://[fe80::1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "file:///etc/passwd",
+        "gopher://a.example/",
+        "ftp://a.example/",
+        "dict://a.example/",
+        "javascript:alert(1)",
+        "//a.example/",
+        "a.example",
+        "",
+        "http:///a.example/",
+        "http://",
+        "http://user:pw@a.example/",
+        "http://a@127.0.0.1#@b",
+        "http://a.example\\@127.0.0.1/",
+        "http://a.example/\r\nX-Evil: 1",
+        "http://a.example/\n",
+        "http://a.example/\t",
+        "http://a b.example/",
+        "http://a.example:22/",
+        "http://a.example:25/",
+        "http://a.example:5432/",
+        "http://a.example:6379/",
+        "http://a.example:0/",
+        "http://a.example:65536/",
+        NULL,
+    };
+    struct webhook_made made =
+        webhook_make(closed, closed_admin, "http://a.example/", "message.new");
+
+    for (int i = 0; bad[i]; i++) {
+        expect_refused(closed, closed_admin, bad[i]);
+        struct answer *answer =
+            http(closed, "PATCH", made.path, closed_admin->token, json_pack("{ss}", "url", bad[i]));
+
+        ck_assert_msg(answer->status == 400, "PATCH %s: %ld", bad[i], answer->status);
+    }
+    expect_refused(closed, closed_admin, text("http://a.example/%02048d", 1));
+}
+
+/* S10: also on an allowed network. */
+START_TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
+{
+    expect_refused(lenient, admin, "http://127.0.0.1:22/");
+    expect_refused(lenient, admin, "http://127.0.0.1:25/");
+    expect_refused(lenient, admin, "http://127.0.0.1:5432/");
+    expect_refused(lenient, admin, "http://127.0.0.1:6379/");
+}
+
+/* S11, and what S05 and S06 come to: the address counts when the socket is opened. */
+START_TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(closed, closed_admin, "http://a.example/", "conversation.created");
+    PGconn *db = database_connect(the_postgres, "targets2");
+    const char *urls[] = {catcher_url(catcher, "x"), text("http://localhost:%d/", catcher->port),
+                          text("http://[::ffff:127.0.0.1]:%d/", catcher->port)};
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        const char *values[] = {urls[i], text("hook:%jd", (intmax_t)made.id)};
+
+        sql_text(db, "UPDATE webhook_hook SET url = $1", 1, values);
+        sql_text(db, "SELECT pg_notify('webhook', $1)", 1, values + 1);
+        talk_start(closed, closed_admin, ADMIN_EMAIL, "other@shop.example", NULL);
+        json_t *delivery = webhook_wait(closed, closed_admin, &made, "abandoned", 5000);
+        const char *error = json_string_value(json_object_get(attempt_of(delivery, 0), "error"));
+
+        ck_assert_msg(error && strstr(error, "not allowed"), "%s: %s", urls[i], error);
+        ck_status(webhook_call(closed, closed_admin, "DELETE", &made, ""), 200);
+        made = webhook_make(closed, closed_admin, "http://a.example/", "conversation.created");
+    }
+    ck_assert_uint_eq(catcher_connections(catcher), 0);
+    PQfinish(db);
+}
+
+/* S08 */
+START_TEST(redirects_are_failures_and_nobody_goes_there)
+{
+    static const int statuses[] = {301, 302, 303, 307, 308};
+    struct catcher *inner = catcher_start(NULL);
+
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        const char *answers[] = {text("HTTP/1.1 %d Elsewhere\r\nLocation: %s\r\n"
+                                      "Content-Length: 0\r\n\r\n",
+                                      statuses[i], catcher_url(inner, "inner")),
+                                 NULL};
+        struct catcher *outer =
+            catcher_start(kept(memcpy(malloc(sizeof answers), answers, sizeof answers)));
+        struct webhook_made made =
+            webhook_make(lenient, admin, catcher_url(outer, "outer"), "message.new");
+        struct answer *answer = ping(&made);
+
+        ck_assert(json_is_false(json_object_get(answer->json, "success")));
+        ck_assert_int_eq(answer_int(answer, "status"), statuses[i]);
+    }
+    ck_assert_uint_eq(catcher_connections(inner), 0);
+}
+
+/* S09 */
+START_TEST(proxies_of_the_environment_and_netrc_are_ignored)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(lenient, admin, catcher_url(catcher, "direct"), "message.new");
+
+    ck_assert(json_is_true(json_object_get(ping(&made)->json, "success")));
+    const struct caught *caught = catcher_wait(catcher, 1, 1000);
+
+    ck_assert_ptr_null(caught_header(caught, "Authorization"));
+    ck_assert_ptr_null(caught_header(caught, "Cookie"));
+    ck_assert_int_eq(strncmp(caught->head, "POST /direct HTTP/1.1\r\n", 23), 0);
+}
+
+/* S12: a long answer is cut, judged by its status, and only its first KiB is kept. */
+START_TEST(huge_answers_are_cut)
+{
+    size_t head = 64, size = 8 << 20;
+    char *huge = kept(malloc(head + size + 1));
+    const char *answers[] = {huge, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made =
+        webhook_make(lenient, admin, catcher_url(catcher, "huge"), "message.new");
+    int length = sprintf(huge, "HTTP/1.1 500 No\r\nContent-Length: %zu\r\n\r\n", size);
+
+    memset(huge + length, 'x', size);
+    huge[(size_t)length + size] = '\0';
+    struct answer *answer = ping(&made);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 500);
+    ck_assert_double_lt(answer->seconds, 2);
+    json_t *delivery = webhook_wait(lenient, admin, &made, "abandoned", 5000);
+
+    ck_assert_uint_eq(json_string_length(json_object_get(attempt_of(delivery, 0), "answer")), 1024);
+    ck_error(webhook_call(lenient, user, "GET", &made, "/deliveries"), 404, "Webhook not found");
+}
+
+START_TEST(huge_headers_of_an_answer_end_the_attempt)
+{
+    char *head = text("HTTP/1.1 200 OK\r\nX-Long: %070000d\r\nContent-Length: 0\r\n\r\n", 1);
+    const char *answers[] = {head, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made =
+        webhook_make(lenient, admin, catcher_url(catcher, "headers"), "message.new");
+    struct answer *answer = ping(&made);
+
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert_ptr_nonnull(answer_text(answer, "error"));
+}
+
+/* What is no HTTP, not UTF-8, or ends in the middle is a failed attempt; the log can be read. */
+START_TEST(broken_answers_are_failures_that_can_be_looked_at)
+{
+    static const char *const broken[] = {
+        "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\n\xff\xfe\x01\x02\xc3\xc3",
+        "SSH-2.0-x\r\n\r\n",
+        "HTTP/1.1 999999 x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        NULL};
+
+    for (int i = 0; broken[i]; i++) {
+        const char *answers[] = {broken[i], NULL};
+        struct catcher *catcher =
+            catcher_start(kept(memcpy(malloc(sizeof answers), answers, sizeof answers)));
+        struct webhook_made made =
+            webhook_make(lenient, admin, catcher_url(catcher, "broken"), "message.new");
+
+        ck_assert_msg(json_is_false(json_object_get(ping(&made)->json, "success")), "%s",
+                      broken[i]);
+        webhook_wait(lenient, admin, &made, "abandoned", 5000);
+    }
+}
+
+static bool listens(void *arg)
+{
+    const struct host *there = arg;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)there->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool connected = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
+
+    close(fd);
+    return connected;
+}
+
+/* S13: openssl's own server, with a certificate that nobody vouches for. */
+START_TEST(a_self_signed_certificate_is_a_failed_attempt)
+{
+    const char *key = harness_path("tls.key"), *certificate = harness_path("tls.crt");
+    const char *log = harness_path("tls.log");
+    const char *make[] = {"openssl",  "req",           "-x509",   "-newkey",
+                          "rsa:2048", "-nodes",        "-keyout", key,
+                          "-out",     certificate,     "-days",   "1",
+                          "-subj",    "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                          NULL};
+    struct catcher *port = catcher_start(NULL);
+    const char *number = text("%d", port->port);
+    const char *serve[] = {"openssl", "s_server",  "-accept", number,   "-key", key,
+                           "-cert",   certificate, "-www",    "-quiet", NULL};
+
+    shutdown(port->listener, SHUT_RDWR);
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = make, .log = log}), 0);
+    close(port->listener);
+    pid_t server = process_start(&(struct process_spec){.argv = serve, .log = log});
+    struct webhook_made made =
+        webhook_make(lenient, admin, text("https://127.0.0.1:%s/", number), "message.new");
+    struct host there = {.port = port->port};
+
+    ck_assert(wait_until(listens, &there, 5000));
+    struct answer *answer = ping(&made);
+
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert_msg(strcasestr(answer_text(answer, "error"), "certificate") != NULL, "%s",
+                  answer->body);
+    process_stop(server, SIGKILL, 1000);
+}
+
+/* S14 */
+START_TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
+{
+    static const char *const silent[] = {ANSWER_NONE, NULL};
+    struct catcher *deaf = catcher_start(silent), *quick = catcher_start(NULL);
+    struct webhook_made slow =
+        webhook_make(lenient, user, catcher_url(deaf, "deaf"), "message.new");
+    struct webhook_made fast =
+        webhook_make(lenient, admin, catcher_url(quick, "quick"), "message.new");
+    struct call calls[PARALLEL_MAX];
+    struct answer *answers[PARALLEL_MAX];
+    int refused = 0, answered = 0;
+
+    ck_assert(json_is_true(json_object_get(ping(&fast)->json, "success")));
+    for (int i = 0; i < PARALLEL_MAX - 1; i++)
+        calls[i] = (struct call){
+            .method = "POST", .path = text("%s/test", slow.path), .token = user->token};
+    calls[PARALLEL_MAX - 1] =
+        (struct call){.method = "POST", .path = text("%s/test", fast.path), .token = admin->token};
+    parallel(lenient, calls, answers, PARALLEL_MAX);
+    for (int i = 0; i < PARALLEL_MAX - 1; i++) {
+        refused += answers[i]->status == 503;
+        answered += answers[i]->status == 200;
+    }
+    ck_assert_int_eq(answered, 2); /* a quarter of 8 */
+    ck_assert_int_eq(refused, PARALLEL_MAX - 3);
+    ck_assert(json_is_true(json_object_get(answers[PARALLEL_MAX - 1]->json, "success")));
+    ck_assert_double_lt(answers[PARALLEL_MAX - 1]->seconds, 1);
+    ck_assert_uint_le(catcher_count(deaf), 2);
+}
+
+/* S17 */
+START_TEST(a_host_that_opens_networks_warns_at_its_start_and_another_does_not)
+{
+    ck_assert_ptr_nonnull(strstr(file_text(lenient->log), "allow_networks"));
+    ck_assert_ptr_null(strstr(file_text(closed->log), "allow_networks"));
+}
+
+Suite *webhook_targets_suite(void)
+{
+    Suite *suite = suite_create("webhook_targets");
+    TCase *tests = tcase_create("webhook_targets");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change);
+    tcase_add_test(tests, ports_of_other_services_are_refused_on_allowed_hosts_too);
+    tcase_add_test(tests, an_address_that_came_into_the_table_another_way_is_refused_at_connect);
+    tcase_add_test(tests, redirects_are_failures_and_nobody_goes_there);
+    tcase_add_test(tests, proxies_of_the_environment_and_netrc_are_ignored);
+    tcase_add_test(tests, huge_answers_are_cut);
+    tcase_add_test(tests, huge_headers_of_an_answer_end_the_attempt);
+    tcase_add_test(tests, broken_answers_are_failures_that_can_be_looked_at);
+    tcase_add_test(tests, a_self_signed_certificate_is_a_failed_attempt);
+    tcase_add_test(tests, a_flood_of_tests_is_bounded_and_does_not_touch_others);
+    tcase_add_test(tests, a_host_that_opens_networks_warns_at_its_start_and_another_does_not);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,346 @@
+/*
+ * The API of webhooks: what is shown of a secret (O13 to O15), which fields are heeded, lists,
+ * tests. Whose webhook it is: test_webhook_owners.c; deliveries: test_webhook_delivery.c.
+ */
+#include <string.h>
+
+#include "receive.h"
+#include "suites.h"
+
+#define PUBLIC_URL "https://platform.example.org/hook"
+
+static struct host *host;
+static struct person *admin, *anna, *ben, *agent;
+
+static void set_up(void)
+{
+    host = webhook_host("webhooks", "  timeout: 2\n  per_account: 20\n");
+    admin = admin_of(host);
+    anna = person_with_role(host, admin, "hook-anna", "User");
+    ben = person_with_role(host, admin, "hook-ben", "User");
+    agent = person_make(host, admin, "hook-agent", "ApiUser");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct answer *create(const struct person *by, json_t *body)
+{
+    return http(host, "POST", WEBHOOKS, by->token, body);
+}
+
+static struct answer *change(const struct person *by, const struct webhook_made *webhook,
+                             json_t *body)
+{
+    return http(host, "PATCH", webhook->path, by->token, body);
+}
+
+static const json_t *listed(const struct person *by, int64_t id)
+{
+    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
+    size_t index;
+    json_t *one;
+
+    json_array_foreach(answer->json, index, one)
+    {
+        if (json_integer_value(json_object_get(one, "id")) == id)
+            return one;
+    }
+    return NULL;
+}
+
+START_TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
+{
+    struct answer *answer = ck_status(webhook_try(host, anna, PUBLIC_URL, "message.new"), 201);
+
+    ck_assert_str_eq(keys_of(answer->json), "id userId url events secret active createdAt");
+    ck_assert_str_eq(answer_text(answer, "url"), PUBLIC_URL);
+    ck_assert_str_eq(answer_text(answer, "secret"), TEST_SECRET);
+    ck_assert_int_eq(answer_int(answer, "userId"), anna->id);
+    ck_assert(json_is_true(json_object_get(answer->json, "active")));
+}
+
+START_TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another)
+{
+    const char *last = "";
+
+    for (int i = 0; i < 2; i++) {
+        json_t *body = json_pack("{ss s[s]}", "url", PUBLIC_URL, "events", "message.new");
+        const char *secret = answer_text(ck_status(create(anna, body), 201), "secret");
+
+        ck_assert_uint_eq(strlen(secret), 64);
+        ck_assert_uint_eq(strspn(secret, "0123456789abcdef"), 64);
+        ck_assert_str_ne(secret, last);
+        last = secret;
+    }
+}
+
+/* O13, O14: a secret is shown by the creation alone. */
+START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
+{
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+    struct answer *answers[] = {
+        ck_status(http(host, "GET", made.path, anna->token, NULL), 200),
+        ck_status(http(host, "GET", WEBHOOKS, anna->token, NULL), 200),
+        ck_status(http(host, "GET", WEBHOOKS, admin->token, NULL), 200),
+        ck_status(change(anna, &made, json_pack("{sb}", "active", 1)), 200),
+    };
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        ck_assert_ptr_null(strstr(answers[i]->body, made.secret));
+    ck_assert_str_eq(answer_text(answers[0], "secret"), "****ters");
+    ck_assert_str_eq(json_string_value(json_object_get(listed(admin, made.id), "secret")),
+                     "****ters");
+    PGconn *db = database_connect(the_postgres, "webhooks");
+
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE "
+                                    "position(convert_to('thirty', 'UTF8') in secret) > 0"),
+                     0);
+    PQfinish(db);
+}
+
+/* O15 */
+START_TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of)
+{
+    static const char *const secrets[] = {"ab", "äöüß", "abcde", "sixteen letters!", NULL};
+    static const char *const masks[] = {"****", "****", "****bcde", "****ers!"};
+
+    for (int i = 0; secrets[i]; i++) {
+        struct answer *answer =
+            ck_status(create(ben, json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events",
+                                            "message.new", "secret", secrets[i])),
+                      201);
+        const json_t *warnings = json_object_get(answer->json, "warnings");
+        const json_t *later = listed(ben, answer_int(answer, "id"));
+
+        ck_assert_str_eq(answer_text(answer, "secret"), secrets[i]);
+        ck_assert_str_eq(json_string_value(json_object_get(later, "secret")), masks[i]);
+        ck_assert_uint_eq(json_array_size(warnings), i < 3);
+    }
+}
+
+START_TEST(a_change_sets_what_it_names_and_leaves_the_rest)
+{
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+    struct answer *answer =
+        ck_status(change(anna, &made, json_pack("{ss}", "url", "http://other.example/x")), 200);
+
+    ck_assert_str_eq(answer_text(answer, "url"), "http://other.example/x");
+    ck_assert(json_is_true(json_object_get(answer->json, "active")));
+    answer = ck_status(change(anna, &made, json_pack("{sb}", "active", 0)), 200);
+    ck_assert_str_eq(answer_text(answer, "url"), "http://other.example/x");
+    ck_assert(json_is_false(json_object_get(answer->json, "active")));
+    answer =
+        ck_status(change(anna, &made, json_pack("{s[s]}", "events", "conversation.created")), 200);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(answer->json, "events"), 0)),
+                     "conversation.created");
+    ck_assert(json_is_false(json_object_get(answer->json, "active")));
+    ck_error(webhook_call(host, anna, "POST", &made, "/test"), 409, "The webhook is not active");
+}
+
+/* O18, S16 */
+START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
+{
+    static const char *const bad[] = {
+        "[\"message.new\",\"x\"]",
+        "[]",
+        "\"message.new\"",
+        "null",
+        "[1]",
+        "[null]",
+        "[[]]",
+        "[\"message.new\\r\\nX-Evil: 1\"]",
+        "[\"*\"]",
+        "[\"ping\"]",
+        "[\"MESSAGE.NEW\"]",
+        NULL,
+    };
+
+    for (int i = 0; bad[i]; i++) {
+        json_t *body = json_pack("{ss so}", "url", PUBLIC_URL, "events",
+                                 json_loads(bad[i], JSON_DECODE_ANY, NULL));
+        struct answer *answer = create(anna, body);
+
+        ck_assert_msg(answer->status == 400, "%s: %ld %s", bad[i], answer->status, answer->body);
+    }
+    struct answer *answer =
+        ck_status(create(anna, json_pack("{ss s[sss]}", "url", PUBLIC_URL, "events", "message.new",
+                                         "conversation.created", "message.new")),
+                  201);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "events")), 2);
+}
+
+START_TEST(required_fields_and_types_are_checked)
+{
+    static const char *const bad[] = {
+        "{\"events\":[\"message.new\"]}",
+        "{\"url\":\"https://a.example/\"}",
+        "{\"url\":1,\"events\":[\"message.new\"]}",
+        "{\"url\":\"\",\"events\":[\"message.new\"]}",
+        "{\"url\":\"https://a.example/\",\"events\":[\"message.new\"],\"secret\":\"\"}",
+        "{\"url\":\"https://a.example/\",\"events\":[\"message.new\"],\"secret\":5}",
+        "[]",
+        NULL,
+    };
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+
+    for (int i = 0; bad[i]; i++)
+        ck_error(create(anna, json_loads(bad[i], 0, NULL)), 400, "");
+    char *long_secret = text("%0257d", 1);
+
+    ck_error(create(anna, json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
+                                    "secret", long_secret)),
+             400, "");
+    ck_error(change(anna, &made, json_pack("{ss}", "active", "no")), 400, "");
+    ck_error(change(anna, &made, json_pack("{s[]}", "events")), 400, "");
+    ck_error(http(host, "GET", WEBHOOKS "/0", anna->token, NULL), 400, "");
+    ck_error(http(host, "GET", WEBHOOKS "/99999999", anna->token, NULL), 404, "Webhook not found");
+}
+
+START_TEST(the_list_of_events_names_those_of_the_loaded_modules)
+{
+    struct answer *answer =
+        ck_status(http(host, "GET", WEBHOOKS "/events", anna->token, NULL), 200);
+    bool found[2] = {false, false};
+    size_t index;
+    json_t *name;
+
+    json_array_foreach(answer->json, index, name)
+    {
+        found[0] |= !strcmp(json_string_value(name), "conversation.created");
+        found[1] |= !strcmp(json_string_value(name), "message.new");
+        ck_status(webhook_try(host, agent, PUBLIC_URL, json_string_value(name)), 201);
+    }
+    ck_assert(found[0] && found[1]);
+}
+
+START_TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again)
+{
+    static const char *const headers[] = {"Idempotency-Key: hook-once", NULL};
+    struct call call = {.method = "POST",
+                        .path = WEBHOOKS,
+                        .token = agent->token,
+                        .headers = headers,
+                        .body = "{\"url\":\"https://once.example/\",\"events\":[\"message.new\"]}"};
+    struct answer *first = ck_status(http_send(host, &call), 201);
+    struct answer *again = ck_status(http_send(host, &call), 201);
+    PGconn *db = database_connect(the_postgres, "webhooks");
+
+    ck_assert_str_eq(first->body, again->body);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM webhook_hook WHERE url = 'https://once.example/'"), 1);
+    call.body = "{\"url\":\"https://twice.example/\",\"events\":[\"message.new\"]}";
+    ck_error(http_send(host, &call), 422, "");
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM busbar_idempotency i WHERE "
+                                         "i::text LIKE '%%%s%%'",
+                                         answer_text(first, "secret"))),
+                     0);
+    PQfinish(db);
+}
+
+START_TEST(a_deleted_webhook_is_gone_for_everybody)
+{
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+    struct answer *answer = ck_status(webhook_call(host, anna, "DELETE", &made, ""), 200);
+
+    ck_assert_str_eq(answer->body, "{\"success\":true}");
+    ck_error(webhook_call(host, anna, "DELETE", &made, ""), 404, "Webhook not found");
+    ck_error(webhook_call(host, anna, "GET", &made, ""), 404, "Webhook not found");
+    ck_error(webhook_call(host, admin, "POST", &made, "/test"), 404, "Webhook not found");
+    ck_assert_ptr_null(listed(admin, made.id));
+}
+
+START_TEST(long_lists_come_in_pages)
+{
+    struct person *many = person_make(host, admin, "hook-many", NULL);
+    const char *path = WEBHOOKS "?limit=2";
+    size_t found = 0, pages = 0;
+
+    for (int i = 0; i < 5; i++)
+        webhook_make(host, many, PUBLIC_URL, "message.new");
+    for (; path; pages++) {
+        struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
+
+        ck_assert_uint_le(json_array_size(answer->json), 2);
+        found += json_array_size(answer->json);
+        path = next_page(answer);
+    }
+    ck_assert_uint_eq(found, 5);
+    ck_assert_uint_eq(pages, 3);
+}
+
+START_TEST(an_account_may_have_so_many_webhooks_and_no_more)
+{
+    struct person *many = person_make(host, admin, "hook-full", NULL);
+
+    for (int i = 0; i < 20; i++)
+        webhook_make(host, many, PUBLIC_URL, "message.new");
+    ck_error(webhook_try(host, many, PUBLIC_URL, "message.new"), 409, "An account may have 20");
+}
+
+START_TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
+{
+    static const char *const answers[] = {ANSWER_OK, ANSWER_500, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made =
+        webhook_make(host, anna, catcher_url(catcher, "ping"), "message.new");
+    struct answer *answer = ck_status(webhook_call(host, anna, "POST", &made, "/test"), 200);
+
+    ck_assert_str_eq(keys_of(answer->json), "success status durationMs error");
+    ck_assert(json_is_true(json_object_get(answer->json, "success")));
+    ck_assert_int_eq(answer_int(answer, "status"), 200);
+    const struct caught *ping = catcher_wait(catcher, 1, 1000);
+
+    ck_assert_str_eq(caught_header(ping, "X-Webhook-Event"), "ping");
+    ck_assert_str_eq(caught_header(ping, "X-Webhook-Signature"),
+                     hmac_hex(TEST_SECRET, ping->body, ping->length));
+    ck_assert_str_eq(keys_of(kept(json_loads(ping->body, 0, NULL))), "event timestamp");
+    answer = ck_status(webhook_call(host, anna, "POST", &made, "/test"), 200);
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert_int_eq(answer_int(answer, "status"), 500);
+}
+
+START_TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
+{
+    static const char *const silent[] = {ANSWER_NONE, NULL};
+    struct catcher *catcher = catcher_start(silent);
+    struct webhook_made made =
+        webhook_make(host, anna, catcher_url(catcher, "ping"), "message.new");
+    struct answer *answer = ck_status(webhook_call(host, anna, "POST", &made, "/test"), 200);
+
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert(json_is_null(json_object_get(answer->json, "status")));
+    ck_assert_ptr_nonnull(strcasestr(answer_text(answer, "error"), "timed out"));
+    ck_assert_double_lt(answer->seconds, 4);
+}
+
+Suite *webhooks_suite(void)
+{
+    Suite *suite = suite_create("webhooks");
+    TCase *tests = tcase_create("webhooks");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, the_answer_to_a_creation_has_exactly_the_fields_of_the_specification);
+    tcase_add_test(tests,
+                   without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another);
+    tcase_add_test(tests, every_later_answer_masks_the_secret_and_the_table_has_it_encrypted);
+    tcase_add_test(tests,
+                   a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of);
+    tcase_add_test(tests, a_change_sets_what_it_names_and_leaves_the_rest);
+    tcase_add_test(tests, events_must_be_a_list_of_names_that_exist_and_repetitions_count_once);
+    tcase_add_test(tests, required_fields_and_types_are_checked);
+    tcase_add_test(tests, the_list_of_events_names_those_of_the_loaded_modules);
+    tcase_add_test(
+        tests, a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again);
+    tcase_add_test(tests, a_deleted_webhook_is_gone_for_everybody);
+    tcase_add_test(tests, long_lists_come_in_pages);
+    tcase_add_test(tests, an_account_may_have_so_many_webhooks_and_no_more);
+    tcase_add_test(tests, the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it);
+    tcase_add_test(tests, a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
