@@ -119,8 +119,6 @@ void engine_free(struct engine *engine)
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
-    struct pg_settings pg = pg_settings_of(engine);
-
     engine->generation->engine = engine;
     engine->loops = calloc(loop_count, sizeof *engine->loops);
     engine->pools = engine->loops ? work_pools_new(engine->generation) : NULL;
@@ -134,6 +132,14 @@ int engine_init(struct engine *engine, unsigned loop_count)
         if (loop_fill(engine, &engine->loops[i]))
             return -1;
     }
+    return 0;
+}
+
+/* Not for a command: it is over before a notice could matter. 0, or -1 (logged). */
+static int grow_ear(struct engine *engine)
+{
+    struct pg_settings pg = pg_settings_of(engine);
+
     if (!*pg.url)
         return 0;
     engine->ear = ear_new(&engine->loops[0], &pg);
@@ -179,7 +185,7 @@ static int serve(struct engine *engine, const sigset_t *set)
 {
     struct migrator *migrator = NULL;
 
-    if (engine_init(engine, loops_wanted(engine)))
+    if (engine_init(engine, loops_wanted(engine)) || grow_ear(engine))
         return 1;
     struct signals *signals = signals_new(engine, set);
     engine->jobs = jobs_new(&engine->loops[0], engine->generation);

@@ -19,8 +19,8 @@ struct engine {
     pthread_mutex_t lock; /* guards `generation` */
     struct generation *generation;
     struct work_pools *pools;
-    struct ear *ear;         /* on loops[0]; NULL: no database is configured */
-    struct jobs *jobs;       /* on loops[0] */
+    struct ear *ear;   /* on loops[0]; NULL in a command, and where no database is configured */
+    struct jobs *jobs; /* on loops[0] */
     struct workers *workers; /* NULL: a command */
     atomic_uint next_loop;   /* for bb_run(): they take turns */
     int listen_fd;
@@ -39,7 +39,7 @@ int engine_serve(struct generation *generation);
 int engine_command(struct generation *generation, struct core_module *module,
                    const struct bb_command *command, json_t *options);
 
-/* Pools, loops with what is in them, and the ear. 0, or -1 (logged); then engine_free() follows. */
+/* Pools, and loops with what is in them. 0, or -1 (logged); then engine_free() follows. */
 int engine_init(struct engine *engine, unsigned loop_count);
 
 /* Frees what there is, and lets go of the generation. No request may be alive any more. */

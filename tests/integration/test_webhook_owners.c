@@ -151,7 +151,7 @@ START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
 
     webhook_make(host, guest, catcher_url(catcher, "g"), "conversation.created");
     ck_status(person_change(host, admin, guest, "status", "Suspended"), 200);
-    PGconn *db = database_connect(the_postgres, "webhooks");
+    PGconn *db = database_connect(the_postgres, "hookowners");
 
     ck_assert(wait_until(barred, db, 1000)); /* within a second */
     talk_start(host, anna, anna->email, guest->email, "while suspended");
