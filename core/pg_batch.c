@@ -1,7 +1,5 @@
 #include "core/pg_lane.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +8,12 @@ enum { TRIES_MAX = 4, NAME_SIZE = 24 };
 /* A statement's name on the server: its address, which no other statement ever has. */
 static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
 {
-    snprintf(name, NAME_SIZE, "s%" PRIxPTR, (uintptr_t)sql);
+    uintptr_t rest = (uintptr_t)sql;
+    char *at = name;
+
+    for (*at++ = 's'; rest; rest >>= 4)
+        *at++ = "0123456789abcdef"[rest & 15];
+    *at = '\0';
 }
 
 static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
