@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 enum {
-    READ_DEPTH = 2, /* batches under way on a connection of the read lane */
-    BATCH_MAX = 64, /* items in a batch: bounds what a failing one sends again */
+    PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
+    BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,
     SILENCE_MS = 2000 /* beyond statement_timeout: the connection is dead */
 };
@@ -177,12 +177,13 @@ static void patrol(struct timer *timer)
 static int lane_open(struct pg *pg, enum pg_lane_kind kind)
 {
     struct pg_lane *lane = &pg->lanes[kind];
+    bool batched = kind == PG_READ || kind == PG_UNIT;
 
     *lane = (struct pg_lane){.pg = pg,
                              .kind = kind,
                              .count = pg->settings.connections[kind],
-                             .depth = kind == PG_READ ? READ_DEPTH : 1,
-                             .batch_max = kind == PG_READ || kind == PG_UNIT ? BATCH_MAX : 1};
+                             .depth = batched ? PIPELINE_DEPTH : 1,
+                             .batch_max = batched ? BATCH_MAX : 1};
     lane->conns = calloc(lane->count, sizeof(struct pg_conn));
     if (!lane->conns)
         return -1;

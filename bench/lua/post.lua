@@ -1,19 +1,24 @@
--- participant1 of a random conversation (see seed.sql) writes into it.
+-- participant1 of a random conversation (see seed.sql) writes into it. The request is put together
+-- here, because wrk.format() takes twice the time, which the server under test would lack.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 
-local tokens
+local text = '@bench.test","chatEntry":"The inverter reports 4,812 kWh for March; is that plausible ' ..
+    'for this site?"}'
+local tokens, head
 
 function init()
     tokens = sessions()
+    head = "/messages HTTP/1.1\r\nHost: " .. wrk.host .. ":" .. wrk.port ..
+        "\r\nContent-Type: application/json\r\n"
     math.randomseed(seed)
 end
 
 function request()
     local id = math.random(100000)
     local n = id % 10000 + 1
-    return wrk.format("POST", "/api/chat/conversations/" .. id .. "/messages",
-        { Authorization = tokens[n], ["Content-Type"] = "application/json" },
-        '{"username":"u' .. n .. '@bench.test","chatEntry":"The inverter reports 4,812 kWh for ' ..
-        'March; is that plausible for this site?"}')
+    local body = '{"username":"u' .. n .. text
+    local token = tokens[n] and "Authorization: " .. tokens[n] .. "\r\n" or ""
+    return "POST /api/chat/conversations/" .. id .. head .. token .. "Content-Length: " .. #body ..
+        "\r\n\r\n" .. body
 end
