@@ -7,7 +7,8 @@ const secret = process.env.WEBHOOK_SECRET || '';
 const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : secret;
 const mac = (k, encoding, ...parts) =>
   parts.reduce((hmac, part) => hmac.update(part), createHmac('sha256', k)).digest(encoding);
-const same = (a, b) => a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
+const equal = (a, b) => a.length === b.length && timingSafeEqual(a, b);
+const same = (a, b) => equal(Buffer.from(a), Buffer.from(b));
 
 function genuine(headers, body) {
   const at = headers['webhook-timestamp'] || '';
