@@ -31,7 +31,7 @@ struct bb_account_scope {
     size_t organisation_count;
 };
 
-/* "accounts" 2: what other modules may know of accounts. */
+/* "accounts" 3: what other modules may know of accounts. */
 struct bb_accounts {
     size_t size;
     /*
@@ -47,6 +47,8 @@ struct bb_accounts {
      */
     int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope);
+    /* Whether there is such an organisation: 1, 0, or -1: failed. Parks. Since version 3. */
+    int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
 };
 
 #endif

@@ -157,8 +157,18 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
     return 1;
 }
 
+static int organisation_known(void *state, struct bb_request *rq, int64_t organisation)
+{
+    static const struct bb_sql find = {"SELECT FROM auth_organisation WHERE id = $1::bigint", 0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(organisation)));
+
+    (void)state;
+    return rows ? bb_count(rq, rows) > 0 : -1;
+}
+
 const struct bb_accounts auth_accounts = {
     .size = sizeof(auth_accounts),
     .organisation_of = organisation_of,
     .scope_of = scope_of,
+    .organisation_known = organisation_known,
 };

@@ -293,7 +293,7 @@ static const struct bb_field settings[] = {
 
 static const struct bb_service_face services[] = {
     {.name = "authenticator", .version = 1, .interface = &auth_authenticator},
-    {.name = "accounts", .version = 2, .interface = &auth_accounts},
+    {.name = "accounts", .version = 3, .interface = &auth_accounts},
 };
 
 static const struct bb_channel channels[] = {{.name = AUTH_CHANNEL, .heard = auth_heard}};

@@ -183,7 +183,7 @@ static const struct bb_event_face events[] = {
      .help = "A conversation was started."},
 };
 
-static const struct bb_need needs[] = {{"accounts", 1}};
+static const struct bb_need needs[] = {{"accounts", 3}};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("chat", "1.0.0"),

@@ -41,14 +41,27 @@ static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
     return 0;
 }
 
+/* An Admin acts in any organisation that there is. */
+static int refused_unknown(struct bb_request *rq, int64_t organisation)
+{
+    const struct chat *chat = rq->state;
+    int known = chat->accounts->organisation_known(chat->accounts_state, rq, organisation);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+}
+
 static int refused_organisation(struct bb_request *rq, int64_t *organisation)
 {
     const struct bb_principal *who = rq->principal;
     int64_t wanted = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
 
     *organisation = wanted ? wanted : who->organisation;
-    if (!wanted || wanted == who->organisation || who->role == BB_ROLE_ADMIN)
+    if (!wanted || wanted == who->organisation)
         return 0;
+    if (who->role == BB_ROLE_ADMIN)
+        return refused_unknown(rq, wanted);
     for (size_t i = 0; i < who->organisation_count; i++)
         if (who->organisations[i] == wanted)
             return 0;

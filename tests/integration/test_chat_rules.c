@@ -193,6 +193,22 @@ START_TEST(open_ownership_turns_the_scoping_off)
     ck_error(talk_chain(host, b, &talk, ""), 404, "");
 }
 
+static struct answer *start_in(const struct person *by, int64_t organisation)
+{
+    return http(host, "POST", "/api/chat/conversations/start", by->token,
+                json_pack("{ss ss ss ss sI}", "participant1", by->email, "participant2",
+                          "partner@shop.example", "username", by->email, "chatEntry", "hello",
+                          "organizationId", (json_int_t)organisation));
+}
+
+START_TEST(an_organisation_is_named_by_who_may_act_in_it_and_must_exist)
+{
+    ck_status(start_in(m, m->organisation), 201);
+    ck_error(start_in(m, k->organisation), 403, "");
+    ck_status(start_in(admin, m->organisation), 201);
+    ck_error(start_in(admin, 987654321), 404, "Organization not found");
+}
+
 Suite *chat_rules_suite(void)
 {
     Suite *suite = suite_create("chat_rules");
@@ -212,6 +228,7 @@ Suite *chat_rules_suite(void)
     tcase_add_test(tests, platforms_speak_for_end_users_of_their_own);
     tcase_add_test(tests, counts_and_lists_cover_what_the_caller_sees);
     tcase_add_test(tests, open_ownership_turns_the_scoping_off);
+    tcase_add_test(tests, an_organisation_is_named_by_who_may_act_in_it_and_must_exist);
     suite_add_tcase(suite, tests);
     return suite;
 }
