@@ -21,22 +21,28 @@ peak() {
     awk '/^VmHWM/ { print $2 }' "/proc/$1/status"
 }
 
-# record ROUND MEASURE WHO SERVER_PID|-: call with before_server and before_postgres set, and
-# `figures` holding rate p50 p99 max requests.
+# note ROUND MEASURE WHO FIGURES SERVER_S POSTGRES_S: figures are rate p50 p99 max requests. Round 0
+# warms up and is not noted.
+note() {
+    [ "$1" != 0 ] || return 0
+    awk -v r="$1" -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
+        OFS = "\t"; split(f, v, " ")
+        print r, m, w, v[1], v[2], v[3], v[4], v[5], s, p }' >>"$work/results"
+    awk -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
+        split(f, v, " "); k = 10000 / v[5]
+        printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
+            m, w, v[1], v[2] / 1000, v[3] / 1000, s * k, p * k }' >&2
+}
+
+# record ROUND MEASURE WHO SERVER_PID|-: notes `figures` with the CPU seconds since start_clock.
 record() {
     local server=0 postgres hertz
 
     hertz=$(getconf CLK_TCK)
     [ "$4" = - ] || server=$(($(ticks "$4") - before_server))
     postgres=$(($(ticks "$postgres_pid") - before_postgres))
-    [ "$1" != 0 ] || return 0
-    awk -v r="$1" -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" \
-        -v h="$hertz" 'BEGIN { OFS = "\t"; split(f, v, " ")
-                 print r, m, w, v[1], v[2], v[3], v[4], v[5], s / h, p / h }' >>"$work/results"
-    awk -v m="$2" -v w="$3" -v f="$figures" -v s="$server" -v p="$postgres" -v h="$hertz" 'BEGIN {
-        split(f, v, " "); k = 10000 / v[5] / h
-        printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
-            m, w, v[1], v[2] / 1000, v[3] / 1000, s * k, p * k }' >&2
+    note "$1" "$2" "$3" "$figures" "$(awk "BEGIN { print $server / $hertz }")" \
+        "$(awk "BEGIN { print $postgres / $hertz }")"
 }
 
 start_clock() {

@@ -10,8 +10,9 @@
  *     410      410 at once            429      429, Retry-After: 2
  *
  * It counts requests and distinct webhook-ids for each path, and takes the latency from "sentAt":
- * milliseconds since 1970 anywhere in the body. GET /stats gives all of it as JSON, GET /ids?path
- * the ids and times (milliseconds) of a path's requests, DELETE /stats forgets everything.
+ * milliseconds since 1970, with decimals or without, anywhere in the body. GET /stats gives all of
+ * it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET /count?prefix
+ * how many came to paths that begin so, DELETE /stats forgets everything.
  *
  * stats.c keeps the books, wire.c reads requests, this file moves bytes. One thread.
  */
@@ -168,8 +169,12 @@ static void answer_request(struct connection *connection)
     if (!strcmp(wire->method, "DELETE")) {
         stats_forget();
         text = strdup("{}");
+    } else if (!strncmp(wire->path, "/ids?", 5)) {
+        text = stats_ids(wire->path + 5);
+    } else if (!strncmp(wire->path, "/count?", 7)) {
+        text = stats_count(wire->path + 7);
     } else {
-        text = !strncmp(wire->path, "/ids?", 5) ? stats_ids(wire->path + 5) : stats_text();
+        text = stats_text();
     }
     answer(connection, "200 OK", "Content-Type: application/json\r\n", text ? text : "");
     free(text);

@@ -27,8 +27,9 @@ void wire_free(struct wire *wire);
 
 void stats_note(const struct wire *wire);
 void stats_forget(void);
-char *stats_text(void);            /* given */
-char *stats_ids(const char *path); /* given */
+char *stats_text(void);                /* given */
+char *stats_ids(const char *path);     /* given */
+char *stats_count(const char *prefix); /* given; of the paths that begin with it */
 
 int64_t receiver_now_ms(void); /* monotonic */
 

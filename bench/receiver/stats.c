@@ -17,7 +17,7 @@ struct path {
     char name[WIRE_PATH];
     struct seen *list;
     size_t count, room;
-    int64_t *latencies; /* ms */
+    int64_t *latencies; /* microseconds */
     size_t latency_count, latency_room;
 };
 
@@ -32,12 +32,12 @@ int64_t receiver_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int64_t wall_ms(void)
+static int64_t wall_us(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 static void *grown(void *list, size_t count, size_t *room, size_t size)
@@ -68,18 +68,34 @@ static struct path *path_of(const char *name)
     return path;
 }
 
-static void note_latency(struct path *path, const char *body, size_t length, int64_t now)
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Milliseconds with up to three decimals; 0: there is none. */
+static int64_t sent_us(const char *body, size_t length)
 {
     static const char key[] = "sentAt";
-    const char *at = memmem(body, length, key, sizeof(key) - 1);
-    size_t left = at ? length - (size_t)(at - body) : 0;
-
-    while (left && !(*at >= '0' && *at <= '9'))
-        at++, left--;
+    const char *at = memmem(body, length, key, sizeof(key) - 1), *end = body + length;
     int64_t sent = 0;
+    int decimals = 0;
 
-    for (; left && *at >= '0' && *at <= '9'; at++, left--)
+    while (at && at < end && !is_digit(*at))
+        at++;
+    for (; at && at < end && is_digit(*at); at++)
         sent = sent * 10 + (*at - '0');
+    if (at && at < end && *at == '.')
+        at++;
+    for (; decimals < 3; decimals++)
+        sent = sent * 10 + (at && at < end && is_digit(*at) ? *at++ - '0' : 0);
+    return sent;
+}
+
+static void note_latency(struct path *path, const char *body, size_t length, int64_t now)
+{
+    int64_t sent = sent_us(body, length);
+
     if (!sent)
         return;
     path->latencies =
@@ -90,12 +106,12 @@ static void note_latency(struct path *path, const char *body, size_t length, int
 void stats_note(const struct wire *wire)
 {
     struct path *path = path_of(wire->path);
-    int64_t now = wall_ms();
+    int64_t now_us = wall_us(), now = now_us / 1000;
 
     path->list = grown(path->list, path->count, &path->room, sizeof(*path->list));
     snprintf(path->list[path->count].id, sizeof(path->list->id), "%.39s", wire->id);
     path->list[path->count++].at_ms = now;
-    note_latency(path, wire->bytes + wire->head, wire->body_length, now);
+    note_latency(path, wire->bytes + wire->head, wire->body_length, now_us);
     first_ms = first_ms ? first_ms : now;
     last_ms = now;
 }
@@ -141,18 +157,19 @@ static size_t distinct(const struct path *path)
     return found;
 }
 
-static int64_t quantile(const struct path *path, double q)
+/* In milliseconds. */
+static double quantile(const struct path *path, double q)
 {
-    return path->latency_count ? path->latencies[(size_t)((double)(path->latency_count - 1) * q)]
-                               : -1;
+    size_t at = (size_t)((double)(path->latency_count - 1) * q);
+
+    return path->latency_count ? (double)path->latencies[at] / 1000 : -1;
 }
 
 static void write_path(FILE *out, struct path *path)
 {
     qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
     fprintf(out,
-            "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%" PRId64 ",\"p99\":%" PRId64
-            ",\"max\":%" PRId64 "}",
+            "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
             path->name, path->count, distinct(path), quantile(path, 0.5), quantile(path, 0.99),
             quantile(path, 1));
 }
@@ -193,4 +210,14 @@ char *stats_ids(const char *name)
     fputs("]\n", out);
     fclose(out);
     return text;
+}
+
+char *stats_count(const char *prefix)
+{
+    size_t total = 0;
+    char *text = NULL;
+
+    for (const struct path *path = paths; path; path = path->next)
+        total += strncmp(path->name, prefix, strlen(prefix)) ? 0 : path->count;
+    return asprintf(&text, "{\"requests\":%zu}\n", total) < 0 ? NULL : text;
 }
