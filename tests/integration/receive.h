@@ -1,5 +1,5 @@
 /*
- * Webhooks as the tests see them, from both ends: registering them, and receiving.
+ * Receiving: signatures, and catchers.
  *
  * A catcher is a receiver inside of the test that keeps every request, byte for byte, and answers
  * what it was told to. It has threads, so it is made in the test that uses it, not in a set-up.
@@ -10,47 +10,7 @@
 
 #include <pthread.h>
 
-#include "talk.h"
-
-#define WEBHOOKS "/api/chat/webhooks"
-#define WEBHOOK_MODULES "[auth, chat, health, webhook]"
-#define WEBHOOK_LOCAL "webhook:\n  allow_networks: [\"127.0.0.0/8\", \"::1\"]\n"
-#define TEST_SECRET "a secret of thirty-two characters"
-
-/* ---- webhooks ---- */
-
-struct webhook_made {
-    int64_t id;
-    char *secret, *path; /* in full; WEBHOOKS/<id> */
-};
-
-/* A host with the module, on a database of its own of that name; `more` is appended to the section
- * webhook, lines with two spaces before them. */
-struct host *webhook_host(const char *name, const char *more);
-
-/* Waits until so many hosts can send: before that a test answers 503. */
-void webhook_ready(const char *database, int hosts);
-
-/* POST with one event and TEST_SECRET. */
-struct answer *webhook_try(const struct host *host, const struct person *by, const char *url,
-                           const char *event);
-struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
-                                 const char *event);
-
-/* <path><suffix>, without a body. */
-struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
-                            const struct webhook_made *webhook, const char *suffix);
-
-/* The newest delivery, and a number or text of it. */
-json_t *webhook_newest(const struct host *host, const struct person *by,
-                       const struct webhook_made *webhook);
-
-/* Waits until the newest delivery has that status, and returns it; fails the test after `ms`. */
-json_t *webhook_wait(const struct host *host, const struct person *by,
-                     const struct webhook_made *webhook, const char *status, int ms);
-
-/* The attempt of that number (from 0) in a delivery. */
-const json_t *attempt_of(const json_t *delivery, size_t index);
+#include "hook.h"
 
 /* Hexadecimal HMAC-SHA256, and the value of webhook-signature ("v1,…") over id.timestamp.body. */
 char *hmac_hex(const char *secret, const void *body, size_t length);

@@ -6,8 +6,6 @@
 #include "receive.h"
 #include "suites.h"
 
-#define PUBLIC_URL "https://platform.example.org/hook"
-
 static struct host *host;
 static struct person *admin, *anna, *ben, *agent;
 
@@ -23,31 +21,6 @@ static void set_up(void)
 static void tear_down(void)
 {
     host_stop(host);
-}
-
-static struct answer *create(const struct person *by, json_t *body)
-{
-    return http(host, "POST", WEBHOOKS, by->token, body);
-}
-
-static struct answer *change(const struct person *by, const struct webhook_made *webhook,
-                             json_t *body)
-{
-    return http(host, "PATCH", webhook->path, by->token, body);
-}
-
-static const json_t *listed(const struct person *by, int64_t id)
-{
-    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
-    size_t index;
-    json_t *one;
-
-    json_array_foreach(answer->json, index, one)
-    {
-        if (json_integer_value(json_object_get(one, "id")) == id)
-            return one;
-    }
-    return NULL;
 }
 
 /* O12: what is another's answers like what does not exist, and nothing is sent or changed. */
@@ -77,9 +50,9 @@ START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
                      404, i == 6 ? "" : "Webhook not found");
         }
     }
-    ck_assert(json_is_true(json_object_get(listed(anna, made.id), "active")));
-    ck_assert_ptr_null(listed(ben, made.id));
-    ck_assert_ptr_nonnull(listed(admin, made.id));
+    ck_assert(json_is_true(json_object_get(webhook_listed(host, anna, made.id), "active")));
+    ck_assert_ptr_null(webhook_listed(host, ben, made.id));
+    ck_assert_ptr_nonnull(webhook_listed(host, admin, made.id));
     ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
     ck_assert_uint_eq(catcher_count(catcher), 1); /* the Admin's ping, and no other */
 }
@@ -90,7 +63,7 @@ START_TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
     json_t *body =
         json_pack("{ss s[s] si si sb ss}", "url", PUBLIC_URL, "events", "message.new", "userId", 1,
                   "id", 7777, "active", 0, "createdAt", "2001-01-01T00:00:00.000Z");
-    struct answer *answer = ck_status(create(anna, body), 201);
+    struct answer *answer = ck_status(webhook_create(host, anna, body), 201);
 
     ck_assert_int_eq(answer_int(answer, "userId"), anna->id);
     ck_assert_int_ne(answer_int(answer, "id"), 7777);
@@ -103,15 +76,15 @@ START_TEST(a_change_moves_neither_owner_nor_secret)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
-    ck_status(change(anna, &made,
-                     json_pack("{ss si si}", "secret", "another secret of ours", "userId",
-                               (int)ben->id, "id", 7777)),
+    ck_status(webhook_change(host, anna, &made,
+                             json_pack("{ss si si}", "secret", "another secret of ours", "userId",
+                                       (int)ben->id, "id", 7777)),
               200);
-    const json_t *after = listed(anna, made.id);
+    const json_t *after = webhook_listed(host, anna, made.id);
 
     ck_assert_ptr_nonnull(after);
     ck_assert_str_eq(json_string_value(json_object_get(after, "secret")), "****ters");
-    ck_assert_ptr_null(listed(ben, made.id));
+    ck_assert_ptr_null(webhook_listed(host, ben, made.id));
 }
 
 /* O19 */

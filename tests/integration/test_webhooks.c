@@ -7,8 +7,6 @@
 #include "receive.h"
 #include "suites.h"
 
-#define PUBLIC_URL "https://platform.example.org/hook"
-
 static struct host *host;
 static struct person *admin, *anna, *ben, *agent;
 
@@ -24,31 +22,6 @@ static void set_up(void)
 static void tear_down(void)
 {
     host_stop(host);
-}
-
-static struct answer *create(const struct person *by, json_t *body)
-{
-    return http(host, "POST", WEBHOOKS, by->token, body);
-}
-
-static struct answer *change(const struct person *by, const struct webhook_made *webhook,
-                             json_t *body)
-{
-    return http(host, "PATCH", webhook->path, by->token, body);
-}
-
-static const json_t *listed(const struct person *by, int64_t id)
-{
-    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
-    size_t index;
-    json_t *one;
-
-    json_array_foreach(answer->json, index, one)
-    {
-        if (json_integer_value(json_object_get(one, "id")) == id)
-            return one;
-    }
-    return NULL;
 }
 
 START_TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
@@ -68,7 +41,8 @@ START_TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_ano
 
     for (int i = 0; i < 2; i++) {
         json_t *body = json_pack("{ss s[s]}", "url", PUBLIC_URL, "events", "message.new");
-        const char *secret = answer_text(ck_status(create(anna, body), 201), "secret");
+        const char *secret =
+            answer_text(ck_status(webhook_create(host, anna, body), 201), "secret");
 
         ck_assert_uint_eq(strlen(secret), 64);
         ck_assert_uint_eq(strspn(secret, "0123456789abcdef"), 64);
@@ -85,14 +59,15 @@ START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
         ck_status(http(host, "GET", made.path, anna->token, NULL), 200),
         ck_status(http(host, "GET", WEBHOOKS, anna->token, NULL), 200),
         ck_status(http(host, "GET", WEBHOOKS, admin->token, NULL), 200),
-        ck_status(change(anna, &made, json_pack("{sb}", "active", 1)), 200),
+        ck_status(webhook_change(host, anna, &made, json_pack("{sb}", "active", 1)), 200),
     };
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         ck_assert_ptr_null(strstr(answers[i]->body, made.secret));
     ck_assert_str_eq(answer_text(answers[0], "secret"), "****ters");
-    ck_assert_str_eq(json_string_value(json_object_get(listed(admin, made.id), "secret")),
-                     "****ters");
+    ck_assert_str_eq(
+        json_string_value(json_object_get(webhook_listed(host, admin, made.id), "secret")),
+        "****ters");
     PGconn *db = database_connect(the_postgres, "webhooks");
 
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE "
@@ -109,11 +84,12 @@ START_TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_
 
     for (int i = 0; secrets[i]; i++) {
         struct answer *answer =
-            ck_status(create(ben, json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events",
-                                            "message.new", "secret", secrets[i])),
+            ck_status(webhook_create(host, ben,
+                                     json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events",
+                                               "message.new", "secret", secrets[i])),
                       201);
         const json_t *warnings = json_object_get(answer->json, "warnings");
-        const json_t *later = listed(ben, answer_int(answer, "id"));
+        const json_t *later = webhook_listed(host, ben, answer_int(answer, "id"));
 
         ck_assert_str_eq(answer_text(answer, "secret"), secrets[i]);
         ck_assert_str_eq(json_string_value(json_object_get(later, "secret")), masks[i]);
@@ -124,16 +100,17 @@ START_TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_
 START_TEST(a_change_sets_what_it_names_and_leaves_the_rest)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
-    struct answer *answer =
-        ck_status(change(anna, &made, json_pack("{ss}", "url", "http://other.example/x")), 200);
+    struct answer *answer = ck_status(
+        webhook_change(host, anna, &made, json_pack("{ss}", "url", "http://other.example/x")), 200);
 
     ck_assert_str_eq(answer_text(answer, "url"), "http://other.example/x");
     ck_assert(json_is_true(json_object_get(answer->json, "active")));
-    answer = ck_status(change(anna, &made, json_pack("{sb}", "active", 0)), 200);
+    answer = ck_status(webhook_change(host, anna, &made, json_pack("{sb}", "active", 0)), 200);
     ck_assert_str_eq(answer_text(answer, "url"), "http://other.example/x");
     ck_assert(json_is_false(json_object_get(answer->json, "active")));
-    answer =
-        ck_status(change(anna, &made, json_pack("{s[s]}", "events", "conversation.created")), 200);
+    answer = ck_status(
+        webhook_change(host, anna, &made, json_pack("{s[s]}", "events", "conversation.created")),
+        200);
     ck_assert_str_eq(json_string_value(json_array_get(json_object_get(answer->json, "events"), 0)),
                      "conversation.created");
     ck_assert(json_is_false(json_object_get(answer->json, "active")));
@@ -161,13 +138,14 @@ START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
     for (int i = 0; bad[i]; i++) {
         json_t *body = json_pack("{ss so}", "url", PUBLIC_URL, "events",
                                  json_loads(bad[i], JSON_DECODE_ANY, NULL));
-        struct answer *answer = create(anna, body);
+        struct answer *answer = webhook_create(host, anna, body);
 
         ck_assert_msg(answer->status == 400, "%s: %ld %s", bad[i], answer->status, answer->body);
     }
     struct answer *answer =
-        ck_status(create(anna, json_pack("{ss s[sss]}", "url", PUBLIC_URL, "events", "message.new",
-                                         "conversation.created", "message.new")),
+        ck_status(webhook_create(host, anna,
+                                 json_pack("{ss s[sss]}", "url", PUBLIC_URL, "events",
+                                           "message.new", "conversation.created", "message.new")),
                   201);
 
     ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "events")), 2);
@@ -188,14 +166,15 @@ START_TEST(required_fields_and_types_are_checked)
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
     for (int i = 0; bad[i]; i++)
-        ck_error(create(anna, json_loads(bad[i], 0, NULL)), 400, "");
+        ck_error(webhook_create(host, anna, json_loads(bad[i], 0, NULL)), 400, "");
     char *long_secret = text("%0257d", 1);
 
-    ck_error(create(anna, json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
-                                    "secret", long_secret)),
+    ck_error(webhook_create(host, anna,
+                            json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
+                                      "secret", long_secret)),
              400, "");
-    ck_error(change(anna, &made, json_pack("{ss}", "active", "no")), 400, "");
-    ck_error(change(anna, &made, json_pack("{s[]}", "events")), 400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{ss}", "active", "no")), 400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{s[]}", "events")), 400, "");
     ck_error(http(host, "GET", WEBHOOKS "/0", anna->token, NULL), 400, "");
     ck_error(http(host, "GET", WEBHOOKS "/99999999", anna->token, NULL), 404, "Webhook not found");
 }
@@ -250,7 +229,7 @@ START_TEST(a_deleted_webhook_is_gone_for_everybody)
     ck_error(webhook_call(host, anna, "DELETE", &made, ""), 404, "Webhook not found");
     ck_error(webhook_call(host, anna, "GET", &made, ""), 404, "Webhook not found");
     ck_error(webhook_call(host, admin, "POST", &made, "/test"), 404, "Webhook not found");
-    ck_assert_ptr_null(listed(admin, made.id));
+    ck_assert_ptr_null(webhook_listed(host, admin, made.id));
 }
 
 START_TEST(long_lists_come_in_pages)

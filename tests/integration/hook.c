@@ -1,0 +1,131 @@
+#include "hook.h"
+
+#include <string.h>
+
+#include "secrets.h"
+
+struct joining {
+    PGconn *db;
+    int64_t hosts;
+};
+
+static bool have_joined(void *arg)
+{
+    const struct joining *joining = arg;
+
+    return sql_number(joining->db, "SELECT count(*) FROM webhook_host") >= joining->hosts;
+}
+
+void webhook_ready(const char *database, int hosts)
+{
+    struct joining joining = {database_connect(the_postgres, database), hosts};
+
+    ck_assert(wait_until(have_joined, &joining, 10000));
+    PQfinish(joining.db);
+}
+
+struct host *webhook_host(const char *name, const char *more)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .modules = WEBHOOK_MODULES,
+                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
+
+    webhook_ready(name, 1);
+    return host;
+}
+
+struct answer *webhook_try(const struct host *host, const struct person *by, const char *url,
+                           const char *event)
+{
+    secrets_add(TEST_SECRET);
+    return http(host, "POST", WEBHOOKS, by->token,
+                json_pack("{ss s[s] ss}", "url", url, "events", event, "secret", TEST_SECRET));
+}
+
+struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
+                                 const char *event)
+{
+    struct answer *answer = ck_status(webhook_try(host, by, url, event), 201);
+    int64_t id = answer_int(answer, "id");
+
+    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
+                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+}
+
+struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
+                            const struct webhook_made *webhook, const char *suffix)
+{
+    return http(host, method, text("%s%s", webhook->path, suffix), by->token, NULL);
+}
+
+json_t *webhook_newest(const struct host *host, const struct person *by,
+                       const struct webhook_made *webhook)
+{
+    struct answer *answer =
+        ck_status(webhook_call(host, by, "GET", webhook, "/deliveries?limit=1"), 200);
+
+    return json_array_get(answer->json, 0);
+}
+
+struct waiting {
+    const struct host *host;
+    const struct person *by;
+    const struct webhook_made *webhook;
+    const char *status;
+    json_t *found;
+};
+
+static bool has_status(void *arg)
+{
+    struct waiting *waiting = arg;
+    json_t *newest = webhook_newest(waiting->host, waiting->by, waiting->webhook);
+    const char *status = json_string_value(json_object_get(newest, "status"));
+
+    waiting->found = newest;
+    return status && !strcmp(status, waiting->status);
+}
+
+json_t *webhook_wait(const struct host *host, const struct person *by,
+                     const struct webhook_made *webhook, const char *status, int ms)
+{
+    struct waiting waiting = {host, by, webhook, status, NULL};
+
+    ck_assert_msg(wait_until(has_status, &waiting, ms), "the newest delivery is not %s: %s", status,
+                  waiting.found ? (char *)kept(json_dumps(waiting.found, 0)) : "there is none");
+    return waiting.found;
+}
+
+const json_t *attempt_of(const json_t *delivery, size_t index)
+{
+    const json_t *attempt = json_array_get(json_object_get(delivery, "attempts"), index);
+
+    ck_assert_msg(attempt != NULL, "there is no attempt %zu", index);
+    return attempt;
+}
+
+struct answer *webhook_create(const struct host *host, const struct person *by, json_t *body)
+{
+    return http(host, "POST", WEBHOOKS, by->token, body);
+}
+
+struct answer *webhook_change(const struct host *host, const struct person *by,
+                              const struct webhook_made *webhook, json_t *body)
+{
+    return http(host, "PATCH", webhook->path, by->token, body);
+}
+
+const json_t *webhook_listed(const struct host *host, const struct person *by, int64_t id)
+{
+    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
+    size_t index;
+    json_t *one;
+
+    json_array_foreach(answer->json, index, one)
+    {
+        if (json_integer_value(json_object_get(one, "id")) == id)
+            return one;
+    }
+    return NULL;
+}
