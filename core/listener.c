@@ -10,17 +10,21 @@
 
 #include "core/log.h"
 
-enum { BACKLOG = 4096, SPARE_FILES = 256 };
+enum {
+    BACKLOG = 4096,
+    SPARE_FILES = 256,   /* of the host itself */
+    MODULE_FILES = 4096, /* of modules, as far as the hard limit goes */
+};
 
 static void raise_limit(unsigned connections)
 {
     struct rlimit limit;
-    rlim_t wanted = connections + SPARE_FILES;
+    rlim_t needed = connections + SPARE_FILES, wanted = needed + MODULE_FILES;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
+    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < needed)
         log_line(BB_WARN, "the limit of open files is below http.max_connections", NULL);
 }
 

@@ -163,7 +163,7 @@ static size_t room_for(const struct sender *sender, const struct hook *hook)
         hook->lane.held_bytes * 2 > limits->lane_bytes)
         return 0;
     if (sender->queue.held_bytes + CLAIM_BYTES > limits->bytes)
-        return held ? 0 : 1;
+        return held * 2 > QUEUE_LANE_SURE ? 0 : QUEUE_LANE_SURE - held;
     return room < CLAIM_MAX ? room : CLAIM_MAX;
 }
 

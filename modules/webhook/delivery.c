@@ -70,7 +70,7 @@ static void put_off(struct sender *sender, struct delivery *delivery, int64_t de
         queue_again(&sender->queue, &delivery->item); /* too early is better than never */
 }
 
-/* False: there is no room, or it is in memory already (then it is freed). */
+/* False: there is no room, or it may not go now. In memory already: it is freed. */
 bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *delivery,
                     int64_t delay_ms)
 {
@@ -79,7 +79,7 @@ bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *d
         return true;
     }
     delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
-    if (hook->state == HOOK_GONE || !queue_room(&sender->queue, &hook->lane, delivery->item.size) ||
+    if (hook->state >= HOOK_OFF || !queue_room(&sender->queue, &hook->lane, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
     delivery->hook = hook;
@@ -139,6 +139,17 @@ void delivery_drop_waiting(struct sender *sender, struct hook *hook)
         delivery_end(sender, (struct delivery *)(void *)hook->lane.waiting.first); // NOLINT
 }
 
+void delivery_put_back(struct sender *sender, struct hook *hook)
+{
+    while (hook->lane.waiting.first) {
+        struct delivery *delivery = (struct delivery *)(void *)hook->lane.waiting.first;
+
+        if (pairs_add(&sender->release, hook->node.id, delivery->node.id))
+            return;                     /* no memory: it stays */
+        delivery_end(sender, delivery); // NOLINT: takes it out of the lane, which is not seen
+    }
+}
+
 void delivery_retry(struct sender *sender, struct delivery *delivery)
 {
     put_off(sender, delivery, delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms));
@@ -152,11 +163,15 @@ void delivery_retries_due(struct sender *sender)
         struct delivery *delivery =
             (struct delivery *)(void *)((char *)first - offsetof(struct delivery, retry));
 
+        struct hook *hook = delivery->hook;
+
         retry_remove(&sender->retries, first);
-        if (delivery->hook->state == HOOK_GONE)
+        if (hook->state == HOOK_GONE)
             delivery_end(sender, delivery);
         else
             queue_again(&sender->queue, &delivery->item);
+        if (hook->state == HOOK_OFF)
+            delivery_put_back(sender, hook);
     }
 }
 

@@ -49,10 +49,11 @@ struct delivery {
     enum schedule_verdict verdict;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
+    const char *kind;     /* of the error, for the host's log; static, or NULL */
     char *error, *answer; /* JSON text, or NULL */
 };
 
-enum hook_state { HOOK_UNREAD, HOOK_READING, HOOK_READY, HOOK_OFF, HOOK_GONE };
+enum hook_state { HOOK_UNREAD, HOOK_READING, HOOK_READY, HOOK_OFF, HOOK_GONE }; /* in this order */
 
 /* A webhook as the sender knows it. */
 struct hook {
@@ -155,6 +156,7 @@ bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *d
 void delivery_end(struct sender *sender, struct delivery *delivery); /* resting or waiting */
 void delivery_drop_all(struct sender *sender);
 void delivery_drop_waiting(struct sender *sender, struct hook *hook);
+void delivery_put_back(struct sender *sender, struct hook *hook); /* what waits, to the table */
 void delivery_retry(struct sender *sender, struct delivery *delivery);
 void delivery_retries_due(struct sender *sender);
 void delivery_offers(struct sender *sender, struct offer *offers);

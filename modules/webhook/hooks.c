@@ -210,10 +210,12 @@ static void apply(struct sender *sender, struct fresh *fresh)
         hook->state = HOOK_GONE;
     else
         hook->state = fresh->active && !fresh->bad ? HOOK_READY : HOOK_OFF;
-    if (hook->state == HOOK_GONE)
+    if (hook->state == HOOK_GONE) {
         delivery_drop_waiting(sender, hook);
-    if (hook->state == HOOK_GONE)
         hook_spill(sender, hook, false);
+    } else if (hook->state == HOOK_OFF) {
+        delivery_put_back(sender, hook); /* it may be off for a day: memory is for who sends */
+    }
     hook_settle(sender, hook);
 }
 

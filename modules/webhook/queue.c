@@ -4,6 +4,7 @@
 #define OVERHEAD 512  /* what a delivery costs beside its bytes */
 #define FIRST_CAP 4   /* of a lane that has just proved fast */
 #define SLOW_CAP 16
+#define UNPROVED 8 /* part of its bytes that a lane may hold unless it is fast */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
 {
@@ -30,11 +31,9 @@ static void list_remove(struct queue_list *list, struct queue_item *item)
 
 /* ---- rings: the lanes of a class that have something to send and may ------------------------- */
 
-static void ring_add(struct queue *queue, struct queue_lane *lane)
+static void ring_add(struct queue_lane **ring, struct queue_lane *lane)
 {
-    struct queue_lane **ring = &queue->ring[lane->class];
-
-    lane->ringed = true;
+    lane->ring = ring;
     if (!*ring) {
         lane->next = lane->prev = lane;
         *ring = lane;
@@ -46,11 +45,11 @@ static void ring_add(struct queue *queue, struct queue_lane *lane)
     lane->next->prev = lane;
 }
 
-static void ring_remove(struct queue *queue, struct queue_lane *lane)
+static void ring_remove(struct queue_lane *lane)
 {
-    struct queue_lane **ring = &queue->ring[lane->class];
+    struct queue_lane **ring = lane->ring;
 
-    lane->ringed = false;
+    lane->ring = NULL;
     lane->deficit = 0;
     if (*ring == lane)
         *ring = lane->next == lane ? NULL : lane->next;
@@ -62,20 +61,24 @@ static void ring_remove(struct queue *queue, struct queue_lane *lane)
 static void ring_settle(struct queue *queue, struct queue_lane *lane)
 {
     bool ready = !lane->closed && lane->waiting_count && lane->flying < lane->cap;
+    bool more = lane->class == QUEUE_SLOW && lane->flying;
+    struct queue_lane **ring = more ? &queue->more : &queue->ring[lane->class];
 
-    if (ready && !lane->ringed)
-        ring_add(queue, lane);
-    else if (!ready && lane->ringed)
-        ring_remove(queue, lane);
+    if (lane->ring && (!ready || lane->ring != ring))
+        ring_remove(lane);
+    if (ready && !lane->ring)
+        ring_add(ring, lane);
 }
 
 static void move_class(struct queue *queue, struct queue_lane *lane, enum queue_class class,
                        size_t cap)
 {
-    if (lane->ringed)
-        ring_remove(queue, lane);
+    if (lane->ring)
+        ring_remove(lane);
     queue->flying[lane->class] -= lane->flying;
     queue->flying[class] += lane->flying;
+    queue->young[lane->class] -= lane->young;
+    queue->young[class] += lane->young;
     lane->class = class;
     lane->cap = cap;
 }
@@ -97,10 +100,11 @@ void queue_lane_init(struct queue_lane *lane)
 bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size)
 {
     const struct queue_limits *limits = &queue->limits;
+    size_t bytes = limits->lane_bytes / (lane->class == QUEUE_FAST ? 1 : UNPROVED);
 
     if (!lane->held)
         return true;
-    if (lane->held >= limits->lane_items || lane->held_bytes + size > limits->lane_bytes)
+    if (lane->held >= limits->lane_items || lane->held_bytes + size > bytes)
         return false;
     return queue->held_bytes + size <= limits->bytes || lane->held < QUEUE_LANE_SURE;
 }
@@ -111,7 +115,6 @@ bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item
         return false;
     item->lane = lane;
     item->place = QUEUE_WAITING;
-    item->young = false;
     lane->held++;
     lane->held_bytes += item->size;
     queue->held++;
@@ -175,14 +178,10 @@ size_t queue_flying(const struct queue *queue)
 /* Whether the class may start one more. */
 static bool share_left(const struct queue *queue, enum queue_class class)
 {
-    size_t slots = queue->limits.slots, fresh = queue->flying[QUEUE_FRESH],
-           slow = queue->flying[QUEUE_SLOW];
+    size_t slots = queue->limits.slots;
 
-    if (class == QUEUE_FAST)
-        return queue->flying[QUEUE_FAST] < slots / 2 && queue_flying(queue) < 2 * slots;
-    if (class == QUEUE_FRESH)
-        return fresh < slots / 4 && fresh + slow < slots / 2;
-    return slow < slots / 4 && fresh + slow < slots / 2;
+    return queue->young[class] < slots / (class == QUEUE_FAST ? 2 : 4) &&
+           queue_flying(queue) < QUEUE_CROWD * slots;
 }
 
 static struct queue_item *take_first(struct queue *queue, struct queue_lane *lane, int64_t now_ms)
@@ -193,11 +192,13 @@ static struct queue_item *take_first(struct queue *queue, struct queue_lane *lan
     lane->waiting_count--;
     lane->deficit -= (int64_t)item->size + OVERHEAD;
     lane->flying++;
+    lane->young++;
     queue->flying[lane->class]++;
+    queue->young[lane->class]++;
     item->place = QUEUE_FLYING;
     item->started_ms = now_ms;
-    item->young = true;
-    list_push(&queue->young, item);
+    item->age = QUEUE_YOUNG;
+    list_push(&queue->aging[QUEUE_YOUNG], item);
     ring_settle(queue, lane);
     return item;
 }
@@ -206,17 +207,15 @@ static struct queue_item *take_first(struct queue *queue, struct queue_lane *lan
  * Deficit round-robin: the lane at the ring's head sends while its deficit lasts, then the next one
  * is at the head with a quantum more. A large body takes several rounds, which are walked here.
  */
-static struct queue_item *take(struct queue *queue, enum queue_class class, int64_t now_ms)
+static struct queue_item *take(struct queue *queue, struct queue_lane **ring, int64_t now_ms)
 {
     struct queue_lane *lane;
 
-    if (!share_left(queue, class))
-        return NULL;
-    while ((lane = queue->ring[class])) {
+    while ((lane = *ring)) {
         if (lane->deficit > 0)
             return take_first(queue, lane, now_ms);
         lane->deficit += QUANTUM;
-        queue->ring[class] = lane->next;
+        *ring = lane->next;
     }
     return NULL;
 }
@@ -226,7 +225,11 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
     struct queue_item *item = NULL;
 
     for (int class = 0; class < QUEUE_CLASSES && !item; class ++)
-        item = take(queue, (enum queue_class) class, now_ms);
+        if (share_left(queue, (enum queue_class) class))
+            item = take(queue, &queue->ring[class], now_ms);
+    if (!item && share_left(queue, QUEUE_SLOW) &&
+        queue->flying[QUEUE_SLOW] < queue->limits.slots / 4)
+        item = take(queue, &queue->more, now_ms);
     return item;
 }
 
@@ -253,13 +256,24 @@ static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, 
         lane->cap = delivered ? more(lane->cap, flying) : half;
 }
 
+/* Counts the attempt as young no more, and looks after its age no more. */
+static void grow_old(struct queue *queue, struct queue_item *item)
+{
+    if (item->age == QUEUE_OLD)
+        return;
+    list_remove(&queue->aging[item->age], item);
+    if (item->age == QUEUE_YOUNG) {
+        item->lane->young--;
+        queue->young[item->lane->class]--;
+    }
+    item->age = QUEUE_OLD;
+}
+
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
     struct queue_lane *lane = item->lane;
 
-    if (item->young)
-        list_remove(&queue->young, item);
-    item->young = false;
+    grow_old(queue, item);
     item->place = QUEUE_RESTING;
     lane->flying--;
     queue->flying[lane->class]--;
@@ -267,20 +281,35 @@ void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, 
     ring_settle(queue, lane);
 }
 
+/* The oldest attempt of that age if it is older than `ms`; else NULL, and *wait shortened. */
+static struct queue_item *overdue(struct queue *queue, enum queue_age age, int64_t ms,
+                                  int64_t now_ms, int64_t *wait)
+{
+    struct queue_item *item = queue->aging[age].first;
+    int64_t left = item ? item->started_ms + ms + 1 - now_ms : 0;
+
+    if (!item || left <= 0)
+        return item;
+    if (*wait < 0 || left < *wait)
+        *wait = left;
+    return NULL;
+}
+
 int64_t queue_tick(struct queue *queue, int64_t now_ms)
 {
     struct queue_item *item;
+    int64_t wait = -1;
 
-    while ((item = queue->young.first)) {
-        struct queue_lane *lane = item->lane;
-
-        if (now_ms - item->started_ms <= QUEUE_SLOW_MS)
-            return item->started_ms + QUEUE_SLOW_MS + 1 - now_ms;
-        list_remove(&queue->young, item);
-        item->young = false;
-        if (lane->class != QUEUE_SLOW)
-            move_class(queue, lane, QUEUE_SLOW, 1);
-        ring_settle(queue, lane);
+    while ((item = overdue(queue, QUEUE_YOUNG, QUEUE_YOUNG_MS, now_ms, &wait))) {
+        grow_old(queue, item);
+        item->age = QUEUE_AGED;
+        list_push(&queue->aging[QUEUE_AGED], item);
     }
-    return -1;
+    while ((item = overdue(queue, QUEUE_AGED, QUEUE_SLOW_MS, now_ms, &wait))) {
+        grow_old(queue, item);
+        if (item->lane->class != QUEUE_SLOW)
+            move_class(queue, item->lane, QUEUE_SLOW, 1);
+        ring_settle(queue, item->lane);
+    }
+    return wait;
 }

@@ -3,19 +3,23 @@
  * budget of its own; an item is a delivery. The queue links items, it owns none.
  *
  * A lane is in one of three classes by how long its receiver takes, and each class has a share of
- * all slots, so that nobody is held up by another's receiver:
+ * the slots, so that nobody is held up by another's receiver:
  *
  *     fast   answered within QUEUE_SLOW_MS last time       half of the slots; cap grows
- *     fresh  not heard of yet: one delivery at a time      the other half, at most a quarter
- *     slow   took longer, or takes longer just now         of the slots each; cap 1, growing
+ *     fresh  not heard of yet: one delivery at a time      a quarter
+ *     slow   took longer, or takes longer just now         a quarter; cap 1, growing
  *
- * A receiver that begins to hang keeps what it has in flight but is demoted by queue_tick() as
- * soon as one attempt is older than QUEUE_SLOW_MS; what it holds is then counted as slow, and the
- * fast have their share back. For so long more than `slots` may be in flight, but never twice as
- * many. Inside a class lanes take turns by deficit round-robin over bytes.
+ * An attempt takes a slot only while it is young. One older than QUEUE_YOUNG_MS waits for its
+ * receiver and no longer counts against its class, so hanging receivers, however many, hold up
+ * others for moments only; after QUEUE_SLOW_MS its lane is demoted. In flight are thus more than
+ * `slots`, up to QUEUE_CROWD times as many. A slow lane has one attempt in flight by that rule,
+ * like any other; for more than one the slow have a quarter of the slots together, young or not.
+ *
+ * Inside a class lanes take turns by deficit round-robin over bytes.
  *
  * A lane holds only so many items and bytes; queue_admit() refuses the rest, which stay in the
- * table. Items between two attempts (resting) count as held.
+ * table. One that has not proved fast holds an eighth of the bytes. Items between two attempts
+ * (resting) count as held.
  *
  * One thread. No system calls; time is handed in, in milliseconds of the monotonic clock.
  */
@@ -26,19 +30,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define QUEUE_YOUNG_MS 100
 #define QUEUE_SLOW_MS 500
+#define QUEUE_CROWD 8     /* times the slots: in flight at most */
 #define QUEUE_LANE_SURE 8 /* items that a lane may hold whatever the others do */
 
 enum queue_class { QUEUE_FAST, QUEUE_FRESH, QUEUE_SLOW, QUEUE_CLASSES };
+enum queue_age { QUEUE_YOUNG, QUEUE_AGED, QUEUE_OLD, QUEUE_AGES = QUEUE_OLD };
 enum queue_place { QUEUE_OUT, QUEUE_WAITING, QUEUE_FLYING, QUEUE_RESTING };
 
 struct queue_item {
-    struct queue_item *next, *prev; /* waiting: in the lane; flying and young: in the queue */
+    struct queue_item *next, *prev; /* waiting: in the lane; flying and not old: in the queue */
     struct queue_lane *lane;
     int64_t started_ms;
     uint32_t size; /* bytes that it costs; set before queue_admit() */
     enum queue_place place;
-    bool young; /* in flight, not yet looked at by queue_tick() */
+    enum queue_age age; /* of the attempt in flight, as queue_tick() last saw it */
 };
 
 struct queue_list {
@@ -50,17 +57,18 @@ struct queue_lane {
     struct queue_list waiting;
     size_t waiting_count;
     size_t flying;
-    size_t held; /* waiting, flying and resting */
+    size_t young; /* of them */
+    size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
     size_t cap; /* in flight at most, adapts */
     int64_t deficit;
     enum queue_class class;
-    bool ringed;
-    bool closed; /* paused: nothing goes out */
+    struct queue_lane **ring; /* where it is; NULL: in none */
+    bool closed;              /* paused: nothing goes out */
 };
 
 struct queue_limits {
-    size_t slots;       /* in flight, all lanes; see above */
+    size_t slots;       /* young attempts, all lanes; see above */
     size_t lane_flying; /* in flight, one lane */
     size_t lane_items;  /* held by one lane */
     size_t lane_bytes;  /* the same; one item is always admitted */
@@ -70,10 +78,12 @@ struct queue_limits {
 struct queue {
     struct queue_limits limits;
     size_t flying[QUEUE_CLASSES];
+    size_t young[QUEUE_CLASSES]; /* of them */
     size_t held;
     size_t held_bytes;
-    struct queue_lane *ring[QUEUE_CLASSES];
-    struct queue_list young;
+    struct queue_lane *ring[QUEUE_CLASSES]; /* slow: those with nothing in flight */
+    struct queue_lane *more;                /* slow ones that want one more */
+    struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
 };
 
 void queue_init(struct queue *queue, const struct queue_limits *limits);

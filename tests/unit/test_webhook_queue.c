@@ -135,9 +135,9 @@ START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
     for (int64_t now = 0; now < 10000; now += 100) {
         queue_tick(&queue, now);
         hanging += take_all(now, NULL, NULL);
-        ck_assert_uint_le(queue_flying(&queue), 2 * SLOTS);
+        ck_assert_uint_le(queue_flying(&queue), QUEUE_CROWD * SLOTS);
     }
-    ck_assert_uint_gt(hanging, SLOTS / 4);
+    ck_assert_uint_eq(hanging, 200); /* one of each */
     for (size_t i = 250; i < 260; i++)
         fill(&lanes[i], 3, 100);
     size_t fast = 0;
@@ -157,14 +157,71 @@ START_TEST(a_receiver_that_begins_to_hang_is_demoted)
     ck_assert_uint_eq(take_all(10, NULL, NULL), SLOTS / 2);
     fill(&lanes[1], 4, 100);
     ck_assert_ptr_null(queue_take(&queue, 11));
-    ck_assert_int_eq(queue_tick(&queue, 11), QUEUE_SLOW_MS);
-    ck_assert_int_eq(queue_tick(&queue, 11 + QUEUE_SLOW_MS), -1);
-    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    ck_assert_int_eq(queue_tick(&queue, 11), QUEUE_YOUNG_MS);
 
     size_t of = 0;
 
-    ck_assert_uint_eq(take_all(600, &of, &lanes[1]), 4);
+    ck_assert_int_eq(queue_tick(&queue, 11 + QUEUE_YOUNG_MS), QUEUE_SLOW_MS - QUEUE_YOUNG_MS);
+    for (int64_t now = 150; now < 510; now += 110) { /* it fills its own budget first */
+        take_all(now, &of, &lanes[1]);
+        queue_tick(&queue, now + 101);
+    }
     ck_assert_uint_eq(of, 4);
+    queue_tick(&queue, 12 + QUEUE_SLOW_MS);
+    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+}
+END_TEST
+
+/* 640 that were fast begin to hang, 300 are new and hang: who answers waits for moments. */
+START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
+{
+    static struct queue_lane crowd[640];
+    struct queue_lane *fast = &lanes[290], *fresh = &lanes[291];
+    int64_t fast_at = -1, fresh_at = -1;
+
+    prove(fast, 0);
+    for (size_t i = 0; i < 640; i++) {
+        queue_lane_init(&crowd[i]);
+        prove(&crowd[i], 0);
+    }
+    queue.limits.slots = 256;
+    for (size_t i = 0; i < 640; i++)
+        fill(&crowd[i], 1, 100);
+    for (size_t i = 0; i < 290; i++)
+        fill(&lanes[i], 1, 100);
+    fill(fast, 1, 100);
+    fill(fresh, 1, 100);
+    for (int64_t now = 10; now < 2000 && (fast_at < 0 || fresh_at < 0); now += 10) {
+        struct queue_item *item;
+
+        queue_tick(&queue, now);
+        while ((item = queue_take(&queue, now))) {
+            fast_at = item->lane == fast ? now : fast_at;
+            fresh_at = item->lane == fresh ? now : fresh_at;
+        }
+    }
+    ck_assert_int_gt(fast_at, 0);
+    ck_assert_int_le(fast_at, 650);
+    ck_assert_int_gt(fresh_at, 0);
+    ck_assert_int_le(fresh_at, 650);
+}
+END_TEST
+
+/* A slow one sends, too, though many hang. */
+START_TEST(a_slow_lane_has_one_in_flight_beside_many_that_hang)
+{
+    for (size_t i = 0; i < 200; i++)
+        fill(&lanes[i], 2, 100);
+    for (int64_t now = 0; now < 3000; now += 50) {
+        queue_tick(&queue, now);
+        take_all(now, NULL, NULL);
+    }
+    struct queue_item *item = lanes[7].waiting.first ? &items[14] : NULL;
+
+    ck_assert_ptr_nonnull(item);
+    ck_assert_int_eq(lanes[7].class, QUEUE_SLOW);
+    answer(item, 3000); /* after three seconds: slow, but there */
+    ck_assert_ptr_eq(queue_take(&queue, 3000), &items[15]);
 }
 END_TEST
 
@@ -210,8 +267,10 @@ END_TEST
 
 START_TEST(a_lane_holds_only_so_much)
 {
+    prove(&lanes[1], 0);
     ck_assert_uint_eq(fill(&lanes[0], 2000, 100), LANE_ITEMS);
     ck_assert(!queue_room(&queue, &lanes[0], 1));
+    ck_assert_uint_eq(fill(&lanes[4], 100, 1U << 17), LANE_BYTES >> 20);
     ck_assert_uint_eq(fill(&lanes[1], 100, 1U << 20), LANE_BYTES >> 20);
     ck_assert_uint_eq(fill(&lanes[2], 1, 30U << 20), 1); /* alone in its lane */
     ck_assert_uint_eq(fill(&lanes[3], 100, 100), QUEUE_LANE_SURE);
@@ -279,6 +338,8 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, failures_halve_a_budget);
     tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);
     tcase_add_test(tests, a_receiver_that_begins_to_hang_is_demoted);
+    tcase_add_test(tests, a_crowd_that_hangs_holds_up_nobody_for_long);
+    tcase_add_test(tests, a_slow_lane_has_one_in_flight_beside_many_that_hang);
     tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
     tcase_add_test(tests, turns_are_by_bytes);
     tcase_add_test(tests, a_lane_holds_only_so_much);
