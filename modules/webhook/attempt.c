@@ -162,6 +162,7 @@ void attempt_landed(void *arg, struct transfer_result *result)
     sender->now_ms = bb_now_ms(sender->host);
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
     delivery->status = result->status;
+    delivery->kind = result->kind;
     delivery->retry.at_ms = sender->now_ms;
     delivery->verdict = schedule_next(&sender->settings->schedule, delivery->tries, result->status,
                                       result->retry_after_s, &delivery->delay_ms);

@@ -129,6 +129,10 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int webhook_rotate(struct bb_request *rq)
 {
     const char *given = bb_text(rq, "secret");
+    int refused = webhook_check_secret(rq, given);
+
+    if (refused)
+        return refused;
     struct rotation rotation = {.secret = given ? given : webhook_secret_new(rq)};
 
     if (!rotation.secret || webhook_secret_seal(rq->host, bb_segment_int(rq, "id"), rotation.secret,

@@ -53,18 +53,28 @@ static const struct bb_sql queue = {
     BB_SQL_LONG,
 };
 
+static const struct bb_sql hooks = {
+    "SELECT count(*) FILTER (WHERE active AND admitted),"
+    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted)"
+    " FROM webhook_hook",
+    BB_SQL_LONG,
+};
+
 int webhook_command_status(struct bb_request *rq)
 {
     static const char *const names[] = {"hosts",   "in memory", "in flight",  "delivered",
                                         "retried", "abandoned", "lost leases"};
     const struct bb_rows *sums = bb_query(rq, &hosts, BB_NO_ARGS);
     const struct bb_rows *waiting = sums ? bb_query(rq, &queue, BB_NO_ARGS) : NULL;
+    const struct bb_rows *states = waiting ? bb_query(rq, &hooks, BB_NO_ARGS) : NULL;
 
-    if (!waiting) {
+    if (!states) {
         bb_print(rq, "failed: the database does not answer\n");
         return 1;
     }
     bb_print(rq, "%-12s %s\n", "sending", bb_cell_int(rq, sums, 0, 0) ? "paused" : "on");
+    bb_print(rq, "%-12s %s active, %s off, %s of owners who are not admitted\n", "webhooks",
+             bb_cell(rq, states, 0, 0), bb_cell(rq, states, 0, 1), bb_cell(rq, states, 0, 2));
     bb_print(rq, "%-12s %s, %s of them with no host\n", "queued", bb_cell(rq, waiting, 0, 0),
              bb_cell(rq, waiting, 0, 1));
     bb_print(rq, "%-12s %s ms\n", "lag", bb_cell(rq, waiting, 0, 2));

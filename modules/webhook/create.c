@@ -20,16 +20,25 @@ static const struct bb_sql insert = {
     0,
 };
 
+/* One creation after the other for an account: two that count at the same time both find room. */
+static const struct bb_sql lock = {
+    "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
+    0};
+
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct webhook *webhook = rq->state;
     const struct creation *new = arg;
     struct bb_account_scope scope = webhook_scope_of_caller(rq->principal);
-    const struct bb_rows *rows = bb_tx_query(
-        rq, tx, &insert,
-        BB_ARGS(bb_i(new->id), bb_i(rq->principal->account), bb_t(new->url), bb_t(new->events),
-                bb_bytes(new->sealed, new->sealed_length), WEBHOOK_SCOPE_ARGS(&scope),
-                bb_i((int64_t)webhook->settings.per_account)));
+    int64_t account = rq->principal->account;
+
+    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
+        return bb_failed(rq);
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
+                            bb_bytes(new->sealed, new->sealed_length), WEBHOOK_SCOPE_ARGS(&scope),
+                            bb_i((int64_t)webhook->settings.per_account)));
 
     if (!rows)
         return bb_failed(rq);
@@ -47,6 +56,8 @@ int webhook_create(struct bb_request *rq)
 
     if (!refused)
         refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
+    if (!refused)
+        refused = webhook_check_secret(rq, new.secret);
     if (refused)
         return refused;
     if (!new.secret)

@@ -3,12 +3,21 @@
 
 #include <string.h>
 
+#include "sign.h"
+
 int webhook_check_url(struct bb_request *rq, const char *url)
 {
     const struct webhook *webhook = rq->state;
     const char *problem = target_problem(&webhook->settings.targets, url);
 
     return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
+}
+
+int webhook_check_secret(struct bb_request *rq, const char *secret)
+{
+    if (!secret || sign_secret_good(secret))
+        return 0;
+    return bb_invalid(rq, "secret", "must have base64 behind whsec_");
 }
 
 static bool declared(struct bb_request *rq, const char *name)

@@ -60,8 +60,23 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Nothing of the URL, the body or the answer: a log is read by others than the owner. */
+static void tell_abandoned(const struct sender *sender, const struct delivery *delivery)
+{
+    char last[32];
+
+    snprintf(last, sizeof(last), "status %d", delivery->status);
+    bb_host_log(sender->host, BB_WARN,
+                "a delivery is abandoned: webhook %" PRId64 ", delivery %" PRId64
+                ", event %s, attempts %d, last: %s",
+                delivery->hook->node.id, delivery->node.id, delivery->body->event, delivery->tries,
+                delivery->kind ? delivery->kind : last);
+}
+
 static void settle(struct sender *sender, struct delivery *delivery, bool stored)
 {
+    if (stored && delivery->verdict == SCHEDULE_ABANDON)
+        tell_abandoned(sender, delivery);
     free(delivery->error);
     free(delivery->answer);
     delivery->error = delivery->answer = NULL;

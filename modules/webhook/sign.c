@@ -35,21 +35,45 @@ static EVP_MAC_CTX *keyed(EVP_MAC *algorithm, const void *key, size_t length)
     return NULL;
 }
 
-/* The bytes of "whsec_…" in `out`, which has room for 3/4 of the text; 0: it is not that form. */
+static bool is_encoded(const char *secret)
+{
+    return !strncmp(secret, PREFIX, strlen(PREFIX));
+}
+
+/* The digits of base64 behind "whsec_"; 0: there are none, or other things as well. */
+static size_t digits_of(const char *secret)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *text = secret + strlen(PREFIX);
+    size_t digits = is_encoded(secret) ? strspn(text, alphabet) : 0;
+    size_t padding = digits ? strspn(text + digits, "=") : 0;
+
+    if (!digits || text[digits + padding] || digits % 4 == 1)
+        return 0;
+    return !padding || (padding <= 2 && (digits + padding) % 4 == 0) ? digits : 0;
+}
+
+bool sign_secret_good(const char *secret)
+{
+    return !is_encoded(secret) || digits_of(secret) > 0;
+}
+
+/* The bytes of "whsec_…" in `out`, which has as much room as the text and 4; 0: not that form. */
 static size_t decode(const char *secret, unsigned char *out)
 {
-    if (strncmp(secret, PREFIX, strlen(PREFIX)) != 0)
-        return 0;
-    const char *text = secret + strlen(PREFIX);
-    size_t length = strlen(text), padding = 0;
+    size_t whole = digits_of(secret) / 4 * 4, rest = digits_of(secret) - whole;
+    const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
+    unsigned char last[4] = "====";
+    int bytes = whole ? EVP_DecodeBlock(out, text, (int)whole) : 0;
 
-    if (!length || length % 4)
-        return 0;
-    while (padding < 2 && text[length - padding - 1] == '=')
-        padding++;
-    int bytes = EVP_DecodeBlock(out, (const unsigned char *)text, (int)length);
-
-    return bytes < (int)padding ? 0 : (size_t)bytes - padding;
+    if (rest) {
+        memcpy(last, text + whole, rest);
+        EVP_DecodeBlock(out + bytes, last, sizeof(last));
+        bytes += (int)rest - 1;
+        OPENSSL_cleanse(last, sizeof(last));
+    }
+    return (size_t)bytes;
 }
 
 static EVP_MAC_CTX *standard_key(EVP_MAC *algorithm, const char *secret)

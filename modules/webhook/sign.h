@@ -4,7 +4,8 @@
  * X-Webhook-Signature: HMAC-SHA256 over the exact bytes of the body, hexadecimal, keyed with the
  * secret's text. webhook-signature (Standard Webhooks): "v1," and the base64 of HMAC-SHA256 over
  * "id.timestamp.body"; its key is what follows "whsec_" in base64, and for any other secret the
- * secret's text. While a secret is being replaced, both sign, the new one first.
+ * secret's text. The base64 is the standard one, padded or not. While a secret is being replaced,
+ * both sign, the new one first.
  *
  * OpenSSL looks an algorithm up once, and keys a context once for each secret; a signature
  * duplicates that context. Both are only read once made: any thread.
@@ -13,6 +14,7 @@
 #define WEBHOOK_SIGN_H
 
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +27,13 @@ struct sign_key; /* of one secret */
 /* The algorithm, given: EVP_MAC_free(). NULL: OpenSSL has none. */
 EVP_MAC *sign_algorithm(void);
 
-/* Given; NULL when memory ran out. The secret is not kept. */
+/* Whether what stands behind "whsec_", if that is how it begins, is base64. */
+bool sign_secret_good(const char *secret);
+
+/*
+ * Given; NULL when memory ran out. The secret is not kept. One that is not good, and was stored
+ * before that was looked at, is taken as text.
+ */
 struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret);
 void sign_key_free(struct sign_key *key);
 

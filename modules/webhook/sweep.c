@@ -20,7 +20,10 @@ static const struct bb_sql expire = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-static const struct bb_sql gone = {"SELECT webhook FROM webhook_gone ORDER BY at LIMIT 1000", 0};
+static const struct bb_sql gone = {
+    "SELECT webhook FROM webhook_gone WHERE webhook > $1::bigint ORDER BY webhook LIMIT " BATCH_TEXT,
+    0,
+};
 
 static const struct bb_sql delete_waiting = {
     "DELETE FROM webhook_delivery d USING (SELECT webhook, id FROM webhook_delivery"
@@ -53,16 +56,26 @@ static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
     return 0;
 }
 
+/* What waits for a batch of gone webhooks after *last, which moves on. False: there are no more. */
+static bool sweep_gone(struct bb_request *rq, int64_t *last)
+{
+    const struct bb_rows *rows = bb_query(rq, &gone, BB_ARGS(bb_i(*last)));
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        *last = bb_cell_int(rq, rows, i, 0);
+        if (batches(rq, &delete_waiting, *last) || !bb_query(rq, &forget, BB_ARGS(bb_i(*last))))
+            return false;
+    }
+    return count == BATCH;
+}
+
 void webhook_sweep(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
-    const struct bb_rows *rows = bb_query(rq, &gone, BB_NO_ARGS);
+    int64_t last = 0;
 
-    for (size_t i = 0; rows && i < bb_count(rq, rows); i++) {
-        int64_t id = bb_cell_int(rq, rows, i, 0);
-
-        if (batches(rq, &delete_waiting, id) || !bb_query(rq, &forget, BB_ARGS(bb_i(id))))
-            return;
-    }
+    while (sweep_gone(rq, &last))
+        ;
     batches(rq, &expire, webhook->settings.max_age_ms / 1000);
 }

@@ -119,6 +119,19 @@ static bool numeric_end(const char *host)
     return host[0] != '[' && strchr("0123456789", (dot ? dot + 1 : host)[0]) != NULL;
 }
 
+/* By the rules of DNS: a name that breaks them could never be found. */
+static bool is_name(const char *host)
+{
+    size_t label = 0;
+
+    for (const char *at = host; *at; at++) {
+        label = *at == '.' ? 0 : label + 1;
+        if (label > 63 || (*at == '.' && (at == host || at[-1] == '.')))
+            return false;
+    }
+    return strlen(host) <= 253;
+}
+
 static const char *host_problem(const struct target_rules *rules, char *host)
 {
     struct in6_addr address = in6addr_loopback;
@@ -127,14 +140,16 @@ static const char *host_problem(const struct target_rules *rules, char *host)
     for (const char *at = host; *at; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
             return "must have a host in ASCII (punycode, xn--…)";
-    while (length && host[length - 1] == '.')
+    if (length && host[length - 1] == '.') /* the root */
         host[--length] = '\0';
-    if (!length || length > 255)
+    if (!length)
         return "must have a host";
     bool known = literal(host, &address);
 
     if (!known && (host[0] == '[' || strchr(host, '%') || numeric_end(host)))
         return "must have a name or an IP address as its host";
+    if (!known && !is_name(host))
+        return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && is_localhost(host))
         known = true; /* ::1 or 127.0.0.1: opened by either */
     if (!known || address_open(rules, &address))

@@ -31,19 +31,58 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return transfer->cut ? 0 : length;
 }
 
-static size_t on_header(char *data, size_t size, size_t count, void *arg)
+static bool begins(const char *line, size_t length, const char *with)
+{
+    return length > strlen(with) && !strncasecmp(line, with, strlen(with));
+}
+
+/* Only the final answer's header counts: not a 1xx answer's before it, nor a trailer. */
+static void heed_header(struct transfer *transfer, const char *line, size_t length)
 {
     static const char name[] = "retry-after:";
+    const char *space;
+
+    if (transfer->headed)
+        return;
+    if (begins(line, length, "http/")) {
+        space = memchr(line, ' ', length - 1);
+        transfer->informational = space && space[1] == '1';
+        transfer->retry_after_s = 0;
+    } else if (line[0] == '\r' || line[0] == '\n') {
+        transfer->headed = !transfer->informational;
+    } else if (begins(line, length, name)) {
+        transfer->retry_after_s =
+            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
+    }
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *arg)
+{
     struct transfer *transfer = arg;
-    size_t length = size * count, head = sizeof(name) - 1;
+    size_t length = size * count;
 
     transfer->header_bytes += length;
     if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
         return 0;
-    if (length > head && !strncasecmp(data, name, head))
-        transfer->retry_after_s =
-            schedule_retry_after(data + head, length - head, (int64_t)time(NULL));
+    if (length > 0)
+        heed_header(transfer, data, length);
     return length;
+}
+
+/*
+ * Before a request is sent. When a kept-alive connection dies without an answer libcurl sends the
+ * request again on another, up to five times; the receiver may have acted on each. How often and
+ * when is the schedule's to say, so that ends the transfer.
+ */
+static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct transfer *transfer = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /* ---- handles --------------------------------------------------------------------------------- */
@@ -86,6 +125,8 @@ static bool set_up(struct transfer *transfer, struct transfers *all)
     SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_PREREQFUNCTION, on_sending);
+    SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
     SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
@@ -192,7 +233,8 @@ int transfers_start(struct transfers *all, const struct transfer_request *reques
     transfer->error[0] = '\0';
     transfer->body_bytes = transfer->header_bytes = 0;
     transfer->retry_after_s = 0;
-    transfer->cut = false;
+    transfer->sendings = 0;
+    transfer->informational = transfer->headed = transfer->cut = false;
     transfer->arg = arg;
     if (!write_headers(transfer, request) && set_request(transfer, request) &&
         curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
@@ -204,13 +246,25 @@ int transfers_start(struct transfers *all, const struct transfer_request *reques
 /* ---- the end of a request ----------------------------------------------------------------------
  */
 
-static const char *reason(const struct transfer *transfer, CURLcode code)
+/* libcurl calls a single line of more than its 100 KiB lack of memory; CURLE_TOO_LARGE since 8.6.
+ */
+static bool line_too_long(const struct transfer *transfer, CURLcode code)
 {
-    if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
+    enum { TOO_LARGE = 100 };
+
+    return (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) && transfer->sendings &&
+           !transfer->headed;
+}
+
+static const char *kind(const struct transfer *transfer, CURLcode code)
+{
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX || line_too_long(transfer, code))
         return "the answer's headers are too large";
+    if (transfer->sendings > 1)
+        return "the connection was closed without an answer";
     if (code == CURLE_COULDNT_CONNECT && transfer->socket.refused)
         return "the address or port is not allowed";
-    return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
+    return NULL;
 }
 
 /* A body that was cut is judged by its status, like a whole one. */
@@ -223,8 +277,12 @@ static void land(struct transfer *transfer, CURLcode code)
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->cut))
         result.status = (int)status;
-    if (!result.status)
-        result.error = reason(transfer, code);
+    if (!result.status) {
+        const char *known = kind(transfer, code);
+
+        result.kind = known ? known : curl_easy_strerror(code);
+        result.error = !known && transfer->error[0] ? transfer->error : result.kind;
+    }
     result.answer = transfer->answer;
     result.answer_length =
         transfer->body_bytes < TRANSFER_KEPT ? transfer->body_bytes : TRANSFER_KEPT;

@@ -2,7 +2,8 @@
  * HTTP requests of the sender: libcurl's multi interface on an epoll of our own. Connections are
  * kept alive; requests are HTTP/1.1, without redirects, proxies, .netrc or cookies; certificates
  * are verified; where a socket may go is the target guard's decision. Of an answer 16 KiB of
- * headers and 64 KiB of body are read, and the first 1 KiB of the body kept.
+ * headers and 64 KiB of body are read, and the first 1 KiB of the body kept. A transfer sends its
+ * request once: libcurl would send it again by itself when a kept-alive connection dies unanswered.
  *
  * libcurl's own queue is never used: what is started is in flight. A socket's interest mask is
  * remembered, so that a kept-alive connection costs no epoll_ctl() from one request to the next.
@@ -37,6 +38,7 @@ struct transfer_result {
     void *arg;
     int status;        /* 0: no complete answer */
     const char *error; /* NULL: there was an answer */
+    const char *kind;  /* the error without what the receiver or the URL says; static, for logs */
     const char *answer;
     size_t answer_length;
     int64_t retry_after_s;

@@ -23,7 +23,10 @@ struct transfer {
     size_t body_bytes;
     size_t header_bytes;
     int64_t retry_after_s;
-    bool cut; /* the body is longer than is read */
+    int sendings;       /* of the request, as libcurl began them */
+    bool informational; /* the headers that come now are a 1xx answer's */
+    bool headed;        /* the final answer's headers are complete; trailers may follow */
+    bool cut;           /* the body is longer than is read */
 };
 
 struct transfers {

@@ -138,6 +138,7 @@ int webhook_check_mine(struct bb_request *rq); /* parks */
  */
 
 int webhook_check_url(struct bb_request *rq, const char *url);
+int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: good */
 
 /* *events: the JSON array's names, each once, as JSON text in the request's memory. */
 int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events);
