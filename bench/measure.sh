@@ -34,6 +34,13 @@ note() {
             m, w, v[1], v[2] / 1000, v[3] / 1000, s * k, p * k }' >&2
 }
 
+# note_value ROUND MEASURE WHO NUMBER UNIT: what has neither a rate nor a latency.
+note_value() {
+    [ "$1" != 0 ] || return 0
+    printf '%s\t%s\t%s\t%s\t0\t0\t0\t1\t0\t0\n' "${@:1:4}" >>"$work/results"
+    printf '  %-13s %-14s %8s %s\n' "${@:2}" >&2
+}
+
 # record ROUND MEASURE WHO SERVER_PID|-: notes `figures` with the CPU seconds since start_clock.
 record() {
     local server=0 postgres hertz

@@ -11,8 +11,8 @@
  *
  * It counts requests and distinct webhook-ids for each path, and takes the latency from "sentAt":
  * milliseconds since 1970, with decimals or without, anywhere in the body. GET /stats gives all of
- * it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET /count?prefix
- * how many came to paths that begin so, DELETE /stats forgets everything.
+ * it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET
+ * /count?prefix how many came to paths that begin so, DELETE /stats forgets everything.
  *
  * stats.c keeps the books, wire.c reads requests, this file moves bytes. One thread.
  */

@@ -168,8 +168,7 @@ static double quantile(const struct path *path, double q)
 static void write_path(FILE *out, struct path *path)
 {
     qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
-    fprintf(out,
-            "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
+    fprintf(out, "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
             path->name, path->count, distinct(path), quantile(path, 0.5), quantile(path, 0.99),
             quantile(path, 1));
 }

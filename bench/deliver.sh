@@ -1,0 +1,183 @@
+# One run of each kind of `bench/run webhook`. Paths at the receiver: /fast/… is answered at once,
+# /hang/… never. Sourced by bench/run.
+
+busbar() {
+    step "$program" --config "$conf" "$@" >"$work/output" 2>&1 ||
+        die "busbar $* failed: $(tail -3 "$work/output")"
+}
+
+# hooks add|same|clear [COUNT URL]: the ids go to $work/hooks.
+hooks() {
+    PORT=$host_port step node "$top/bench/hooks.js" "$@" >"$work/hooks" ||
+        die "the webhooks could not be changed: $*"
+}
+
+start_receiver() {
+    [ -z "$receiver_pid" ] || end_child "$receiver_pid" 5 || true
+    (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port") </dev/null \
+        >>"$var/log/receiver.log" 2>&1 &
+    receiver_pid=$!
+    wait_port "$receiver_port" "$receiver_pid" receiver
+}
+
+# Before every measure: no webhook, no delivery, nothing in flight. What hangs ends with the
+# receiver.
+clear_all() {
+    hooks clear
+    start_receiver
+    sleep 1
+    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery' \
+        -c 'DELETE FROM webhook_gone' || die "the deliveries could not be removed"
+    busbar webhook resume
+}
+
+forget_received() {
+    curl -sf -X DELETE "http://127.0.0.1:$receiver_port/stats" >"$work/output" ||
+        die "the receiver does not answer"
+}
+
+# post RATE COUNT: sets posted to rate p50 p99 max count.
+post() {
+    PORT=$host_port TOKENS=$work/tokens step node "$top/bench/post.js" "$@" >"$work/posted" ||
+        die "posting failed"
+    posted=$(cat "$work/posted")
+}
+
+# received PREFIX COUNT SECONDS: waits, and sets requests messages p50 p99 longest last_ms.
+received() {
+    step node "$top/bench/received.js" "$receiver_port" "$@" >"$work/received" ||
+        die "deliveries are missing"
+    read -r requests messages p50 p99 longest last_ms <"$work/received"
+}
+
+# delivered ROUND MEASURE WHO RATE COUNT PREFIX COPIES: posts, and notes when the copies came.
+delivered() {
+    forget_received
+    start_clock "$host_pid"
+    post "$4" "$5"
+    received "$6" $(($5 * $7)) 30
+    figures="$(awk -v p="$posted" -v c="$7" 'BEGIN { split(p, v, " "); print v[1] * c }')"
+    figures+=" $p50 $p99 $longest $requests"
+    record "$1" "$2" "$3" "$host_pid"
+}
+
+# Deliveries stored by posting while paused; then bare libcurl sends as many of the same; then they
+# go.
+run_drain() {
+    local each=$((drain / drain_hooks)) url=http://127.0.0.1:$receiver_port/fast rate cpu
+
+    clear_all
+    hooks add "$drain_hooks" "$url/drain"
+    busbar webhook pause
+    sleep 1
+    start_clock "$host_pid"
+    post 1000 "$each"
+    figures="$(awk -v p="$posted" -v n="$drain_hooks" 'BEGIN {
+        split(p, v, " "); print v[1] * n, 0, 0, 0, v[5] * n }')"
+    record "$1" store busbar "$host_pid"
+    sql busbar -c 'ANALYZE webhook_delivery' || die "ANALYZE failed"
+    checkpoint
+    sql busbar -Atc 'SELECT body FROM webhook_delivery LIMIT 1' | tr -d '\n' >"$work/body"
+    step "$work/limit" "$url/limit" "$drain" 64 "$drain_hooks" "$work/body" >"$work/output" ||
+        die "libcurl's limit could not be measured"
+    read -r rate cpu <"$work/output"
+    note "$1" limit libcurl "$rate 0 0 0 $drain" "$cpu" 0
+    forget_received
+    resume "$1"
+}
+
+# resume ROUND: from the beginning of `busbar webhook resume` to the last delivery received; CPU
+# until the last one is recorded.
+resume() {
+    local began queued="SELECT count(*) FROM webhook_delivery WHERE state = 'queued'"
+
+    start_clock "$host_pid"
+    began=$(date +%s%3N)
+    busbar webhook resume
+    received /fast/drain "$drain" 120
+    until [ "$(sql busbar -Atc "$queued")" = 0 ]; do
+        sleep 0.2
+    done
+    [ "$messages" -eq "$drain" ] || die "$messages of $drain deliveries were received"
+    [ "$requests" -eq "$drain" ] || say "$((requests - drain)) deliveries came twice"
+    figures="$(awk "BEGIN { print 1000 * $drain / ($last_ms - $began) }") 0 0 0 $drain"
+    record "$1" drain busbar "$host_pid"
+}
+
+# run_open ROUND [SECONDS]: messages come at a fixed rate, whatever becomes of the ones before.
+run_open() {
+    clear_all
+    hooks same 1 "http://127.0.0.1:$receiver_port/fast/open"
+    delivered "$1" open delivered "$open_rate" $((open_rate * ${2:-$seconds})) /fast/open 1
+    note "$1" open answered "$posted" 0 0
+}
+
+# run_isolation ROUND alone|hanging: nine webhooks, with a tenth that never answers or without.
+run_isolation() {
+    local url=http://127.0.0.1:$receiver_port
+
+    clear_all
+    hooks same 9 "$url/fast/nine"
+    [ "$2" = alone ] || hooks same 1 "$url/hang/tenth"
+    post 20 60
+    delivered "$1" isolation "$2" 20 $((40 * seconds)) /fast/nine 9
+}
+
+run_fanout() {
+    local time
+
+    clear_all
+    hooks same "$fanout" "http://127.0.0.1:$receiver_port/fast/fanout"
+    post 1 1
+    received /fast/fanout "$fanout" 30
+    for time in 1 2 3; do
+        delivered "$1" fanout delivered 1 1 /fast/fanout "$fanout"
+        note "$1" fanout answered "$posted" 0 0
+    done
+}
+
+# run_posting ROUND none|one: how fast messages are taken when each makes a delivery, and when none.
+run_posting() {
+    local stored
+
+    clear_all
+    busbar webhook pause
+    [ "$2" = none ] || hooks same 1 "http://127.0.0.1:$receiver_port/fast/paused"
+    sql_file postgres busbar reset
+    checkpoint
+    run_wrk "$1" post "$2" "$host_port" "$host_pid"
+    stored=$(sql busbar -Atc 'SELECT count(*) > 0 FROM webhook_delivery')
+    [ "$2 $stored" = "none f" ] || [ "$2 $stored" = "one t" ] ||
+        die "posting with webhooks: $2; deliveries were stored: $stored"
+}
+
+# backlog_of URL: inserted by SQL, since a dead receiver would be posted to for minutes.
+backlog_of() {
+    hooks same 1 "$1"
+    sql busbar -v hook="$(cat "$work/hooks")" -v count="$backlog" -v body="$(cat "$work/body")" \
+        <<'END' || die "the backlog could not be made"
+INSERT INTO webhook_delivery (webhook, event, event_id, body)
+SELECT :hook, 'message.new', gen_random_uuid(), :'body' FROM generate_series(1, :count);
+ANALYZE webhook_delivery;
+END
+    checkpoint
+    sleep 6 # until the host has seen it, and what it keeps of it is in its memory
+}
+
+# run_backlog ROUND refused|hanging: one webhook by itself, then beside that backlog. The host is a
+# new one, which has no memory left over from other measures.
+run_backlog() {
+    local url=http://127.0.0.1:$receiver_port before
+    local -A dead=([refused]=http://127.0.0.1:$closed_port/refused [hanging]=$url/hang/backlog)
+
+    clear_all
+    end_child "$host_pid" 11 || true
+    start_host
+    hooks same 1 "$url/fast/live"
+    delivered "$1" backlog "before $2" 200 $((200 * seconds)) /fast/live 1
+    before=$(resident "$host_pid")
+    echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
+    backlog_of "${dead[$2]}"
+    delivered "$1" backlog "$2" 200 $((200 * seconds)) /fast/live 1
+    note_value "$1" memory "$2" $(($(peak "$host_pid") - before)) kB
+}

@@ -1,0 +1,109 @@
+/*
+ * Makes the section of `bench/run webhook` from its lines: node report_webhook.js RESULTS ROUNDS
+ * SECONDS LOAD_AVERAGE DRAINED WEBHOOKS BACKLOG, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, spread, of, pairs, whole, ms, mib, perTenThousand, shown, table, goals, machine,
+  warning
+} = require('./figures.js')
+
+const [file, rounds, seconds, busy, ...numbers] = process.argv.slice(2)
+const [drained, webhooks, backlog] = numbers.map((n) => whole(Number(n)))
+const runs = read(file)
+
+function atLeast (name, least, value, format) {
+  return [name, `at least ${format ? format(least) : least.toFixed(2)}`, shown(value, format),
+    value.value >= least]
+}
+
+function atMost (name, most, value, format, unit) {
+  return [name, `at most ${most}${unit}`, shown(value, format, unit), value.value <= most]
+}
+
+const inMs = (us) => (us / 1000).toFixed(1)
+
+/* The p99 beside something bad, against that of the same webhooks without it. */
+function beside (name, bad, alone) {
+  const ratio = pairs(runs, bad, alone, (a, b) => a.p99 / b.p99)
+  const more = pairs(runs, bad, alone, (a, b) => a.p99 - b.p99)
+  const p99 = (which) => inMs(median(of(runs, ...which, (r) => r.p99)))
+  return [name, 'at most 1.20, or 5 ms more',
+    `${shown(ratio)}: ${p99(bad)} ms, ${p99(alone)} ms without`,
+    ratio.value <= 1.2 || more.value <= 5000]
+}
+
+function all (measure, who, value) {
+  return spread(of(runs, measure, who, value))
+}
+
+function wanted () {
+  const growth = (who) => spread(of(runs, 'memory', who, (r) => mib(r.rate)))
+  const rate = (a, b) => a.rate / b.rate
+  return [
+    atLeast('drain : bare libcurl to the same receiver', 0.5,
+      pairs(runs, ['drain', 'busbar'], ['limit', 'libcurl'], rate)),
+    atLeast(`drain of ${drained} stored deliveries, per second`, 12000,
+      all('drain', 'busbar', (r) => r.rate), whole),
+    atMost('1,000 messages/s: p99 from due to received', 25,
+      all('open', 'delivered', (r) => r.p99 / 1000), (n) => n.toFixed(1), ' ms'),
+    beside('p99 of nine webhooks beside one that hangs : without it', ['isolation', 'hanging'],
+      ['isolation', 'alone']),
+    atLeast('posts with one webhook, paused : with none', 0.8,
+      pairs(runs, ['post', 'one'], ['post', 'none'], rate)),
+    ...[['refused', 'refuses'], ['hanging', 'hangs']].flatMap(([who, does]) => [
+      atMost(`memory that ${backlog} queued deliveries cost, receiver ${does}`, 32, growth(who),
+        (n) => n.toFixed(1), ' MiB'),
+      beside(`p99 of another webhook beside them, receiver ${does} : before`, ['backlog', who],
+        ['backlog', `before ${who}`])])]
+}
+
+const rows = [
+  ['store', 'busbar', `storing ${drained} deliveries: posts to ${webhooks} webhooks, paused`],
+  ['limit', 'libcurl', 'sending as many by bare libcurl'],
+  ['drain', 'busbar', 'sending the stored ones'],
+  ['open', 'answered', 'open loop: due to answered'],
+  ['open', 'delivered', 'open loop: due to received'],
+  ['isolation', 'alone', 'nine webhooks, 20 messages/s: due to received'],
+  ['isolation', 'hanging', 'the same beside one that hangs'],
+  ['fanout', 'answered', 'a message to 1,000 webhooks: due to answered'],
+  ['fanout', 'delivered', 'the same: due to received'],
+  ['post', 'none', 'posts, 32 connections, no webhook'],
+  ['post', 'one', 'the same, one webhook, paused'],
+  ['backlog', 'before refused', '200 messages/s to one webhook: due to received'],
+  ['backlog', 'refused', `the same, ${backlog} queued, receiver refuses`],
+  ['backlog', 'before hanging', '200 messages/s to one webhook: due to received'],
+  ['backlog', 'hanging', `the same, ${backlog} queued, receiver hangs`]
+]
+
+/* A clock tick is 10 ms: what takes less than some of them has no figure. */
+function cpu (measure, who, which) {
+  const used = median(of(runs, measure, who, (r) => r[which]))
+  return used < 0.1 ? '–' : median(of(runs, measure, who, perTenThousand(which))).toFixed(2)
+}
+
+function detail ([measure, who, name]) {
+  const time = (which) => {
+    const us = median(of(runs, measure, who, (r) => r[which]))
+    return us ? ms(us) : '–'
+  }
+  return [name, whole(median(of(runs, measure, who, (r) => r.rate))), time('p50'), time('p99'),
+    time('max'), cpu(measure, who, 'server'), cpu(measure, who, 'postgres')]
+}
+
+const last = all('fanout', 'delivered', (r) => r.max)
+
+process.stdout.write(`## Webhooks
+
+Made by \`bench/run webhook\` (${rounds} rounds with runs of ${seconds} s, medians) on ${machine()}.
+Everything ran on this one machine: PostgreSQL, Redis, the
+server, the receiver and the load. In brackets the lowest and highest of the rounds.
+${warning(busy)}
+${goals(wanted())}
+
+${table(['what', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: server',
+  'PostgreSQL'], rows.map(detail))}
+
+A message to 1,000 webhooks is with the last of them ${shown(last, ms, ' ms')} after it was due.
+
+`)
