@@ -7,13 +7,13 @@
 
 #define CLAIMS 3 /* at a time */
 #define CLAIM_MAX 512
-#define CLAIM_BYTES (1 << 20) /* of one statement; the first delivery always */
+#define CLAIM_BYTES (1 << 20) /* of one statement at most; the first delivery always */
 #define AGAIN_MS 500
 
 struct claim {
     struct errand errand; /* first */
     struct hook *hook;
-    int64_t owner, count, max_age_ms, behind;
+    int64_t owner, count, bytes, max_age_ms, behind;
     bool none;
     struct delivery *first, **end;
 };
@@ -61,7 +61,7 @@ static void claim_work(struct bb_request *rq, struct errand *errand)
     const struct bb_rows *rows =
         bb_query(rq, &take,
                  BB_ARGS(bb_i(claim->owner), bb_i(claim->hook->node.id), bb_i(claim->count),
-                         bb_i(CLAIM_BYTES), bb_i(claim->max_age_ms), bb_i(claim->behind)));
+                         bb_i(claim->bytes), bb_i(claim->max_age_ms), bb_i(claim->behind)));
 
     if (!rows)
         return;
@@ -157,14 +157,23 @@ static void claim_drop(struct errand *errand)
 static size_t room_for(const struct sender *sender, const struct hook *hook)
 {
     const struct queue_limits *limits = &sender->queue.limits;
-    size_t held = hook->lane.held, room = limits->lane_items > held ? limits->lane_items - held : 0;
+    size_t held = hook->lane.held, items = queue_lane_items(&sender->queue, &hook->lane);
+    size_t room = items > held ? items - held : 0;
 
-    if (hook->state != HOOK_READY || hook->claiming || held * 2 > limits->lane_items ||
-        hook->lane.held_bytes * 2 > limits->lane_bytes)
+    if (hook->state != HOOK_READY || hook->claiming || held * 2 > items ||
+        hook->lane.held_bytes * 2 > queue_lane_bytes(&sender->queue, &hook->lane))
         return 0;
     if (sender->queue.held_bytes + CLAIM_BYTES > limits->bytes)
         return held * 2 > QUEUE_LANE_SURE ? 0 : QUEUE_LANE_SURE - held;
     return room < CLAIM_MAX ? room : CLAIM_MAX;
+}
+
+/* Of bodies: half of the lane's room, for a delivery costs memory beside its body. */
+static int64_t bytes_for(const struct sender *sender, const struct hook *hook)
+{
+    size_t room = (queue_lane_bytes(&sender->queue, &hook->lane) - hook->lane.held_bytes) / 2;
+
+    return room < CLAIM_BYTES ? (int64_t)room : CLAIM_BYTES;
 }
 
 static int claim_for(struct sender *sender, struct hook *hook, size_t count)
@@ -177,6 +186,7 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
     claim->hook = hook;
     claim->owner = sender->me;
     claim->count = (int64_t)count;
+    claim->bytes = bytes_for(sender, hook);
     claim->max_age_ms = sender->settings->max_age_ms;
     claim->behind = hook->claimed_to;
     claim->end = &claim->first;

@@ -4,7 +4,7 @@
 #define OVERHEAD 512  /* what a delivery costs beside its bytes */
 #define FIRST_CAP 4   /* of a lane that has just proved fast */
 #define SLOW_CAP 16
-#define UNPROVED 8 /* part of its bytes that a lane may hold unless it is fast */
+#define UNPROVED 8 /* part of the limits up to which a lane may hold unless it is in its stride */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
 {
@@ -97,14 +97,32 @@ void queue_lane_init(struct queue_lane *lane)
     *lane = (struct queue_lane){.class = QUEUE_FRESH, .cap = 1};
 }
 
+/* One that fails or is slow has one attempt in flight, and holding more would only make bursts. */
+static size_t part_of(const struct queue_lane *lane, size_t limit)
+{
+    bool in_stride = lane->class == QUEUE_FAST && lane->cap > 1;
+
+    return in_stride || limit < UNPROVED ? limit : limit / UNPROVED;
+}
+
+size_t queue_lane_items(const struct queue *queue, const struct queue_lane *lane)
+{
+    return part_of(lane, queue->limits.lane_items);
+}
+
+size_t queue_lane_bytes(const struct queue *queue, const struct queue_lane *lane)
+{
+    return part_of(lane, queue->limits.lane_bytes);
+}
+
 bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size)
 {
     const struct queue_limits *limits = &queue->limits;
-    size_t bytes = limits->lane_bytes / (lane->class == QUEUE_FAST ? 1 : UNPROVED);
 
     if (!lane->held)
         return true;
-    if (lane->held >= limits->lane_items || lane->held_bytes + size > bytes)
+    if (lane->held >= queue_lane_items(queue, lane) ||
+        lane->held_bytes + size > queue_lane_bytes(queue, lane))
         return false;
     return queue->held_bytes + size <= limits->bytes || lane->held < QUEUE_LANE_SURE;
 }

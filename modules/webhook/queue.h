@@ -18,7 +18,7 @@
  * Inside a class lanes take turns by deficit round-robin over bytes.
  *
  * A lane holds only so many items and bytes; queue_admit() refuses the rest, which stay in the
- * table. One that has not proved fast holds an eighth of the bytes. Items between two attempts
+ * table. One that is not fast, or fails, holds an eighth of that. Items between two attempts
  * (resting) count as held.
  *
  * One thread. No system calls; time is handed in, in milliseconds of the monotonic clock.
@@ -88,6 +88,10 @@ struct queue {
 
 void queue_init(struct queue *queue, const struct queue_limits *limits);
 void queue_lane_init(struct queue_lane *lane);
+
+/* How many items and bytes the lane may hold just now. */
+size_t queue_lane_items(const struct queue *queue, const struct queue_lane *lane);
+size_t queue_lane_bytes(const struct queue *queue, const struct queue_lane *lane);
 
 /* Whether the lane would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size);

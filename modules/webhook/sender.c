@@ -111,10 +111,19 @@ void sender_changed(struct sender *sender, int64_t webhook)
         bb_wake(sender->host, "sender");
 }
 
+static bool is_full(const struct sender *sender, int64_t webhook)
+{
+    for (size_t i = 0; i < sender->full_count; i++)
+        if (sender->full[i] == webhook)
+            return true;
+    return false;
+}
+
+/* One that is full has enough to do: the worker hears of it with its next turn. */
 void sender_look(struct sender *sender, int64_t webhook)
 {
     pthread_mutex_lock(&sender->lock);
-    bool news = note(sender->looks, &sender->look_count, webhook);
+    bool news = note(sender->looks, &sender->look_count, webhook) && !is_full(sender, webhook);
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");

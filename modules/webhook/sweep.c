@@ -21,7 +21,8 @@ static const struct bb_sql expire = {
 };
 
 static const struct bb_sql gone = {
-    "SELECT webhook FROM webhook_gone WHERE webhook > $1::bigint ORDER BY webhook LIMIT " BATCH_TEXT,
+    "SELECT webhook FROM webhook_gone WHERE webhook > $1::bigint ORDER BY webhook "
+    "LIMIT " BATCH_TEXT,
     0,
 };
 

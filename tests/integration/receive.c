@@ -119,6 +119,8 @@ static void *serve(void *arg)
     while (take(visit, &caught)) {
         const char *answer = note(visit->catcher, &caught);
 
+        if (!strcmp(answer, ANSWER_CUT))
+            break;
         if (*answer && send(visit->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
             break;
     }

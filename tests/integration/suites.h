@@ -34,6 +34,8 @@
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \
     X(webhook_delivery)                                                                            \
+    X(webhook_wire)                                                                                \
+    X(webhook_crowd)                                                                               \
     X(webhook_crash)                                                                               \
     X(injection)                                                                                   \
     X(logs)

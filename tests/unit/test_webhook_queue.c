@@ -92,9 +92,10 @@ END_TEST
 
 START_TEST(a_fresh_lane_sends_one_and_a_fast_one_more_and_more)
 {
-    fill(&lanes[0], 1000, 100);
+    fill(&lanes[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
     answer(&items[0], 1);
+    fill(&lanes[0], 1000, 100);
     ck_assert_uint_eq(take_all(1, NULL, NULL), 4);
     for (size_t i = 1; i < 5; i++)
         answer(&items[i], 2);
@@ -267,13 +268,27 @@ END_TEST
 
 START_TEST(a_lane_holds_only_so_much)
 {
+    prove(&lanes[0], 0);
     prove(&lanes[1], 0);
+    ck_assert_uint_eq(fill(&lanes[5], 2000, 100), LANE_ITEMS / 8);
     ck_assert_uint_eq(fill(&lanes[0], 2000, 100), LANE_ITEMS);
     ck_assert(!queue_room(&queue, &lanes[0], 1));
     ck_assert_uint_eq(fill(&lanes[4], 100, 1U << 17), LANE_BYTES >> 20);
     ck_assert_uint_eq(fill(&lanes[1], 100, 1U << 20), LANE_BYTES >> 20);
     ck_assert_uint_eq(fill(&lanes[2], 1, 30U << 20), 1); /* alone in its lane */
     ck_assert_uint_eq(fill(&lanes[3], 100, 100), QUEUE_LANE_SURE);
+}
+END_TEST
+
+START_TEST(a_lane_that_fails_holds_an_eighth)
+{
+    prove(&lanes[0], 0);
+    fill(&lanes[0], LANE_ITEMS / 4, 100);
+    lanes[0].cap = 2;
+    ck_assert(queue_room(&queue, &lanes[0], 100));
+    queue_landed(&queue, queue_take(&queue, 1), false, 2);
+    ck_assert_uint_eq(lanes[0].cap, 1);
+    ck_assert(!queue_room(&queue, &lanes[0], 100));
 }
 END_TEST
 
@@ -343,6 +358,7 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
     tcase_add_test(tests, turns_are_by_bytes);
     tcase_add_test(tests, a_lane_holds_only_so_much);
+    tcase_add_test(tests, a_lane_that_fails_holds_an_eighth);
     tcase_add_test(tests, a_closed_lane_sends_nothing);
     tcase_add_test(tests, waiting_items_can_be_let_go);
     tcase_add_test(tests, a_random_run_keeps_its_sums);

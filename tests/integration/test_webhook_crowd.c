@@ -1,0 +1,122 @@
+/* Crowds of receivers that hang (S08, F17, F18): they hold up their own deliveries and no others.
+ */
+#include <signal.h>
+
+#include "receive.h"
+#include "suites.h"
+
+enum {
+    HANGING = 300, /* more than webhook.slots */
+    TURNING = 640, /* more than twice as many */
+    SOON_MS = 2000,
+};
+
+static struct host *host;
+static struct person *admin, *platform;
+static struct talk talk, other;
+
+static void set_up(void)
+{
+    host = webhook_host("hookcrowd", "");
+    admin = admin_of(host);
+    platform = person_make(host, admin, "crowd", NULL);
+    talk = talk_start(host, platform, platform->email, ADMIN_EMAIL, "Rooftop 7");
+    other = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 8");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void make_crowd(const struct receiver *receiver, const char *mode, int count)
+{
+    for (int i = 0; i < count; i++)
+        webhook_make(host, platform, receiver_url(receiver, text("/%s/%d", mode, i)),
+                     "message.new");
+}
+
+static void clear_crowd(void)
+{
+    const json_t *list =
+        ck_status(http(host, "GET", WEBHOOKS "?limit=1000", platform->token, NULL), 200)->json;
+    size_t i;
+    const json_t *row;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, row) ck_status(
+        http(host, "DELETE",
+             text(WEBHOOKS "/%jd", (intmax_t)json_integer_value(json_object_get(row, "id"))),
+             platform->token, NULL),
+        200);
+}
+
+struct crowd {
+    const struct receiver *receiver;
+    const char *prefix;
+    int64_t count;
+};
+
+static bool have_come(void *arg)
+{
+    const struct crowd *crowd = arg;
+    struct answer *answer =
+        http(&crowd->receiver->at, "GET", text("/count?%s", crowd->prefix), NULL, NULL);
+
+    return json_integer_value(json_object_get(answer->json, "requests")) >= crowd->count;
+}
+
+static void expect_soon(const struct receiver *receiver)
+{
+    struct crowd one = {receiver, "/fast/", 1};
+    int64_t since = now_ms();
+
+    ck_status(talk_post(host, admin, &other, ADMIN_EMAIL, "in time"), 201);
+    ck_assert_msg(wait_until(have_come, &one, SOON_MS), "not there after %d ms", SOON_MS);
+    fprintf(stderr, "crowd: a new webhook's delivery came after %jd ms\n",
+            (intmax_t)(now_ms() - since));
+}
+
+START_TEST(a_new_webhook_is_not_held_up_by_300_that_hang)
+{
+    const struct receiver *dead = receiver_start("dead"), *alive = receiver_start("alive");
+    struct crowd crowd = {dead, "/hang/", HANGING};
+
+    make_crowd(dead, "hang", HANGING);
+    ck_status(talk_post(host, platform, &talk, platform->email, "into the void"), 201);
+    webhook_make(host, admin, receiver_url(alive, "/fast/new"), "message.new");
+    expect_soon(alive);
+    ck_assert_msg(wait_until(have_come, &crowd, SOON_MS), "some that hang were not tried");
+    clear_crowd();
+    process_stop(dead->pid, SIGKILL, 1000);
+    process_stop(alive->pid, SIGKILL, 1000);
+}
+
+START_TEST(a_new_webhook_is_not_held_up_by_640_that_begin_to_hang)
+{
+    const struct receiver *turning = receiver_start("turning"), *alive = receiver_start("well");
+    struct crowd crowd = {turning, "/fast/", TURNING};
+
+    make_crowd(turning, "fast", TURNING);
+    ck_status(talk_post(host, platform, &talk, platform->email, "all is well"), 201);
+    ck_assert_msg(wait_until(have_come, &crowd, 10000), "some were not delivered");
+    ck_assert_int_eq(kill(turning->pid, SIGSTOP), 0);
+    ck_status(talk_post(host, platform, &talk, platform->email, "into the void"), 201);
+    webhook_make(host, admin, receiver_url(alive, "/fast/new"), "message.new");
+    expect_soon(alive);
+    process_stop(turning->pid, SIGKILL, 1000);
+    clear_crowd();
+    process_stop(alive->pid, SIGKILL, 1000);
+}
+
+Suite *webhook_crowd_suite(void)
+{
+    Suite *suite = suite_create("webhook_crowd");
+    TCase *tests = tcase_create("webhook_crowd");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_new_webhook_is_not_held_up_by_300_that_hang);
+    tcase_add_test(tests, a_new_webhook_is_not_held_up_by_640_that_begin_to_hang);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

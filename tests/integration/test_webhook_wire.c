@@ -1,0 +1,148 @@
+/* Answers that are odd on the wire, and secrets of all forms: what is sent is what is logged. */
+#include <string.h>
+
+#include "receive.h"
+#include "suites.h"
+
+static struct host *host;
+static struct person *admin;
+static struct talk talk;
+
+static void set_up(void)
+{
+    host = webhook_host("hookwire", "  retry_delays: [0.3, 0.3]\n");
+    admin = admin_of(host);
+    talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct webhook_made hook_at(const struct catcher *catcher)
+{
+    return webhook_make(host, admin, catcher_url(catcher, "hook"), "message.new");
+}
+
+static json_t *say(const struct webhook_made *made, const char *entry, const char *status)
+{
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
+    return webhook_wait(host, admin, made, status, 8000);
+}
+
+static size_t attempts(const json_t *delivery)
+{
+    return json_array_size(json_object_get(delivery, "attempts"));
+}
+
+static void forget(const struct webhook_made *made)
+{
+    ck_status(webhook_call(host, admin, "DELETE", made, ""), 200);
+}
+
+/* libcurl would send the request again by itself, at once and beside the log. */
+START_TEST(a_kept_alive_connection_that_dies_is_one_attempt)
+{
+    static const char *const answers[] = {ANSWER_OK, ANSWER_CUT, ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made = hook_at(catcher);
+    json_t *delivery;
+
+    say(&made, "opens the connection", "delivered");
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "finds it cut"), 201);
+    catcher_wait(catcher, 3, 5000);
+    ck_assert_int_ge(catcher->list[2].at_ms - catcher->list[1].at_ms, 300);
+    delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+    ck_assert_uint_eq(attempts(delivery), 2);
+    ck_assert_uint_eq(catcher_count(catcher), 3);
+    ck_assert(json_is_null(json_object_get(attempt_of(delivery, 0), "status")));
+    forget(&made);
+}
+
+START_TEST(only_the_final_answers_retry_after_counts)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made = hook_at(catcher);
+
+    ck_assert_uint_eq(attempts(say(&made, "at the usual time", "delivered")), 2);
+    ck_assert_int_lt(catcher->list[1].at_ms - catcher->list[0].at_ms, 3000);
+    forget(&made);
+}
+
+START_TEST(headers_without_end_are_a_failure_that_says_so)
+{
+    static char flood[200 * 1024] = "HTTP/1.1 200 OK\r\nX-Long: ";
+    static const char *answers[] = {flood, NULL};
+    size_t head = strlen(flood);
+
+    memset(flood + head, 'a', sizeof flood - head - 1);
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made = hook_at(catcher);
+    json_t *delivery = say(&made, "too much", "abandoned");
+
+    ck_assert_str_eq(json_string_value(json_object_get(attempt_of(delivery, 0), "error")),
+                     "the answer's headers are too large");
+    forget(&made);
+}
+
+/* "whsec_" and the base64 of 32 bytes, as receivers' libraries decode it: padded or not. */
+START_TEST(secrets_in_base64_sign_alike_with_and_without_padding)
+{
+    static const char *const secrets[] = {"whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE=",
+                                          "whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct catcher *catcher = catcher_start(NULL);
+        struct answer *made =
+            ck_status(webhook_create(host, admin,
+                                     json_pack("{ss s[s] ss}", "url", catcher_url(catcher, "hook"),
+                                               "events", "message.new", "secret", secrets[i])),
+                      201);
+        struct webhook_made webhook = {answer_int(made, "id"), NULL,
+                                       text(WEBHOOKS "/%jd", (intmax_t)answer_int(made, "id"))};
+
+        say(&webhook, "signed", "delivered");
+        const struct caught *caught = catcher_wait(catcher, 1, 5000);
+
+        ck_assert_str_eq(caught_header(caught, "webhook-signature"),
+                         hmac_standard("a secret of thirty-two chars!!!!",
+                                       caught_header(caught, "webhook-id"),
+                                       caught_header(caught, "webhook-timestamp"), caught->body,
+                                       caught->length));
+        forget(&webhook);
+    }
+}
+
+START_TEST(a_secret_that_only_looks_like_base64_is_refused)
+{
+    static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_not base64!",
+                                          "whsec_YWJj=", "whsec_YWJjZA-_"};
+
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+        struct answer *answer =
+            webhook_create(host, admin,
+                           json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
+                                     "secret", secrets[i]));
+
+        ck_assert_msg(answer->status == 400, "%s: %ld", secrets[i], answer->status);
+    }
+}
+
+Suite *webhook_wire_suite(void)
+{
+    Suite *suite = suite_create("webhook_wire");
+    TCase *tests = tcase_create("webhook_wire");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_kept_alive_connection_that_dies_is_one_attempt);
+    tcase_add_test(tests, only_the_final_answers_retry_after_counts);
+    tcase_add_test(tests, headers_without_end_are_a_failure_that_says_so);
+    tcase_add_test(tests, secrets_in_base64_sign_alike_with_and_without_padding);
+    tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
