@@ -51,4 +51,38 @@ struct bb_accounts {
     int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
 };
 
+/* A device as other modules need it. Texts and numbers live as long as the request. */
+struct bb_device {
+    size_t size;
+    int64_t id;
+    int64_t organisation; /* 0: none */
+    const char *uuid;
+    const char *external_id;   /* NULL: none, as the next three */
+    const char *serial_number; /* as the developer gave it */
+    const char *commissioned;  /* date, YYYY-MM-DD */
+    const char *timezone;      /* IANA */
+    double capacity_kw;        /* 0: not known yet */
+    double yield;              /* kWh/kW per year: its own, else its country's, else the default */
+};
+
+/* "devices" 1: the device directory. Functions park; -1 means failed (bb_failed()). */
+struct bb_devices {
+    size_t size;
+    /*
+     * The device that a key in a path means: externalId, then uuid, then serialNumber, among the
+     * organisations that the caller may see, or in `organisation` if it is not 0. Returns 0, or the
+     * status of the answer it gave: 404, 409 for an ambiguous serial number.
+     */
+    int (*find)(void *state, struct bb_request *rq, const char *key, int64_t organisation,
+                struct bb_device *device);
+    /* The devices of these ids, whoever asks; in *devices `count` of them in the order of the ids,
+     * size 0 where there is none. 0, or -1. */
+    int (*get)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+               struct bb_device **devices);
+    /* Adds to the unit or transaction: the device gets this time zone unless it has one. 0 or -1.
+     */
+    int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
+                         const char *timezone);
+};
+
 #endif
