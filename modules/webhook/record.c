@@ -18,7 +18,7 @@ static const struct bb_sql record = {
     "UPDATE webhook_delivery d SET state = r.state, tries = r.tries,"
     " next_at = now() + make_interval(secs => r.delay / 1000.0),"
     " owner = CASE WHEN r.state = 'queued' THEN d.owner END,"
-    " log = d.log || jsonb_build_object('number', jsonb_array_length(d.log) + 1, 'at', r.at,"
+    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at', r.at,"
     " 'status', r.status, 'durationMs', r.took, 'error', r.error, 'answer', r.answer)"
     " FROM jsonb_to_recordset($1::jsonb) AS r(webhook bigint, id bigint, state text,"
     " tries smallint, delay bigint, at text, status int, took bigint, error text, answer text)"

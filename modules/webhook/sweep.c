@@ -9,7 +9,7 @@
 
 static const struct bb_sql expire = {
     "UPDATE webhook_delivery d SET state = 'abandoned', owner = NULL,"
-    " log = d.log || jsonb_build_object('number', jsonb_array_length(d.log) + 1, 'at',"
+    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at',"
     " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"
     " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', NULL)"
     " FROM (SELECT webhook, id FROM webhook_delivery WHERE state = 'queued'"

@@ -25,6 +25,11 @@
 #define WEBHOOK_CHANNEL "webhook"
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
+/* SQL: the log of the delivery d with room for one more attempt, and the number of that attempt. A
+ * log keeps the last 100, however often its delivery is sent again. */
+#define WEBHOOK_LOG "CASE WHEN jsonb_array_length(d.log) < 100 THEN d.log ELSE d.log - 0 END"
+#define WEBHOOK_LOG_NUMBER "coalesce((d.log -> -1 ->> 'number')::int, 0) + 1"
+
 struct sender;
 
 struct webhook_settings {

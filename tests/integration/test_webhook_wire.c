@@ -131,6 +131,32 @@ START_TEST(a_secret_that_only_looks_like_base64_is_refused)
     }
 }
 
+/* Sent again and again, a delivery's log would grow for ever. */
+START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = hook_at(catcher);
+    PGconn *db = database_connect(the_postgres, "hookwire");
+    int64_t id = json_integer_value(json_object_get(say(&made, "once more", "delivered"), "id"));
+    const char *values[] = {text("%jd", (intmax_t)id)};
+
+    sql_text(db,
+             "UPDATE webhook_delivery SET log = (SELECT jsonb_agg(jsonb_build_object('number', n))"
+             " FROM generate_series(1, 100) n) WHERE id = $1",
+             1, values);
+    ck_status(
+        webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)id)),
+        200);
+    catcher_wait(catcher, 2, 5000);
+    json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+
+    ck_assert_uint_eq(attempts(delivery), 100);
+    ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 0), "number")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 99), "number")), 101);
+    PQfinish(db);
+    forget(&made);
+}
+
 Suite *webhook_wire_suite(void)
 {
     Suite *suite = suite_create("webhook_wire");
@@ -142,6 +168,7 @@ Suite *webhook_wire_suite(void)
     tcase_add_test(tests, only_the_final_answers_retry_after_counts);
     tcase_add_test(tests, headers_without_end_are_a_failure_that_says_so);
     tcase_add_test(tests, secrets_in_base64_sign_alike_with_and_without_padding);
+    tcase_add_test(tests, the_log_of_a_delivery_keeps_the_last_100_attempts);
     tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);
     suite_add_tcase(suite, tests);
     return suite;
