@@ -31,10 +31,10 @@ static const char *spell(struct arena *arena, const char *path, uint64_t inode)
     return arena_format(arena, "%.*s/%s%s", (int)(slash - path), path, code, slash + 1);
 }
 
-static void *open_file(struct arena *arena, const char *path)
+static void *open_anew(struct arena *arena, const char *path)
 {
-    struct stat info;
     void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
+    struct stat info;
 
     if (!known)
         return dlopen(path, OPEN_FLAGS);
@@ -44,6 +44,20 @@ static void *open_file(struct arena *arena, const char *path)
     const char *spelled = spell(arena, path, info.st_ino);
 
     return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
+}
+
+static void *open_file(struct arena *arena, const char *path)
+{
+    struct module_file file;
+    bool seen = !module_build_look(path, &file);
+    void *dl = seen ? module_build_find(&file) : NULL;
+
+    if (dl)
+        return dl;
+    dl = open_anew(arena, path);
+    if (dl && seen)
+        module_build_note(path, &file, dl);
+    return dl;
 }
 
 /* The linker's message without the path in front, which is in ours. */
@@ -112,6 +126,7 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
         snprintf(why, sizeof why, "cannot be loaded: %s", link_error(path));
         return refuse(problems, where, path, why);
     }
+    module_build_id(module->dl, module->build_id);
     const struct bb_module *face = find_face(module->dl, &size, why, sizeof why);
 
     if (!face)

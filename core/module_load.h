@@ -10,6 +10,8 @@
 #ifndef CORE_MODULE_LOAD_H
 #define CORE_MODULE_LOAD_H
 
+#include <sys/types.h>
+
 #include <busbar/host.h>
 
 #include "core/arena.h"
@@ -33,11 +35,14 @@ static inline struct host_handle *handle_of(struct bb_host *host)
     return (struct host_handle *)(void *)host;
 }
 
+#define MODULE_BUILD_ID_SIZE 65
+
 struct core_module {
     const struct bb_module *face; /* a full copy; all its tables are arrays of the host's rows */
     const char *path;
     void *dl;
-    struct host_handle handle; /* handle.host.state is what `open` returned */
+    char build_id[MODULE_BUILD_ID_SIZE]; /* hexadecimal; "": the file has none */
+    struct host_handle handle;           /* handle.host.state is what `open` returned */
     bool opened, started;
 };
 
@@ -47,9 +52,31 @@ struct core_module {
 /*
  * Loads `path` into the zeroed *module. 0; or -1 with a problem "`where`: file: reason" added,
  * `where` being the place in the settings that names the module. May run constructors of the file.
+ * One thread at a time.
  */
 int module_load(struct core_module *module, struct arena *arena, const char *path,
                 const char *where, struct setting_problems *problems);
+
+/* module_build.c; one thread at a time. */
+#define MODULE_DIGEST_SIZE 32
+
+struct module_file {
+    dev_t device;
+    ino_t inode;
+    unsigned char digest[MODULE_DIGEST_SIZE];
+};
+
+/* What is in the file now. 0, or -1: it cannot be read, or there is no memory. */
+int module_build_look(const char *path, struct module_file *file);
+
+/* What was loaded from a file with the same content; NULL: none was. */
+void *module_build_find(const struct module_file *file);
+
+/* Remembers what was just loaded from the file. */
+void module_build_note(const char *path, const struct module_file *file, void *dl);
+
+/* The build id of what is loaded, in hexadecimal; "": it has none. */
+void module_build_id(void *dl, char id[MODULE_BUILD_ID_SIZE]);
 
 /*
  * Why the dynamic linker must not be given this file, in `why`; 0 when it may. A truncated file

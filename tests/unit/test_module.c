@@ -316,25 +316,57 @@ START_TEST(all_problems_come_at_once)
 }
 END_TEST
 
-/* The linker knows the file by its name, and must be made to look again. */
-START_TEST(an_upgraded_file_is_loaded_anew)
+/* Puts the probe, and `more` bytes behind it, in the file's place by rename. */
+static void upgrade(size_t more)
 {
-    struct core_module first = {0}, second = {0}, third = {0};
     char newer[64];
-
-    snprintf(newer, sizeof newer, "%s/b.so", directory);
-    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
-    ck_assert_int_eq(module_load(&first, arena, file, "x", &problems), 0);
-    ck_assert_int_eq(module_load(&second, arena, file, "x", &problems), 0);
-    ck_assert_ptr_eq(second.face->open, first.face->open);
     size_t length;
     char *bytes = read_probe(&length);
 
-    write_file(newer, bytes, length);
+    snprintf(newer, sizeof newer, "%s/b.so", directory);
+    memset(bytes + length, 'x', more);
+    write_file(newer, bytes, length + more);
     free(bytes);
     ck_assert_int_eq(rename(newer, file), 0);
-    ck_assert_int_eq(module_load(&third, arena, file, "x", &problems), 0);
-    ck_assert(third.face->open != first.face->open);
+}
+
+static const struct bb_module *load_file(void)
+{
+    struct core_module module = {0};
+
+    ck_assert_int_eq(module_load(&module, arena, file, "x", &problems), 0);
+    ck_assert_uint_ge(strlen(module.build_id), 16);
+    return module.face;
+}
+
+/* The linker knows the file by its name, and must be made to look again. */
+START_TEST(an_upgraded_file_is_loaded_anew)
+{
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
+    const struct bb_module *first = load_file(), *second = load_file();
+
+    ck_assert_ptr_eq(second->open, first->open);
+    upgrade(1);
+    ck_assert(load_file()->open != first->open);
+}
+END_TEST
+
+/* Code is never unloaded, so what comes again must not be loaded again. */
+START_TEST(an_equal_file_gets_the_code_that_is_there)
+{
+    upgrade(2);
+    const struct bb_module *first = load_file();
+
+    upgrade(3);
+    const struct bb_module *second = load_file();
+
+    ck_assert(second->open != first->open);
+    for (int i = 0; i < 10; i++) {
+        upgrade(2);
+        ck_assert(load_file()->open == first->open);
+        upgrade(3);
+        ck_assert(load_file()->open == second->open);
+    }
 }
 END_TEST
 
@@ -361,6 +393,7 @@ Suite *module_suite(void)
     tcase_add_test(tests, open_says_why_it_fails);
     tcase_add_test(tests, all_problems_come_at_once);
     tcase_add_test(tests, an_upgraded_file_is_loaded_anew);
+    tcase_add_test(tests, an_equal_file_gets_the_code_that_is_there);
     suite_add_tcase(suite, tests);
     return suite;
 }
