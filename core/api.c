@@ -299,4 +299,6 @@ const struct bb_api core_api = {
     .json = api_json,
     .event_names = api_event_names,
     .emit = api_emit,
+    .leave_ms = api_leave_ms,
+    .superseded = api_superseded,
 };

@@ -11,7 +11,11 @@
 
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
-     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds."},
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads."},
+    {"reload", cmd_reload, "have the running host read its configuration anew",
+     "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays."},
+    {"status", cmd_status, "show what the running host is doing",
+     "Generations, modules with versions and build ids, pools, connections, queues."},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
      "Applies the missing steps of the host and its modules; no harm if none is missing."},
     {"check", cmd_check, "judge the configuration without running it",

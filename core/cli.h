@@ -35,6 +35,8 @@ int cli_main(int argc, char **argv);
 const struct cli_command *cli_find(const char *name);
 
 int cmd_serve(const struct cli *cli);
+int cmd_reload(const struct cli *cli);
+int cmd_status(const struct cli *cli);
 int cmd_migrate(const struct cli *cli);
 int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);

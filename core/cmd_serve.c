@@ -7,21 +7,11 @@
 #include "core/engine.h"
 #include "core/log.h"
 
-static enum bb_level level_of(const char *name)
-{
-    static const char *const names[] = {"debug", "info", "warn", "error"};
-    enum bb_level level = BB_DEBUG;
-
-    while (level < BB_ERROR && strcmp(names[level], name) != 0)
-        level++;
-    return level;
-}
-
 static int open_log(const struct generation *g)
 {
     bool json = !strcmp(settings_text(g->settings, "log", "format"), "json");
 
-    return log_open(STDERR_FILENO, level_of(settings_text(g->settings, "log", "level")), json);
+    return log_open(STDERR_FILENO, log_level_of(settings_text(g->settings, "log", "level")), json);
 }
 
 static int open_modules(struct generation *g)

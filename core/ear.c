@@ -1,5 +1,6 @@
 #include "core/ear.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,17 @@ enum {
     ASK_MS = 250,   /* between two questions */
     FRESH_MS = 900, /* how long an answer counts, from when its question was sent */
     DEAF_MS = 900,  /* no answer for so long: a new connection */
-    LISTEN_MAX = 4096
+    NAMES_MAX = 256 /* channels */
 };
 
-enum ear_state { EAR_OFF, EAR_CONNECTING, EAR_LISTENING, EAR_IDLE, EAR_ASKED };
+enum ear_state {
+    EAR_OFF,
+    EAR_CONNECTING,
+    EAR_LISTENING, /* to all, after a time of deafness */
+    EAR_LEARNING,  /* to more, without having missed anything */
+    EAR_IDLE,
+    EAR_ASKED
+};
 
 struct ear {
     struct watch watch; /* first */
@@ -26,7 +34,8 @@ struct ear {
     enum ear_state state;
     struct timer timer;
     int64_t asked_ms;
-    bool told; /* that PostgreSQL is away */
+    bool told;      /* that PostgreSQL is away */
+    sem_t *learner; /* who waits in ear_learn() */
 };
 
 /* Read by module code on any thread, so not in the struct: there is one ear a process. */
@@ -41,6 +50,13 @@ int64_t ear_fresh_ms(void)
 int64_t ear_latency_ms(void)
 {
     return atomic_load(&latency);
+}
+
+static void learnt(struct ear *ear)
+{
+    if (ear->learner)
+        sem_post(ear->learner);
+    ear->learner = NULL;
 }
 
 static void ear_again(struct ear *ear, int64_t in_ms)
@@ -59,6 +75,7 @@ static void ear_lost(struct ear *ear, const char *reason)
     ear->state = EAR_OFF;
     atomic_store(&fresh_until_ms, 0);
     atomic_store(&latency, -1);
+    learnt(ear);
     ear_again(ear, ASK_MS);
 }
 
@@ -72,11 +89,9 @@ static void ear_want(struct ear *ear, uint32_t events)
         ear_lost(ear, "the socket cannot be watched");
 }
 
-/* Calls every channel of that name (NULL: all of them). */
-static void tell(struct ear *ear, const char *name, const char *payload)
+static void tell_generation(const struct generation *generation, const char *name,
+                            const char *payload)
 {
-    struct generation *generation = engine_generation(ear->loop->engine);
-
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
         const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->face->channels);
@@ -86,40 +101,94 @@ static void tell(struct ear *ear, const char *name, const char *payload)
                 channels[j].heard(module->handle.host.state, payload);
         }
     }
-    generation_release(generation);
+}
+
+/* Calls every channel of that name (NULL: all of them) in all generations. */
+static void tell(struct ear *ear, const char *name, const char *payload)
+{
+    struct generation *list[GENERATIONS_MAX];
+    size_t count = engine_generations(ear->loop->engine, list);
+
+    for (size_t i = 0; i < count; i++)
+        tell_generation(list[i], name, payload);
+    engine_generations_release(list, count);
+}
+
+struct names {
+    const char *list[NAMES_MAX];
+    size_t count;
+};
+
+static int add_name(struct names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (!strcmp(names->list[i], name))
+            return 0;
+    if (names->count == NAMES_MAX)
+        return -1;
+    names->list[names->count++] = name;
+    return 0;
+}
+
+static int add_names(struct names *names, const struct generation *generation)
+{
+    for (size_t i = 0; i < generation->module_count; i++) {
+        const struct bb_table *table = &generation->modules[i].face->channels;
+
+        for (size_t j = 0; j < table->count; j++)
+            if (add_name(names, MODULE_ROWS(bb_channel, *table)[j].name))
+                return -1;
+    }
+    return 0;
 }
 
 /* LISTEN for each channel, in one text. Names come from the modules' tables, not from outside. */
-static int listen_text(struct ear *ear, char *text, size_t size)
+static char *listen_text(struct ear *ear, const struct names *names)
 {
-    struct generation *generation = engine_generation(ear->loop->engine);
-    size_t used = (size_t)snprintf(text, size, "SELECT 1");
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
 
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct core_module *module = &generation->modules[i];
-        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->face->channels);
+    if (!out)
+        return NULL;
+    fputs("SELECT 1", out);
+    for (size_t i = 0; i < names->count; i++) {
+        char *name = PQescapeIdentifier(ear->pg, names->list[i], strlen(names->list[i]));
 
-        for (size_t j = 0; j < module->face->channels.count && used < size; j++) {
-            char *name = PQescapeIdentifier(ear->pg, channels[j].name, strlen(channels[j].name));
-
-            used += (size_t)snprintf(text + used, size - used, "; LISTEN %s", name ? name : "\"\"");
-            PQfreemem(name);
-        }
+        fprintf(out, "; LISTEN %s", name ? name : "\"\"");
+        PQfreemem(name);
     }
-    generation_release(generation);
-    return used < size ? 0 : -1;
+    if (!fclose(out))
+        return text;
+    free(text);
+    return NULL;
 }
 
-static void ear_listen(struct ear *ear)
+static int send_listen(struct ear *ear)
 {
-    char text[LISTEN_MAX];
+    struct generation *list[GENERATIONS_MAX];
+    struct names names = {.count = 0};
+    size_t count = engine_generations(ear->loop->engine, list);
+    char *text = NULL;
+    int failed = 0;
 
-    if (PQsetnonblocking(ear->pg, 1) || listen_text(ear, text, sizeof text) ||
-        !PQsendQuery(ear->pg, text)) {
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = add_names(&names, list[i]);
+    if (!failed)
+        text = listen_text(ear, &names);
+    failed = !text || !PQsendQuery(ear->pg, text);
+    free(text);
+    engine_generations_release(list, count);
+    return failed ? -1 : 0;
+}
+
+static void ear_listen(struct ear *ear, enum ear_state state)
+{
+    if (send_listen(ear)) {
         ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
-    ear->state = EAR_LISTENING;
+    ear->state = state;
     ear_again(ear, DEAF_MS);
     PQflush(ear->pg);
     ear_want(ear, EPOLLIN);
@@ -136,20 +205,31 @@ static void ear_ask(struct ear *ear)
     ear_again(ear, DEAF_MS);
 }
 
-/* The answer is here, and with it everything that was notified before the question. */
+/* Everything that was notified before the question has been heard. */
+static void ear_vouch(struct ear *ear)
+{
+    if (ear->told)
+        log_line(BB_WARN, "PostgreSQL answers again", NULL);
+    ear->told = false;
+    atomic_store(&latency, clock_mono_ms() - ear->asked_ms);
+    atomic_store_explicit(&fresh_until_ms, ear->asked_ms + FRESH_MS, memory_order_release);
+    ear->state = EAR_IDLE;
+    if (ear->learner)
+        ear_listen(ear, EAR_LEARNING);
+    else
+        ear_again(ear, ASK_MS);
+}
+
 static void ear_answered(struct ear *ear)
 {
     if (ear->state == EAR_ASKED) {
-        if (ear->told)
-            log_line(BB_WARN, "PostgreSQL answers again", NULL);
-        ear->told = false;
-        atomic_store(&latency, clock_mono_ms() - ear->asked_ms);
-        atomic_store_explicit(&fresh_until_ms, ear->asked_ms + FRESH_MS, memory_order_release);
-        ear->state = EAR_IDLE;
-        ear_again(ear, ASK_MS);
+        ear_vouch(ear);
         return;
     }
-    tell(ear, NULL, NULL); /* what was missed before the LISTEN */
+    if (ear->state == EAR_LISTENING)
+        tell(ear, NULL, NULL); /* what was missed before the LISTEN */
+    else
+        learnt(ear);
     ear->state = EAR_IDLE;
     ear_ask(ear);
 }
@@ -203,7 +283,7 @@ static void ear_ready(struct watch *watch, uint32_t events)
     }
     switch (PQconnectPoll(ear->pg)) {
     case PGRES_POLLING_OK:
-        ear_listen(ear);
+        ear_listen(ear, EAR_LISTENING);
         break;
     case PGRES_POLLING_READING:
         ear_want(ear, EPOLLIN);
@@ -244,6 +324,36 @@ static void ear_timer(struct timer *timer)
     else
         ear_lost(ear, ear->state == EAR_CONNECTING ? "no connection within the time limit"
                                                    : "no answer within the time limit");
+}
+
+struct lesson {
+    struct message message; /* first */
+    struct ear *ear;
+    sem_t done;
+};
+
+/* A connection that is still to come listens to all that is there by then. */
+static void learn(struct message *message)
+{
+    struct lesson *lesson = (struct lesson *)(void *)message;
+    struct ear *ear = lesson->ear;
+
+    ear->learner = &lesson->done;
+    if (ear->state == EAR_OFF || ear->state == EAR_CONNECTING)
+        learnt(ear);
+    else if (ear->state == EAR_IDLE)
+        ear_listen(ear, EAR_LEARNING);
+}
+
+void ear_learn(struct ear *ear)
+{
+    struct lesson lesson = {.message.run = learn, .ear = ear};
+
+    sem_init(&lesson.done, 0, 0);
+    loop_post(ear->loop, &lesson.message);
+    while (sem_wait(&lesson.done)) /* interrupted */
+        ;
+    sem_destroy(&lesson.done);
 }
 
 struct ear *ear_new(struct loop *loop, const struct pg_settings *settings)

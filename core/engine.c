@@ -2,80 +2,74 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "core/control.h"
 #include "core/ear.h"
 #include "core/http.h"
 #include "core/job.h"
 #include "core/listener.h"
 #include "core/log.h"
-#include "core/migrator.h"
 #include "core/pg.h"
-#include "core/pool.h"
 #include "core/redis.h"
+#include "core/reload.h"
+#include "core/retire.h"
 #include "core/sql.h"
 #include "core/stop.h"
-#include "core/worker.h"
+#include "core/text.h"
+#include "core/turnover.h"
 
-struct generation *engine_generation(struct engine *engine)
+static int64_t number(const struct generation *g, const char *section, const char *name)
 {
-    pthread_mutex_lock(&engine->lock);
-    struct generation *generation = engine->generation;
-    generation_acquire(generation);
-    pthread_mutex_unlock(&engine->lock);
-    return generation;
+    return settings_int(g->settings, section, name);
 }
 
-static int64_t number(const struct engine *engine, const char *section, const char *name)
-{
-    return settings_int(engine->generation->settings, section, name);
-}
-
-static struct pg_settings pg_settings_of(const struct engine *engine)
+struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
 {
     struct pg_settings settings = {
-        .url = settings_text(engine->generation->settings, "database", "url"),
-        .queue = (size_t)number(engine, "database", "queue"),
-        .statement_ms = (unsigned)number(engine, "database", "statement_timeout"),
-        .connect_ms = (unsigned)number(engine, "database", "connect_timeout"),
+        .url = engine->database_url,
+        .queue = (size_t)number(g, "database", "queue"),
+        .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
+        .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
     };
 
-    settings.connections[PG_READ] = (unsigned)number(engine, "database", "read_connections");
-    settings.connections[PG_UNIT] = (unsigned)number(engine, "database", "unit_connections");
-    settings.connections[PG_LONG] = (unsigned)number(engine, "database", "long_connections");
-    settings.connections[PG_TX] = (unsigned)number(engine, "database", "transaction_connections");
+    settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
+    settings.connections[PG_UNIT] = (unsigned)number(g, "database", "unit_connections");
+    settings.connections[PG_LONG] = (unsigned)number(g, "database", "long_connections");
+    settings.connections[PG_TX] = (unsigned)number(g, "database", "transaction_connections");
     return settings;
 }
 
-static struct http_settings http_settings_of(const struct engine *engine)
+struct http_settings engine_http_settings(const struct engine *engine, const struct generation *g)
 {
-    unsigned most = (unsigned)number(engine, "http", "max_connections");
+    unsigned most = (unsigned)number(g, "http", "max_connections");
 
     return (struct http_settings){
         .listen_fd = engine->listen_fd,
         .max_connections = (most + engine->loop_count - 1) / engine->loop_count,
-        .per_address = (unsigned)number(engine, "http", "connections_per_address"),
-        .header_ms = number(engine, "http", "header_timeout") * 1000,
-        .body_ms = number(engine, "http", "body_timeout") * 1000,
-        .idle_ms = number(engine, "http", "idle_timeout") * 1000,
-        .write_ms = number(engine, "http", "write_timeout") * 1000,
+        .per_address = (unsigned)number(g, "http", "connections_per_address"),
+        .header_ms = number(g, "http", "header_timeout") * 1000,
+        .body_ms = number(g, "http", "body_timeout") * 1000,
+        .idle_ms = number(g, "http", "idle_timeout") * 1000,
+        .write_ms = number(g, "http", "write_timeout") * 1000,
     };
 }
 
 static int loop_fill(struct engine *engine, struct loop *loop)
 {
-    struct pg_settings pg = pg_settings_of(engine);
-    struct redis_settings redis = {.url =
-                                       settings_text(engine->generation->settings, "redis", "url"),
-                                   .timeout_ms = number(engine, "redis", "timeout")};
-    struct http_settings http = http_settings_of(engine);
+    const struct generation *g = engine->generation;
+    struct pg_settings pg = engine_pg_settings(engine, g);
+    struct redis_settings redis = {.url = engine->redis_url,
+                                   .timeout_ms = number(g, "redis", "timeout")};
+    struct http_settings http = engine_http_settings(engine, g);
 
     if (*pg.url) {
         loop->pg = pg_new(loop, &pg);
         if (!loop->pg)
             return -1;
     }
-    if (redis.url && *redis.url) {
+    if (*redis.url) {
         loop->redis = redis_new(loop, &redis);
         if (!loop->redis)
             return -1;
@@ -101,28 +95,49 @@ static void loop_empty(struct loop *loop)
 
 void engine_free(struct engine *engine)
 {
-    if (engine->jobs)
-        jobs_free(engine->jobs);
+    struct generation *g = engine->generation;
+
     if (engine->ear)
         ear_free(engine->ear);
+    if (g->jobs)
+        jobs_end(g->jobs);
     for (unsigned i = 0; i < engine->loop_count; i++)
         loop_empty(&engine->loops[i]);
     free(engine->loops);
-    if (engine->pools)
-        work_pools_free(engine->pools);
-    generation_quiesce(engine->generation);
-    generation_release(engine->generation);
+    generation_quiesce(g);
+    turnover_discard(g);
     pthread_mutex_destroy(&engine->lock);
+    free(engine->conf);
+    free(engine->database_url);
+    free(engine->redis_url);
     if (engine->listen_fd >= 0)
         close(engine->listen_fd);
+}
+
+/* NULL stands for an empty one. */
+static char *text_of(const struct generation *g, const char *section, const char *name)
+{
+    const char *text = settings_text(g->settings, section, name);
+
+    return strdup(text ? text : "");
+}
+
+static int keep_texts(struct engine *engine)
+{
+    const struct generation *g = engine->generation;
+
+    engine->conf = strdup(settings_path(g->settings));
+    engine->database_url = text_of(g, "database", "url");
+    engine->redis_url = text_of(g, "redis", "url");
+    return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
 }
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
     engine->generation->engine = engine;
+    engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    engine->pools = engine->loops ? work_pools_new(engine->generation) : NULL;
-    if (!engine->pools)
+    if (!engine->loops || keep_texts(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -138,7 +153,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
 /* Not for a command: it is over before a notice could matter. 0, or -1 (logged). */
 static int grow_ear(struct engine *engine)
 {
-    struct pg_settings pg = pg_settings_of(engine);
+    struct pg_settings pg = engine_pg_settings(engine, engine->generation);
 
     if (!*pg.url)
         return 0;
@@ -154,7 +169,7 @@ static void *loop_main(void *arg)
 
 static unsigned loops_wanted(const struct engine *engine)
 {
-    int64_t wanted = number(engine, "http", "loops");
+    int64_t wanted = number(engine->generation, "http", "loops");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     if (wanted > 0)
@@ -181,29 +196,34 @@ static int run_loops(struct engine *engine)
     return started == engine->loop_count ? 0 : 1;
 }
 
-static int serve(struct engine *engine, const sigset_t *set)
+/* The threads beside the loops, for as long as these run. */
+static int serve_beside(struct engine *engine, const sigset_t *set)
 {
-    struct migrator *migrator = NULL;
-
-    if (engine_init(engine, loops_wanted(engine)) || grow_ear(engine))
-        return 1;
     struct signals *signals = signals_new(engine, set);
-    engine->jobs = jobs_new(&engine->loops[0], engine->generation);
-    if (!signals || !engine->jobs)
-        return 1;
-    generation_start(engine->generation);
-    engine->workers = workers_new(engine->generation);
-    if (!engine->workers)
-        return 1;
-    if (engine->ear && number(engine, "database", "migrate"))
-        migrator = migrator_start(engine->generation);
-    listener_tell(engine->listen_fd);
-    int status = run_loops(engine);
-    workers_free(engine->workers);
-    engine->workers = NULL;
-    migrator_stop(migrator);
+    struct control *control = NULL;
+    int status = 1;
+
+    engine->retirer = retirer_new(engine);
+    engine->reloader = reloader_new(engine);
+    if (signals && engine->retirer && engine->reloader) {
+        turnover_first(engine);
+        control = control_new(engine);
+        listener_tell(engine->listen_fd);
+        status = run_loops(engine);
+    }
+    control_free(control);
+    reloader_free(engine->reloader);
+    retirer_free(engine->retirer);
     signals_free(signals);
     return status;
+}
+
+static int serve(struct engine *engine, const sigset_t *set)
+{
+    if (engine_init(engine, loops_wanted(engine)) || grow_ear(engine) ||
+        turnover_equip(engine, engine->generation))
+        return 1;
+    return serve_beside(engine, set);
 }
 
 int engine_serve(struct generation *generation)

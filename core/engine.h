@@ -1,5 +1,5 @@
 /*
- * The engine: the loops with what is in them, the live generation, thread pools, jobs, the ear for
+ * The engine: the loops with what is in them, the live generation and those that drain, the ear for
  * PostgreSQL's notifications. One a process; made by engine_serve() or engine_command().
  */
 #ifndef CORE_ENGINE_H
@@ -9,20 +9,26 @@
 #include "core/loop.h"
 
 struct ear;
-struct work_pools;
-struct jobs;
-struct workers;
+struct retirer;
+struct reloader;
+
+enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
 
 struct engine {
     struct loop *loops;
     unsigned loop_count;
-    pthread_mutex_t lock; /* guards `generation` */
-    struct generation *generation;
-    struct work_pools *pools;
-    struct ear *ear;   /* on loops[0]; NULL in a command, and where no database is configured */
-    struct jobs *jobs; /* on loops[0] */
-    struct workers *workers; /* NULL: a command */
-    atomic_uint next_loop;   /* for bb_run(): they take turns */
+    pthread_mutex_t lock;          /* guards from here … */
+    struct generation *generation; /* the live one */
+    struct generation *alive;      /* it, those that drain, and one that is about to go live */
+    size_t alive_count;
+    unsigned held;                         /* see engine_hold() */
+    bool stopping;                         /* … to here */
+    char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
+    int64_t started_ms;
+    struct ear *ear; /* on loops[0]; NULL in a command, and where no database is configured */
+    struct retirer *retirer; /* these two NULL: a command */
+    struct reloader *reloader;
+    atomic_uint next_loop; /* for bb_run(): they take turns */
     int listen_fd;
 };
 
@@ -47,5 +53,35 @@ void engine_free(struct engine *engine);
 
 /* The live generation, with one more holder. Any thread. */
 struct generation *engine_generation(struct engine *engine);
+
+/* All that are alive, each with one more holder; how many. `list` has GENERATIONS_MAX places. */
+size_t engine_generations(struct engine *engine, struct generation **list);
+void engine_generations_release(struct generation **list, size_t count);
+
+/*
+ * While held, the loops do not end, whatever signal comes; briefly, and from a thread that is none
+ * of theirs. 0, or -1: the host is stopping.
+ */
+int engine_hold(struct engine *engine);
+void engine_unhold(struct engine *engine);
+
+/* Runs call(loop, arg) on every loop and waits for all. Only while held. */
+void engine_each_loop(struct engine *engine, void (*call)(struct loop *loop, void *arg), void *arg);
+
+/* Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
+ */
+bool engine_stopping(struct engine *engine);
+bool engine_idle(struct engine *engine);
+
+/* Begins a stop: nobody may hold the loops any more, all workers are told to return. */
+void engine_stop(struct engine *engine, int64_t until_ms);
+
+/* How a loop is to be set by a generation; see host_settings.c for what a reload can change. */
+struct http_settings;
+struct pg_settings;
+struct pg_settings engine_pg_settings(const struct engine *engine,
+                                      const struct generation *generation);
+struct http_settings engine_http_settings(const struct engine *engine,
+                                          const struct generation *generation);
 
 #endif

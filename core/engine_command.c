@@ -4,6 +4,7 @@
 #include "core/engine.h"
 #include "core/request.h"
 #include "core/text.h"
+#include "core/turnover.h"
 
 enum { COMMAND_MS = 30000 };
 
@@ -42,7 +43,7 @@ static int run_command(struct engine *engine, struct core_module *module,
 {
     struct command_run *run = NULL;
 
-    if (!engine_init(engine, 1))
+    if (!engine_init(engine, 1) && !turnover_pools(engine->generation))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
     if (!run) {
         json_decref(options);

@@ -49,6 +49,12 @@ static void split_target(struct exchange *exchange, const char *uri)
 
 static void fiber_ended(struct core_request *rq);
 
+/* libmicrohttpd sees the end of the socket, and then ends the exchange. */
+static void exchange_cut(struct core_request *rq)
+{
+    connection_cut(((struct exchange *)(void *)rq)->connection);
+}
+
 void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     struct http *http = cls;
@@ -63,6 +69,7 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     exchange->mhd = mhd;
     exchange->connection = connection_of(mhd);
     exchange->rq.ended = fiber_ended;
+    exchange->rq.cut = exchange_cut;
     exchange->started_us = now_us();
     exchange->rq.id = exchange->id;
     split_target(exchange, uri);

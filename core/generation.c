@@ -106,6 +106,15 @@ void generation_acquire(struct generation *g)
     atomic_fetch_add_explicit(&g->holders, 1, memory_order_relaxed);
 }
 
+bool generation_try_acquire(struct generation *g)
+{
+    size_t holders = atomic_load(&g->holders);
+
+    while (holders && !atomic_compare_exchange_weak(&g->holders, &holders, holders + 1))
+        ;
+    return holders != 0;
+}
+
 /* What the last holder did must be seen by who destroys: release here, acquire before the end. */
 void generation_release(struct generation *g)
 {

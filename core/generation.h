@@ -21,6 +21,10 @@
 #include "core/seal.h"
 #include "core/settings.h"
 
+struct work_pools;
+struct workers;
+struct jobs;
+
 struct core_hook {
     const struct bb_hook *hook;
     struct host_handle *host;
@@ -34,11 +38,21 @@ struct core_event {
     size_t within_count, committed_count;
 };
 
+struct retiring;
+
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last holder has gone; NULL: destroy at once */
     struct engine *engine;                 /* set before it serves; NULL in checks */
-    const char **event_names;              /* of all modules, NULL-terminated */
+    atomic_bool superseded;                /* another one is live */
+    struct work_pools *pools;              /* these three: turnover.c; NULL in checks */
+    struct workers *workers;
+    struct jobs *jobs;
+    struct generation *next_alive; /* under the engine's lock */
+    struct retiring *retiring;     /* retire.c's; made beforehand, so that retiring cannot fail */
+    int64_t live_ms;               /* monotonic; when it went live */
+    int64_t superseded_ms, cut_ms; /* read once superseded: since when, until when it may drain */
+    const char **event_names;      /* of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
     struct settings *settings;
@@ -82,6 +96,18 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
+/* Only while something else keeps its memory (the engine's list): false when nobody holds it. */
+bool generation_try_acquire(struct generation *generation);
+
+/*
+ * Whether another one is live: who holds it is to come to an end soon. Any thread. A request is
+ * also told, see `superseded` in request.h.
+ */
+static inline bool generation_superseded(const struct generation *generation)
+{
+    return atomic_load_explicit(&generation->superseded, memory_order_acquire);
+}
+
 /* Closes the modules in the reverse order and frees all. Nobody may hold it any more. */
 void generation_destroy(struct generation *generation);
 
@@ -90,6 +116,9 @@ const struct core_module *generation_module(const struct generation *generation,
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 const struct bb_command *generation_command(const struct generation *generation, const char *name,
                                             struct core_module **module);
+
+/* bb_superseded() */
+bool api_superseded(struct bb_host *host);
 
 /* bb_event_names() */
 size_t api_event_names(struct bb_host *host, const char *const **names);

@@ -79,6 +79,11 @@ int api_unseal(struct bb_host *host, const void *sealed, size_t length, const ch
                      plain_length);
 }
 
+bool api_superseded(struct bb_host *host)
+{
+    return generation_superseded(handle_of(host)->generation);
+}
+
 size_t api_event_names(struct bb_host *host, const char *const **names)
 {
     const struct generation *g = handle_of(host)->generation;

@@ -64,6 +64,7 @@ static const struct bb_field http_fields[] = {
      .help = "Connections open at a time; more are closed at once."},
     {.name = "connections_per_address",
      .type = BB_INT,
+     .flags = BB_RESTART,
      .max = 1000000,
      .fallback = "0",
      .help = "Connections of one address at a time; 0: no limit. Leave 0 behind a proxy."},
@@ -81,6 +82,7 @@ static const struct bb_field http_fields[] = {
      .help = "Seconds for a request's body to arrive."},
     {.name = "idle_timeout",
      .type = BB_INT,
+     .flags = BB_RESTART,
      .min = 1,
      .max = 3600,
      .fallback = "30",
@@ -216,6 +218,25 @@ static const struct bb_field log_fields[] = {
      .help = "Whether each request gets a line."},
 };
 
+static const struct bb_field control_fields[] = {
+    {.name = "socket",
+     .type = BB_TEXT,
+     .flags = BB_RESTART,
+     .max = 4096,
+     .fallback = CONTROL_SOCKET,
+     .help = "Where `busbar reload` and `busbar status` meet the host: a unix socket, from the "
+             "settings file's directory if relative; empty: none. $BUSBAR_CONTROL goes before it."},
+};
+
+static const struct bb_field reload_fields[] = {
+    {.name = "drain",
+     .type = BB_INT,
+     .min = 1,
+     .max = 3600,
+     .fallback = "30",
+     .help = "Seconds after a reload in which requests of the configuration before it may end."},
+};
+
 static const struct bb_field idempotency_fields[] = {
     {.name = "hours",
      .type = BB_INT,
@@ -233,6 +254,8 @@ const struct host_section host_sections[] = {
     {"secrets", "Secrets at rest.", BB_TABLE(secrets_fields)},
     {"log", "The log, on standard error.", BB_TABLE(log_fields)},
     {"idempotency", "Requests that carry an Idempotency-Key.", BB_TABLE(idempotency_fields)},
+    {"control", "Reloading and watching a running host.", BB_TABLE(control_fields)},
+    {"reload", "Exchanging the configuration while serving.", BB_TABLE(reload_fields)},
 };
 
 const size_t host_section_count = sizeof host_sections / sizeof host_sections[0];

@@ -9,6 +9,8 @@
 
 #include "core/settings.h"
 
+#define CONTROL_SOCKET "/run/busbar/control.sock" /* default of control.socket */
+
 struct host_section {
     const char *name; /* SETTINGS_ROOT: the scalars at the top of the file */
     const char *help;

@@ -99,7 +99,16 @@ static void watch_listener(struct http *http, bool on)
         loop_watch(http->loop, &http->accept_watch, -1, 0);
 }
 
-/* Cuts what is over its limit. The socket is shut down; libmicrohttpd sees it and cleans up. */
+/* The socket is shut down; libmicrohttpd sees it and cleans up. */
+void connection_cut(struct connection *connection)
+{
+    if (connection->cut)
+        return;
+    connection->cut = true;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/* Cuts what is over its limit. */
 static void patrol(struct timer *timer)
 {
     struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, patrol));
@@ -110,10 +119,8 @@ static void patrol(struct timer *timer)
 
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
             at->limit_ms = now + DRAIN_MS;
-        if (over && !at->cut) {
-            at->cut = true;
-            shutdown(at->fd, SHUT_RDWR);
-        }
+        if (over)
+            connection_cut(at);
     }
     if (http->refusing) {
         http->refusing = false;
@@ -219,6 +226,13 @@ void http_free(struct http *http)
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
     free(http);
+}
+
+void http_apply(struct http *http, const struct http_settings *settings)
+{
+    http->settings.header_ms = settings->header_ms;
+    http->settings.body_ms = settings->body_ms;
+    http->settings.write_ms = settings->write_ms;
 }
 
 void http_run(struct http *http)

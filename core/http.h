@@ -50,6 +50,9 @@ struct http {
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
 void http_free(struct http *http);
 
+/* Takes over what a reload may change: the times of headers, bodies and answers. */
+void http_apply(struct http *http, const struct http_settings *settings);
+
 /* Once a turn. */
 void http_run(struct http *http);
 
@@ -61,6 +64,9 @@ bool http_drain(struct http *http);
 
 /* The connection goes on to a stage; sets its limit. `bytes`: size of the answer to write. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
+
+/* Ends it from our side, whatever it is doing. */
+void connection_cut(struct connection *connection);
 
 /* Callbacks of libmicrohttpd in exchange.c; cls is the struct http. */
 void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd);

@@ -13,12 +13,14 @@ enum { FIRST_MS = 5000, DEADLINE_MS = 10 * 60 * 1000 };
 struct job {
     struct timer timer; /* first */
     struct loop *loop;
+    struct generation *generation; /* holds what it runs in, which frees this */
     const struct bb_job *face;
     struct bb_host *host; /* NULL: the host's own */
     bool running;
 };
 
 struct jobs {
+    struct generation *generation;
     struct job *list;
     size_t count;
 };
@@ -81,21 +83,19 @@ static void job_ended(struct core_request *rq)
 
 static void job_start(struct job *job)
 {
-    struct generation *generation = engine_generation(job->loop->engine);
-    struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, generation);
+    struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, job->generation);
 
     if (!run) {
         log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->face->name, NULL);
-    } else {
-        run->job = job;
-        run->rq.entry = job_entry;
-        run->rq.ended = job_ended;
-        run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
-        request_enter(&run->rq, job->host);
-        job->running = true;
-        request_schedule(&run->rq);
+        return;
     }
-    generation_release(generation);
+    run->job = job;
+    run->rq.entry = job_entry;
+    run->rq.ended = job_ended;
+    run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
+    request_enter(&run->rq, job->host);
+    job->running = true;
+    request_schedule(&run->rq);
 }
 
 static void job_timer(struct timer *timer)
@@ -112,12 +112,14 @@ static void job_add(struct jobs *jobs, struct loop *loop, const struct bb_job *f
 {
     struct job *job = &jobs->list[jobs->count++];
 
-    *job = (struct job){.timer.fire = job_timer, .loop = loop, .face = face, .host = host};
-    int64_t first = (int64_t)face->every_s * 1000;
-    timer_set(&loop->timers, &job->timer, loop->now_ms + (first < FIRST_MS ? first : FIRST_MS));
+    *job = (struct job){.timer.fire = job_timer,
+                        .loop = loop,
+                        .generation = jobs->generation,
+                        .face = face,
+                        .host = host};
 }
 
-struct jobs *jobs_new(struct loop *loop, const struct generation *generation)
+struct jobs *jobs_new(struct loop *loop, struct generation *generation)
 {
     struct jobs *jobs = calloc(1, sizeof *jobs);
     size_t count = 1;
@@ -126,6 +128,7 @@ struct jobs *jobs_new(struct loop *loop, const struct generation *generation)
         return NULL;
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].face->jobs.count;
+    jobs->generation = generation;
     jobs->list = calloc(count, sizeof *jobs->list);
     if (!jobs->list) {
         free(jobs);
@@ -141,10 +144,42 @@ struct jobs *jobs_new(struct loop *loop, const struct generation *generation)
     return jobs;
 }
 
-void jobs_free(struct jobs *jobs)
+static const struct job *same_job(const struct jobs *jobs, const struct job *job)
+{
+    for (size_t i = 0; jobs && i < jobs->count; i++)
+        if (!strcmp(jobs->list[i].face->name, job->face->name))
+            return &jobs->list[i];
+    return NULL;
+}
+
+/* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
+static int64_t first_run(const struct job *job, const struct job *before)
+{
+    int64_t every = (int64_t)job->face->every_s * 1000, now = job->loop->now_ms;
+    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS);
+
+    if (!before || !before->timer.slot)
+        return first;
+    return before->timer.at_ms < now + every ? before->timer.at_ms : now + every;
+}
+
+void jobs_begin(struct jobs *jobs, const struct jobs *before)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        struct job *job = &jobs->list[i];
+
+        timer_set(&job->loop->timers, &job->timer, first_run(job, same_job(before, job)));
+    }
+}
+
+void jobs_end(struct jobs *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++)
         timer_clear(&jobs->list[i].loop->timers, &jobs->list[i].timer);
+}
+
+void jobs_free(struct jobs *jobs)
+{
     free(jobs->list);
     free(jobs);
 }

@@ -263,6 +263,16 @@ void log_close(void)
     }
 }
 
+enum bb_level log_level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    enum bb_level level = BB_DEBUG;
+
+    while (level < BB_ERROR && strcmp(names[level], name) != 0)
+        level++;
+    return level;
+}
+
 void log_level(enum bb_level level, bool json)
 {
     atomic_store(&lowest, (int)level);

@@ -25,6 +25,9 @@ int log_open(int fd, enum bb_level level, bool json);
 /* Has written what waits, for at most 1 s, and ends the writer. */
 void log_close(void);
 
+/* "debug", "info", "warn" or "error". */
+enum bb_level log_level_of(const char *name);
+
 /* Changes the lowest level that is written, and the format. */
 void log_level(enum bb_level level, bool json);
 

@@ -49,7 +49,8 @@ struct loop {
     pthread_mutex_t inbox_lock;
     struct message *inbox, *inbox_last;
     struct core_request *ready, *ready_last; /* fibers that can go on */
-    size_t requests;                         /* alive on this loop, of every kind */
+    struct core_request *alive;              /* requests of this loop, of every kind */
+    size_t requests;                         /* how many */
     struct fiber_pool *fibers;
     struct pg *pg;
     struct redis *redis;

@@ -13,38 +13,52 @@ enum { AGAIN_TICKS = 10, TICK_US = 50000 }; /* between two attempts: half a seco
 struct migrator {
     pthread_t thread;
     struct generation *generation;
-    atomic_bool stop;
+    atomic_bool stop, done;
 };
 
-static void say_step(void *arg, const char *line)
+void migrator_say(void *arg, const char *line)
 {
     (void)arg;
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-/* Again and again while the database is away; the host serves meanwhile what needs no schema. */
-static void *migrate_main(void *arg)
+static void wait_a_little(struct migrator *migrator)
 {
-    struct migrator *migrator = arg;
-    bool told = false;
+    for (int i = 0; i < AGAIN_TICKS && !atomic_load(&migrator->stop); i++)
+        usleep(TICK_US);
+}
 
-    while (!atomic_load(&migrator->stop)) {
+/* Again and again while the database is away; the host serves meanwhile what needs no schema. */
+static void migrate(struct migrator *migrator)
+{
+    enum migrate_outcome outcome = MIGRATE_UNREACHABLE;
+
+    for (bool told = false; outcome == MIGRATE_UNREACHABLE && !atomic_load(&migrator->stop);) {
         struct migrate_report report = {0};
-        enum migrate_outcome outcome =
-            migrate_run(migrator->generation, true, say_step, NULL, &report);
 
-        if (outcome == MIGRATE_DONE)
-            return NULL;
-        if (!told || outcome == MIGRATE_FAILED)
+        outcome = migrate_run(migrator->generation, true, migrator_say, NULL, &report);
+        if (outcome == MIGRATE_FAILED || (outcome == MIGRATE_UNREACHABLE && !told))
             log_line(outcome == MIGRATE_FAILED ? BB_ERROR : BB_WARN,
                      "the database cannot be migrated", "reason", report.problem, NULL);
         told = true;
-        if (outcome == MIGRATE_FAILED)
-            return NULL;
-        for (int i = 0; i < AGAIN_TICKS && !atomic_load(&migrator->stop); i++)
-            usleep(TICK_US);
+        if (outcome == MIGRATE_UNREACHABLE)
+            wait_a_little(migrator);
     }
+    atomic_store(&migrator->done, outcome == MIGRATE_DONE);
+}
+
+static void *migrate_main(void *arg)
+{
+    struct migrator *migrator = arg;
+
+    migrate(migrator);
+    generation_release(migrator->generation);
     return NULL;
+}
+
+bool migrator_done(struct migrator *migrator)
+{
+    return atomic_load(&migrator->done);
 }
 
 struct migrator *migrator_start(struct generation *generation)
@@ -54,9 +68,11 @@ struct migrator *migrator_start(struct generation *generation)
     if (!migrator)
         return NULL;
     migrator->generation = generation;
+    generation_acquire(generation);
     if (!pthread_create(&migrator->thread, NULL, migrate_main, migrator))
         return migrator;
     log_line(BB_ERROR, "the migration cannot be started", NULL);
+    generation_release(generation);
     free(migrator);
     return NULL;
 }

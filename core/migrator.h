@@ -9,8 +9,14 @@
 
 struct migrator;
 
-/* NULL: not started (logged). The generation must outlive it. */
+/* NULL: not started (logged). Holds the generation until it is done. */
 struct migrator *migrator_start(struct generation *generation);
+
+/* Whether the database is up to date; not before the first success. Any thread. */
+bool migrator_done(struct migrator *migrator);
+
+/* Logs a step, as migrate_run() wants it. */
+void migrator_say(void *arg, const char *line);
 
 /* Ends and joins it; NULL is fine. */
 void migrator_stop(struct migrator *migrator);

@@ -67,6 +67,18 @@ struct pg_tx; /* a lent connection */
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
+/* Changes how many items may wait in a lane. */
+void pg_set_queue(struct pg *pg, size_t queue);
+
+/* A lane, for who watches. */
+struct pg_lane_status {
+    unsigned connections, ready; /* wanted, usable */
+    size_t batches;              /* under way */
+    size_t waiting;              /* items; in the tx lane requests */
+};
+
+void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
+
 /* Sends what this turn gathered. Called once a turn. */
 void pg_flush(struct pg *pg);
 

@@ -213,6 +213,23 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     return pg;
 }
 
+void pg_set_queue(struct pg *pg, size_t queue)
+{
+    pg->settings.queue = queue;
+}
+
+void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)
+{
+    const struct pg_lane *lane = &pg->lanes[kind];
+
+    *status = (struct pg_lane_status){.connections = lane->count, .waiting = lane->queued};
+    for (unsigned i = 0; i < lane->count; i++) {
+        status->ready += lane->conns[i].state == PG_READY;
+        status->batches += lane->conns[i].batches;
+    }
+    status->waiting += pg_tx_waiting(lane);
+}
+
 void pg_free(struct pg *pg)
 {
     timer_clear(&pg->loop->timers, &pg->patrol);

@@ -88,6 +88,7 @@ void pg_lane_flush(struct pg_lane *lane);
 /* pg_tx.c */
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_offer(struct pg_conn *conn);
+size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
 
 /* pg_item.c */
 /* The item is over: wakes its request, or frees it when abandoned. */

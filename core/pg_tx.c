@@ -12,6 +12,15 @@ struct pg_tx {
     bool lent;            /* got a connection (or lost it again) */
 };
 
+size_t pg_tx_waiting(const struct pg_lane *lane)
+{
+    size_t count = 0;
+
+    for (const struct pg_tx *tx = lane->waiters; tx; tx = tx->next)
+        count++;
+    return count;
+}
+
 static void waiter_add(struct pg_lane *lane, struct pg_tx *tx)
 {
     tx->next = NULL;

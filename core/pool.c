@@ -26,7 +26,7 @@ struct work_pool {
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct work *first, *last;
-    unsigned queued;
+    unsigned queued, busy;
     bool stop;
     pthread_t *threads;
     unsigned started;
@@ -40,8 +40,10 @@ struct work_pools {
 static struct work *take(struct work_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
+    pool->busy--;
     while (!pool->first && !pool->stop)
         pthread_cond_wait(&pool->more, &pool->lock);
+    pool->busy++;
     struct work *work = pool->first;
     if (work) {
         pool->first = work->next;
@@ -130,7 +132,7 @@ static struct work_pool *find(struct work_pools *pools, const struct bb_host *ho
 int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
 {
     struct core_request *rq = request_of(pub);
-    struct work_pool *pool = find(rq->loop->engine->pools, pub->host, name);
+    struct work_pool *pool = find(rq->generation->pools, pub->host, name);
     struct work work = {.message.run = work_done, .rq = rq, .run = run, .arg = arg};
 
     if (enqueue(pool, &work))
@@ -150,6 +152,7 @@ static int pool_start(struct work_pool *pool)
         return -1;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->more, NULL);
+    pool->busy = pool->face->threads; /* until they have looked for work */
     for (; pool->started < pool->face->threads; pool->started++) {
         if (pthread_create(&pool->threads[pool->started], NULL, worker, pool))
             return -1;
@@ -178,6 +181,23 @@ void work_pools_free(struct work_pools *pools)
         pool_stop(&pools->list[i]);
     free(pools->list);
     free(pools);
+}
+
+bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_status *status)
+{
+    if (index >= pools->count)
+        return false;
+    struct work_pool *pool = &pools->list[index];
+
+    *status = (struct work_pool_status){.module = pool->host->module->name,
+                                        .name = pool->face->name,
+                                        .threads = pool->started,
+                                        .most = pool->face->queue};
+    pthread_mutex_lock(&pool->lock);
+    status->busy = pool->busy;
+    status->waiting = pool->queued;
+    pthread_mutex_unlock(&pool->lock);
+    return true;
 }
 
 static size_t count_pools(const struct generation *generation)

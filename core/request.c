@@ -33,6 +33,10 @@ void *request_make(size_t size, enum request_kind kind, struct loop *loop,
     rq->generation = generation;
     rq->deadline.fire = deadline_fire;
     generation_acquire(generation);
+    rq->next = loop->alive;
+    if (rq->next)
+        rq->next->before = rq;
+    loop->alive = rq;
     loop->requests++;
     return rq;
 }
@@ -43,6 +47,12 @@ void request_free(struct core_request *rq)
     struct loop *loop = rq->loop;
 
     timer_clear(&loop->timers, &rq->deadline);
+    if (rq->next)
+        rq->next->before = rq->before;
+    if (rq->before)
+        rq->before->next = rq->next;
+    else
+        loop->alive = rq->next;
     json_decref(rq->body);
     free(rq->answer.body);
     arena_free(rq->arena);
@@ -136,6 +146,40 @@ void request_schedule(struct core_request *rq)
     else
         loop->ready = rq;
     loop->ready_last = rq;
+}
+
+void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *))
+{
+    if (generation_superseded(rq->generation))
+        superseded(rq);
+    else
+        rq->superseded = superseded;
+}
+
+void requests_tell_superseded(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        void (*superseded)(struct core_request *) = rq->superseded;
+
+        if (!superseded || rq->generation != generation)
+            continue;
+        rq->superseded = NULL;
+        superseded(rq);
+    }
+}
+
+/* A parked fiber finds its time over; what is read from or written to a client has none. */
+void requests_cut(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        if (rq->generation != generation)
+            continue;
+        rq->timed_out = true;
+        if (rq->fiber)
+            request_wake(rq);
+        else if (rq->cut)
+            rq->cut(rq);
+    }
 }
 
 int request_fail(struct core_request *rq, enum failure_kind kind)

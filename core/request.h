@@ -54,10 +54,13 @@ struct core_request {
     struct arena *arena;
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
+    void (*cut)(struct core_request *rq);   /* no fiber, and its time is over; NULL: nothing */
     struct fiber *fiber;                    /* while parked */
     struct core_request *next_ready;
-    bool ready;   /* in the loop's list */
-    bool running; /* its fiber has the thread */
+    struct core_request *next, *before;          /* all of the loop */
+    void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
+    bool ready;                                  /* in the loop's list */
+    bool running;                                /* its fiber has the thread */
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
@@ -103,6 +106,18 @@ void request_wait_always(struct core_request *rq, const bool *done);
 
 /* Lets a waiting request look at its flag. Loop's thread. */
 void request_wake(struct core_request *rq);
+
+/*
+ * For requests that may last (streams): has superseded(rq) called once, on the loop's stack, when
+ * another generation is live; at once if one is. It must not free the request, but is to see to it
+ * that it ends soon: while it lives, so does its generation. What still lives `reload.drain`
+ * seconds later is cut, without another word.
+ */
+void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *rq));
+
+/* On the loop: tells all its requests of this generation; ends them: their time is over. */
+void requests_tell_superseded(struct loop *loop, const struct generation *generation);
+void requests_cut(struct loop *loop, const struct generation *generation);
 
 /* Records a failure for bb_failed(). Returns -1. */
 int request_fail(struct core_request *rq, enum failure_kind kind);

@@ -31,6 +31,7 @@ static void run_entry(struct core_request *rq)
 static void run_ended(struct core_request *rq)
 {
     free(((struct run_request *)(void *)rq)->run);
+    generation_release(rq->generation); /* what travelled held it, see api_run() */
     request_free(rq);
 }
 
@@ -55,7 +56,8 @@ static void run_begin(struct message *message)
 
 int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
 {
-    struct engine *engine = handle_of(host)->generation->engine;
+    struct generation *generation = handle_of(host)->generation;
+    struct engine *engine = generation->engine;
     struct run *run = engine ? calloc(1, sizeof *run) : NULL;
 
     if (!run)
@@ -66,6 +68,7 @@ int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), voi
                         .host = host,
                         .work = work,
                         .arg = arg};
+    generation_acquire(generation);
     loop_post(run->loop, &run->message);
     return 0;
 }

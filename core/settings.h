@@ -69,6 +69,13 @@ void settings_claim(struct settings *settings, const char *section);
 /* Reports every key at the top of the file that nobody has bound or claimed. */
 void settings_unknown(struct settings *settings, struct setting_problems *problems);
 
+/*
+ * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
+ * the live settings. Sections that are not in both are passed over.
+ */
+void settings_fit(const struct settings *settings, const struct settings *live,
+                  struct setting_problems *problems);
+
 /* Line of a setting, or of its section, or 0 where neither stands in the file. */
 unsigned settings_line(const struct settings *settings, const char *section, const char *name);
 

@@ -9,9 +9,9 @@
 #include "core/http.h"
 #include "core/job.h"
 #include "core/log.h"
-#include "core/worker.h"
+#include "core/reload.h"
 
-enum { STOP_MS = 10000, DRAIN_TICK_MS = 20 };
+enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20 };
 
 struct stop {
     struct message message; /* first */
@@ -26,7 +26,7 @@ static void stop_tick(struct timer *timer)
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 
-    if (empty && !loop->requests && workers_ended(loop->engine->workers) && loop_quiet(loop)) {
+    if (empty && !loop->requests && engine_idle(loop->engine) && loop_quiet(loop)) {
         loop->stop = true;
         return;
     }
@@ -38,14 +38,20 @@ static void stop_tick(struct timer *timer)
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
+static void end_jobs(struct engine *engine)
+{
+    struct generation *generation = engine_generation(engine);
+
+    jobs_end(generation->jobs);
+    generation_release(generation);
+}
+
 static void stop_begin(struct message *message)
 {
     struct stop *stop = (struct stop *)(void *)message;
 
-    if (stop->loop->index == 0 && stop->loop->engine->jobs) {
-        jobs_free(stop->loop->engine->jobs);
-        stop->loop->engine->jobs = NULL;
-    }
+    if (stop->loop->index == 0)
+        end_jobs(stop->loop->engine);
     stop->until_ms = stop->loop->now_ms + STOP_MS;
     stop_tick(&stop->timer);
 }
@@ -54,8 +60,22 @@ struct signals {
     struct watch watch; /* first */
     struct engine *engine;
     struct stop *stops; /* one a loop */
-    bool stopping;
 };
+
+static void stop_all(struct signals *signals)
+{
+    struct engine *engine = signals->engine;
+
+    log_line(BB_INFO, "stopping", NULL);
+    engine_stop(engine, engine->loops[0].now_ms + WORKERS_MS);
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        struct stop *stop = &signals->stops[i];
+
+        *stop = (struct stop){
+            .message.run = stop_begin, .timer.fire = stop_tick, .loop = &engine->loops[i]};
+        loop_post(stop->loop, &stop->message);
+    }
+}
 
 static void signals_ready(struct watch *watch, uint32_t events)
 {
@@ -64,19 +84,10 @@ static void signals_ready(struct watch *watch, uint32_t events)
 
     (void)events;
     while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (signals->stopping)
-            continue;
-        signals->stopping = true;
-        log_line(BB_INFO, "stopping", NULL);
-        workers_stop(signals->engine->workers);
-        for (unsigned i = 0; i < signals->engine->loop_count; i++) {
-            struct stop *stop = &signals->stops[i];
-
-            *stop = (struct stop){.message.run = stop_begin,
-                                  .timer.fire = stop_tick,
-                                  .loop = &signals->engine->loops[i]};
-            loop_post(stop->loop, &stop->message);
-        }
+        if (info.ssi_signo == SIGHUP)
+            reloader_ask(signals->engine->reloader, -1);
+        else if (!engine_stopping(signals->engine))
+            stop_all(signals);
     }
 }
 
@@ -85,6 +96,7 @@ void signals_block(sigset_t *set)
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 
@@ -112,6 +124,8 @@ failed:
 
 void signals_free(struct signals *signals)
 {
+    if (!signals)
+        return;
     close(signals->watch.fd);
     free(signals->stops);
     free(signals);

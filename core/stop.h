@@ -1,6 +1,6 @@
 /*
- * Stopping: SIGTERM and SIGINT are read in the first loop. Each loop then stops accepting, closes
- * what is idle and finishes what runs, for 10 s at most.
+ * Signals are read in the first loop. SIGHUP: a reload (reload.h). SIGTERM and SIGINT: each loop
+ * stops accepting, closes what is idle and finishes what runs, for 10 s at most.
  */
 #ifndef CORE_STOP_H
 #define CORE_STOP_H
@@ -17,7 +17,7 @@ void signals_block(sigset_t *set);
 /* Reads them in the first loop. NULL: failed. */
 struct signals *signals_new(struct engine *engine, const sigset_t *set);
 
-/* After the loops have ended. */
+/* After the loops have ended. NULL is fine. */
 void signals_free(struct signals *signals);
 
 #endif

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/text.h"
+
+enum { LEAVE_MS = 8000 }; /* before anybody said how long a worker may take to return */
 
 struct worker {
     struct bb_seat seat; /* first */
@@ -18,8 +21,12 @@ struct worker {
 
 struct workers {
     struct worker *list;
-    size_t count; /* started */
+    size_t count; /* threads */
+    pthread_mutex_t lock;
+    pthread_cond_t gone; /* `go` or `stop` has changed */
+    bool go;
     atomic_bool stop;
+    atomic_int_least64_t until_ms; /* when they are to have returned, once stopped */
     atomic_size_t ended;
 };
 
@@ -36,10 +43,17 @@ bool api_stopping(struct bb_seat *seat)
     return atomic_load(&((struct worker *)(void *)seat)->all->stop);
 }
 
+int64_t api_leave_ms(struct bb_seat *seat)
+{
+    const struct workers *workers = ((struct worker *)(void *)seat)->all;
+
+    return atomic_load(&workers->stop) ? atomic_load(&workers->until_ms) - clock_mono_ms()
+                                       : LEAVE_MS;
+}
+
 void api_wake(struct bb_host *host, const char *name)
 {
-    const struct engine *engine = handle_of(host)->generation->engine;
-    struct workers *workers = engine ? engine->workers : NULL;
+    struct workers *workers = handle_of(host)->generation->workers;
 
     for (size_t i = 0; workers && i < workers->count; i++) {
         if (workers->list[i].seat.host == host && !strcmp(workers->list[i].face->name, name))
@@ -47,12 +61,26 @@ void api_wake(struct bb_host *host, const char *name)
     }
 }
 
+/* Until the generation is the live one; false: it never will be. */
+static bool wait_for_go(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    while (!workers->go && !atomic_load(&workers->stop))
+        pthread_cond_wait(&workers->gone, &workers->lock);
+    bool go = workers->go;
+    pthread_mutex_unlock(&workers->lock);
+    return go;
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
+    struct generation *generation = handle_of(worker->seat.host)->generation;
 
-    worker->face->run(&worker->seat);
+    if (wait_for_go(worker->all))
+        worker->face->run(&worker->seat);
     atomic_fetch_add(&worker->all->ended, 1);
+    generation_release(generation);
     return NULL;
 }
 
@@ -66,7 +94,9 @@ static int worker_start(struct workers *workers, const struct bb_worker *face, s
     worker->seat = (struct bb_seat){.size = sizeof worker->seat, .host = host, .wake_fd = fd};
     worker->face = face;
     worker->all = workers;
+    generation_acquire(handle_of(host)->generation); /* the thread's */
     if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
+        generation_release(handle_of(host)->generation);
         close(fd);
         return -1;
     }
@@ -95,6 +125,8 @@ struct workers *workers_new(struct generation *generation)
 
     if (!workers)
         return NULL;
+    pthread_mutex_init(&workers->lock, NULL);
+    pthread_cond_init(&workers->gone, NULL);
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].face->workers.count;
     workers->list = calloc(count, sizeof *workers->list);
@@ -105,25 +137,45 @@ struct workers *workers_new(struct generation *generation)
     return NULL;
 }
 
-void workers_stop(struct workers *workers)
+void workers_go(struct workers *workers)
 {
+    pthread_mutex_lock(&workers->lock);
+    workers->go = true;
+    pthread_cond_broadcast(&workers->gone);
+    pthread_mutex_unlock(&workers->lock);
+}
+
+void workers_stop(struct workers *workers, int64_t until_ms)
+{
+    pthread_mutex_lock(&workers->lock);
+    if (!atomic_load(&workers->stop) || atomic_load(&workers->until_ms) > until_ms)
+        atomic_store(&workers->until_ms, until_ms);
     atomic_store(&workers->stop, true);
+    pthread_cond_broadcast(&workers->gone);
+    pthread_mutex_unlock(&workers->lock);
     for (size_t i = 0; i < workers->count; i++)
         ring(workers->list[i].seat.wake_fd);
 }
 
-bool workers_ended(struct workers *workers)
+bool workers_ended(const struct workers *workers)
 {
     return atomic_load(&workers->ended) == workers->count;
 }
 
+size_t workers_running(const struct workers *workers)
+{
+    return workers->count - atomic_load(&workers->ended);
+}
+
 void workers_free(struct workers *workers)
 {
-    workers_stop(workers);
+    workers_stop(workers, clock_mono_ms() + LEAVE_MS);
     for (size_t i = 0; i < workers->count; i++) {
         pthread_join(workers->list[i].thread, NULL);
         close(workers->list[i].seat.wake_fd);
     }
+    pthread_cond_destroy(&workers->gone);
+    pthread_mutex_destroy(&workers->lock);
     free(workers->list);
     free(workers);
 }

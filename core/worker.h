@@ -1,6 +1,8 @@
 /*
- * Workers: threads of the modules' own, made when the host serves and joined when it stops. They
- * end before the loops do, so what they still hand over with bb_run() is carried out.
+ * Workers: threads of the modules' own, one set for each generation. They are made before it goes
+ * live, so that a failure is one of the reload, and wait; they run from workers_go() until they
+ * return after workers_stop(). Each holds its generation. They end before the loops do, so what
+ * they still hand over with bb_run() is carried out.
  */
 #ifndef CORE_WORKER_H
 #define CORE_WORKER_H
@@ -9,19 +11,24 @@
 
 struct workers;
 
-/* Starts the workers of all modules. NULL (logged): a thread cannot be made. */
+/* Makes the threads of all modules' workers. NULL (logged): one cannot be made. */
 struct workers *workers_new(struct generation *generation);
 
-/* Tells all to return; does not wait. */
-void workers_stop(struct workers *workers);
+/* Lets them run. */
+void workers_go(struct workers *workers);
 
-/* Whether all have returned. Any thread. */
-bool workers_ended(struct workers *workers);
+/* Tells all to return, by until_ms of the monotonic clock; does not wait. Again: only sooner. */
+void workers_stop(struct workers *workers, int64_t until_ms);
+
+/* Whether all have returned, how many have not. Any thread. */
+bool workers_ended(const struct workers *workers);
+size_t workers_running(const struct workers *workers);
 
 /* Stops, joins and frees. */
 void workers_free(struct workers *workers);
 
 bool api_stopping(struct bb_seat *seat);
+int64_t api_leave_ms(struct bb_seat *seat);
 void api_wake(struct bb_host *host, const char *worker);
 
 /* bb_run(): a request made by another thread (run.c). */

@@ -101,6 +101,10 @@ struct bb_api {
 
     /* event.h */
     int (*emit)(struct bb_tx *, const char *, json_t *, const struct bb_audience *);
+
+    /* reloads: host.h */
+    int64_t (*leave_ms)(struct bb_seat *);
+    bool (*superseded)(struct bb_host *);
 };
 
 #endif

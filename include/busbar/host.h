@@ -105,6 +105,24 @@ static inline bool bb_stopping(struct bb_seat *seat)
     return seat->host->api->stopping(seat);
 }
 
+/*
+ * For how many milliseconds yet a worker may finish what it has begun, once bb_stopping(): short
+ * where the host stops, `reload.drain` where another generation is live. It may get shorter.
+ */
+static inline int64_t bb_leave_ms(struct bb_seat *seat)
+{
+    return seat->host->api->leave_ms(seat);
+}
+
+/*
+ * Whether a newer generation is live: new requests no longer come here, and what lasts is to come
+ * to an end. Any thread.
+ */
+static inline bool bb_superseded(struct bb_host *host)
+{
+    return host->api->superseded(host);
+}
+
 /* Makes the wake_fd of a worker readable. Any thread; no effect while it does not run. */
 static inline void bb_wake(struct bb_host *host, const char *worker)
 {
