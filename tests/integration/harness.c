@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,20 @@ const char *harness_program(void)
 const char *harness_modules(void)
 {
     return modules;
+}
+
+/* Beside this program; libtool keeps it in .libs. */
+char *harness_test_module(const char *name)
+{
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    ck_assert_int_gt(length, 0);
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    if (!strcmp(self + strlen(self) - 6, "/.libs"))
+        return text("%s/%s.so", self, name);
+    return text("%s/.libs/%s.so", self, name);
 }
 
 /* Short, because sockets lie in it; open to enter, because PostgreSQL runs as somebody else. */

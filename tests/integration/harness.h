@@ -36,6 +36,9 @@ char *harness_path(const char *name);
 const char *harness_program(void);
 const char *harness_modules(void);
 
+/* The file of a module of the tests, by its name without ".so". */
+char *harness_test_module(const char *name);
+
 /* ---- PostgreSQL and Redis (services.c) ---- */
 
 struct postgres {
@@ -73,11 +76,12 @@ int64_t sql_number(PGconn *db, const char *sql);
 
 /* Lines of YAML for a section, each with two spaces before it; NULL: the tests' defaults. */
 struct host_spec {
-    const char *name;     /* of its files; unique in the run */
-    struct postgres *pg;  /* NULL: the run's own */
-    const char *database; /* name */
-    const char *redis;    /* socket; NULL: the run's own, "": none */
-    const char *modules;  /* NULL: [auth, chat, health] */
+    const char *name;        /* of its files; unique in the run */
+    struct postgres *pg;     /* NULL: the run's own */
+    const char *database;    /* name */
+    const char *redis;       /* socket; NULL: the run's own, "": none */
+    const char *modules;     /* NULL: [auth, chat, health] */
+    const char *module_path; /* NULL: harness_modules() */
     const char *http, *db, *auth, *chat, *log;
     const char *more; /* whole sections, at the end */
     const char *const *environment;
@@ -109,6 +113,13 @@ bool host_alive(struct host *host);
 
 /* Runs `busbar -c conf …` to its end; the exit status. Output goes to the host's log. */
 int host_command(struct host *host, const char *const *environment, const char *const *words);
+
+/* What its configuration says; to be written over host->conf before a reload. */
+char *host_configuration(const struct host_spec *spec);
+
+/* Runs `busbar -c conf WORD`, whatever is in the file, and returns what it printed, errors included.
+ */
+char *host_ask(const struct host *host, const char *word, int *status);
 
 /* Fails if a sanitizer has reported something in the log. */
 void host_log_clean(const struct host *host);

@@ -31,7 +31,7 @@ static char *redis_url(const char *redis)
     return *redis ? text("unix:%s", redis) : text("%s", "");
 }
 
-static char *configuration(const struct host_spec *spec)
+char *host_configuration(const struct host_spec *spec)
 {
     const struct postgres *pg = spec->pg ? spec->pg : the_postgres;
 
@@ -39,10 +39,12 @@ static char *configuration(const struct host_spec *spec)
                 "database:\n  url: \"host=%s dbname=%s user=busbar\"\n%s"
                 "redis:\n  url: \"%s\"\n"
                 "secrets:\n  keys: [\"" SEALING_KEY "\"]\n"
+                "control:\n  socket: \"%s\"\n"
                 "module_path: \"%s\"\nmodules: %s\n"
                 "%s%s%s%s",
                 spec->http ? spec->http : "", pg->sockets, spec->database, spec->db ? spec->db : "",
-                redis_url(spec->redis), harness_modules(),
+                redis_url(spec->redis), harness_path(text("%s.control", spec->name)),
+                spec->module_path ? spec->module_path : harness_modules(),
                 spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),
                 section("auth", spec->auth ? spec->auth : AUTH_DEFAULTS),
                 section("chat", spec->chat), spec->more ? spec->more : "");
@@ -56,7 +58,7 @@ struct host *host_prepare(const struct host_spec *spec)
     host->conf = harness_path(text("%s.yaml", spec->name));
     host->log = harness_path(text("host-%s.log", spec->name));
     host->environment = spec->environment;
-    file_write(host->conf, configuration(spec));
+    file_write(host->conf, host_configuration(spec));
     return host;
 }
 
@@ -174,7 +176,8 @@ bool host_alive(struct host *host)
     return host->pid && kill(host->pid, 0) == 0;
 }
 
-int host_command(struct host *host, const char *const *environment, const char *const *words)
+static int run_words(const struct host *host, const char *const *environment,
+                     const char *const *words, const char *log)
 {
     const char *argv[32] = {harness_program(), "-c", host->conf};
     int count = 3;
@@ -184,5 +187,21 @@ int host_command(struct host *host, const char *const *environment, const char *
         argv[count++] = words[i];
     }
     return process_run(
-        &(struct process_spec){.argv = argv, .environment = environment, .log = host->log});
+        &(struct process_spec){.argv = argv, .environment = environment, .log = log});
+}
+
+int host_command(struct host *host, const char *const *environment, const char *const *words)
+{
+    return run_words(host, environment, words, host->log);
+}
+
+char *host_ask(const struct host *host, const char *word, int *status)
+{
+    const char *out = harness_path(text("%s-%s.out", host->name, word));
+    const char *socket = harness_path(text("%s.control", host->name));
+    const char *const environment[] = {text("BUSBAR_CONTROL=%s", socket), NULL};
+
+    unlink(out);
+    *status = run_words(host, environment, (const char *const[]){word, NULL}, out);
+    return file_text(out);
 }

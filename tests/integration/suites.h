@@ -23,6 +23,8 @@
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(ledger)                                                                                      \
+    X(reload)                                                                                      \
+    X(reload_load)                                                                                 \
     X(faults)                                                                                      \
     X(framing)                                                                                     \
     X(answers)                                                                                     \

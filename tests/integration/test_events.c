@@ -17,20 +17,6 @@ static struct person *admin, *platform;
 static PGconn *db;
 static const char *database;
 
-/* Beside this program; libtool keeps it in .libs. */
-static const char *spy_path(void)
-{
-    char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    ck_assert_int_gt(length, 0);
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
-    if (!strcmp(self + strlen(self) - 6, "/.libs"))
-        return text("%s/module_spy.so", self);
-    return text("%s/.libs/module_spy.so", self);
-}
-
 /* A host listens before a module's schema is there. */
 static bool schema_is_there(void *arg)
 {
@@ -43,7 +29,7 @@ static void set_up(void)
     host = host_start(&(struct host_spec){
         .name = "events",
         .database = database,
-        .modules = text("[auth, chat, health, \"%s\"]", spy_path()),
+        .modules = text("[auth, chat, health, \"%s\"]", harness_test_module("module_spy")),
         .more = "spy:\n  veto: \"veto-me\"\n  raise: \"raise-me\"\n  break: \"break-me\"\n"
                 "  late: \"late-me\"\n  sour: \"sour-me\"\n"});
     db = database_connect(the_postgres, database);

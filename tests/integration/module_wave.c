@@ -1,0 +1,151 @@
+/*
+ * wave: a module for the tests of reloads. Built as versions 1 to 3 (WAVE), which are exchanged
+ * while they serve; it logs what becomes of it, and has one of everything that must follow: a
+ * route, a setting, a pool, a worker, a job, a channel, a step of schema.
+ */
+#include <unistd.h>
+
+#include <busbar/busbar.h>
+
+#define QUOTED(number) #number
+#define TEXT_OF(number) QUOTED(number)
+#define NAME "wave " TEXT_OF(WAVE)
+
+static const char schema[] = "-- step 1: a table\n"
+                             "CREATE TABLE wave (n int);\n"
+#if WAVE == 2
+                             "-- step 2: a column more\n"
+                             "ALTER TABLE wave ADD COLUMN m int;\n"
+#elif WAVE == 3
+                             "-- step 2: a column of no type\n"
+                             "ALTER TABLE wave ADD COLUMN m wavelength;\n"
+#endif
+    ;
+
+static const struct bb_field settings[] = {
+    {.name = "greeting", .type = BB_TEXT, .fallback = "hello", .max = 64},
+    {.name = "fail", .type = BB_BOOL, .fallback = "false", .help = "Opening fails."},
+    {.name = "depth", .type = BB_INT, .flags = BB_RESTART, .max = 9, .fallback = "1"},
+};
+
+static int greet(struct bb_request *rq)
+{
+    return bb_reply(rq, 200,
+                    json_pack("{s:i, s:s}", "version", WAVE, "greeting",
+                              bb_setting_text(rq->host, "greeting")));
+}
+
+static void sleep_ms(void *ms)
+{
+    usleep(*(const unsigned *)ms * 1000);
+}
+
+/* Holds its generation that long, on a thread of the pool. */
+static int nap(struct bb_request *rq)
+{
+    unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);
+
+    if (bb_offload(rq, "nap", sleep_ms, &ms))
+        return bb_failed(rq);
+    return greet(rq);
+}
+
+/* Waits in PostgreSQL, so that its fiber can be told that its time is over. */
+static int doze(struct bb_request *rq)
+{
+    static const struct bb_sql sleep = {"SELECT pg_sleep($1::float8 / 1000)", BB_SQL_LONG};
+
+    if (!bb_query(rq, &sleep, BB_ARGS(bb_i(bb_arg_int(rq, "ms", 0)))))
+        return bb_failed(rq);
+    return greet(rq);
+}
+
+static void say(struct bb_host *host, const char *what)
+{
+    bb_host_log(host, BB_INFO, NAME " %s (%s)", what, bb_setting_text(host, "greeting"));
+}
+
+static void tick(struct bb_request *rq)
+{
+    say(rq->host, "ticks");
+}
+
+static void surf(struct bb_seat *seat)
+{
+    uint64_t count;
+
+    say(seat->host, "surfs");
+    while (!bb_stopping(seat))
+        if (read(seat->wake_fd, &count, sizeof(count)) < 0)
+            usleep(1000);
+    say(seat->host, "leaves the water");
+}
+
+static void heard(void *state, const char *payload)
+{
+    say(state, payload ? payload : "was deaf");
+}
+
+static int open_wave(struct bb_host *host, void **state)
+{
+    if (bb_setting_int(host, "fail"))
+        return bb_open_fail(host, "the sea is too rough");
+    *state = host;
+    say(host, "opens");
+    return 0;
+}
+
+static void start(struct bb_host *host, void *state)
+{
+    (void)state;
+    say(host, "starts");
+}
+
+static void quiesce(struct bb_host *host, void *state)
+{
+    (void)state;
+    say(host, bb_superseded(host) ? "is superseded" : "stops");
+}
+
+static void close_wave(struct bb_host *host, void *state)
+{
+    (void)state;
+    say(host, "closes");
+}
+
+static const struct bb_field ms_query[] = {{.name = "ms", .type = BB_INT, .max = 60000}};
+
+static const struct bb_route routes[] = {
+    {.method = "GET", .path = "/api/wave", .roles = BB_ANYONE, .handler = greet},
+    {.method = "GET",
+     .path = "/api/wave/nap",
+     .roles = BB_ANYONE,
+     .query = BB_TABLE(ms_query),
+     .deadline_ms = 60000,
+     .handler = nap},
+    {.method = "GET",
+     .path = "/api/wave/doze",
+     .roles = BB_ANYONE,
+     .query = BB_TABLE(ms_query),
+     .deadline_ms = 60000,
+     .handler = doze},
+};
+static const struct bb_channel channels[] = {{.name = "wave", .heard = heard}};
+static const struct bb_job jobs[] = {{.name = "wave.tick", .every_s = 1, .run = tick}};
+static const struct bb_pool pools[] = {{.name = "nap", .threads = 4, .queue = 64}};
+static const struct bb_worker workers[] = {{.name = "surf", .run = surf}};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("wave", TEXT_OF(WAVE) ".0.0"),
+    .schema = schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .channels = BB_TABLE(channels),
+    .jobs = BB_TABLE(jobs),
+    .pools = BB_TABLE(pools),
+    .workers = BB_TABLE(workers),
+    .open = open_wave,
+    .start = start,
+    .quiesce = quiesce,
+    .close = close_wave,
+};

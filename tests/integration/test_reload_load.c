@@ -1,0 +1,200 @@
+/*
+ * A hundred reloads under load, every tenth with a broken file, a module coming, going and being
+ * upgraded: no request fails, every message is stored and delivered once, and nothing is left over.
+ */
+#include <dirent.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "receive.h"
+#include "suites.h"
+#include "wave.h"
+
+enum { RELOADS = 100, WARM = 20, CLIENTS = 6, DELIVERED_MS = 60000 };
+
+#define LOCAL WEBHOOK_LOCAL
+
+static struct wave *wave;
+static struct person *admin;
+static struct talk talk;
+static atomic_bool over;
+static atomic_long posted, asked, failed;
+
+/* Everything is to be answered as if nothing happened; only wave's route comes and goes. */
+static bool well_answered(const struct answer *answer, int turn)
+{
+    if (turn == 2)
+        return answer->status == 200 || answer->status == 404;
+    return answer->status == (turn == 1 ? 201 : 200);
+}
+
+static void *client(void *arg)
+{
+    struct call call = {.token = admin->token, .connection = client_open()};
+    const char *post = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id);
+    const char *const paths[] = {"/api/chat/unread-count/" ADMIN_EMAIL, post, "/api/wave"};
+    long number = (long)(intptr_t)arg * 1000000;
+
+    for (int turn = 0; !atomic_load(&over); turn = (turn + 1) % 3) {
+        call.method = turn == 1 ? "POST" : "GET";
+        call.path = paths[turn];
+        call.body =
+            turn == 1 ? text("{\"username\":\"" ADMIN_EMAIL "\",\"chatEntry\":\"m%ld\"}", number++)
+                      : NULL;
+        const struct answer *answer = http_send(wave->host, &call);
+
+        atomic_fetch_add(&asked, 1);
+        if (!well_answered(answer, turn)) {
+            atomic_fetch_add(&failed, 1);
+            fprintf(stderr, "reload_load: %s %s: %ld %s %s\n", call.method, call.path,
+                    answer->status, answer->problem, answer->body ? answer->body : "");
+        } else if (turn == 1) {
+            atomic_fetch_add(&posted, 1);
+        }
+    }
+    curl_easy_cleanup(call.connection);
+    return NULL;
+}
+
+static int64_t status_number(const char *key)
+{
+    const char *file = file_text(text("/proc/%d/status", wave->host->pid));
+    const char *at = strstr(file, key);
+
+    ck_assert_ptr_nonnull(at);
+    return strtoll(at + strlen(key), NULL, 10);
+}
+
+static long descriptors(void)
+{
+    DIR *list = opendir(text("/proc/%d/fd", wave->host->pid));
+    long count = 0;
+
+    ck_assert_ptr_nonnull(list);
+    while (readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+/* What the operator does in this turn. */
+static void change(int turn)
+{
+    if (turn % 10 == 9) {
+        file_write(wave->host->conf, "modules: [auth\n");
+        wave_refused(wave, ".yaml:");
+        return;
+    }
+    wave_exchange(wave, turn < RELOADS / 2 ? 1 : 2, (size_t)(turn / 2 % 2));
+    wave_write(wave, turn % 5 == 4 ? "chat, webhook" : text("chat, webhook, \"%s\"", wave->file),
+               turn % 5 == 4 ? LOCAL : text(LOCAL "wave:\n  greeting: turn %d\n", turn));
+    wave_reload(wave);
+}
+
+struct sums {
+    int64_t rss, threads;
+    long files;
+};
+
+static struct sums sum_up(void)
+{
+    wave_drained(wave);
+    return (struct sums){status_number("VmRSS:"), status_number("Threads:"), descriptors()};
+}
+
+/* Median and longest of the times that the host logged. */
+static void print_times(void)
+{
+    long times[RELOADS], count = 0, longest = 0, below[10000] = {0};
+
+    for (const char *at = file_text(wave->host->log); (at = strstr(at, "built in ")); at++) {
+        times[count] = strtol(at + 9, NULL, 10);
+        longest = times[count] > longest ? times[count] : longest;
+        below[times[count] < 9999 ? times[count] : 9999]++;
+        if (++count == RELOADS)
+            break;
+    }
+    long half = 0, median = 0;
+
+    while (median < 9999 && (half += below[median]) * 2 < count)
+        median++;
+    fprintf(stderr, "reload_load: %ld reloads, median %ld ms, longest %ld ms\n", count, median,
+            longest);
+}
+
+static bool all_delivered(void *arg)
+{
+    return (long)receiver_count(arg, "/ok") >= atomic_load(&posted);
+}
+
+static void expect_deliveries(struct receiver *receiver)
+{
+    ck_assert_msg(wait_until(all_delivered, receiver, DELIVERED_MS), "%zu of %ld delivered",
+                  receiver_count(receiver, "/ok"), atomic_load(&posted));
+    PGconn *db = database_connect(the_postgres, wave->spec.database);
+
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE seq > 1"),
+                     atomic_load(&posted));
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered'"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_delivery"), atomic_load(&posted));
+    ck_assert_int_eq((int64_t)receiver_count(receiver, "/ok"), atomic_load(&posted));
+    PQfinish(db);
+}
+
+static void begin(struct receiver *receiver)
+{
+    wave = wave_prepare("reload-load", LOCAL);
+    wave_write(wave, text("chat, webhook, \"%s\"", wave->file), LOCAL);
+    ck_assert(host_run(wave->host));
+    webhook_ready(wave->spec.database, 1);
+    admin = admin_of(wave->host);
+    talk = talk_start(wave->host, admin, ADMIN_EMAIL, "other@shop.example", NULL);
+    webhook_make(wave->host, admin, receiver_url(receiver, "/ok"), "message.new");
+}
+
+START_TEST(a_hundred_reloads_under_load_fail_no_request)
+{
+    struct receiver *receiver = receiver_start("reload-receiver");
+    pthread_t threads[CLIENTS];
+    struct sums warm = {0};
+
+    begin(receiver);
+    for (intptr_t i = 0; i < CLIENTS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, client, (void *)(i + 1)), 0);
+    for (int turn = 0; turn < RELOADS; turn++) {
+        change(turn);
+        if (turn == WARM)
+            warm = sum_up();
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_join(threads[i], NULL);
+    struct sums end = sum_up();
+
+    print_times();
+    fprintf(stderr,
+            "reload_load: %ld requests, %ld messages, %ld failed; after %d and %d reloads: rss %jd "
+            "and %jd kB, threads %jd and %jd, files %ld and %ld\n",
+            atomic_load(&asked), atomic_load(&posted), atomic_load(&failed), WARM, RELOADS,
+            (intmax_t)warm.rss, (intmax_t)end.rss, (intmax_t)warm.threads, (intmax_t)end.threads,
+            warm.files, end.files);
+    ck_assert_int_eq(atomic_load(&failed), 0);
+    ck_assert_int_gt(atomic_load(&posted), 100);
+    expect_deliveries(receiver);
+    ck_assert_int_eq(end.threads, warm.threads);
+    ck_assert_int_le(end.files, warm.files + 4);
+    host_stop(wave->host);
+}
+
+Suite *reload_load_suite(void)
+{
+    Suite *suite = suite_create("reload_load");
+    TCase *tests = tcase_create("reload_load");
+
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, a_hundred_reloads_under_load_fail_no_request);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,191 @@
+#include "wave.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOON_MS 10000
+
+static char *bytes_of(const char *path, size_t *length)
+{
+    FILE *in = fopen(path, "re");
+
+    ck_assert_msg(in != NULL, "%s cannot be read", path);
+    ck_assert_int_eq(fseek(in, 0, SEEK_END), 0);
+    *length = (size_t)ftell(in);
+    rewind(in);
+    char *bytes = kept(malloc(*length));
+
+    ck_assert_uint_eq(fread(bytes, 1, *length, in), *length);
+    fclose(in);
+    return bytes;
+}
+
+char *wave_bytes(int version, size_t *length)
+{
+    return bytes_of(harness_test_module(text("module_wave%d", version)), length);
+}
+
+void wave_replace(const struct wave *wave, const void *bytes, size_t length)
+{
+    const char *newer = text("%s.new", wave->file);
+    FILE *out = fopen(newer, "we");
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_uint_eq(fwrite(bytes, 1, length, out), length);
+    ck_assert_int_eq(fclose(out), 0);
+    ck_assert_int_eq(rename(newer, wave->file), 0);
+}
+
+void wave_exchange(const struct wave *wave, int version, size_t more)
+{
+    size_t length;
+    const char *bytes = wave_bytes(version, &length);
+    char *longer = kept(calloc(1, length + more));
+
+    memcpy(longer, bytes, length);
+    wave_replace(wave, longer, length + more);
+}
+
+void wave_upgrade(const struct wave *wave, int version)
+{
+    wave_exchange(wave, version, 0);
+}
+
+static void fill(struct wave *wave, const char *modules, const char *more)
+{
+    wave->spec.modules = text("[auth, health, %s]", modules ? modules : text("\"%s\"", wave->file));
+    wave->spec.more = more;
+}
+
+void wave_write(struct wave *wave, const char *modules, const char *more)
+{
+    fill(wave, modules, more);
+    file_write(wave->host->conf, host_configuration(&wave->spec));
+}
+
+/* As the name of a database. */
+static char *plain(const char *name)
+{
+    char *copy = text("%s", name);
+
+    for (char *at = copy; *at; at++)
+        if (*at == '-')
+            *at = '_';
+    return copy;
+}
+
+struct wave *wave_prepare(const char *name, const char *more)
+{
+    struct wave *wave = kept(calloc(1, sizeof *wave));
+
+    wave->file = harness_path(text("%s-wave.so", name));
+    wave->spec = (struct host_spec){.name = text("%s", name),
+                                    .database = database_make(the_postgres, plain(name))};
+    wave_upgrade(wave, 1);
+    fill(wave, NULL, more);
+    wave->host = host_prepare(&wave->spec);
+    return wave;
+}
+
+struct wave *wave_start(const char *name, const char *more)
+{
+    struct wave *wave = wave_prepare(name, more);
+
+    ck_assert(host_run(wave->host));
+    wave_status_soon(wave, "PostgreSQL answers");
+    return wave;
+}
+
+void wave_reload(const struct wave *wave)
+{
+    int status;
+    const char *said = host_ask(wave->host, "reload", &status);
+
+    ck_assert_msg(status == 0, "the reload failed with status %d: %s", status, said);
+    ck_assert_msg(strstr(said, "is live") != NULL, "%s", said);
+}
+
+char *wave_refused(const struct wave *wave, const char *reason)
+{
+    int status;
+    char *said = host_ask(wave->host, "reload", &status);
+
+    ck_assert_msg(status == 1, "the reload ended with status %d: %s", status, said);
+    ck_assert_msg(strstr(said, "refused: ") == said, "%s", said);
+    ck_assert_msg(strstr(said, reason) != NULL, "it does not say \"%s\" but: %s", reason, said);
+    return said;
+}
+
+void wave_expect(const struct wave *wave, int version, const char *greeting)
+{
+    struct answer *answer = ck_status(http(wave->host, "GET", "/api/wave", NULL, NULL), 200);
+
+    ck_assert_int_eq(answer_int(answer, "version"), version);
+    ck_assert_str_eq(answer_text(answer, "greeting"), greeting);
+}
+
+char *wave_status(const struct wave *wave)
+{
+    int status;
+    char *said = host_ask(wave->host, "status", &status);
+
+    ck_assert_msg(status == 0, "status ended with %d: %s", status, said);
+    return said;
+}
+
+struct looking {
+    const struct wave *wave;
+    const char *part;
+};
+
+static bool status_has(void *arg)
+{
+    const struct looking *looking = arg;
+
+    return strstr(wave_status(looking->wave), looking->part) != NULL;
+}
+
+void wave_status_soon(const struct wave *wave, const char *part)
+{
+    struct looking looking = {wave, part};
+
+    ck_assert_msg(wait_until(status_has, &looking, SOON_MS), "no \"%s\" in:\n%s", part,
+                  wave_status(wave));
+}
+
+int wave_logged(const struct wave *wave, const char *part)
+{
+    int count = 0;
+
+    for (const char *at = file_text(wave->host->log); (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+static bool log_has(void *arg)
+{
+    const struct looking *looking = arg;
+
+    return wave_logged(looking->wave, looking->part) > 0;
+}
+
+void wave_log_soon(const struct wave *wave, const char *part)
+{
+    struct looking looking = {wave, part};
+
+    ck_assert_msg(wait_until(log_has, &looking, SOON_MS), "no \"%s\" in %s", part, wave->host->log);
+}
+
+static bool one_left(void *arg)
+{
+    const char *said = wave_status(arg), *first = strstr(said, "\ngeneration ");
+
+    return first && !strstr(first + 1, "\ngeneration ");
+}
+
+void wave_drained(const struct wave *wave)
+{
+    ck_assert_msg(wait_until(one_left, (void *)(uintptr_t)wave, SOON_MS), "%s", wave_status(wave));
+}
