@@ -8,6 +8,7 @@
  *     fast     200 at once            hang     no answer          trickle  a byte a second
  *     slow     200 after 50 ms        500      500 at once        reset    RST after the request
  *     410      410 at once            429      429, Retry-After: 2
+ *     late     200 after 4 s
  *
  * It counts requests and distinct webhook-ids for each path, and takes the latency from "sentAt":
  * milliseconds since 1970, with decimals or without, anywhere in the body. GET /stats gives all of
@@ -32,7 +33,10 @@
 
 #define EVENTS 256
 #define SLOW_MS 50
+#define LATE_MS 4000
 #define TRICKLE_MS 1000
+
+struct later;
 
 struct connection {
     int fd;
@@ -41,7 +45,8 @@ struct connection {
     struct wire wire;
     char *out;
     size_t out_length, out_sent;
-    bool waiting; /* for `later` */
+    struct later *later; /* which of them */
+    bool waiting;        /* for `later` */
     bool trickling;
     bool closing;
 };
@@ -54,12 +59,14 @@ struct later {
 static int epoll;
 static const char *default_mode = "fast";
 static struct later slow = {NULL, &slow.first, SLOW_MS};
+static struct later late = {NULL, &late.first, LATE_MS};
 static struct later trickle = {NULL, &trickle.first, TRICKLE_MS};
 
 static void later_add(struct later *later, struct connection *connection)
 {
     connection->later_at = receiver_now_ms() + later->delay_ms;
     connection->later_next = NULL;
+    connection->later = later;
     connection->waiting = true;
     *later->end = connection;
     later->end = &connection->later_next;
@@ -80,7 +87,7 @@ static void later_remove(struct later *later, struct connection *connection)
 static void end(struct connection *connection)
 {
     if (connection->waiting)
-        later_remove(connection->trickling ? &trickle : &slow, connection);
+        later_remove(connection->later, connection);
     close(connection->fd);
     wire_free(&connection->wire);
     free(connection->out);
@@ -112,8 +119,8 @@ static void answer(struct connection *connection, const char *status, const char
 /* The mode of a path: its first segment, if it is one. */
 static const char *mode_of(const char *path)
 {
-    static const char *const modes[] = {"fast", "slow", "hang",    "500",
-                                        "410",  "429",  "trickle", "reset"};
+    static const char *const modes[] = {"fast", "slow",    "hang",  "500", "410",
+                                        "429",  "trickle", "reset", "late"};
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         size_t length = strlen(modes[i]);
@@ -149,6 +156,8 @@ static void answer_post(struct connection *connection)
         answer(connection, "429 Too Many Requests", "Retry-After: 2\r\n", "");
     else if (!strcmp(mode, "slow"))
         later_add(&slow, connection);
+    else if (!strcmp(mode, "late"))
+        later_add(&late, connection);
     else if (!strcmp(mode, "trickle")) {
         connection->trickling = true;
         put(connection, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 41);
@@ -289,8 +298,10 @@ int main(int argc, char **argv)
 
     epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &listening); /* data.ptr NULL: the listener */
     for (;;) {
-        int soon = later_run(&slow), later = later_run(&trickle);
-        int count = epoll_wait(epoll, events, EVENTS, soon < later ? soon : later);
+        int soon = later_run(&slow), other = later_run(&trickle), last = later_run(&late);
+
+        soon = other < soon ? other : soon;
+        int count = epoll_wait(epoll, events, EVENTS, last < soon ? last : soon);
 
         for (int i = 0; i < count; i++) {
             if (events[i].data.ptr)

@@ -79,7 +79,8 @@ static bool heed(struct sender *sender)
  */
 void attempts_start(struct sender *sender)
 {
-    bool more = sender->me && !sender->stopping && sender->now_ms < sender->lease_until;
+    bool starts = !sender->stopping || (sender->heir && !sender->leaving);
+    bool more = sender->me && starts && sender->now_ms < sender->lease_until;
 
     heed(sender);
     while (more) {

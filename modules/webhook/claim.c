@@ -244,6 +244,8 @@ static void release_work(struct bb_request *rq, struct errand *errand)
         bb_query(rq, &give_back,
                  BB_ARGS(bb_i(release->owner), bb_ints(pairs->webhooks, pairs->count),
                          bb_ints(pairs->ids, pairs->count), bb_i(low), bb_i(high))) != NULL;
+    if (errand->ok && bb_superseded(rq->host))
+        webhook_tell_queued(rq);
 }
 
 /* What failed is still owned by this host and not in its memory: the scan finds it. */

@@ -159,6 +159,25 @@ void delivery_put_back(struct sender *sender, struct hook *hook)
     }
 }
 
+#define HAND_OVER_MAX 512 /* in a statement */
+
+static void hand_over(struct idmap_node *node, void *arg)
+{
+    struct sender *sender = arg;
+    struct delivery *delivery = of_node(node);
+
+    if (busy(delivery) || delivery->outcome || sender->release.count >= HAND_OVER_MAX)
+        return; /* somebody waits for this attempt here */
+    if (!pairs_add(&sender->release, delivery->hook->node.id, delivery->node.id))
+        delivery_end(sender, delivery);
+}
+
+void delivery_hand_over(struct sender *sender)
+{
+    if (sender->release.count < HAND_OVER_MAX)
+        idmap_each(&sender->deliveries, hand_over, sender);
+}
+
 void delivery_retry(struct sender *sender, struct delivery *delivery)
 {
     put_off(sender, delivery, delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms));

@@ -125,7 +125,10 @@ struct sender {
     int64_t me; /* host_id, without the lock */
     int64_t lease_until;
     int64_t tend_at, look_at, scan_at, clean_at, retry_db_at;
-    bool tending, looking, scanning, stopping, releasing;
+    bool tending, looking, scanning, releasing;
+    bool stopping; /* claims nothing more */
+    bool heir;     /* and another sender of this host goes on: what waits is given to it */
+    bool leaving;  /* gives up its id */
     unsigned tends;
     size_t away; /* errands out */
     size_t recording, claiming, reading;
@@ -157,6 +160,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery); /* resting 
 void delivery_drop_all(struct sender *sender);
 void delivery_drop_waiting(struct sender *sender, struct hook *hook);
 void delivery_put_back(struct sender *sender, struct hook *hook); /* what waits, to the table */
+void delivery_hand_over(struct sender *sender); /* some of what rests or waits, likewise */
 void delivery_retry(struct sender *sender, struct delivery *delivery);
 void delivery_retries_due(struct sender *sender);
 void delivery_offers(struct sender *sender, struct offer *offers);

@@ -8,7 +8,8 @@
  *
  * The rows are owned by this host from the start, so that nothing claims them: after the commit
  * they go to the sender in memory. Those of webhooks whose memory is full have no owner and wait in
- * the database. Everything here is the request's, on its fiber.
+ * the database; so do all of a superseded generation, whose sender is leaving: its heir is told.
+ * Everything here is the request's, on its fiber.
  */
 #include "webhook.h"
 
@@ -93,7 +94,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     *offer = (struct offer){
         .webhook = webhook,
         .event = {.name = event->name, .id = event->id},
-        .host = sender_host(webhook->sender),
+        .host = bb_superseded(rq->host) ? 0 : sender_host(webhook->sender),
     };
     offer->event.body = bb_json(rq, event->payload, &offer->event.length);
     offer->index = bb_add(rq, tx, &enqueue,
@@ -103,6 +104,8 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
                                   offer->host ? bb_i(offer->host) : bb_null(), bb_ints(full, count),
                                   bb_t(offer->event.body)));
     if (offer->index < 0)
+        return -1;
+    if (bb_superseded(rq->host) && webhook_notify_queued(rq, tx))
         return -1;
     bb_after(rq, tx, hand_over, offer);
     return 0;

@@ -245,7 +245,7 @@ static void write_counters(struct sender *sender, struct tending *tending)
 
 void lease_tend(struct sender *sender)
 {
-    if (sender->tending || sender->stopping || sender->now_ms < sender->tend_at)
+    if (sender->tending || sender->leaving || sender->now_ms < sender->tend_at)
         return;
     struct tending *tending = calloc(1, sizeof(*tending));
 
@@ -274,6 +274,8 @@ static void leave_work(struct bb_request *rq, struct errand *errand)
 
     errand->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
                  bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));
+    if (errand->ok)
+        webhook_tell_queued(rq);
 }
 
 static void leave_back(struct sender *sender, struct errand *errand)

@@ -8,6 +8,8 @@
 #include "sender.h"
 
 #define GRACE_MS 2000 /* for the way to the sender and back, on top of the attempt's time */
+#define JOIN_MS 1000  /* for the sender to be ready */
+#define JOIN_TRIES 50
 
 struct ping {
     struct sender_event event;
@@ -103,14 +105,38 @@ static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const s
                                    "no attempt has ended in time; the ping stays queued"));
 }
 
+static void pause(struct bb_request *rq)
+{
+    struct bb_gate *gate = bb_gate(rq);
+
+    if (!gate)
+        return;
+    bb_gate_wait(rq, gate, JOIN_MS / JOIN_TRIES); /* nobody opens it */
+    bb_gate_open(rq->host, gate);
+}
+
+/* After a start or a reload the sender needs a moment for its id. */
+static int64_t host_soon(struct bb_request *rq, struct webhook *webhook)
+{
+    int64_t host = sender_host(webhook->sender);
+
+    for (int i = 0; !host && i < JOIN_TRIES; i++) {
+        pause(rq);
+        host = sender_host(webhook->sender);
+    }
+    return host;
+}
+
 int webhook_test(struct bb_request *rq)
 {
     struct webhook *webhook = rq->state;
-    struct ping ping = {.host = sender_host(webhook->sender)};
+    struct ping ping = {.host = 0};
     int refused = enter(rq, webhook);
 
     if (!refused)
         refused = body_of(rq, &ping);
+    if (!refused)
+        ping.host = host_soon(rq, webhook);
     if (!refused)
         refused = store(rq, &ping);
     return refused ? refused : send_and_wait(rq, webhook, &ping);

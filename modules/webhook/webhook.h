@@ -158,6 +158,13 @@ int webhook_check_events(struct bb_request *rq, const json_t *list, const char *
  */
 int webhook_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
 void webhook_changed(struct webhook *webhook, const char *payload);
+
+/* Tells all senders, an heir's on this host too, that something waits; if that fails they find it a
+ * little later. Parks. */
+void webhook_tell_queued(struct bb_request *rq);
+/* The same in a transaction. 0 or -1. */
+int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx);
+
 void webhook_heard(void *state, const char *payload);
 
 /* ---- scope.c: what owners may see

@@ -2,9 +2,10 @@
 #include "engine.h"
 
 #define CLEAN_MS 30000
-#define STOP_MS 3000         /* for what is in flight when the host stops */
-#define STOP_ERRANDS_MS 5000 /* and for the errands then */
+#define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
+#define LINGER_MS 250        /* for offers of what had begun before a reload */
 #define IDLE_MS 500
+#define IDLE_LEAVING_MS 50
 
 /* What other threads left, taken out of the lock in one go. */
 struct inbox {
@@ -83,11 +84,12 @@ static int64_t sooner(int64_t wait, int64_t at, int64_t now)
 static int64_t idle_for(struct sender *sender, int64_t tick)
 {
     const struct retry_entry *first = retry_first(&sender->retries);
-    int64_t wait = tick >= 0 && tick < IDLE_MS ? tick : IDLE_MS, now = sender->now_ms;
+    int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
+    int64_t wait = tick >= 0 && tick < most ? tick : most;
 
     if (first)
         wait = sooner(wait, first->at_ms, now);
-    if (!sender->tending && !sender->stopping)
+    if (!sender->tending && !sender->leaving)
         wait = sooner(wait, sender->tend_at, now);
     if (sender->retry_db_at > now)
         wait = sooner(wait, sender->retry_db_at, now);
@@ -126,17 +128,51 @@ static void set_running(struct sender *sender, bool running)
     pthread_mutex_unlock(&sender->lock);
 }
 
+static void begin_to_leave(struct sender *sender)
+{
+    sender->stopping = true;
+    sender->heir = bb_superseded(sender->host);
+    if (!sender->heir)
+        set_running(sender, false);
+}
+
+/* Whether something flies, is being recorded or handed over, or an heir might yet be offered. */
+static bool unfinished(const struct sender *sender, int64_t linger_until)
+{
+    if (queue_flying(&sender->queue) || sender->results || sender->away)
+        return true;
+    return sender->heir &&
+           (sender->deliveries.count || sender->release.count || sender->now_ms < linger_until);
+}
+
+/* What flies, without the errands that follow. */
+static int64_t time_left(const struct sender *sender)
+{
+    int64_t leave = bb_leave_ms(sender->seat);
+
+    return leave - (leave / 2 < STOP_ERRANDS_MS ? leave / 2 : STOP_ERRANDS_MS);
+}
+
+/*
+ * A host that stops ends what flies and leaves the rest to other hosts. A sender with an heir gives
+ * it what waits at once, and goes on with what flies or is waited for, for as long as that takes:
+ * an attempt that was cut off would be made a second time. Transactions that began before the
+ * reload may still offer to it for a little.
+ */
 static void finish(struct sender *sender)
 {
-    int64_t until = bb_now_ms(sender->host) + STOP_MS;
+    int64_t linger_until = sender->now_ms + LINGER_MS;
 
-    sender->stopping = true;
-    set_running(sender, false);
-    do
+    begin_to_leave(sender);
+    do {
+        if (sender->heir)
+            delivery_hand_over(sender);
         turn(sender);
-    while ((queue_flying(&sender->queue) || sender->results || sender->away) &&
-           sender->now_ms < until);
-    until = sender->now_ms + STOP_ERRANDS_MS;
+    } while (unfinished(sender, linger_until) && time_left(sender) > 0);
+    set_running(sender, false);
+    int64_t until = sender->now_ms + STOP_ERRANDS_MS;
+
+    sender->leaving = true;
     lease_end(sender);
     while (sender->away && sender->now_ms < until)
         turn(sender);

@@ -15,6 +15,13 @@ enum { RELOADS = 100, WARM = 20, CLIENTS = 6, DELIVERED_MS = 60000 };
 
 #define LOCAL WEBHOOK_LOCAL
 
+/* Sanitizers keep freed memory for a while. */
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 static struct wave *wave;
 static struct person *admin;
 static struct talk talk;
@@ -125,13 +132,13 @@ static void print_times(void)
 
 static bool all_delivered(void *arg)
 {
-    return (long)receiver_count(arg, "/ok") >= atomic_load(&posted);
+    return (long)receiver_count(arg, "/fast") >= atomic_load(&posted);
 }
 
 static void expect_deliveries(struct receiver *receiver)
 {
     ck_assert_msg(wait_until(all_delivered, receiver, DELIVERED_MS), "%zu of %ld delivered",
-                  receiver_count(receiver, "/ok"), atomic_load(&posted));
+                  receiver_count(receiver, "/fast"), atomic_load(&posted));
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE seq > 1"),
@@ -139,19 +146,18 @@ static void expect_deliveries(struct receiver *receiver)
     ck_assert_int_eq(
         sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered'"), 0);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_delivery"), atomic_load(&posted));
-    ck_assert_int_eq((int64_t)receiver_count(receiver, "/ok"), atomic_load(&posted));
+    ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast"), atomic_load(&posted));
     PQfinish(db);
 }
 
-static void begin(struct receiver *receiver)
+static void begin(const char *name)
 {
-    wave = wave_prepare("reload-load", LOCAL);
+    wave = wave_prepare(name, LOCAL);
     wave_write(wave, text("chat, webhook, \"%s\"", wave->file), LOCAL);
     ck_assert(host_run(wave->host));
     webhook_ready(wave->spec.database, 1);
     admin = admin_of(wave->host);
     talk = talk_start(wave->host, admin, ADMIN_EMAIL, "other@shop.example", NULL);
-    webhook_make(wave->host, admin, receiver_url(receiver, "/ok"), "message.new");
 }
 
 START_TEST(a_hundred_reloads_under_load_fail_no_request)
@@ -160,7 +166,8 @@ START_TEST(a_hundred_reloads_under_load_fail_no_request)
     pthread_t threads[CLIENTS];
     struct sums warm = {0};
 
-    begin(receiver);
+    begin("reload-load");
+    webhook_make(wave->host, admin, receiver_url(receiver, "/fast"), "message.new");
     for (intptr_t i = 0; i < CLIENTS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, client, (void *)(i + 1)), 0);
     for (int turn = 0; turn < RELOADS; turn++) {
@@ -183,8 +190,106 @@ START_TEST(a_hundred_reloads_under_load_fail_no_request)
     ck_assert_int_eq(atomic_load(&failed), 0);
     ck_assert_int_gt(atomic_load(&posted), 100);
     expect_deliveries(receiver);
+    if (!SANITIZED)
+        ck_assert_int_le(end.rss, warm.rss + 8 * 1024);
     ck_assert_int_eq(end.threads, warm.threads);
     ck_assert_int_le(end.files, warm.files + 4);
+    host_stop(wave->host);
+}
+
+/* ---- webhooks: what flies, waits or is to be tried again when a reload comes ---- */
+
+enum { EACH = 30 };
+
+static void post_some(const char *word)
+{
+    for (int i = 0; i < EACH; i++)
+        ck_status(talk_post(wave->host, admin, &talk, ADMIN_EMAIL, text("%s %d", word, i)), 201);
+}
+
+static bool all_ended(void *db)
+{
+    return !sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'");
+}
+
+/* Attempts that the log of deliveries knows of, and those that arrived. */
+static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver, const char *path,
+                                     int64_t webhook)
+{
+    int64_t logged =
+        sql_number(db, text("SELECT coalesce(sum(jsonb_array_length(log)), 0) FROM webhook_delivery"
+                            " WHERE webhook = %jd",
+                            (intmax_t)webhook));
+
+    ck_assert_int_eq((int64_t)receiver_count(receiver, path), logged);
+}
+
+/* A receiver that takes 4 s for an answer, so that much flies and more waits; and one that fails.
+ */
+START_TEST(what_flies_waits_or_is_retried_is_handed_over)
+{
+    struct receiver *receiver = receiver_start("reload-slow");
+
+    begin("reload-hand");
+    PGconn *db = database_connect(the_postgres, wave->spec.database);
+    struct webhook_made slow =
+        webhook_make(wave->host, admin, receiver_url(receiver, "/late/hand"), "message.new");
+    struct webhook_made bad =
+        webhook_make(wave->host, admin, receiver_url(receiver, "/500/hand"), "message.new");
+
+    for (int round = 0; round < 3; round++) {
+        post_some(text("round %d", round));
+        wave_reload(wave);
+    }
+    ck_assert(wait_until(all_ended, db, DELIVERED_MS));
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd"
+                                         " AND state = 'delivered'",
+                                         (intmax_t)slow.id)),
+                     3 * EACH);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd"
+                                         " AND state = 'abandoned' AND tries = 3",
+                                         (intmax_t)bad.id)),
+                     3 * EACH);
+    expect_each_attempt_once(db, receiver, "/late/hand", slow.id);
+    expect_each_attempt_once(db, receiver, "/500/hand", bad.id);
+    wave_drained(wave);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_host"), 1);
+    PQfinish(db);
+    host_stop(wave->host);
+}
+
+struct test_call {
+    const struct webhook_made *webhook;
+    pthread_t thread;
+    struct answer *answer;
+};
+
+static void *run_test_call(void *arg)
+{
+    struct test_call *call = arg;
+
+    call->answer = webhook_call(wave->host, admin, "POST", call->webhook, "/test");
+    return NULL;
+}
+
+START_TEST(a_test_that_waits_gets_its_answer_across_a_reload)
+{
+    struct receiver *receiver = receiver_start("reload-test");
+
+    begin("reload-ping");
+    struct webhook_made slow =
+        webhook_make(wave->host, admin, receiver_url(receiver, "/late/ping"), "message.new");
+    struct test_call call = {.webhook = &slow};
+
+    ck_assert_int_eq(pthread_create(&call.thread, NULL, run_test_call, &call), 0);
+    wave_status_soon(wave, ", 1 requests");
+    wave_reload(wave);
+    struct answer *next = webhook_call(wave->host, admin, "POST", &slow, "/test");
+
+    pthread_join(call.thread, NULL);
+    ck_assert(json_is_true(json_object_get(ck_status(call.answer, 200)->json, "success")));
+    ck_assert(json_is_true(json_object_get(ck_status(next, 200)->json, "success")));
+    ck_assert_uint_eq(receiver_count(receiver, "/late/ping"), 2);
     host_stop(wave->host);
 }
 
@@ -195,6 +300,8 @@ Suite *reload_load_suite(void)
 
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, a_hundred_reloads_under_load_fail_no_request);
+    tcase_add_test(tests, what_flies_waits_or_is_retried_is_handed_over);
+    tcase_add_test(tests, a_test_that_waits_gets_its_answer_across_a_reload);
     suite_add_tcase(suite, tests);
     return suite;
 }
