@@ -9,9 +9,12 @@
  *     };
  *
  * The four verbs follow a reload: `open` builds the state of one generation (it may fail and has no
- * effect outside), `start` says that this generation is live, `quiesce` that it is superseded,
- * `close` that its last holder has gone. All four run on a thread of the host, never two at a time
- * for one state. A module keeps no mutable statics and starts no threads.
+ * effect outside), `start` says that this generation goes live: its first request follows.
+ * `quiesce` says that it is superseded, or that the host has stopped (bb_superseded() tells them
+ * apart): nothing begins in it any more, but what began goes on, so the state must last. `close`
+ * says that the last holder has gone. All four run on a thread of the host, never two at a time for
+ * one state; `close` also follows an `open` without a `start`. A new generation's `start` comes
+ * before the old one's `quiesce`. A module keeps no mutable statics and starts no threads.
  */
 #ifndef BUSBAR_MODULE_H
 #define BUSBAR_MODULE_H
@@ -88,7 +91,8 @@ struct bb_need {
 
 /*
  * A channel of PostgreSQL's NOTIFY. `heard` runs on a loop and must not wait; payload is borrowed,
- * and NULL after a time in which notifications may have been missed: anything may have changed.
+ * and NULL after a time in which notifications may have been missed: anything may have changed. It
+ * may come at any time between `open` and `close`: a generation that drains hears as well.
  */
 struct bb_channel {
     const char *name; /* an SQL identifier */
@@ -97,7 +101,10 @@ struct bb_channel {
 
 enum bb_job_flags { BB_ONCE = 1 /* one run at a time in the whole cluster, by advisory lock */ };
 
-/* A periodic job, run on a fiber while the generation is live. */
+/*
+ * A periodic job, run on a fiber while the generation is live. A reload keeps the time at which a
+ * job of the same name is due; a run under way is finished in its own generation.
+ */
 struct bb_job {
     const char *name;
     unsigned every_s;
@@ -115,8 +122,10 @@ struct bb_pool {
 
 /*
  * A thread of the module's own, made and joined by the host: an event loop that must not share one
- * of the host's (sending webhooks). It runs from `start` to `quiesce`, touches the database only
- * through bb_run(), and returns soon once bb_stopping() is true.
+ * of the host's (sending webhooks). It runs after `start`, touches the database only through
+ * bb_run(), and returns once bb_stopping() is true, within bb_leave_ms(): soon where the host
+ * stops; where it is superseded it may finish what it has begun, beside the worker of the new
+ * generation.
  */
 struct bb_worker {
     const char *name;
