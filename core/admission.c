@@ -128,8 +128,7 @@ int admission_check(struct exchange *exchange, const char *method, const char *v
     return refused ? refused : body_expect(exchange);
 }
 
-/* The text behind "Bearer ", NULL when there is no such header or it is malformed. */
-static const char *bearer_token(const struct exchange *exchange)
+const char *admission_token(const struct exchange *exchange)
 {
     const char *value = exchange_header(exchange, "Authorization");
 
@@ -143,7 +142,7 @@ void admission_entry(struct core_request *rq)
 {
     struct exchange *exchange = (struct exchange *)(void *)rq;
     const struct generation *generation = rq->generation;
-    const char *token = bearer_token(exchange);
+    const char *token = admission_token(exchange);
     struct bb_host *host = rq->pub.host;
 
     if (!token) {

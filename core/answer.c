@@ -5,10 +5,14 @@
 
 #include "core/exchange.h"
 #include "core/log.h"
+#include "core/stream.h"
 
 static struct MHD_Response *response_of(struct exchange *exchange)
 {
     struct answer *answer = &exchange->rq.answer;
+
+    if (exchange->stream && answer->status == 200)
+        return stream_response(exchange->stream);
     struct MHD_Response *response = MHD_create_response_from_buffer(
         answer->length, answer->body,
         answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);

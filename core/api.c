@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/chunk.h"
 #include "core/ear.h"
 #include "core/exchange.h"
 #include "core/json_out.h"
@@ -14,6 +15,7 @@
 #include "core/redis.h"
 #include "core/reply.h"
 #include "core/sql.h"
+#include "core/stream.h"
 #include "core/text.h"
 #include "core/worker.h"
 
@@ -301,4 +303,10 @@ const struct bb_api core_api = {
     .emit = api_emit,
     .leave_ms = api_leave_ms,
     .superseded = api_superseded,
+    .stream_open = api_stream_open,
+    .stream_send = api_stream_send,
+    .stream_waiting = api_stream_waiting,
+    .stream_end = api_stream_end,
+    .chunk_new = api_chunk_new,
+    .chunk_release = api_chunk_release,
 };

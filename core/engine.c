@@ -17,6 +17,7 @@
 #include "core/retire.h"
 #include "core/sql.h"
 #include "core/stop.h"
+#include "core/stream.h"
 #include "core/text.h"
 #include "core/turnover.h"
 
@@ -77,12 +78,13 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     if (engine->listen_fd < 0)
         return 0;
     loop->http = http_new(loop, &http);
-    return loop->http ? 0 : -1;
+    return loop->http ? streams_init(loop) : -1;
 }
 
 /* Whatever of a loop there is; no request may be alive any more. */
 static void loop_empty(struct loop *loop)
 {
+    streams_free(loop);
     if (loop->http)
         http_free(loop->http);
     if (loop->redis)

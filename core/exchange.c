@@ -9,6 +9,7 @@
 #include "core/idempotency.h"
 #include "core/log.h"
 #include "core/reply.h"
+#include "core/stream.h"
 
 /* A body that will not be read is still taken up to here, so that the client sees the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
@@ -245,6 +246,8 @@ void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
     *context = NULL;
     if (!exchange)
         return;
+    if (exchange->stream)
+        stream_closed(exchange->stream);
     answer_log(exchange, why);
     connection_stage(exchange->connection, STAGE_IDLE, 0);
     free(exchange->bytes);

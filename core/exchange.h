@@ -48,6 +48,7 @@ struct exchange {
     char *bytes; /* of the body */
     size_t length, room, limit;
     int64_t started_us;
+    struct bb_stream *stream; /* the answer is one; NULL: it is not */
 };
 
 static inline struct exchange *exchange_of(struct bb_request *rq)
@@ -62,6 +63,8 @@ const char *exchange_header(const struct exchange *exchange, const char *name);
 int admission_check(struct exchange *exchange, const char *method, const char *version);
 /* Looks at token and role; on the fiber. */
 void admission_entry(struct core_request *rq);
+/* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
+const char *admission_token(const struct exchange *exchange);
 
 /* body.c: whether a body follows, and how it may look. 0 or the status of an answer. */
 int body_expect(struct exchange *exchange);

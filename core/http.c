@@ -115,7 +115,7 @@ static void patrol(struct timer *timer)
     int64_t now = http->loop->now_ms;
 
     for (struct connection *at = http->connections; at; at = at->next) {
-        bool over = at->limit_ms && at->limit_ms <= now;
+        bool over = (at->limit_ms && at->limit_ms <= now) || (at->stop_ms && at->stop_ms <= now);
 
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
             at->limit_ms = now + DRAIN_MS;

@@ -30,6 +30,7 @@ struct connection {
     int fd;
     enum connection_stage stage;
     int64_t limit_ms; /* monotonic; when the patrol cuts it; 0: never */
+    int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
     struct sockaddr_storage peer;
 };

@@ -22,6 +22,7 @@ struct fiber_pool;
 struct http;
 struct pg;
 struct redis;
+struct streams;
 struct engine;
 struct id_block;
 
@@ -56,6 +57,7 @@ struct loop {
     struct redis *redis;
     struct id_block *ids; /* blocks of sequences (sql.c) */
     struct http *http;    /* NULL: a loop without listener (commands) */
+    struct streams *streams; /* with http */
     bool stop;            /* leave loop_run() after this turn */
 };
 

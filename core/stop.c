@@ -10,6 +10,7 @@
 #include "core/job.h"
 #include "core/log.h"
 #include "core/reload.h"
+#include "core/stream.h"
 
 enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20 };
 
@@ -52,6 +53,7 @@ static void stop_begin(struct message *message)
 
     if (stop->loop->index == 0)
         end_jobs(stop->loop->engine);
+    streams_stop(stop->loop);
     stop->until_ms = stop->loop->now_ms + STOP_MS;
     stop_tick(&stop->timer);
 }

@@ -18,6 +18,9 @@ struct bb_audience;
 struct bb_service;
 struct bb_redis_reply;
 struct bb_gate;
+struct bb_stream;
+struct bb_stream_options;
+struct bb_chunk;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
 enum bb_dependency { BB_DATABASE = 1, BB_REDIS };
@@ -105,6 +108,14 @@ struct bb_api {
     /* reloads: host.h */
     int64_t (*leave_ms)(struct bb_seat *);
     bool (*superseded)(struct bb_host *);
+
+    /* stream.h, since minor 1 */
+    int (*stream_open)(struct bb_request *, const struct bb_stream_options *, struct bb_stream **);
+    int (*stream_send)(struct bb_stream *, struct bb_chunk *);
+    size_t (*stream_waiting)(struct bb_stream *);
+    void (*stream_end)(struct bb_stream *);
+    struct bb_chunk *(*chunk_new)(size_t);
+    void (*chunk_release)(struct bb_chunk *);
 };
 
 #endif

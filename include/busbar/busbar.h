@@ -8,5 +8,6 @@
 #include <busbar/request.h>
 #include <busbar/services.h>
 #include <busbar/sql.h>
+#include <busbar/stream.h>
 
 #endif
