@@ -75,7 +75,7 @@ static int answer_options(struct exchange *exchange)
         exchange_header(exchange, "Access-Control-Request-Method")) {
         reply_header(rq, "Access-Control-Allow-Methods", exchange->match.allow);
         reply_header(rq, "Access-Control-Allow-Headers",
-                     "Authorization, Content-Type, Idempotency-Key, X-Request-Id");
+                     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id");
         reply_header(rq, "Access-Control-Max-Age", "600");
     }
     return reply_bytes(rq, 204, NULL, 0);

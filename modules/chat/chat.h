@@ -15,6 +15,7 @@
 #include <busbar/busbar.h>
 
 struct chat_cache;
+struct chat_hub;
 
 /* State of one generation. */
 struct chat {
@@ -24,6 +25,10 @@ struct chat {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
+    struct chat_hub *hub; /* of the live stream (live.h) */
+    size_t stream_buffer; /* bytes */
+    int64_t stream_interval_ms, stream_heartbeat_ms;
+    size_t streams_per_account;
 };
 
 /* What never changes in a conversation. Borrowed until the request ends. */
@@ -96,7 +101,10 @@ json_t *chat_message_json(const struct chat_message *message);
 int chat_reply(struct bb_request *rq, int status, json_t *json);
 int chat_no_memory(struct bb_request *rq);
 
-/* event.c: 0, or -1: `return bb_failed(rq)`. */
+/* event.c: the payloads, given; NULL when memory ran out. */
+json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
+json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);
+/* 0, or -1: `return bb_failed(rq)`. */
 int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
                   const struct chat_message *message);
 int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,

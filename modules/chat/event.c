@@ -17,28 +17,33 @@ static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_
     return bb_emit(rq, tx, name, payload, &audience);
 }
 
+json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message)
+{
+    return json_pack("{s:I, s:o, s:s?}", "conversationId", (json_int_t)facts->id, "message",
+                     chat_message_json(message), "deviceProjectName", facts->device_project_name);
+}
+
+json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message)
+{
+    return json_pack("{s:{s:I, s:s, s:s, s:s?}, s:{s:s, s:s, s:s}}", "conversation", "id",
+                     (json_int_t)facts->id, "participant1", facts->participant1, "participant2",
+                     facts->participant2, "deviceProjectName", facts->device_project_name,
+                     "message", "uuid", message->uuid, "username", message->username, "chatEntry",
+                     message->entry);
+}
+
 int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
                   const struct chat_message *message)
 {
-    json_t *payload =
-        json_pack("{s:I, s:o, s:s?}", "conversationId", (json_int_t)facts->id, "message",
-                  chat_message_json(message), "deviceProjectName", facts->device_project_name);
+    json_t *payload = chat_new_payload(facts, message);
 
-    if (!payload)
-        return -1;
-    return emit(rq, tx, "message.new", payload, facts);
+    return payload ? emit(rq, tx, "message.new", payload, facts) : -1;
 }
 
 int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
                       const struct chat_message *message)
 {
-    json_t *payload = json_pack("{s:{s:I, s:s, s:s, s:s?}, s:{s:s, s:s, s:s}}", "conversation",
-                                "id", (json_int_t)facts->id, "participant1", facts->participant1,
-                                "participant2", facts->participant2, "deviceProjectName",
-                                facts->device_project_name, "message", "uuid", message->uuid,
-                                "username", message->username, "chatEntry", message->entry);
+    json_t *payload = chat_created_payload(facts, message);
 
-    if (!payload)
-        return -1;
-    return emit(rq, tx, "conversation.created", payload, facts);
+    return payload ? emit(rq, tx, "conversation.created", payload, facts) : -1;
 }

@@ -1,5 +1,5 @@
 /* chat: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
-#include "chat.h"
+#include "live.h"
 
 #include "modules/chat/schema.h"
 
@@ -16,6 +16,14 @@ static const struct bb_field settings[] = {
      .help = "Starting a conversation raises message.new beside conversation.created."},
     {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
      .fallback = "131072", .help = "Conversations whose facts are kept in memory, at most."},
+    {.name = "stream_interval", .type = BB_INT, .min = 5, .max = 1000, .fallback = "50",
+     .help = "Milliseconds between two looks for new messages, while somebody listens."},
+    {.name = "stream_heartbeat", .type = BB_INT, .min = 1, .max = 300, .fallback = "15",
+     .help = "Seconds of silence after which a stream says that it is there."},
+    {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
+     .help = "KiB that may wait for a slow reader; with more its stream is cut."},
+    {.name = "streams_per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "256",
+     .help = "Streams that one account may have open on each host."},
 };
 
 static const struct bb_field email_segment[] = {
@@ -151,6 +159,8 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/unread-devices/:email", .roles = BB_ANY_ROLE,
      .handler = chat_unread_devices, .segments = BB_TABLE(email_segment),
      .reply = BB_TABLE(devices_reply), .help = "Names with unread messages, newest first."},
+    {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream,
+     .help = "The events of the caller's conversations as they happen (Server-Sent Events)."},
 };
 
 static const struct bb_field created_conversation[] = {
@@ -183,6 +193,8 @@ static const struct bb_event_face events[] = {
      .help = "A conversation was started."},
 };
 
+static const struct bb_worker workers[] = {{"stream", chat_tail}};
+
 static const struct bb_need needs[] = {{"accounts", 3}};
 
 BB_EXPORT const struct bb_module busbar_module = {
@@ -192,6 +204,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .needs = BB_TABLE(needs),
+    .workers = BB_TABLE(workers),
     .open = chat_open,
     .close = chat_close,
 };

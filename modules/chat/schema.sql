@@ -77,3 +77,12 @@ CREATE TABLE chat_entry_4 PARTITION OF chat_entry FOR VALUES WITH (MODULUS 8, RE
 CREATE TABLE chat_entry_5 PARTITION OF chat_entry FOR VALUES WITH (MODULUS 8, REMAINDER 5);
 CREATE TABLE chat_entry_6 PARTITION OF chat_entry FOR VALUES WITH (MODULUS 8, REMAINDER 6);
 CREATE TABLE chat_entry_7 PARTITION OF chat_entry FOR VALUES WITH (MODULUS 8, REMAINDER 7);
+
+-- step 2: the live stream
+
+-- The transaction that stored a message: a reader who knows a snapshot finds what has become
+-- visible since, though transactions do not commit in the order of their numbers. What was stored
+-- before this step has none and is never streamed.
+ALTER TABLE chat_entry ADD COLUMN xid xid8;
+ALTER TABLE chat_entry ALTER COLUMN xid SET DEFAULT pg_current_xact_id();
+CREATE INDEX chat_entry_xid ON chat_entry (xid);

@@ -1,7 +1,7 @@
 /* The state of one generation: settings, the accounts service, the cache. */
 #include <string.h>
 
-#include "chat.h"
+#include "live.h"
 
 int chat_open(struct bb_host *host, void **state)
 {
@@ -20,6 +20,15 @@ int chat_open(struct bb_host *host, void **state)
     chat->cache = chat_cache_new((size_t)bb_setting_int(host, "cached_conversations"));
     if (!chat->cache)
         return bb_open_fail(host, "no memory for the cache of conversations");
+    chat->stream_interval_ms = bb_setting_int(host, "stream_interval");
+    chat->stream_heartbeat_ms = bb_setting_int(host, "stream_heartbeat") * 1000;
+    chat->stream_buffer = (size_t)bb_setting_int(host, "stream_buffer") * 1024;
+    chat->streams_per_account = (size_t)bb_setting_int(host, "streams_per_account");
+    chat->hub = chat_hub_new(host);
+    if (!chat->hub) {
+        chat_cache_free(chat->cache);
+        return bb_open_fail(host, "no memory for the live stream");
+    }
     *state = chat;
     return 0;
 }
@@ -29,5 +38,6 @@ void chat_close(struct bb_host *host, void *state)
     struct chat *chat = state;
 
     (void)host;
+    chat_hub_free(chat->hub);
     chat_cache_free(chat->cache);
 }

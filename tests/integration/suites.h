@@ -20,6 +20,7 @@
     X(chat)                                                                                        \
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
+    X(stream)                                                                                      \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(ledger)                                                                                      \

@@ -10,6 +10,7 @@
 #define SUITES(X)                                                                                  \
     X(address)                                                                                     \
     X(arena)                                                                                       \
+    X(chat_cursor)                                                                                 \
     X(field)                                                                                       \
     X(guard)                                                                                       \
     X(json)                                                                                        \

@@ -1,0 +1,110 @@
+/*
+ * The live stream, GET /api/chat/stream.
+ *
+ * PostgreSQL is the only source. Every message carries the number of its transaction; the host
+ * reads what has become visible since it last looked, several times a second while anybody listens
+ * (tail.c), and gives each message to the listeners that may see it (hub.c). What was read lately
+ * is kept for those that come again after a cut (a page's memory is shared by all of them); who was
+ * away for longer is read for singly. So all hosts are alike, nothing can be lost on the way, and a
+ * post pays nothing for it but an entry in an index.
+ *
+ * A NOTIFY in each post was not taken: it makes the commits of a whole cluster queue up.
+ */
+#ifndef CHAT_LIVE_H
+#define CHAT_LIVE_H
+
+#include "chat.h"
+#include "cursor.h"
+
+/* An event, ready to be sent. */
+struct chat_live {
+    uint64_t xid;
+    int64_t part;
+    struct chat_facts facts; /* text in this block */
+    struct bb_chunk *chunk;  /* held */
+    char text[];
+};
+
+/* What one look found, in the order of sending. */
+struct chat_page {
+    struct chat_page *next;
+    struct chat_cursor start, end;
+    bool complete; /* up to `end` there is nothing more */
+    size_t count, bytes;
+    struct chat_live *events[];
+};
+
+/* page.c: reads what follows a cursor; NULL: failed. Parks. */
+struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from);
+void chat_page_free(struct bb_host *host, struct chat_page *page);
+
+/* The cursor that is the id of an event. 0, or -1: it has none. */
+int chat_cursor_of(const struct bb_chunk *chunk, struct chat_cursor *cursor);
+
+/* order.c: rows of a page, sorted by xid, conversation_id, seq. */
+struct chat_row {
+    uint64_t xid;
+    int64_t conversation, seq;
+    size_t group; /* place of its transaction among those of the page */
+};
+
+/*
+ * The order in which the transactions of a page are sent: by number, but where two wrote to one
+ * conversation, in the order of its chain. Fills order[0..groups); in the request's memory.
+ */
+void chat_order(struct bb_request *rq, const struct chat_row *rows, size_t count, size_t *order,
+                size_t groups);
+
+/* A listener. */
+struct chat_listener;
+
+/* hub.c: any thread. */
+struct chat_hub *chat_hub_new(struct bb_host *host);
+void chat_hub_free(struct chat_hub *hub);
+
+/*
+ * A new listener at a cursor, with a copy of the scope; its stream is set by the caller, who then
+ * enlists it. NULL: out of memory.
+ */
+struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_scope *scope,
+                                        int64_t account, const struct chat_cursor *at);
+struct bb_stream **chat_listener_stream(struct chat_listener *listener);
+struct bb_host *chat_listener_host(const struct chat_listener *listener);
+void chat_listener_free(struct chat_listener *listener);
+
+/* How many streams an account has here. */
+size_t chat_hub_count(struct chat_hub *hub, int64_t account);
+
+/* Enlists a listener, and sends it what it missed if that is still in memory. */
+void chat_hub_add(struct chat_hub *hub, struct chat_listener *listener);
+
+/* Forgets and frees it; the stream's `closed`. */
+void chat_hub_remove(struct chat_hub *hub, struct chat_listener *listener);
+
+/* Whether anybody listens, or did until a minute ago. Forgets what it keeps when not. */
+bool chat_hub_busy(struct chat_hub *hub);
+
+/* Copies where the hub stands; false: nowhere yet. And sets it, unless it stands somewhere. */
+bool chat_hub_position(struct chat_hub *hub, struct chat_cursor *at);
+void chat_hub_begin(struct chat_hub *hub, const struct chat_cursor *at);
+
+/* Sends a page that follows the position to all; takes it. */
+void chat_hub_spread(struct chat_hub *hub, struct chat_page *page);
+
+/* A listener that what is in memory does not help: its number and cursor. False: there is none. */
+bool chat_hub_behind(struct chat_hub *hub, uint64_t after, uint64_t *number,
+                     struct chat_cursor *at);
+
+/* Sends it the page that follows its cursor, as far as there is room. Borrowed. */
+void chat_hub_catch_up(struct chat_hub *hub, uint64_t number, const struct chat_page *page);
+
+/* Says something to those that have not heard anything for that long. */
+void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms);
+
+/* tail.c */
+void chat_tail(struct bb_seat *seat);
+
+/* stream.c */
+int chat_stream(struct bb_request *rq);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * The reader of new messages: a thread that only keeps time, and a fiber that looks.
+ *
+ * While anybody listens it looks every chat.stream_interval milliseconds, and at once again where a
+ * page was not the last one. Listeners that were away for longer than memory goes back are served a
+ * few pages of their own in each look.
+ */
+#include <poll.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "live.h"
+
+enum {
+    BACKLOG = 1000, /* messages that the first look takes into memory, for those that come again */
+    OWN_PAGES = 8,  /* pages in a look that are for one listener each */
+    IDLE_MS = 500,
+    HEARTBEATS_MS = 1000
+};
+
+struct tail {
+    struct bb_seat *seat;
+    atomic_bool looking;
+    atomic_bool again;
+    int64_t heartbeats_at; /* the fiber's */
+    uint64_t served;       /* the fiber's: the listener whose turn was last */
+};
+
+/* Where to begin, not long ago: the snapshot, and a transaction so many messages back. */
+static const struct bb_sql begin = {
+    "SELECT pg_current_snapshot(), (SELECT xid FROM chat_entry WHERE xid IS NOT NULL"
+    " ORDER BY xid DESC OFFSET $1::bigint LIMIT 1)",
+    0,
+};
+
+static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
+{
+    const struct bb_rows *rows = bb_query(rq, &begin, BB_ARGS(bb_i(BACKLOG)));
+    struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
+
+    if (!rows || chat_mark_parse(bb_cell(rq, rows, 0, 0), &at->mark))
+        return false;
+    const char *back = bb_cell(rq, rows, 0, 1);
+    uint64_t xid = back ? strtoull(back, NULL, 10) : 1;
+
+    if (at->mark.xmax > xid)
+        at->mark.xmax = xid;
+    while (at->mark.count && at->mark.xip[at->mark.count - 1] >= at->mark.xmax)
+        at->mark.count--;
+    chat_hub_begin(hub, at);
+    return true;
+}
+
+/* False: the database does not answer. */
+static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_hub *hub)
+{
+    struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
+
+    if (!chat_hub_position(hub, at)) {
+        if (!place_hub(rq, hub))
+            return false;
+        chat_hub_position(hub, at);
+    }
+    struct chat_page *page = chat_page_read(rq, at);
+
+    if (!page)
+        return false;
+    if (!page->complete)
+        atomic_store(&tail->again, true);
+    chat_hub_spread(hub, page);
+    return true;
+}
+
+static void look_for_some(struct bb_request *rq, struct tail *tail, struct chat_hub *hub)
+{
+    struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
+
+    for (int i = 0; i < OWN_PAGES; i++) {
+        if (!chat_hub_behind(hub, tail->served, &tail->served, at)) {
+            tail->served = 0;
+            return;
+        }
+        struct chat_page *page = chat_page_read(rq, at);
+
+        if (!page)
+            return;
+        chat_hub_catch_up(hub, tail->served, page);
+        chat_page_free(rq->host, page);
+    }
+    atomic_store(&tail->again, true);
+}
+
+static void looked(void *arg)
+{
+    struct tail *tail = arg;
+
+    atomic_store(&tail->looking, false);
+    bb_wake(tail->seat->host, "stream");
+}
+
+static void look(struct bb_request *rq, void *arg)
+{
+    struct tail *tail = arg;
+    const struct chat *chat = rq->state;
+    int64_t now = bb_now_ms(rq->host);
+
+    bb_defer(rq, looked, tail);
+    if (look_for_all(rq, tail, chat->hub))
+        look_for_some(rq, tail, chat->hub);
+    if (now < tail->heartbeats_at)
+        return;
+    tail->heartbeats_at = now + HEARTBEATS_MS;
+    chat_hub_heartbeat(chat->hub, chat->stream_heartbeat_ms);
+}
+
+static void wait_for(struct tail *tail, int64_t ms)
+{
+    struct pollfd bell = {.fd = tail->seat->wake_fd, .events = POLLIN};
+    uint64_t count;
+
+    if (ms > 0)
+        poll(&bell, 1, (int)ms);
+    while (read(tail->seat->wake_fd, &count, sizeof(count)) > 0)
+        ;
+}
+
+/* One turn; returns when to look next. */
+static int64_t turn(struct tail *tail, int64_t next)
+{
+    struct bb_host *host = tail->seat->host;
+    const struct chat *chat = host->state;
+    int64_t now = bb_now_ms(host);
+
+    if (!chat_hub_busy(chat->hub)) {
+        wait_for(tail, IDLE_MS);
+        return 0;
+    }
+    if (now < next) {
+        wait_for(tail, next - now);
+        return next;
+    }
+    atomic_store(&tail->again, false);
+    atomic_store(&tail->looking, true);
+    if (bb_run(host, look, tail))
+        atomic_store(&tail->looking, false);
+    while (atomic_load(&tail->looking))
+        wait_for(tail, IDLE_MS);
+    return atomic_load(&tail->again) ? 0 : now + chat->stream_interval_ms;
+}
+
+void chat_tail(struct bb_seat *seat)
+{
+    struct tail tail = {.seat = seat};
+    int64_t next = 0;
+
+    while (!bb_stopping(seat))
+        next = turn(&tail, next);
+}

@@ -1,0 +1,148 @@
+/* Marks and cursors of the live stream: what has been seen, and its text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/chat/cursor.h"
+#include "suites.h"
+
+static struct chat_mark mark_of(const char *snapshot)
+{
+    struct chat_mark mark;
+
+    ck_assert_msg(!chat_mark_parse(snapshot, &mark), "%s", snapshot);
+    return mark;
+}
+
+START_TEST(a_mark_has_what_its_snapshot_shows)
+{
+    struct chat_mark mark = mark_of("10:20:10,14,19");
+
+    ck_assert(chat_mark_has(&mark, 9));
+    ck_assert(!chat_mark_has(&mark, 10));
+    ck_assert(chat_mark_has(&mark, 13));
+    ck_assert(!chat_mark_has(&mark, 19));
+    ck_assert(!chat_mark_has(&mark, 20));
+}
+END_TEST
+
+START_TEST(what_is_taken_out_of_a_mark_can_be_put_back)
+{
+    struct chat_mark mark = mark_of("10:20:10,14");
+    char text[CHAT_SNAPSHOT_SIZE];
+
+    ck_assert_int_eq(chat_mark_exclude(&mark, 12), 0);
+    ck_assert_int_eq(chat_mark_exclude(&mark, 12), 0);
+    ck_assert_int_eq(chat_mark_exclude(&mark, 25), 0);
+    chat_mark_text(&mark, text);
+    ck_assert_str_eq(text, "10:20:10,12,14");
+    chat_mark_include(&mark, 10);
+    chat_mark_include(&mark, 11);
+    chat_mark_text(&mark, text);
+    ck_assert_str_eq(text, "12:20:12,14");
+}
+END_TEST
+
+START_TEST(a_mark_names_only_so_many_transactions)
+{
+    struct chat_mark mark = {.xmax = 10000};
+
+    for (int i = 0; i < CHAT_XIPS; i++)
+        ck_assert_int_eq(chat_mark_exclude(&mark, (uint64_t)(9999 - 2 * i)), 0);
+    ck_assert_int_eq(chat_mark_exclude(&mark, 2), -1);
+}
+END_TEST
+
+START_TEST(texts_that_are_no_snapshot_or_id_are_refused)
+{
+    static const char *const snapshots[] = {
+        "",        "1",      "1:2",    "2:1:",  "1:5:7", "1:5:3,3",
+        "1:5:4,3", "1:5:2,", "1:5:2x", "-1:5:", "a:b:c", "99999999999999999999:1:"};
+    static const char *const ids[] = {
+        "",          "1",           "1-2",           "1-5-9",        "1-5-3.3",      "1-5-2-1",
+        "1-5-2-1-1", "1-5-2-1-1-1", "1-5-2-1-1-1-1", "1-5-2-2-1-1 ", "1-5-2-2--1-1", "x-5-"};
+    struct chat_mark mark;
+    struct chat_cursor cursor;
+
+    for (size_t i = 0; i < sizeof snapshots / sizeof *snapshots; i++)
+        ck_assert_msg(chat_mark_parse(snapshots[i], &mark) == -1, "%s", snapshots[i]);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        ck_assert_msg(chat_cursor_parse(ids[i], &cursor) == -1, "%s", ids[i]);
+}
+END_TEST
+
+START_TEST(an_id_says_where_its_reader_stands)
+{
+    struct chat_cursor cursor = {
+        .mark = mark_of("100:120:100,110"), .xid = 110, .conversation = 7, .part = 9};
+    struct chat_cursor again;
+    char id[CHAT_ID_SIZE];
+
+    ck_assert_int_eq(chat_cursor_text(&cursor, id), 0);
+    ck_assert_str_eq(id, "100-20-0.10-10-7-9");
+    ck_assert_int_eq(chat_cursor_parse(id, &again), 0);
+    ck_assert(chat_cursor_has(&again, 110, 7, 9));
+    ck_assert(chat_cursor_has(&again, 110, 6, 20));
+    ck_assert(!chat_cursor_has(&again, 110, 7, 10));
+    ck_assert(!chat_cursor_has(&again, 110, 8, 1));
+    ck_assert(!chat_cursor_has(&again, 100, 1, 1));
+    ck_assert(chat_cursor_has(&again, 119, 9, 9));
+}
+END_TEST
+
+/* Transactions 1 to 24 in sets, as bits; a mark of each set of 5 random ones. */
+static struct chat_mark random_mark(unsigned *state)
+{
+    struct chat_mark mark = {.xmax = 1 + (uint64_t)rand_r(state) % 24};
+
+    for (int i = 0; i < 4; i++)
+        chat_mark_exclude(&mark, 1 + (uint64_t)rand_r(state) % 24);
+    return mark;
+}
+
+START_TEST(a_cursor_covers_another_exactly_when_it_has_all_of_it)
+{
+    unsigned state = 4711, covering = 0;
+
+    for (int round = 0; round < 20000; round++) {
+        struct chat_cursor one = {.mark = random_mark(&state)}, two = {.mark = random_mark(&state)};
+        bool covers = true;
+
+        for (uint64_t xid = 1; xid < 30; xid++)
+            covers = covers && (!chat_mark_has(&two.mark, xid) || chat_mark_has(&one.mark, xid));
+        ck_assert(chat_cursor_covers(&one, &two) == covers);
+        covering += covers;
+    }
+    ck_assert_uint_gt(covering, 100);
+}
+END_TEST
+
+START_TEST(a_place_in_a_transaction_is_covered_only_from_there_on)
+{
+    struct chat_cursor start = {
+        .mark = mark_of("10:20:15"), .xid = 15, .conversation = 3, .part = 5};
+    struct chat_cursor before = start, same = start, whole = {.mark = mark_of("20:20:")};
+
+    before.part = 3;
+    ck_assert(!chat_cursor_covers(&before, &start));
+    ck_assert(chat_cursor_covers(&same, &start));
+    ck_assert(chat_cursor_covers(&whole, &start));
+    ck_assert(!chat_cursor_covers(&start, &whole));
+}
+END_TEST
+
+Suite *chat_cursor_suite(void)
+{
+    Suite *suite = suite_create("chat_cursor");
+    TCase *tcase = tcase_create("chat_cursor");
+
+    tcase_add_test(tcase, a_mark_has_what_its_snapshot_shows);
+    tcase_add_test(tcase, what_is_taken_out_of_a_mark_can_be_put_back);
+    tcase_add_test(tcase, a_mark_names_only_so_many_transactions);
+    tcase_add_test(tcase, texts_that_are_no_snapshot_or_id_are_refused);
+    tcase_add_test(tcase, an_id_says_where_its_reader_stands);
+    tcase_add_test(tcase, a_cursor_covers_another_exactly_when_it_has_all_of_it);
+    tcase_add_test(tcase, a_place_in_a_transaction_is_covered_only_from_there_on);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
