@@ -96,6 +96,11 @@ build_host() {
     program=$top/build/release/root/bin/busbar
 }
 
+compile() {
+    step "${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -o "$work/$1" "$top/bench/$1"/*.c "${@:2}" >&2 ||
+        die "bench/$1 could not be compiled"
+}
+
 # Not below /tmp, which is often memory: a commit is to cost what it costs.
 open_stage() {
     work=$(mktemp -d "${TMPDIR:-/var/tmp}/busbar-bench.XXXXXX")

@@ -2,11 +2,6 @@
 
 drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000
 
-compile() {
-    step "${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -o "$work/$1" "$top/bench/$1"/*.c "${@:2}" >&2 ||
-        die "bench/$1 could not be compiled"
-}
-
 # The pairs that are compared change places with every round.
 webhook_round() {
     local -a posting=(none one) isolation=(alone hanging) dead=(refused hanging)

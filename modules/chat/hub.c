@@ -13,7 +13,8 @@
 
 enum {
     KEPT_BYTES = 8 * 1024 * 1024, /* of pages, for those that come again */
-    LINGER_MS = 60 * 1000         /* reading goes on for them when nobody listens */
+    LINGER_MS = 60 * 1000,        /* reading goes on for them when nobody listens */
+    OWN_PAGES = 256               /* that are read for one listener; then it begins anew */
 };
 
 struct chat_hub {
@@ -70,6 +71,15 @@ void chat_hub_free(struct chat_hub *hub)
 }
 
 /* ---- sending ---- */
+
+static struct bb_chunk *chunk_of(struct bb_host *host, const char *text)
+{
+    struct bb_chunk *chunk = bb_chunk_new(host, strlen(text));
+
+    if (chunk)
+        memcpy(chunk->bytes, text, chunk->length);
+    return chunk;
+}
 
 static bool wants(const struct chat_listener *listener, const struct chat_live *live)
 {
@@ -286,13 +296,29 @@ static void send_page(struct chat_hub *hub, struct chat_listener *listener,
     *at = page->end;
 }
 
+/* There is too much between its cursor and now. */
+static void begin_anew(struct chat_hub *hub, struct chat_listener *listener)
+{
+    struct bb_chunk *chunk = chunk_of(hub->host, CHAT_RESET);
+
+    if (chunk)
+        send(hub, listener, chunk);
+    else
+        bb_stream_end(hub->host, listener->stream);
+    bb_chunk_release(hub->host, chunk);
+    *listener->at = hub->at;
+}
+
 void chat_hub_catch_up(struct chat_hub *hub, uint64_t number, const struct chat_page *page)
 {
     pthread_mutex_lock(&hub->lock);
     for (struct chat_listener *at = hub->listeners.first; at; at = at->next) {
         if (at->number != number)
             continue;
-        send_page(hub, at, page);
+        if (++at->pages > OWN_PAGES)
+            begin_anew(hub, at);
+        else
+            send_page(hub, at, page);
         join(hub, at);
         break;
     }
@@ -300,15 +326,6 @@ void chat_hub_catch_up(struct chat_hub *hub, uint64_t number, const struct chat_
 }
 
 /* ---- signs of life ---- */
-
-static struct bb_chunk *chunk_of(struct bb_host *host, const char *text)
-{
-    struct bb_chunk *chunk = bb_chunk_new(host, strlen(text));
-
-    if (chunk)
-        memcpy(chunk->bytes, text, chunk->length);
-    return chunk;
-}
 
 /* With the hub's cursor as the id, where it holds for the listener, so that a client that has heard
  * nothing for a day need not be read a day for. */

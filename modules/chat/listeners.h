@@ -23,6 +23,7 @@ struct chat_listener {
     int64_t account;
     struct chat_cursor *at; /* owned; NULL: the hub has passed it */
     bool behind;
+    unsigned pages;   /* that were read for it alone */
     int64_t sent_ms;  /* when it was sent something */
     uint64_t offered; /* the last event that was offered */
     size_t key_count;

@@ -16,6 +16,9 @@
 #include "chat.h"
 #include "cursor.h"
 
+/* Tells a client to read the chains anew. */
+#define CHAT_RESET "event: reset\ndata: {}\n\n"
+
 /* An event, ready to be sent. */
 struct chat_live {
     uint64_t xid;

@@ -50,7 +50,7 @@ static struct bb_chunk *greeting(struct bb_request *rq, const struct chat_cursor
 {
     char *id = bb_alloc(rq, CHAT_ID_SIZE);
     const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n\n", id);
-    const char *text = bb_format(rq, RETRY "%s%s", line, anew ? "event: reset\ndata: {}\n\n" : "");
+    const char *text = bb_format(rq, RETRY "%s%s", line, anew ? CHAT_RESET : "");
     struct bb_chunk *chunk = bb_chunk_new(rq->host, strlen(text));
 
     if (chunk)

@@ -41,7 +41,7 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
     if (!rows || chat_mark_parse(bb_cell(rq, rows, 0, 0), &at->mark))
         return false;
     const char *back = bb_cell(rq, rows, 0, 1);
-    uint64_t xid = back ? strtoull(back, NULL, 10) : 1;
+    uint64_t xid = back ? strtoull(back, NULL, 10) + 1 : 1; /* that one may be a large import */
 
     if (at->mark.xmax > xid)
         at->mark.xmax = xid;
