@@ -81,7 +81,7 @@ static void stream_wake(struct message *message)
         return;
     }
     if (cut) /* libmicrohttpd may be waiting for the client to read */
-        shutdown(stream->exchange->connection->fd, SHUT_RDWR);
+        connection_cut(stream->exchange->connection);
     resume(stream);
 }
 
@@ -158,14 +158,10 @@ static void enlist(struct bb_stream *stream)
     all->first = stream;
 }
 
-/* Whoever supersedes a generation calls streams_end() then, which this one may have missed. */
-static bool superseded(const struct core_request *rq)
+/* Another generation is live: the client comes again, and meets it. */
+static void superseded(struct core_request *rq)
 {
-    struct generation *live = engine_generation(rq->loop->engine);
-    bool old = live != rq->generation;
-
-    generation_release(live);
-    return old;
+    api_stream_end(((struct exchange *)(void *)rq)->stream);
 }
 
 int api_stream_open(struct bb_request *pub, const struct bb_stream_options *options,
@@ -187,8 +183,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     }
     enlist(stream);
     exchange_of(pub)->stream = stream;
-    if (superseded(rq))
-        api_stream_end(stream);
+    request_on_superseded(rq, superseded);
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);
 }
@@ -320,42 +315,6 @@ void streams_stop(struct loop *loop)
         api_stream_end(at);
         at->exchange->connection->stop_ms = loop->now_ms + STOP_MS;
     }
-}
-
-struct ending {
-    struct message message; /* first */
-    struct loop *loop;
-    unsigned generation;
-};
-
-static void end_some(struct message *message)
-{
-    struct ending *ending = (struct ending *)(void *)message;
-
-    for (struct bb_stream *at = ending->loop->streams->first; at; at = at->next) {
-        if (at->exchange->rq.generation->number == ending->generation)
-            api_stream_end(at);
-    }
-    free(ending);
-}
-
-int streams_end(struct engine *engine, const struct generation *generation)
-{
-    int status = 0;
-
-    for (unsigned i = 0; i < engine->loop_count; i++) {
-        struct ending *ending = engine->loops[i].streams ? calloc(1, sizeof *ending) : NULL;
-
-        if (!ending) {
-            status = engine->loops[i].streams ? -1 : status;
-            continue;
-        }
-        ending->message.run = end_some;
-        ending->loop = &engine->loops[i];
-        ending->generation = generation->number;
-        loop_post(ending->loop, &ending->message);
-    }
-    return status;
 }
 
 int streams_init(struct loop *loop)

@@ -36,14 +36,6 @@ void streams_free(struct loop *loop);
 /* Ends all streams of a loop and refuses new ones: the host is stopping. Loop's thread. */
 void streams_stop(struct loop *loop);
 
-/*
- * Ends all streams of a generation, after their goodbye, on every loop. To be called once it has
- * been superseded: the clients come again and meet the live one, and what handlers of the old one
- * still open ends by itself. Any thread, without the engine's lock. 0, or -1 without memory: then
- * call it again.
- */
-int streams_end(struct engine *engine, const struct generation *generation);
-
 /* How many are open in the process. */
 size_t streams_open(void);
 

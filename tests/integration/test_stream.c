@@ -451,6 +451,34 @@ START_TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
     }
 }
 
+START_TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
+{
+    struct host *reloaded = start_one("stream-reload", "stream");
+    struct talk talk = talk_start(reloaded, platform, "reload@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = listen_to(reloaded, platform, NULL);
+
+    for (int round = 0; round < 3; round++) {
+        int64_t from = now_ms();
+
+        post(reloaded, &talk, "reload@shop.example", text("before %d", round));
+        expect_entry(sse, text("before %d", round));
+        ck_assert_int_eq(kill(reloaded->pid, SIGHUP), 0);
+        post(reloaded, &talk, "reload@shop.example", text("meanwhile %d", round));
+        const char *seen = NULL;
+        struct sse_event *event;
+        while ((event = sse_next(sse, SOON_MS)))
+            seen = sse_entry(event);
+        ck_assert(sse->ended && sse->complete);
+        ck_assert_int_le(now_ms() - from, 4000);
+        sse = listen_to(reloaded, platform, sse->last_id);
+        if (!seen)
+            expect_entry(sse, text("meanwhile %d", round));
+        expect_silence(sse);
+    }
+    sse_close(sse);
+    host_stop(reloaded);
+}
+
 START_TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
 {
     struct host *stopped = start_one("stream-stuck", "stream");
@@ -523,6 +551,7 @@ Suite *stream_suite(void)
     tcase_add_test(tcase, an_account_has_a_limit_of_its_own);
     tcase_add_test(tcase, what_is_no_stream_is_answered_as_everywhere);
     tcase_add_test(tcase, many_streams_are_served_and_end_at_once_when_the_host_stops);
+    tcase_add_test(tcase, a_reload_ends_streams_that_then_resume_without_a_gap);
     tcase_add_test(tcase, a_stop_does_not_wait_for_a_reader_that_does_not_read);
     tcase_add_test(tcase, a_stream_outlives_an_outage_of_the_database);
     suite_add_tcase(suite, tcase);
