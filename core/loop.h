@@ -55,10 +55,10 @@ struct loop {
     struct fiber_pool *fibers;
     struct pg *pg;
     struct redis *redis;
-    struct id_block *ids; /* blocks of sequences (sql.c) */
-    struct http *http;    /* NULL: a loop without listener (commands) */
+    struct id_block *ids;    /* blocks of sequences (sql.c) */
+    struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
-    bool stop;            /* leave loop_run() after this turn */
+    bool stop;               /* leave loop_run() after this turn */
 };
 
 /* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */

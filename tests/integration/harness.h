@@ -117,7 +117,8 @@ int host_command(struct host *host, const char *const *environment, const char *
 /* What its configuration says; to be written over host->conf before a reload. */
 char *host_configuration(const struct host_spec *spec);
 
-/* Runs `busbar -c conf WORD`, whatever is in the file, and returns what it printed, errors included.
+/* Runs `busbar -c conf WORD`, whatever is in the file, and returns what it printed, errors
+ * included.
  */
 char *host_ask(const struct host *host, const char *word, int *status);
 

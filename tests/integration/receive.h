@@ -21,7 +21,7 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 
 #define ANSWER_OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 #define ANSWER_500 "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
-#define ANSWER_NONE ""    /* the connection stays open and silent */
+#define ANSWER_NONE ""   /* the connection stays open and silent */
 #define ANSWER_CUT "cut" /* the connection is closed without an answer */
 
 struct caught {
