@@ -135,7 +135,7 @@ void delivery_drop_all(struct sender *sender)
 /* delivery_end() takes it out of the lane, which the analyzer does not see. */
 static struct delivery *first_waiting(const struct hook *hook)
 {
-    return (struct delivery *)(void *)hook->lane.waiting.first;
+    return (struct delivery *)(void *)hook->lane.waiting.first; // NOLINT
 }
 
 void delivery_drop_waiting(struct sender *sender, struct hook *hook)
@@ -143,7 +143,7 @@ void delivery_drop_waiting(struct sender *sender, struct hook *hook)
     struct delivery *delivery;
 
     while ((delivery = first_waiting(hook)))
-        delivery_end(sender, delivery); // NOLINT(clang-analyzer-unix.Malloc)
+        delivery_end(sender, delivery);
 }
 
 void delivery_put_back(struct sender *sender, struct hook *hook)
@@ -151,9 +151,7 @@ void delivery_put_back(struct sender *sender, struct hook *hook)
     struct delivery *delivery;
 
     while ((delivery = first_waiting(hook))) {
-        int64_t id = delivery->node.id; // NOLINT(clang-analyzer-unix.Malloc)
-
-        if (pairs_add(&sender->release, hook->node.id, id))
+        if (pairs_add(&sender->release, hook->node.id, delivery->node.id))
             return; /* no memory: it stays */
         delivery_end(sender, delivery);
     }
