@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Keys that are tried: each may be retired between its signature and the row. */
+#define ATTEMPTS 5
+
 /* 1: written, 0: the key was retired meanwhile, -1: bb_failed(). */
 static int insert(struct bb_request *rq, const struct token_claims *claims, int64_t client,
                   const char *kid)
@@ -37,14 +40,14 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
     issued->expires_s = claims.expires_s = claims.issued_s + issued->life_s;
     snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
     snprintf(claims.role, sizeof(claims.role), "%s", account->role);
-    for (int attempt = 0; attempt < 2; attempt++) {
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         char kid[TOKEN_KID + 1];
         int status = auth_keys_active(rq, auth, kid);
 
         if (status)
             return status;
 
-        /* Signed first: a row that no token was made for would be in the second attempt's way. */
+        /* Signed first: a row that no token was made for would be in the next attempt's way. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             int written = insert(rq, &claims, client, kid);
 
