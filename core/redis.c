@@ -9,15 +9,15 @@
 #include "core/log.h"
 #include "core/text.h"
 
-enum { TICK_MS = 50, PING_MS = 250, AGAIN_MS = 250, CALLS_MAX = 4096 };
+enum { TICK_MS = 50, PROBE_MS = 250, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 /* A command under way. Replies come in the order of the commands. */
 struct call {
     struct call *next;
-    struct core_request *rq; /* NULL: given up, or a ping */
+    struct core_request *rq; /* NULL: given up, or a probe */
     struct redis *redis;
     int64_t sent_ms;
-    bool ping;
+    bool probe;
     bool done;
     const struct bb_redis_reply *reply;
 };
@@ -29,11 +29,11 @@ struct redis {
     redisAsyncContext *context; /* NULL: not connected */
     bool ready;
     struct timer tick;
-    int64_t again_ms, ping_ms;
+    int64_t again_ms, probe_ms;
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
-    bool told; /* that it is away */
+    bool told; /* that it is away, or takes no writes */
 };
 
 static void interest(struct redis *redis, uint32_t add, uint32_t remove)
@@ -102,10 +102,7 @@ static void on_connect(const redisAsyncContext *context, int status)
         return;
     }
     redis->ready = true;
-    redis->ping_ms = 0;
-    if (redis->told)
-        log_line(BB_WARN, "Redis is back", NULL);
-    redis->told = false;
+    redis->probe_ms = 0;
 }
 
 static void on_disconnect(const redisAsyncContext *context, int status)
@@ -219,6 +216,21 @@ static void call_take(struct redis *redis, struct call *call)
     redis->call_count--;
 }
 
+/* It is up when it takes writes, for without them it is of no use. */
+static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
+{
+    bool good = reply->type == REDIS_REPLY_STATUS;
+
+    redis->latency_ms = good ? clock_mono_ms() - sent_ms : -1;
+    if (good == !redis->told)
+        return;
+    redis->told = !good;
+    if (good)
+        log_line(BB_WARN, "Redis is back", NULL);
+    else
+        log_line(BB_WARN, "Redis takes no writes", "reason", reply->str, NULL);
+}
+
 static void on_reply(redisAsyncContext *context, void *data, void *privdata)
 {
     struct call *call = privdata;
@@ -229,8 +241,8 @@ static void on_reply(redisAsyncContext *context, void *data, void *privdata)
     call_take(redis, call);
     call->done = true;
     if (!call->rq) {
-        if (call->ping && reply && reply->type == REDIS_REPLY_STATUS && redis->context)
-            redis->latency_ms = clock_mono_ms() - call->sent_ms;
+        if (call->probe && reply && redis->context)
+            judge(redis, reply, call->sent_ms);
         free(call);
         return;
     }
@@ -262,15 +274,16 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     return call;
 }
 
-static void send_ping(struct redis *redis)
+/* A PING would be answered by a Redis that is full, or a replica that takes no writes. */
+static void send_probe(struct redis *redis)
 {
-    static const char *const ping[] = {"PING"};
+    static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
 
-    struct call *call = send_call(redis, NULL, 1, ping, NULL);
+    struct call *call = send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
 
     if (call)
-        call->ping = true;
-    redis->ping_ms = redis->loop->now_ms + PING_MS;
+        call->probe = true;
+    redis->probe_ms = redis->loop->now_ms + PROBE_MS;
 }
 
 static void on_tick(struct timer *timer)
@@ -284,8 +297,8 @@ static void on_tick(struct timer *timer)
         drop(redis, "no connection within the time limit");
     if (!redis->context && redis->again_ms <= now)
         redis_connect(redis);
-    else if (redis->ready && redis->ping_ms <= now)
-        send_ping(redis);
+    else if (redis->ready && redis->probe_ms <= now)
+        send_probe(redis);
     timer_set(&redis->loop->timers, timer, now + TICK_MS);
 }
 

@@ -21,7 +21,7 @@ void redis_free(struct redis *redis);
 const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,
                                        const size_t *lengths);
 
-/* Latency of the last PING; -1 while Redis does not answer. Loop's thread. */
+/* Latency of the last probe, a write; -1 while Redis does not take it. Loop's thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
 #endif
