@@ -246,10 +246,20 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
     free(batch);
 }
 
+/* libpq's own, made for want of memory: what the server said, and did, is not known. */
+static bool is_unsure(struct pg_conn *conn, const PGresult *result)
+{
+    if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
+        !PQresultErrorField(result, PG_DIAG_SQLSTATE))
+        conn->unsure = true;
+    return conn->unsure;
+}
+
 static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
 {
     e->batch->failed = true;
-    if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || e->item->failure.kind)
+    if (is_unsure(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
+        e->item->failure.kind)
         return;
     pg_failure(&e->item->failure, result);
     if (stale_statement(&e->item->failure))
@@ -277,10 +287,10 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
  * The commit at the Sync failed (a deferred constraint, say), so nothing of the batch is in the
  * database; the Sync's own result is still to come. Whose fault it was shows when each is alone.
  */
-static void take_commit_error(struct pg_batch *batch, PGresult *result)
+static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
 {
     batch->failed = true;
-    if (batch->count == 1 && !batch->items->failure.kind)
+    if (!is_unsure(conn, result) && batch->count == 1 && !batch->items->failure.kind)
         pg_failure(&batch->items->failure, result);
     PQclear(result);
 }
@@ -302,7 +312,7 @@ static int read_one(struct pg_conn *conn, bool *after_null)
     struct pg_expect now = *e;
     if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
         if (now.kind == PG_EXPECT_SYNC) {
-            take_commit_error(now.batch, result);
+            take_commit_error(conn, now.batch, result);
             return 0;
         }
         expect_next(conn);
@@ -323,12 +333,14 @@ void pg_batch_read(struct pg_conn *conn)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
-    while (conn->expect_count && !PQisBusy(conn->pg)) {
+    while (conn->expect_count && !conn->unsure && !PQisBusy(conn->pg)) {
         if (read_one(conn, &after_null))
             break;
     }
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else if (conn->unsure)
+        pg_conn_lost(conn, "an answer could not be kept");
 }
 
 /* Whether the item may be sent again although nobody knows what became of it. */

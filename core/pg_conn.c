@@ -84,6 +84,7 @@ static void forget_server(struct pg_conn *conn)
     conn->pg = NULL;
     conn->state = PG_DOWN;
     conn->recycle = false;
+    conn->unsure = false;
     conn->prepared_count = 0;
     if (conn->prepared)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
