@@ -30,6 +30,7 @@ struct arena {
     struct undo *undos;
     char *free, *end; /* what is left of the block in use */
     size_t block_size;
+    bool starved;
 };
 
 static size_t aligned(size_t size)
@@ -100,12 +101,19 @@ struct arena *arena_new(void)
     return arena;
 }
 
+bool arena_starved(const struct arena *arena)
+{
+    return arena->starved;
+}
+
 static void *block_add(struct arena *arena, size_t size)
 {
     struct block *block = malloc(size);
 
-    if (!block)
+    if (!block) {
+        arena->starved = true;
         return NULL;
+    }
     block->next = arena->blocks;
     arena->blocks = block;
     return block + 1;

@@ -9,6 +9,7 @@
 #define CORE_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <busbar/abi.h>
@@ -31,6 +32,9 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 /* Text as of printf; NULL when there is no memory. */
 BB_PRINTF(2, 3) char *arena_format(struct arena *arena, const char *format, ...);
 BB_PRINTF(2, 0) char *arena_vformat(struct arena *arena, const char *format, va_list args);
+
+/* Whether there was no memory once: what looks wrong since then may be for want of it. */
+bool arena_starved(const struct arena *arena);
 
 /* Runs the undos, which may still read the arena but not allocate, then frees all. NULL is fine. */
 void arena_free(struct arena *arena);

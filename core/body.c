@@ -125,8 +125,17 @@ static void name_error(struct exchange *exchange)
         reply_header(&exchange->rq, OAUTH_ERROR_HEADER, "invalid_request");
 }
 
+/* What is found wrong without memory need not be the client's fault. */
+static int no_memory(struct exchange *exchange)
+{
+    request_fail(&exchange->rq, FAILED_MEMORY);
+    return reply_failed(&exchange->rq);
+}
+
 static int refuse(struct exchange *exchange, const struct problems *problems)
 {
+    if (!problems->count || arena_starved(problems->arena))
+        return no_memory(exchange);
     name_error(exchange);
     return reply_problems(&exchange->rq, 400, "The request is not valid", error_list(problems));
 }
@@ -164,6 +173,8 @@ static int malformed(struct exchange *exchange, const struct json_problem *probl
 {
     struct core_request *rq = &exchange->rq;
 
+    if (problem->memory)
+        return no_memory(exchange);
     name_error(exchange);
     if (problem->line)
         return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
@@ -194,8 +205,9 @@ int body_check(struct exchange *exchange)
     struct problems problems = {.arena = exchange->rq.arena};
 
     check_segments(exchange, &problems);
-    query_check(&route->query, exchange->query, exchange->rq.arena, &exchange->args, &problems);
-    if (problems.count)
+    if (query_check(&route->query, exchange->query, exchange->rq.arena, &exchange->args,
+                    &problems) ||
+        problems.count)
         return refuse(exchange, &problems);
     return route->body.count ? check_fields(exchange, &problems) : 0;
 }

@@ -2,7 +2,31 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static _Thread_local bool starved;
+
+static void *watched(size_t size)
+{
+    void *memory = malloc(size);
+
+    starved = starved || !memory;
+    return memory;
+}
+
+void json_watch_memory(void)
+{
+    json_set_alloc_funcs(watched, free);
+}
+
+bool json_starved(void)
+{
+    bool was = starved;
+
+    starved = false;
+    return was;
+}
 
 static json_t *refuse(struct json_problem *problem, const char *text, int line, int column)
 {
@@ -102,9 +126,13 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
     if (over)
         return refuse_at(problem, why, bytes, over);
     json_error_t error;
+
+    starved = false;
     json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
-    if (!value)
-        return refuse(problem, words(json_error_code(&error)), error.line, error.column);
+    if (!value) {
+        refuse(problem, words(json_error_code(&error)), error.line, error.column);
+        problem->memory = starved;
+    }
     return value;
 }

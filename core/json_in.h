@@ -8,6 +8,7 @@
 #define CORE_JSON_IN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define JSON_DEPTH_MAX 64
@@ -16,7 +17,17 @@
 struct json_problem {
     char text[160];
     int line, column; /* from 1; 0: not known */
+    bool memory;      /* nothing is known to be wrong: memory ran out */
 };
+
+/*
+ * Lets the library allocate in a way that tells a lack of memory from bad JSON, which it reports
+ * alike. Once, before any value is made.
+ */
+void json_watch_memory(void);
+
+/* Whether the library got no memory in this thread, of late: since this was asked last. */
+bool json_starved(void);
 
 /* The value, the caller's; NULL with *problem filled. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);

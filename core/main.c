@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/cli.h"
+#include "core/json_in.h"
 
 /* Above this size malloc maps blocks by themselves, so that those of argon2 go back when freed. */
 #define MAP_FROM (256 * 1024)
@@ -17,6 +18,7 @@ static int set_up(void)
     umask(077);
     signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without asking for silence */
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
+    json_watch_memory();
     json_object_seed(0);
     /* Its own clean-up would run while threads still use it. */
     if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL))

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/json_in.h"
 #include "core/json_out.h"
 #include "core/log.h"
 
@@ -122,8 +123,20 @@ static void usual_headers(struct core_request *rq, int status)
         reply_header(rq, "Retry-After", "1");
 }
 
+/* What a request finds wrong once memory ran out need not be anybody's fault. */
+static bool is_starved(const struct core_request *rq)
+{
+    bool json = json_starved();
+
+    return json || arena_starved(rq->arena);
+}
+
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
+    if (status != 503 && is_starved(rq)) {
+        json_decref(errors);
+        return reply_error(rq, 503, "The service is out of memory");
+    }
     json_t *body = json_object();
 
     json_object_set_new(body, "statusCode", json_integer(status));
@@ -208,7 +221,8 @@ int reply_failed(struct core_request *rq)
     case FAILED_MEMORY:
         return reply_error(rq, 503, "The service is out of memory");
     default:
-        log_line(BB_ERROR, "a module answered a failure that is none", "request", rq->id, NULL);
-        return reply_error(rq, 500, "Internal server error");
+        if (reply_error(rq, 500, "Internal server error") == 500)
+            log_line(BB_ERROR, "a module answered a failure that is none", "request", rq->id, NULL);
+        return rq->answer.status;
     }
 }

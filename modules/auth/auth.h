@@ -100,8 +100,7 @@ void auth_keys_stale(struct auth_keys *keys);
 /* Reads the keys of the database. 0, or -1: `return bb_failed(rq)`. Parks. */
 int auth_keys_load(struct bb_request *rq, struct auth *auth);
 
-/* 1: signed by one of our keys (active or retired), 0: not, -1: `return bb_failed(rq)`. May park.
- */
+/* 0: signed by one of our keys (active or retired); else answered, and the status. May park. */
 int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token);
 
 /* Makes sure that there is an active key; its name into `kid`. May park. */
@@ -180,6 +179,9 @@ struct auth_account {
 
 /* 1 found, 0 none, -1: `return bb_failed(rq)`. Parks. */
 int auth_account_find(struct bb_request *rq, const char *email, struct auth_account *account);
+
+/* Answers 401 with the text. */
+int auth_unauthorized(struct bb_request *rq, const char *text);
 
 /* Answers 403 or 401 for an account that may not act. */
 int auth_account_may_act(struct bb_request *rq, const char *status);

@@ -13,7 +13,7 @@
 #define ROOM 512 /* an identity with a dozen organisations */
 #define REVOKED "Token revoked. Please log in again."
 
-static int unauthorized(struct bb_request *rq, const char *text)
+int auth_unauthorized(struct bb_request *rq, const char *text)
 {
     bb_reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
     return bb_fail(rq, 401, "%s", text);
@@ -30,7 +30,7 @@ int auth_account_may_act(struct bb_request *rq, const char *status)
     if (strcmp(status, "Suspended") == 0)
         return bb_fail(rq, 403,
                        "Your account has been suspended. Please contact an administrator.");
-    return unauthorized(rq, "Unauthorized");
+    return auth_unauthorized(rq, "Unauthorized");
 }
 
 /* What an identity is worth: fills *who, or answers. It lies in the request's memory. */
@@ -38,13 +38,13 @@ static int admit(struct bb_request *rq, const struct auth_identity *identity,
                  struct bb_principal *who)
 {
     if (identity->verdict == AUTH_REVOKED)
-        return unauthorized(rq, REVOKED);
+        return auth_unauthorized(rq, REVOKED);
     if (identity->verdict == AUTH_PENDING)
         return auth_account_may_act(rq, "Pending");
     if (identity->verdict == AUTH_SUSPENDED)
         return auth_account_may_act(rq, "Suspended");
     if (identity->verdict == AUTH_GONE)
-        return unauthorized(rq, "Unauthorized");
+        return auth_unauthorized(rq, "Unauthorized");
     *who = (struct bb_principal){
         .size = sizeof(*who),
         .account = identity->account,
@@ -150,14 +150,14 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
     struct token_claims claims;
 
     if (token_open(&token, text, length))
-        return unauthorized(rq, "Unauthorized");
+        return auth_unauthorized(rq, "Unauthorized");
 
-    int ours = auth_keys_verify(rq, auth, &token);
+    int refused = auth_keys_verify(rq, auth, &token);
 
-    if (ours < 0)
-        return bb_failed(rq);
-    if (!ours || token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
-        return unauthorized(rq, "Unauthorized");
+    if (refused)
+        return refused;
+    if (token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
+        return auth_unauthorized(rq, "Unauthorized");
 
     int status = look_up(rq, token.kid, &claims, found);
 
@@ -165,7 +165,7 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
         return status;
     /* Signed by us and not there any more: its session was ended and cleaned away. */
     if (!*found)
-        return unauthorized(rq, REVOKED);
+        return auth_unauthorized(rq, REVOKED);
     auth_cache_put(auth->cache, text, length, *found, epoch);
     return 0;
 }
@@ -177,7 +177,7 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
     size_t length = strnlen(text, TOKEN_MAX + 1);
 
     if (length > TOKEN_MAX)
-        return unauthorized(rq, "Unauthorized");
+        return auth_unauthorized(rq, "Unauthorized");
 
     struct auth_identity *identity = cached(rq, auth, text, length);
 
@@ -187,7 +187,7 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
         if (status || !identity)
             return status;
     } else if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) {
-        return unauthorized(rq, "Unauthorized");
+        return auth_unauthorized(rq, "Unauthorized");
     }
     return admit(rq, identity, who);
 }

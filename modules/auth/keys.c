@@ -155,14 +155,17 @@ int auth_keys_load(struct bb_request *rq, struct auth *auth)
     return 0;
 }
 
-/* 1 good, 0 bad, -1 name not known. */
-static int verify(struct auth_keys *keys, const struct token *token)
+enum verdict { GOOD, BAD, NOT_KNOWN, NO_MEMORY };
+
+static enum verdict verify(struct auth_keys *keys, const struct token *token)
 {
+    static const enum verdict verdicts[] = {NO_MEMORY, GOOD, BAD}; /* of -1, 0, 1 */
+
     pthread_mutex_lock(&keys->lock);
     const struct key *key = find(keys, token->kid);
-    int known = key ? token_verify(token, key->keyed) == 0 : -1;
+    enum verdict verdict = key ? verdicts[token_verify(token, key->keyed) + 1] : NOT_KNOWN;
     pthread_mutex_unlock(&keys->lock);
-    return known;
+    return verdict;
 }
 
 /* Whether the database may be asked for a name that is not known. */
@@ -184,13 +187,16 @@ static bool may_look(struct auth *auth)
 
 int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token)
 {
-    int known = verify(auth->keys, token);
+    enum verdict verdict = verify(auth->keys, token);
 
-    if (known >= 0 || !may_look(auth))
-        return known > 0;
-    if (auth_keys_load(rq, auth))
-        return -1;
-    return verify(auth->keys, token) > 0;
+    if (verdict == NOT_KNOWN && may_look(auth)) {
+        if (auth_keys_load(rq, auth))
+            return bb_failed(rq);
+        verdict = verify(auth->keys, token);
+    }
+    if (verdict == NO_MEMORY)
+        return bb_fail(rq, 503, "The service is out of memory");
+    return verdict == GOOD ? 0 : auth_unauthorized(rq, "Unauthorized");
 }
 
 /* Whether no change is known since the keys were loaded. */

@@ -135,7 +135,7 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
 
     if (sign(key, token->text, token->signed_length, mac))
         return -1;
-    return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? -1 : 0;
+    return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
 static int read_account(const json_t *payload, int64_t *account)

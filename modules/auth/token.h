@@ -48,9 +48,12 @@ EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC]);
 size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX]);
 
-/* Each: 0, or -1 where the token is not good. */
+/* 0, or -1 where the token is not good; so does token_claims(). */
 int token_open(struct token *token, const char *text, size_t length);
+
+/* 0; 1 where the signature is another; -1 where it could not be computed: no memory. */
 int token_verify(const struct token *token, const EVP_MAC_CTX *key);
+
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);
 
 #endif

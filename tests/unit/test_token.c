@@ -128,7 +128,7 @@ START_TEST(another_key_does_not_verify)
 
     ck_assert_int_eq(token_open(&token, text, strlen(text)), 0);
     ck_assert_str_eq(token.kid, KID);
-    ck_assert_int_eq(token_verify(&token, wrong), -1);
+    ck_assert_int_eq(token_verify(&token, wrong), 1);
     EVP_MAC_CTX_free(wrong);
 }
 END_TEST
