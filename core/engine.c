@@ -192,6 +192,8 @@ static int run_loops(struct engine *engine)
             break;
         }
     }
+    if (started == engine->loop_count)
+        listener_tell(engine->listen_fd);
     loop_run(&engine->loops[0]);
     for (unsigned i = 1; i < started; i++)
         pthread_join(engine->loops[i].thread, NULL);
@@ -210,7 +212,6 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->retirer && engine->reloader) {
         turnover_first(engine);
         control = control_new(engine);
-        listener_tell(engine->listen_fd);
         status = run_loops(engine);
     }
     control_free(control);
