@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local bool starved;
+static _Thread_local bool starved, reading;
 
+/*
+ * The library goes on reading when it got no memory for a text, and asks again for each byte that
+ * follows: seconds, for a long one. So it is refused at once for the rest of what it reads.
+ */
 static void *watched(size_t size)
 {
-    void *memory = malloc(size);
+    void *memory = reading && starved ? NULL : malloc(size);
 
     starved = starved || !memory;
     return memory;
@@ -128,8 +132,10 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
     json_error_t error;
 
     starved = false;
+    reading = true;
     json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
+    reading = false;
     if (!value) {
         refuse(problem, words(json_error_code(&error)), error.line, error.column);
         problem->memory = starved;
