@@ -19,14 +19,22 @@ char *harness_path(const char *name)
     return text("%s/%s", directory, name);
 }
 
-const char *harness_program(void)
+static char *plain_path(const char *name)
 {
-    return program;
+    const char *root = getenv("BUSBAR_PLAIN");
+
+    ck_assert_msg(root != NULL, "BUSBAR_PLAIN does not say where busbar without sanitizers is");
+    return text("%s/%s", root, name);
 }
 
-const char *harness_modules(void)
+const char *harness_program(bool plain)
 {
-    return modules;
+    return plain ? plain_path("bin/busbar") : program;
+}
+
+const char *harness_modules(bool plain)
+{
+    return plain ? plain_path("lib/busbar/modules") : modules;
 }
 
 /* Beside this program; libtool keeps it in .libs. */

@@ -32,9 +32,9 @@ void harness_close(bool keep);
 /* A path in the run's directory. */
 char *harness_path(const char *name);
 
-/* The program `busbar` and its directory of modules. */
-const char *harness_program(void);
-const char *harness_modules(void);
+/* The program `busbar` and its directory of modules; those of BUSBAR_PLAIN if `plain`. */
+const char *harness_program(bool plain);
+const char *harness_modules(bool plain);
 
 /* The file of a module of the tests, by its name without ".so". */
 char *harness_test_module(const char *name);
@@ -85,13 +85,19 @@ struct host_spec {
     const char *http, *db, *auth, *chat, *log;
     const char *more; /* whole sections, at the end */
     const char *const *environment;
+    const char *const *wrapper; /* words before the program, which they exec; NULL-terminated */
+    int port;                   /* to listen on; 0: any */
+    bool keep_port;             /* the one of the first start, when it is started again */
+    bool plain;                 /* the build without sanitizers, for what they do not bear */
 };
 
 struct host {
     char *name, *conf, *log;
     pid_t pid;
     int port;
-    const char *const *environment;
+    const char *const *environment, *const *wrapper;
+    bool plain, keep_port;
+    int status; /* as waitpid() gave it, when host_run() found that it had ended */
 };
 
 /* Writes its configuration, starts it, and waits until it listens. */

@@ -35,16 +35,17 @@ char *host_configuration(const struct host_spec *spec)
 {
     const struct postgres *pg = spec->pg ? spec->pg : the_postgres;
 
-    return text("http:\n  listen: \"127.0.0.1:0\"\n%s"
+    return text("http:\n  listen: \"127.0.0.1:%d\"\n%s"
                 "database:\n  url: \"host=%s dbname=%s user=busbar\"\n%s"
                 "redis:\n  url: \"%s\"\n"
                 "secrets:\n  keys: [\"" SEALING_KEY "\"]\n"
                 "control:\n  socket: \"%s\"\n"
                 "module_path: \"%s\"\nmodules: %s\n"
                 "%s%s%s%s",
-                spec->http ? spec->http : "", pg->sockets, spec->database, spec->db ? spec->db : "",
-                redis_url(spec->redis), harness_path(text("%s.control", spec->name)),
-                spec->module_path ? spec->module_path : harness_modules(),
+                spec->port, spec->http ? spec->http : "", pg->sockets, spec->database,
+                spec->db ? spec->db : "", redis_url(spec->redis),
+                harness_path(text("%s.control", spec->name)),
+                spec->module_path ? spec->module_path : harness_modules(spec->plain),
                 spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),
                 section("auth", spec->auth ? spec->auth : AUTH_DEFAULTS),
                 section("chat", spec->chat), spec->more ? spec->more : "");
@@ -58,6 +59,9 @@ struct host *host_prepare(const struct host_spec *spec)
     host->conf = harness_path(text("%s.yaml", spec->name));
     host->log = harness_path(text("host-%s.log", spec->name));
     host->environment = spec->environment;
+    host->wrapper = spec->wrapper;
+    host->plain = spec->plain;
+    host->keep_port = spec->keep_port;
     file_write(host->conf, host_configuration(spec));
     return host;
 }
@@ -117,16 +121,35 @@ static bool listens_or_ended(void *arg)
     return host->port || !host->pid;
 }
 
+/* Writes the port that it got into its configuration. */
+static void pin_port(const struct host *host)
+{
+    const char *conf = file_text(host->conf), *any = strstr(conf, ":0\"\n");
+
+    if (any)
+        file_write(host->conf, text("%.*s:%d%s", (int)(any - conf), conf, host->port, any + 2));
+}
+
 bool host_run(struct host *host)
 {
     struct starting starting = {host, log_size(host), 0};
-    const char *argv[] = {harness_program(), "-c", host->conf, "serve", NULL};
+    const char *argv[32];
+    int count = 0;
+
+    for (; host->wrapper && host->wrapper[count]; count++)
+        argv[count] = host->wrapper[count];
+    memcpy(argv + count,
+           (const char *[]){harness_program(host->plain), "-c", host->conf, "serve", NULL},
+           5 * sizeof *argv);
 
     host->port = 0;
     host->pid = process_start(
         &(struct process_spec){.argv = argv, .environment = host->environment, .log = host->log});
     ck_assert_msg(wait_until(listens_or_ended, &starting, HEALTHY_MS), "%s does not listen:\n%s",
                   host->name, file_text(host->log));
+    host->status = starting.status;
+    if (host->keep_port && host->port)
+        pin_port(host);
     return host->pid != 0;
 }
 
@@ -179,7 +202,7 @@ bool host_alive(struct host *host)
 static int run_words(const struct host *host, const char *const *environment,
                      const char *const *words, const char *log)
 {
-    const char *argv[32] = {harness_program(), "-c", host->conf};
+    const char *argv[32] = {harness_program(host->plain), "-c", host->conf};
     int count = 3;
 
     for (int i = 0; words[i]; i++) {

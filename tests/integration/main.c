@@ -1,7 +1,8 @@
 /*
- * Runs the integration tests: `run [suite…]`, all without an argument. The environment: BUSBAR_ROOT
- * says where busbar is installed; BUSBAR_TEST_KEEP keeps the directory of a run that passed.
- * The exit status is 0 if all passed.
+ * Runs the integration tests: `run [suite…]`, all without an argument but those of faults, whose
+ * ids `run --faults` prints. The environment: BUSBAR_ROOT says where busbar is installed,
+ * BUSBAR_PLAIN where the build without sanitizers is, for faults; BUSBAR_TEST_KEEP keeps the
+ * directory of a run that passed. The exit status is 0 if all passed.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "fault/faults.h"
 #include "suites.h"
 
 struct suite_row {
@@ -18,19 +20,21 @@ struct suite_row {
 
 static const struct suite_row rows[] = {
 #define SUITE_ROW(name) {#name, name##_suite},
-    SUITES(SUITE_ROW)
+    FAULTS(SUITE_ROW) SUITES(SUITE_ROW)
 #undef SUITE_ROW
 };
 
-enum { SUITE_COUNT = sizeof(rows) / sizeof(rows[0]) };
+#define FAULT_ONE(id) +1
+enum { SUITE_COUNT = sizeof(rows) / sizeof(rows[0]), FAULT_COUNT = 0 FAULTS(FAULT_ONE) };
+#undef FAULT_ONE
 
-static bool asked_for(const char *name, int argc, char **argv)
+static bool asked_for(int row, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(name, argv[i]))
+        if (!strcmp(rows[row].name, argv[i]))
             return true;
     }
-    return argc == 1 || !strcmp(name, "logs");
+    return (argc == 1 && row >= FAULT_COUNT) || !strcmp(rows[row].name, "logs");
 }
 
 static bool known(const char *name)
@@ -70,8 +74,17 @@ static Suite *servers_suite(void)
     return suite;
 }
 
+static int list_faults(void)
+{
+    for (int i = 0; i < FAULT_COUNT; i++)
+        puts(rows[i].name);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "--faults"))
+        return list_faults();
     for (int i = 1; i < argc; i++) {
         if (!known(argv[i])) {
             fprintf(stderr, "integration: there is no suite %s\n", argv[i]);
@@ -83,7 +96,7 @@ int main(int argc, char **argv)
     SRunner *runner = srunner_create(servers_suite());
 
     for (int i = 0; i < SUITE_COUNT; i++) {
-        if (asked_for(rows[i].name, argc, argv))
+        if (asked_for(i, argc, argv))
             srunner_add_suite(runner, rows[i].make());
     }
     srunner_run_all(runner, CK_ENV);

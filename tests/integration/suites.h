@@ -23,10 +23,10 @@
     X(stream)                                                                                      \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
+    X(cluster)                                                                                     \
     X(ledger)                                                                                      \
     X(reload)                                                                                      \
     X(reload_load)                                                                                 \
-    X(faults)                                                                                      \
     X(framing)                                                                                     \
     X(answers)                                                                                     \
     X(limits)                                                                                      \
@@ -39,7 +39,6 @@
     X(webhook_delivery)                                                                            \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \
-    X(webhook_crash)                                                                               \
     X(injection)                                                                                   \
     X(logs)
 

@@ -52,7 +52,7 @@ static bool in_table(const struct bb_route *route)
 /* Lazily: what a module calls in the host is not there, and is not called. */
 static const struct bb_module *module_face(const char *name)
 {
-    void *handle = dlopen(text("%s/%s.so", harness_modules(), name), RTLD_LAZY | RTLD_LOCAL);
+    void *handle = dlopen(text("%s/%s.so", harness_modules(false), name), RTLD_LAZY | RTLD_LOCAL);
 
     ck_assert_msg(handle != NULL, "%s", dlerror());
     const struct bb_module *face = dlsym(handle, BB_MODULE_SYMBOL);

@@ -46,10 +46,11 @@ struct ledger_load {
     int hosts;              /* writers take them in turn; 0: one */
     const char *token;
     int64_t conversation;
-    const char *authors[2];   /* who writes, in turn */
-    int writers;              /* threads */
-    long count;               /* acknowledged messages to reach in all */
-    int seconds;              /* to give up after */
+    const char *authors[2]; /* who writes, in turn */
+    int writers;            /* threads */
+    long count;             /* acknowledged messages to reach in all */
+    int seconds;            /* to give up after */
+    bool fresh; /* a connection each: libcurl sends again what a kept one may have taken */
     atomic_long acknowledged; /* so far */
     atomic_long refused;      /* answers other than 201, and no answers */
     atomic_long cut;          /* of them: sent on a connection that then broke */

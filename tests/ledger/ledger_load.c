@@ -166,6 +166,7 @@ static void *write_all(void *arg)
     curl_easy_setopt(writer->curl, CURLOPT_WRITEDATA, writer);
     curl_easy_setopt(writer->curl, CURLOPT_HEADERFUNCTION, header);
     curl_easy_setopt(writer->curl, CURLOPT_HEADERDATA, writer);
+    curl_easy_setopt(writer->curl, CURLOPT_FORBID_REUSE, load->fresh ? 1L : 0L);
     while (!writer->failed && atomic_load(&load->acknowledged) < load->count &&
            time(NULL) < writer->end)
         post_one(writer, list);

@@ -1,14 +1,13 @@
 /*
- * Hosts that are killed (faults F16 and following): what is stored is delivered, the ledger being
- * the webhook-ids of the table beside those that a real receiver counted.
+ * F14, F32: hosts that are killed, and two of them on one database: what is stored is delivered,
+ * the ledger being the webhook-ids of the table beside those that a real receiver counted.
  */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fault/common.h"
 #include "receive.h"
-#include "scene.h"
-#include "suites.h"
 
 enum {
     MESSAGES = 1000,
@@ -146,15 +145,51 @@ START_TEST(what_a_dead_host_of_another_machine_had_is_taken_over_within_15_secon
     scene_end(scene);
 }
 
-Suite *webhook_crash_suite(void)
+START_TEST(two_hosts_deliver_nothing_twice)
 {
-    Suite *suite = suite_create("webhook_crash");
-    TCase *tests = tcase_create("webhook_crash");
+    struct scene *scene = scene_make("hook_pair", &both, 2, MESSAGES);
+    struct receiver *receiver = receiver_start("pair");
 
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_host_killed_at_20_moments_under_load_loses_nothing);
-    tcase_add_test(tests, of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything);
-    tcase_add_test(tests, what_a_dead_host_of_another_machine_had_is_taken_over_within_15_seconds);
-    suite_add_tcase(suite, tests);
-    return suite;
+    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/pair"),
+                 "message.new");
+    scene_begin(scene);
+    scene_finish(scene);
+    expect_nothing_lost(scene, receiver, "/slow/pair", 0);
+    scene_expect_ledger(scene);
+    scene_end(scene);
+    process_stop(receiver->pid, SIGKILL, 1000);
 }
+
+static bool migrated(void *db)
+{
+    return sql_number(db, "SELECT (to_regclass('webhook_host') IS NOT NULL)::int") == 1;
+}
+
+/* Both find an empty database, and one of them migrates. */
+START_TEST(two_hosts_that_start_at_once_migrate_once)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+    struct host_spec spec = both;
+    struct host *hosts[2];
+
+    sql_text(db, "CREATE DATABASE fault_migrate", 0, NULL);
+    PQfinish(db);
+    for (int i = 0; i < 2; i++) {
+        spec.name = text("fault_migrate-%d", i);
+        spec.database = "fault_migrate";
+        hosts[i] = host_start(&spec);
+    }
+    db = database_connect(the_postgres, "fault_migrate");
+    ck_assert(wait_until(migrated, db, BACK_MS));
+    PQfinish(db);
+    webhook_ready("fault_migrate", 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_null(strstr(file_text(hosts[i]->log), "level=error"));
+        host_stop(hosts[i]);
+    }
+}
+
+FAULT(F14, a_host_killed_at_20_moments_under_load_loses_nothing)
+FAULT(F32, two_hosts_deliver_nothing_twice, two_hosts_that_start_at_once_migrate_once,
+      of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything,
+      what_a_dead_host_of_another_machine_had_is_taken_over_within_15_seconds)

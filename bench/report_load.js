@@ -1,0 +1,54 @@
+/*
+ * Makes the section of `bench/run load` from its lines: node report_load.js RESULTS ROUNDS SECONDS
+ * LOAD_AVERAGE IDLE SLOW, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, of, pairs, whole, ms, mib, perTenThousand, shown, table, goals, machine, warning
+} = require('./figures.js')
+
+const [file, rounds, seconds, busy, idle, slow] = process.argv.slice(2)
+const runs = read(file)
+
+function beside (name, who, without, most) {
+  const ratio = pairs(runs, ['others', who], ['others', without], (a, b) => a.p99 / b.p99)
+  return [name, `at most ${most}`, shown(ratio), ratio.value <= most]
+}
+
+function wanted () {
+  const kb = median(of(runs, 'resident', 'idle', (r) => r.rate))
+  return [
+    [`resident memory with ${whole(Number(idle))} idle connections`, 'at most 96 MiB',
+      `${mib(kb).toFixed(1)} MiB`, mib(kb) <= 96],
+    beside('p99 of others beside them : without', 'idle', 'alone', 1.5),
+    beside(`p99 of others beside ${slow} slow headers (slowhttptest -H) : without`, 'headers',
+      'alone again', 2),
+    beside(`the same, ${slow} slow bodies (-B)`, 'bodies', 'alone again', 2),
+    beside(`the same, ${slow} slow readers (-X)`, 'readers', 'alone again', 2)]
+}
+
+const titles = {
+  alone: 'nobody else', idle: `${idle} idle connections`, 'alone again': 'nobody else, again',
+  headers: `${slow} slow headers`, bodies: `${slow} slow bodies`, readers: `${slow} slow readers`
+}
+
+function detail (who) {
+  const m = (value) => median(of(runs, 'others', who, value))
+  return [titles[who], whole(m((r) => r.rate)), ms(m((r) => r.p50)), ms(m((r) => r.p99)),
+    ms(m((r) => r.max)), m(perTenThousand('server')).toFixed(2)]
+}
+
+process.stdout.write(`## Crowds
+
+Made by \`bench/run load\` (${rounds} rounds of ${seconds} s a run, medians) on ${machine()}.
+Everything ran on this one machine: PostgreSQL, Redis, the
+server and the load. In brackets the lowest and highest of the rounds.
+${warning(busy)}
+${goals(wanted())}
+
+GET /api/chat/unread-count/:email on 32 connections, 10 ms after each answer, beside:
+
+${table(['beside', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000'],
+  Object.keys(titles).map(detail))}
+
+`)

@@ -1,0 +1,325 @@
+/* F07 to F10: a PostgreSQL that answers, but not as one would like: full of connections, locked,
+ * without room on its disk, read-only, with another schema than it should have. */
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+
+enum {
+    SLEEPERS_MAX = 256,
+    CROWDED_MS = 3000,
+    LINES_MAX = 30,
+    DEADLOCKS = 3,
+    LOCKED_MS = 20000,
+    SMALL_MIB = 48,
+    FULL_MS = 60000
+};
+
+/* How often a text stands in the host's log. */
+static int lines_with(const struct host *host, const char *words)
+{
+    const char *at = file_text(host->log);
+    int count = 0;
+
+    for (; (at = strstr(at, words)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void run(PGconn *db, const char *sql)
+{
+    sql_text(db, sql, 0, NULL);
+}
+
+/* ---- F07 ---- */
+
+struct sleepers {
+    struct postgres *pg;
+    PGconn *all[SLEEPERS_MAX];
+    int count;
+};
+
+/* Takes every place that there is. */
+static void take_places(struct sleepers *sleepers)
+{
+    PGconn *db = NULL;
+
+    while (sleepers->count < SLEEPERS_MAX) {
+        db = PQconnectdb(text("host=%s dbname=postgres user=busbar", sleepers->pg->sockets));
+        if (PQstatus(db) != CONNECTION_OK)
+            break;
+        sleepers->all[sleepers->count++] = db;
+        db = NULL;
+    }
+    PQfinish(db);
+}
+
+/* Whether the host has lost its last place to them. */
+static bool have_all_places(void *arg)
+{
+    struct sleepers *sleepers = arg;
+    PGconn *db = sleepers->all[0];
+
+    run(db,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'busbar'");
+    take_places(sleepers);
+    return !sql_number(db, "SELECT count(*) FROM pg_stat_activity "
+                           "WHERE application_name = 'busbar'");
+}
+
+START_TEST(no_place_at_postgresql_is_a_503_and_no_storm)
+{
+    struct sleepers sleepers = {.pg = postgres_make("pg-places", true)};
+    struct scene *scene = scene_on(sleepers.pg, "fault_places");
+    const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    take_places(&sleepers);
+    ck_assert(wait_until(have_all_places, &sleepers, 20000));
+    int64_t end = now_ms() + CROWDED_MS;
+    int told = lines_with(host, "PostgreSQL");
+
+    while (now_ms() < end)
+        expect_refused(host, A_READ, scene->admin->token);
+    ck_assert_int_le(lines_with(host, "PostgreSQL") - told, LINES_MAX);
+    for (int i = 0; i < sleepers.count; i++)
+        PQfinish(sleepers.all[i]);
+    fprintf(stderr, "fault_places: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    fault_over(scene, watch, "fault_places");
+    expect_only_503(scene);
+}
+
+/* ---- F08 ---- */
+
+/* A trigger makes the host's posts lock the conversation and then this. cross_locks() does it the
+ * other way round, and lets the host's backend be the one that finds the deadlock and gives up. */
+#define SECOND_LOCK "pg_advisory_xact_lock(4711)"
+
+static void lock_entries_too(PGconn *db)
+{
+    run(db, "CREATE FUNCTION second_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " PERFORM " SECOND_LOCK "; RETURN NEW; END $$");
+    run(db, "CREATE TRIGGER second_lock BEFORE INSERT ON chat_entry"
+            " FOR EACH ROW EXECUTE FUNCTION second_lock()");
+}
+
+static void cross_locks(PGconn *db, int64_t conversation)
+{
+    run(db, "BEGIN");
+    run(db, "SET LOCAL deadlock_timeout = '60s'");
+    run(db, "SELECT " SECOND_LOCK);
+    run(db, text("UPDATE chat_conversation SET last_at = last_at WHERE id = %jd",
+                 (intmax_t)conversation));
+    run(db, "COMMIT");
+}
+
+static int64_t deadlocks(PGconn *db)
+{
+    return sql_number(db, "SELECT deadlocks FROM pg_stat_database "
+                          "WHERE datname = current_database()");
+}
+
+static bool deadlocked(void *arg)
+{
+    struct scene *scene = arg;
+    PGconn *db = database_connect(scene->pg, scene->database);
+
+    cross_locks(db, scene->load.conversation);
+    run(db, "SELECT pg_stat_force_next_flush()");
+    bool enough = deadlocks(db) >= DEADLOCKS;
+
+    PQfinish(db);
+    return enough;
+}
+
+START_TEST(deadlocks_cost_a_503_at_most)
+{
+    struct postgres *pg = postgres_make("pg-deadlock", true);
+    struct scene *scene = scene_on(pg, "fault_deadlock");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+    PGconn *db = database_connect(pg, scene->database);
+
+    lock_entries_too(db);
+    PQfinish(db);
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    ck_assert_msg(wait_until(deadlocked, scene, 60000), "no deadlock came about");
+    load_more(scene, 100);
+    fault_over(scene, watch, "fault_deadlock");
+    expect_only_503(scene);
+}
+
+/* One entry in twenty fails as a serialization failure does. */
+START_TEST(serialization_failures_are_tried_again)
+{
+    struct postgres *pg = postgres_make("pg-serial", true);
+    struct scene *scene = scene_on(pg, "fault_serial");
+    PGconn *db = database_connect(pg, scene->database);
+
+    run(db, "CREATE FUNCTION stumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF random() < 0.05 THEN RAISE EXCEPTION 'stumbled' USING ERRCODE = '40001'; END IF;"
+            " RETURN NEW; END $$");
+    run(db, "CREATE TRIGGER stumble BEFORE INSERT ON chat_entry"
+            " FOR EACH ROW EXECUTE FUNCTION stumble()");
+    PQfinish(db);
+    scene_begin(scene);
+    load_more(scene, 1000);
+    fault_over(scene, NULL, NULL);
+    expect_only_503(scene);
+}
+
+START_TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
+{
+    struct postgres *pg = postgres_make("pg-locked", true);
+    struct scene *scene = scene_on(pg, "fault_locked");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+    PGconn *db = database_connect(pg, scene->database);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    run(db, "BEGIN");
+    run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
+    int64_t end = now_ms() + LOCKED_MS;
+
+    while (now_ms() < end)
+        expect_refused(scene->hosts[0], A_READ, scene->admin->token);
+    run(db, "COMMIT");
+    PQfinish(db);
+    fprintf(stderr, "fault_locked: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    fault_over(scene, watch, "fault_locked");
+    expect_only_503(scene);
+}
+
+/* ---- F09 ---- */
+
+/* The databases to come lie on a tmpfs, which is gone with the test. */
+static void move_template(struct postgres *pg, const char *directory)
+{
+    process_service_directory(directory);
+    ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
+                      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                      mount("tmpfs", directory, "tmpfs", 0, text("size=%dm", SMALL_MIB)) == 0,
+                  "F09 needs a tmpfs, and root for it");
+    struct stat about;
+
+    ck_assert_int_eq(stat(pg->data, &about), 0);
+    ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
+    postgres_end(pg, SIGINT); /* it must see the mount */
+    postgres_start(pg);
+    PGconn *db = database_connect(pg, "postgres");
+
+    run(db, text("CREATE TABLESPACE small LOCATION '%s'", directory));
+    run(db, "ALTER DATABASE template_busbar SET TABLESPACE small");
+    PQfinish(db);
+}
+
+/* Fills the disk to the last byte, as somebody else would; the file's path. */
+static const char *fill(const char *directory)
+{
+    const char *path = text("%s/filler", directory);
+    FILE *file = fopen(path, "we");
+    char block[4096] = {0};
+
+    ck_assert_ptr_nonnull(file);
+    while (fwrite(block, sizeof block, 1, file) == 1)
+        ;
+    fclose(file);
+    return path;
+}
+
+static bool refuses(void *arg)
+{
+    const struct scene *scene = arg;
+
+    return atomic_load(&scene->load.refused) > 100;
+}
+
+START_TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
+{
+    struct postgres *pg = postgres_make("pg-full", true);
+    const char *directory = harness_path("pg-full.small");
+
+    move_template(pg, directory);
+    struct scene *scene = scene_on(pg, "fault_full");
+    const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    const char *filler = fill(directory);
+
+    ck_assert_msg(wait_until(refuses, scene, FULL_MS), "the disk is not full");
+    for (int i = 0; i < 20; i++)
+        ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
+    unlink(filler);
+    fprintf(stderr, "fault_full: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    load_more(scene, 100);
+    fault_over(scene, watch, "fault_full");
+    expect_only_503(scene);
+}
+
+static void set_read_only(struct scene *scene, const char *on)
+{
+    PGconn *db = database_connect(scene->pg, "postgres");
+
+    run(db, text("ALTER DATABASE %s SET default_transaction_read_only = %s", scene->database, on));
+    run(db, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'",
+                 scene->database));
+    PQfinish(db);
+}
+
+START_TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
+{
+    struct postgres *pg = postgres_make("pg-only", true);
+    struct scene *scene = scene_on(pg, "fault_only");
+    const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    set_read_only(scene, "on");
+    ck_assert(wait_until(refuses, scene, 10000));
+    expect_soon(host, A_READ, scene->admin->token, 200);
+    for (int i = 0; i < 20; i++)
+        ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
+    set_read_only(scene, "off");
+    fprintf(stderr, "fault_only: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    fault_over(scene, watch, "fault_only");
+    expect_only_503(scene);
+}
+
+/* ---- F10 ---- */
+
+START_TEST(a_missing_column_is_a_503_and_a_line_in_the_log)
+{
+    struct postgres *pg = postgres_make("pg-column", true);
+    struct scene *scene = scene_on(pg, "fault_column");
+    const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
+    PGconn *db = database_connect(pg, scene->database);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
+    ck_assert(wait_until(refuses, scene, 10000));
+    ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
+    ck_assert_int_gt(lines_with(host, "42703"), 0);
+    run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");
+    PQfinish(db);
+    fprintf(stderr, "fault_column: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    fault_over(scene, watch, "fault_column");
+    expect_only_503(scene);
+}
+
+FAULT(F07, no_place_at_postgresql_is_a_503_and_no_storm)
+FAULT(F08, deadlocks_cost_a_503_at_most, serialization_failures_are_tried_again,
+      a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
+FAULT(F09, a_full_disk_refuses_writes_and_lets_reads_go_on,
+      a_read_only_database_refuses_writes_and_lets_reads_go_on)
+FAULT(F10, a_missing_column_is_a_503_and_a_line_in_the_log)

@@ -1,0 +1,92 @@
+/* F01 to F03: PostgreSQL is stopped, restarted, killed, and its backends are terminated. Each test
+ * has a server of its own, with fsync. The health endpoint is asked all the time meanwhile. */
+#include <signal.h>
+
+#include "fault/common.h"
+
+enum { TERMINATIONS = 30, EACH_MS = 1000 };
+
+/* Acceptance 4 of the host */
+START_TEST(a_host_outlives_a_stop_of_postgresql)
+{
+    struct postgres *pg = postgres_make("pg-stop", true);
+    struct scene *scene = scene_on(pg, "fault_stop");
+    const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
+
+    postgres_stop(pg, SIGINT);
+    struct answer *status = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
+
+    ck_assert_str_eq(answer_text(status, "status"), "error");
+    for (int i = 0; i < 20; i++)
+        expect_refused(host, A_READ, scene->admin->token);
+    postgres_start(pg);
+    expect_soon(host, "/api/health/status", NULL, 200);
+    expect_soon(host, A_READ, scene->admin->token, 200);
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    fault_over(scene, watch, "fault_stop");
+}
+
+static void restart_under_load(const char *name, int signal)
+{
+    struct postgres *pg = postgres_make(text("pg-%s", name), true);
+    struct scene *scene = scene_on(pg, text("fault_%s", name));
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    scene_wait(scene, 200);
+    postgres_end(pg, signal);
+    postgres_start(pg);
+    fprintf(stderr, "fault_%s: recovery %jd ms\n", name, (intmax_t)scene_recovery(scene, BACK_MS));
+    load_more(scene, 200);
+    fault_over(scene, watch, name);
+    expect_only_503(scene);
+}
+
+START_TEST(a_fast_restart_of_postgresql_loses_nothing)
+{
+    restart_under_load("fast", SIGINT);
+}
+
+START_TEST(an_immediate_stop_of_postgresql_loses_nothing)
+{
+    restart_under_load("immediate", SIGQUIT);
+}
+
+START_TEST(a_crash_of_postgresql_loses_nothing)
+{
+    restart_under_load("crash", SIGKILL);
+}
+
+/* Once a second for half a minute, each time while messages are written. */
+START_TEST(terminated_backends_lose_nothing)
+{
+    struct postgres *pg = postgres_make("pg-terminate", true);
+    struct scene *scene = scene_on(pg, "fault_terminate");
+    PGconn *db = database_connect(pg, "postgres");
+    int64_t longest = 0;
+
+    scene_begin(scene);
+    for (int i = 0; i < TERMINATIONS; i++) {
+        int64_t began = now_ms();
+
+        load_more(scene, 20);
+        ck_assert_int_gt(sql_number(db, "SELECT count(pg_terminate_backend(pid))"
+                                        " FROM pg_stat_activity WHERE datname = 'fault_terminate'"),
+                         0);
+        int64_t took = scene_recovery(scene, BACK_MS);
+
+        longest = took > longest ? took : longest;
+        while (now_ms() < began + EACH_MS) /* the pace of the fault, under load */
+            load_more(scene, 1);
+    }
+    PQfinish(db);
+    fprintf(stderr, "fault_terminate: longest recovery %jd ms\n", (intmax_t)longest);
+    fault_over(scene, NULL, NULL);
+    expect_only_503(scene);
+}
+
+FAULT(F01, a_host_outlives_a_stop_of_postgresql, a_fast_restart_of_postgresql_loses_nothing)
+FAULT(F02, an_immediate_stop_of_postgresql_loses_nothing, a_crash_of_postgresql_loses_nothing)
+FAULT(F03, terminated_backends_lose_nothing)

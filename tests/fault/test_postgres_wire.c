@@ -1,0 +1,165 @@
+/* F04 to F06: what lies between a host and PostgreSQL: cut in the answer of a COMMIT, silent, slow,
+ * half-closed, and dropping every packet. */
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+
+#include "fault/common.h"
+#include "fault/proxy.h"
+
+enum { CUTS = 20, CUT_STEP = 7, SLOW_MS = 20, DROP_MS = 15000 };
+
+/* A server of its own, and the proxy before it that hosts shall use. */
+static struct postgres *behind_proxy(const char *name, struct proxy **proxy)
+{
+    struct postgres *pg = postgres_make(name, true);
+
+    *proxy = proxy_start(NULL, postgres_socket(pg));
+    return postgres_at(pg, text("127.0.0.1 port=%d", proxy_port(*proxy)));
+}
+
+static bool was_hit(void *proxy)
+{
+    return proxy_hits(proxy) > 0;
+}
+
+/* F04: what was committed and not told is there once, at most. */
+START_TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
+{
+    struct proxy *proxy;
+    struct postgres *pg = behind_proxy("pg-cut", &proxy);
+    struct scene *scene = scene_on(pg, "fault_cut");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    for (int i = 0; i < CUTS; i++) {
+        load_more(scene, 20);
+        proxy_set(proxy, PROXY_CUT, i * CUT_STEP);
+        ck_assert(wait_until(was_hit, proxy, 5000));
+        proxy_set(proxy, PROXY_PASS, 0);
+        scene_recovery(scene, BACK_MS);
+    }
+    struct ledger_report report = fault_over(scene, watch, "fault_cut");
+
+    expect_only_503(scene);
+    ck_assert_msg(report.unsure > 0, "no COMMIT was hit");
+}
+
+/* F04, F05: slow and half-closed connections. */
+START_TEST(a_slow_or_half_closed_wire_loses_nothing)
+{
+    struct proxy *proxy;
+    struct postgres *pg = behind_proxy("pg-slow", &proxy);
+    struct scene *scene = scene_on(pg, "fault_slow");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    load_more(scene, 20);
+    proxy_set(proxy, PROXY_DELAY, SLOW_MS);
+    load_more(scene, 100);
+    proxy_set(proxy, PROXY_HALF_CLOSE, 0);
+    ck_assert(wait_until(was_hit, proxy, 5000));
+    proxy_set(proxy, PROXY_TRICKLE, 0);
+    load_more(scene, 20);
+    proxy_set(proxy, PROXY_PASS, 0);
+    scene_recovery(scene, BACK_MS);
+    fault_over(scene, watch, "fault_slow");
+    expect_only_503(scene);
+}
+
+/* The fault holds until somebody was refused for it; then it ends, and all is as before. */
+static void freeze_and_thaw(struct scene *scene, const char *name, void (*freeze)(void *, bool),
+                            void *arg)
+{
+    const struct host *host = scene->hosts[0];
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    struct watch *watch = watch_begin(host);
+    long refused = atomic_load(&scene->load.refused);
+
+    freeze(arg, true);
+    expect_soon(host, "/api/health/status", NULL, 503);
+    expect_refused(host, A_READ, scene->admin->token);
+    freeze(arg, false);
+    fprintf(stderr, "%s: recovery %jd ms\n", name, (intmax_t)scene_recovery(scene, BACK_MS));
+    ck_assert_int_gt(atomic_load(&scene->load.refused), refused);
+    expect_soon(host, "/api/health/status", NULL, 200);
+    fault_over(scene, watch, name);
+    expect_only_503(scene);
+}
+
+static void stop_processes(void *pg, bool on)
+{
+    postgres_signal_all(pg, on ? SIGSTOP : SIGCONT);
+}
+
+/* F05: the database accepts and never answers. */
+START_TEST(a_frozen_postgresql_holds_nobody_beyond_the_deadline)
+{
+    struct postgres *pg = postgres_make("pg-frozen", true);
+
+    freeze_and_thaw(scene_on(pg, "fault_frozen"), "fault_frozen", stop_processes, pg);
+}
+
+static void freeze_proxy(void *proxy, bool on)
+{
+    proxy_set(proxy, on ? PROXY_FREEZE : PROXY_PASS, 0);
+}
+
+START_TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
+{
+    struct proxy *proxy;
+    struct postgres *pg = behind_proxy("pg-silent", &proxy);
+
+    freeze_and_thaw(scene_on(pg, "fault_silent"), "fault_silent", freeze_proxy, proxy);
+}
+
+/* ---- F06: in a network namespace of the test's own, gone with the test ---- */
+
+static void tool(const char *command)
+{
+    const char *log = harness_path("fault-tools.log");
+    const char *argv[] = {"sh", "-c", command, NULL};
+
+    ck_assert_msg(process_run(&(struct process_spec){.argv = argv, .log = log}) == 0,
+                  "F06 needs root, iproute2 and iptables; failed: %s\n%s", command, file_text(log));
+}
+
+static bool let_go(const struct host *host)
+{
+    return strstr(file_text(host->log), "connection to PostgreSQL lost") != NULL;
+}
+
+START_TEST(dropped_packets_hold_no_connection_for_long)
+{
+    ck_assert_msg(unshare(CLONE_NEWNET) == 0, "F06 needs a network namespace, and root for it");
+    tool("ip link set lo up");
+    struct postgres *pg = postgres_make("pg-drop", true);
+    struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
+    int port = proxy_port(proxy);
+    struct scene *scene = scene_on(postgres_at(pg, text("127.0.0.1 port=%d", port)), "fault_drop");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    int64_t began = now_ms();
+
+    tool(text("iptables-legacy -A INPUT -p tcp --dport %d -j DROP &&"
+              " iptables-legacy -A INPUT -p tcp --sport %d -j DROP",
+              port, port));
+    expect_soon(scene->hosts[0], "/api/health/status", NULL, 503);
+    while (now_ms() < began + DROP_MS)
+        expect_refused(scene->hosts[0], A_READ, scene->admin->token);
+    ck_assert_msg(let_go(scene->hosts[0]), "connections are held on to after %d ms", DROP_MS);
+    tool("iptables-legacy -F INPUT");
+    fprintf(stderr, "fault_drop: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    fault_over(scene, watch, "fault_drop");
+    expect_only_503(scene);
+}
+
+FAULT(F04, an_answer_cut_at_the_commit_is_neither_lost_nor_repeated,
+      a_slow_or_half_closed_wire_loses_nothing)
+FAULT(F05, a_frozen_postgresql_holds_nobody_beyond_the_deadline,
+      a_silent_wire_holds_nobody_beyond_the_deadline)
+FAULT(F06, dropped_packets_hold_no_connection_for_long)

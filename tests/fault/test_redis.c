@@ -1,0 +1,178 @@
+/* F11 to F13: Redis dies, comes back empty, hangs, answers late, and takes no writes. What it holds
+ * may be lost: nobody is refused for it, and nobody is let in. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+#include "fault/proxy.h"
+
+enum { ROUNDS = 20, LATE_MS = 300, TRIES = 8 };
+
+struct redis_scene {
+    pid_t redis;
+    const char *socket;
+    struct scene *scene;
+    const struct host *host;
+    struct watch *watch;
+    const char *out; /* a token that is logged out */
+};
+
+/* Names of databases have no hyphens. */
+static const char *scene_name(const char *name)
+{
+    char *database = text("fault_%s", name);
+
+    for (char *at = database; (at = strchr(at, '-')) != NULL;)
+        *at = '_';
+    return database;
+}
+
+/* The load is running when it returns. `through`: the socket that the host uses; NULL: Redis's. */
+static struct redis_scene redis_scene(const char *name, const char *through)
+{
+    struct redis_scene at = {.socket = redis_make(name, &at.redis)};
+
+    at.scene = scene_make(scene_name(name),
+                          &(struct host_spec){.redis = through ? through : at.socket}, 1, ENOUGH);
+    at.host = at.scene->hosts[0];
+    at.watch = watch_begin(at.host);
+    at.out = admin_of(at.host)->token;
+    ck_status(http(at.host, "POST", "/api/auth/logout", at.out, NULL), 200);
+    scene_begin(at.scene);
+    scene_wait(at.scene, 100);
+    return at;
+}
+
+/* J16, J20, J23 */
+static void expect_right_answers(const struct redis_scene *at, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        ck_error(http(at->host, "GET", "/api/auth/me", at->out, NULL), 401, "Token revoked");
+        ck_status(http(at->host, "GET", "/api/auth/me", at->scene->admin->token, NULL), 200);
+    }
+}
+
+static struct answer *login(const struct host *host, const char *password)
+{
+    return http(host, "POST", "/api/auth/login", NULL,
+                json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", password));
+}
+
+static void redis_over(struct redis_scene *at, const char *name)
+{
+    expect_soon(at->host, "/api/health/status", NULL, 200);
+    fault_over(at->scene, at->watch, name);
+    ck_assert_int_eq(atomic_load(&at->scene->load.refused), 0);
+    process_stop(at->redis, SIGKILL, 1000);
+}
+
+START_TEST(a_death_of_redis_refuses_nothing)
+{
+    struct redis_scene at = redis_scene("redis-dead", NULL);
+
+    process_stop(at.redis, SIGKILL, 1000);
+    expect_soon(at.host, "/api/health/status", NULL, 503);
+    load_more(at.scene, 100);
+    unlink(at.socket);
+    expect_right_answers(&at, 1);
+    ck_status(login(at.host, ADMIN_PASSWORD), 200);
+    redis_make("redis-dead", &at.redis);
+    expect_soon(at.host, "/api/health/status", NULL, 200);
+    expect_right_answers(&at, 1);
+    redis_over(&at, "fault_redis_dead");
+}
+
+START_TEST(a_host_starts_without_redis)
+{
+    pid_t redis;
+    const char *socket = redis_make("redis-late", &redis);
+
+    process_stop(redis, SIGKILL, 1000);
+    unlink(socket);
+    struct scene *scene =
+        scene_make("fault_redis_late", &(struct host_spec){.redis = socket}, 1, ENOUGH);
+
+    expect_soon(scene->hosts[0], "/api/health/status", NULL, 503);
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    redis_make("redis-late", &redis);
+    expect_soon(scene->hosts[0], "/api/health/status", NULL, 200);
+    fault_over(scene, NULL, NULL);
+    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
+    process_stop(redis, SIGKILL, 1000);
+}
+
+START_TEST(a_frozen_redis_refuses_nothing)
+{
+    struct redis_scene at = redis_scene("redis-frozen", NULL);
+
+    kill(at.redis, SIGSTOP);
+    expect_soon(at.host, "/api/health/status", NULL, 503);
+    expect_right_answers(&at, ROUNDS);
+    ck_status(login(at.host, ADMIN_PASSWORD), 200);
+    kill(at.redis, SIGCONT);
+    expect_right_answers(&at, ROUNDS);
+    redis_over(&at, "fault_redis_frozen");
+}
+
+/* Every answer comes later than it is waited for, and must not be taken for the next one's. */
+START_TEST(late_answers_of_redis_belong_to_nobody)
+{
+    const char *directory = harness_path("redis-slow.proxy");
+
+    process_service_directory(directory);
+    const char *through = text("%s/redis.sock", directory);
+    struct proxy *proxy = proxy_start(through, harness_path("redis-slow.run/redis.sock"));
+    struct redis_scene at = redis_scene("redis-slow", through);
+
+    proxy_set(proxy, PROXY_DELAY, LATE_MS);
+    expect_soon(at.host, "/api/health/status", NULL, 503);
+    for (int i = 0; i < TRIES; i++) {
+        ck_status(login(at.host, ADMIN_PASSWORD), 200);
+        ck_error(login(at.host, "wrong-password"), 401, "Unauthorized");
+    }
+    expect_right_answers(&at, ROUNDS);
+    proxy_set(proxy, PROXY_PASS, 0);
+    redis_over(&at, "fault_redis_slow");
+}
+
+static void redis_say(const struct redis_scene *at, const char *command)
+{
+    const char *log = harness_path("redis-say.log");
+    const char *argv[] = {"sh", "-c", text("redis-cli -s %s %s", at->socket, command), NULL};
+
+    ck_assert_msg(!process_run(&(struct process_spec){.argv = argv, .log = log}), "%s",
+                  file_text(log));
+}
+
+/* F13: no room, and a replica that is cut off, which answers reads with READONLY or MASTERDOWN. */
+static void refuse_writes(const char *name, const char *break_it, const char *mend_it)
+{
+    struct redis_scene at = redis_scene(name, NULL);
+
+    redis_say(&at, break_it);
+    expect_soon(at.host, "/api/health/status", NULL, 503);
+    for (int i = 0; i < TRIES; i++) {
+        ck_status(login(at.host, ADMIN_PASSWORD), 200);
+        ck_error(login(at.host, "wrong-password"), 401, "Unauthorized");
+    }
+    expect_right_answers(&at, ROUNDS);
+    redis_say(&at, mend_it);
+    redis_over(&at, scene_name(name));
+}
+
+START_TEST(a_redis_without_room_is_as_a_dead_one)
+{
+    refuse_writes("redis-full", "config set maxmemory 1", "config set maxmemory 64mb");
+}
+
+START_TEST(a_redis_that_takes_no_writes_is_as_a_dead_one)
+{
+    refuse_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
+}
+
+FAULT(F11, a_death_of_redis_refuses_nothing, a_host_starts_without_redis)
+FAULT(F12, a_frozen_redis_refuses_nothing, late_answers_of_redis_belong_to_nobody)
+FAULT(F13, a_redis_without_room_is_as_a_dead_one, a_redis_that_takes_no_writes_is_as_a_dead_one)

@@ -1,0 +1,196 @@
+/* F26, F27: a log that takes no line, and too few descriptors. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+#include "receive.h"
+#include "wire.h"
+
+enum { ENOUGH_LINES = 6000, DESCRIPTORS = 128, CLIENTS = 500, IDLE_MS = 2000 };
+
+#define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+/* ---- F26 ---- */
+
+/* Moves what comes through the pipe to the host's log, until it is told to stop reading. */
+struct reader {
+    const char *pipe, *log;
+    pthread_t thread;
+    atomic_bool stopped, over;
+    int fd;
+};
+
+static void *read_log(void *arg)
+{
+    struct reader *reader = arg;
+    FILE *log = fopen(reader->log, "ae");
+    char bytes[4096];
+
+    while (!atomic_load(&reader->over)) {
+        struct pollfd polled = {.fd = reader->fd, .events = POLLIN};
+
+        if (atomic_load(&reader->stopped) || poll(&polled, 1, 10) <= 0) {
+            poll(NULL, 0, 1);
+            continue;
+        }
+        ssize_t got = read(reader->fd, bytes, sizeof bytes);
+
+        if (got > 0)
+            fwrite(bytes, (size_t)got, 1, log);
+        fflush(log);
+    }
+    fclose(log);
+    return NULL;
+}
+
+static struct reader *reader_start(const char *name)
+{
+    struct reader *reader = kept(calloc(1, sizeof *reader));
+
+    reader->pipe = harness_path(text("%s.pipe", name));
+    reader->log = harness_path(text("host-%s-0.log", name));
+    ck_assert_int_eq(mkfifo(reader->pipe, 0600), 0);
+    reader->fd = open(reader->pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_ge(reader->fd, 0);
+    ck_assert_int_eq(pthread_create(&reader->thread, NULL, read_log, reader), 0);
+    return reader;
+}
+
+static struct scene *scene_with_pipe(const char *name, const struct reader *reader)
+{
+    const char **wrapper = kept(calloc(5, sizeof *wrapper));
+
+    wrapper[0] = "sh";
+    wrapper[1] = "-c";
+    wrapper[2] = text("exec \"$@\" >%s 2>&1", reader->pipe);
+    wrapper[3] = "sh";
+    return scene_make(name, &(struct host_spec){.wrapper = wrapper}, 1, ENOUGH);
+}
+
+static bool has_told(void *log)
+{
+    return strstr(file_text(log), "log lines dropped") != NULL;
+}
+
+START_TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
+{
+    struct reader *reader = reader_start("fault_unread");
+    struct scene *scene = scene_with_pipe("fault_unread", reader);
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    atomic_store(&reader->stopped, true);
+    load_more(scene, ENOUGH_LINES);
+    atomic_store(&reader->stopped, false);
+    ck_assert(wait_until(has_told, (void *)(uintptr_t)reader->log, 10000));
+    fault_over(scene, watch, "fault_unread");
+    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
+    atomic_store(&reader->over, true);
+    pthread_join(reader->thread, NULL);
+}
+
+START_TEST(a_log_whose_reader_has_gone_stops_nobody)
+{
+    struct reader *reader = reader_start("fault_gone");
+    struct scene *scene = scene_with_pipe("fault_gone", reader);
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    atomic_store(&reader->over, true);
+    pthread_join(reader->thread, NULL);
+    close(reader->fd);
+    load_more(scene, ENOUGH_LINES);
+    fault_over(scene, watch, "fault_gone");
+    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
+}
+
+/* The host cannot say where it listens, so it is told. */
+START_TEST(a_log_on_a_full_disk_stops_nobody)
+{
+    int port = receiver_none()->at.port;
+    struct host *host =
+        host_prepare(&(struct host_spec){.name = "fault-devfull",
+                                         .database = database_make(the_postgres, "fault_devfull"),
+                                         .port = port});
+    const char *argv[] = {harness_program(false), "-c", host->conf, "serve", NULL};
+
+    host->port = port;
+    host->pid = process_start(&(struct process_spec){.argv = argv, .log = "/dev/full"});
+    expect_soon(host, "/api/health", NULL, 200);
+    expect_soon(host, "/api/health/status", NULL, 200);
+    struct watch *watch = watch_begin(host);
+    unsigned long start = cpu_ticks(host->pid);
+    int64_t end = now_ms() + IDLE_MS;
+
+    while (now_ms() < end)
+        ck_status(http(host, "GET", "/api/auth/me", NULL, NULL), 401);
+    fprintf(stderr, "fault_devfull: %lu ticks\n", cpu_ticks(host->pid) - start);
+    watch_end(watch, "fault_devfull");
+    host_stop(host);
+}
+
+/* ---- F27 ---- */
+
+static bool is_served(void *of)
+{
+    struct wire *wire = wire_open(of);
+
+    wire_say(wire, GET_HEALTH);
+    struct wire_answer *answer = wire_read(wire, 1000);
+
+    wire_close(wire, false);
+    return answer && answer->status == 200;
+}
+
+static bool lacks_descriptors(void *host)
+{
+    return strstr(file_text(((struct host *)host)->log), "connections cannot be accepted") != NULL;
+}
+
+START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
+{
+    struct scene *scene = scene_make("fault_descriptors", NULL, 1, ENOUGH);
+    struct host *host = scene->hosts[0];
+    struct rlimit before, tight;
+    struct wire *wires[CLIENTS];
+
+    ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, NULL, &before), 0);
+    tight = before;
+    tight.rlim_cur = DESCRIPTORS;
+    ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, &tight, NULL), 0);
+    for (int i = 0; i < CLIENTS; i++)
+        wires[i] = wire_open(host);
+    ck_assert(wait_until(lacks_descriptors, host, 5000));
+    unsigned long start = cpu_ticks(host->pid);
+
+    poll(NULL, 0, IDLE_MS); /* the span that is measured */
+    unsigned long used = cpu_ticks(host->pid) - start;
+    double share = (double)used * 1000 / (double)sysconf(_SC_CLK_TCK) / IDLE_MS;
+
+    fprintf(stderr, "fault_descriptors: %.0f %% of a processor while idle\n", share * 100);
+    ck_assert_msg(share < 0.20, "%.0f %% of a processor", share * 100);
+    wire_say(wires[0], GET_HEALTH); /* those inside are served */
+    struct wire_answer *answer = wire_read(wires[0], 2000);
+
+    ck_assert(answer && answer->status == 200);
+    for (int i = 0; i < CLIENTS; i++)
+        wire_close(wires[i], false);
+    ck_assert(wait_until(is_served, host, BACK_MS));
+    scene_begin(scene); /* still with no more than these */
+    load_more(scene, 200);
+    fault_over(scene, NULL, NULL);
+    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+}
+
+FAULT(F26, a_log_that_nobody_reads_stops_nobody_and_is_told,
+      a_log_whose_reader_has_gone_stops_nobody, a_log_on_a_full_disk_stops_nobody)
+FAULT(F27, out_of_descriptors_a_host_neither_spins_nor_stays_deaf)

@@ -1,0 +1,160 @@
+/* LD_PRELOAD: makes the Nth allocation, or the Nth thread, fail, and moves the wall clock. See
+ * torture.h. */
+#include "fault/torture.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct torture *torture;
+
+__attribute__((constructor)) static void open_counters(void)
+{
+    const char *path = getenv(TORTURE_FILE);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+    if (fd < 0)
+        return;
+    void *map = mmap(NULL, sizeof *torture, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    close(fd);
+    if (map != MAP_FAILED)
+        torture = map;
+}
+
+static bool fails(atomic_long *counter)
+{
+    long left = atomic_load(counter);
+
+    while (left > 0 && !atomic_compare_exchange_weak(counter, &left, left - 1))
+        ;
+    if (left != 1)
+        return false;
+    atomic_fetch_add(&torture->failed, 1);
+    return true;
+}
+
+/* The next one of that name, looked up once. dlsym() itself allocates nothing when it finds it. */
+static void *next(atomic_uintptr_t *known, const char *name)
+{
+    void *found = (void *)atomic_load(known);
+
+    if (!found) {
+        found = dlsym(RTLD_NEXT, name);
+        atomic_store(known, (uintptr_t)found);
+    }
+    return found;
+}
+
+/* OpenSSL 3.0 goes on with its default context when there was no memory to make it whole. */
+static bool is_spared(const void *caller)
+{
+    Dl_info about;
+
+    return atomic_load(&torture->spare_crypto) && dladdr(caller, &about) &&
+           strstr(about.dli_fname, "/libcrypto.so") != NULL;
+}
+
+static bool no_memory(const void *caller)
+{
+    if (!torture || !atomic_load(&torture->allocations) || is_spared(caller) ||
+        !fails(&torture->allocations))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t size)
+{
+    static atomic_uintptr_t known;
+    void *(*real)(size_t) = (void *(*)(size_t))next(&known, "malloc");
+
+    return no_memory(__builtin_return_address(0)) ? NULL : real(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    static atomic_uintptr_t known;
+    void *(*real)(size_t, size_t) = (void *(*)(size_t, size_t))next(&known, "calloc");
+
+    return no_memory(__builtin_return_address(0)) ? NULL : real(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    static atomic_uintptr_t known;
+    void *(*real)(void *, size_t) = (void *(*)(void *, size_t))next(&known, "realloc");
+
+    return no_memory(__builtin_return_address(0)) ? NULL : real(memory, size);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    static atomic_uintptr_t known;
+    int (*real)(void **, size_t, size_t) =
+        (int (*)(void **, size_t, size_t))next(&known, "posix_memalign");
+
+    return no_memory(__builtin_return_address(0)) ? ENOMEM : real(memory, alignment, size);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *arg)
+{
+    static atomic_uintptr_t known;
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))next(
+            &known, "pthread_create");
+
+    if (torture && fails(&torture->threads))
+        return EAGAIN;
+    return real(thread, attributes, run, arg);
+}
+
+static time_t off(void)
+{
+    return torture ? (time_t)atomic_load(&torture->clock_s) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    static atomic_uintptr_t known;
+    int (*real)(clockid_t, struct timespec *) =
+        (int (*)(clockid_t, struct timespec *))next(&known, "clock_gettime");
+    int failed = real(clock, now);
+
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += off();
+    return failed;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec fine;
+
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &fine))
+        return -1;
+    now->tv_sec = fine.tv_sec;
+    now->tv_usec = fine.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *out)
+{
+    struct timespec fine;
+
+    if (clock_gettime(CLOCK_REALTIME_COARSE, &fine))
+        return -1;
+    if (out)
+        *out = fine.tv_sec;
+    return fine.tv_sec;
+}

@@ -1,0 +1,76 @@
+/* A body: what is read and passes the fields is written, read again and passes again, the same. */
+#include <string.h>
+
+#include "core/field.h"
+#include "core/json_in.h"
+#include "core/json_out.h"
+#include "fuzz/fuzz.h"
+
+static const char *const colours[] = {"red", "green", NULL};
+static const struct bb_field reading[] = {
+    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .min = 1, .max = 100},
+    {.name = "startDate", .type = BB_TIME, .alias = "starttimestamp"},
+};
+static const struct bb_field item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(reading)}};
+static const struct bb_field word[] = {{.name = "word", .type = BB_TEXT, .min = 1, .max = 3}};
+static const struct bb_field fields[] = {
+    {.name = "text", .type = BB_TEXT, .min = 2, .max = 5},
+    {.name = "entry", .type = BB_TEXT, .flags = BB_NOT_BLANK},
+    {.name = "email", .type = BB_EMAIL, .alias = "mail"},
+    {.name = "uuid", .type = BB_UUID},
+    {.name = "count", .type = BB_INT, .min = 1, .max = 10},
+    {.name = "any", .type = BB_ANY},
+    {.name = "number", .type = BB_NUMBER},
+    {.name = "yes", .type = BB_BOOL},
+    {.name = "when", .type = BB_TIME},
+    {.name = "colour", .type = BB_CHOICE, .choices = colours},
+    {.name = "free", .type = BB_OBJECT},
+    {.name = "reads", .type = BB_LIST, .min = 1, .max = 4, .fields = BB_TABLE(item)},
+    {.name = "words", .type = BB_LIST, .fields = BB_TABLE(word)},
+    {.name = "gone", .type = BB_TEXT, .flags = BB_NULLABLE},
+};
+static const struct bb_table table = BB_TABLE(fields);
+
+static json_t *check(json_t *object, struct arena *arena)
+{
+    struct problems problems = {.arena = arena};
+    json_t *checked = fields_check(&table, object, &problems);
+
+    must(checked || problems.count);
+    return checked;
+}
+
+static void check_again(json_t *checked, struct arena *arena)
+{
+    struct json_problem problem;
+    size_t length = 0;
+    char *text = json_write(checked, &length);
+
+    must(text && strlen(text) == length);
+    json_t *read = json_read(text, length, &problem);
+
+    must(read != NULL);
+    json_t *again = check(read, arena);
+
+    must(again && json_equal(again, checked));
+    json_decref(again);
+    json_decref(read);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct json_problem problem = {.text = ""};
+    struct arena *arena = arena_new();
+    json_t *read = json_read((const char *)data, size, &problem);
+    json_t *checked = read ? check(read, arena) : NULL;
+
+    must(read || *problem.text);
+    if (checked)
+        check_again(checked, arena);
+    json_decref(checked);
+    json_decref(read);
+    arena_free(arena);
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* A settings file: any bytes are read, bound or refused with a reason. */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/settings.h"
+#include "fuzz/fuzz.h"
+
+static const char *const colours[] = {"red", "blue", NULL};
+static const struct bb_field pair[] = {{.name = "x", .type = BB_INT},
+                                       {.name = "y", .type = BB_INT, .flags = BB_REQUIRED}};
+static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT, .min = 1}};
+static const struct bb_field pair_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(pair)}};
+static const struct bb_field fields[] = {
+    {.name = "text", .type = BB_TEXT, .fallback = "none", .max = 5},
+    {.name = "whole", .type = BB_INT, .min = 1, .max = 9, .fallback = "3"},
+    {.name = "number", .type = BB_NUMBER, .fallback = "0.5"},
+    {.name = "yes", .type = BB_BOOL, .fallback = "false"},
+    {.name = "colour", .type = BB_CHOICE, .choices = colours},
+    {.name = "list", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+    {.name = "pairs", .type = BB_LIST, .fields = BB_TABLE(pair_item)},
+    {.name = "any", .type = BB_ANY},
+};
+static const struct bb_table table = BB_TABLE(fields);
+
+static void bind(struct arena *arena, const char *path, struct setting_problems *problems)
+{
+    struct settings *settings = settings_load(arena, path, problems);
+
+    must(settings || problems->count);
+    if (!settings)
+        return;
+    const struct setting_section *section = settings_bind(settings, "s", &table, problems);
+
+    settings_unknown(settings, problems);
+    must(section || problems->count);
+    if (!section)
+        return;
+    int64_t whole = section_int(section, "whole");
+
+    must(whole >= 1 && whole <= 9);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct setting_problems problems = {0};
+    struct arena *arena = arena_new();
+    int fd = memfd_create("settings", MFD_CLOEXEC);
+    char path[64];
+
+    must(arena && fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    bind(arena, path, &problems);
+    setting_problems_free(&problems);
+    arena_free(arena);
+    close(fd);
+    return 0;
+}

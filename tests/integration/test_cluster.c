@@ -1,0 +1,192 @@
+/* Two hosts on one database behind a real HAProxy with the sample configuration: a rolling restart
+ * fails no request, and the death of a host loses nothing. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "health_watch.h"
+#include "receive.h"
+#include "scene.h"
+#include "suites.h"
+
+enum { ROUNDS = 2, SEEN_MS = 10000, ENOUGH = 1000000, BACK_MS = 5000 };
+
+struct cluster {
+    struct scene *scene;
+    struct host front; /* HAProxy, for http() */
+    const char *socket;
+};
+
+static int free_port(void)
+{
+    return receiver_none()->at.port;
+}
+
+/* What HAProxy says to a command on its socket. */
+static const char *haproxy_say(const struct cluster *cluster, const char *command)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char *answer = kept(calloc(1, 65536));
+    size_t used = 0;
+    ssize_t got = 1;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", cluster->socket);
+    if (!connect(fd, (struct sockaddr *)&address, sizeof address) &&
+        write(fd, command, strlen(command)) > 0) {
+        while (got > 0 && used < 65535) {
+            got = read(fd, answer + used, 65535 - used);
+            used += got > 0 ? (size_t)got : 0;
+        }
+    }
+    close(fd);
+    return answer;
+}
+
+/* Column 18 of "show stat" is the status of the server. */
+static bool is_up(const struct cluster *cluster, int host)
+{
+    const char *line = strstr(haproxy_say(cluster, "show stat\n"), text("hosts,host%d,", host + 1));
+
+    for (int column = 1; line && column < 18; column++) {
+        line = strchr(line, ',');
+        line = line ? line + 1 : NULL;
+    }
+    return line && !strncmp(line, "UP,", 3);
+}
+
+static bool both_up(void *cluster)
+{
+    return is_up(cluster, 0) && is_up(cluster, 1);
+}
+
+static void wait_both(struct cluster *cluster)
+{
+    ck_assert_msg(wait_until(both_up, cluster, SEEN_MS), "HAProxy does not see both hosts:\n%s",
+                  haproxy_say(cluster, "show stat\n"));
+}
+
+static void haproxy_start(struct cluster *cluster, const char *name)
+{
+    const char *environment[] = {text("BUSBAR_FRONT=127.0.0.1:%d", cluster->front.port),
+                                 text("BUSBAR_HOST1=127.0.0.1:%d", cluster->scene->hosts[0]->port),
+                                 text("BUSBAR_HOST2=127.0.0.1:%d", cluster->scene->hosts[1]->port),
+                                 text("BUSBAR_HAPROXY_SOCKET=%s", cluster->socket), NULL};
+    const char *argv[] = {"haproxy", "-db", "-f", TEST_CONF "/haproxy.cfg", NULL};
+
+    cluster->front.pid = process_start(&(struct process_spec){
+        .argv = argv, .environment = environment, .log = harness_path(text("%s.haproxy", name))});
+    wait_both(cluster);
+}
+
+/* Hosts keep their ports when they are started again. The load goes through HAProxy. */
+static struct cluster *cluster_make(const char *name)
+{
+    struct cluster *cluster = kept(calloc(1, sizeof *cluster));
+    struct host_spec spec = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL, .keep_port = true};
+    struct scene *scene = scene_make(name, &spec, SCENE_HOSTS, ENOUGH);
+
+    cluster->scene = scene;
+    cluster->front.port = free_port();
+    cluster->socket = harness_path(text("%s.sock", name));
+    haproxy_start(cluster, name);
+    atomic_store(&scene->ports[0], cluster->front.port);
+    scene->load.hosts = 1;
+    return cluster;
+}
+
+static void cluster_end(struct cluster *cluster)
+{
+    scene_end(cluster->scene);
+    process_stop(cluster->front.pid, SIGTERM, 5000);
+}
+
+static void load_more(struct scene *scene, long messages)
+{
+    scene_wait(scene, atomic_load(&scene->load.acknowledged) + messages);
+}
+
+static void load_stop(struct scene *scene)
+{
+    atomic_store(&scene->load.acknowledged, ENOUGH);
+    scene_finish(scene);
+}
+
+START_TEST(a_rolling_restart_fails_no_request)
+{
+    struct cluster *cluster = cluster_make("cluster_roll");
+    struct scene *scene = cluster->scene;
+    struct watch *watch = watch_begin(&cluster->front);
+
+    scene_begin(scene);
+    for (int i = 0; i < ROUNDS * 2; i++) {
+        load_more(scene, 200);
+        host_stop(scene->hosts[i % 2]);
+        load_more(scene, 200);
+        ck_assert(host_run(scene->hosts[i % 2]));
+        wait_both(cluster);
+    }
+    load_stop(scene);
+    watch_end(watch, "cluster_roll");
+    struct ledger_report report = scene_expect_ledger(scene);
+
+    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
+    ck_assert_uint_eq(report.unsure, 0);
+    cluster_end(cluster);
+}
+
+START_TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
+{
+    struct cluster *cluster = cluster_make("cluster_kill");
+    struct scene *scene = cluster->scene;
+
+    scene->load.fresh = true;
+    scene_begin(scene);
+    load_more(scene, 200);
+    host_kill(scene->hosts[1]);
+    fprintf(stderr, "cluster_kill: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
+    load_more(scene, 200);
+    ck_assert(host_run(scene->hosts[1]));
+    wait_both(cluster);
+    load_more(scene, 200);
+    load_stop(scene);
+    scene_expect_ledger(scene);
+    cluster_end(cluster);
+}
+
+static int check(const char *const *environment)
+{
+    const char *argv[] = {harness_program(false), "-c", TEST_CONF "/cluster.yaml", "check", NULL};
+    const char *log = harness_path("cluster-check.log");
+    int status =
+        process_run(&(struct process_spec){.argv = argv, .environment = environment, .log = log});
+
+    fprintf(stderr, "%s", status ? file_text(log) : "");
+    return status;
+}
+
+START_TEST(the_sample_of_a_host_is_good)
+{
+    static const char *const environment[] = {
+        "BUSBAR_LISTEN=127.0.0.1:8081", "BUSBAR_DATABASE=dbname=busbar",
+        "BUSBAR_REDIS=127.0.0.1:6379",
+        "BUSBAR_SECRET_KEY=0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0", NULL};
+
+    ck_assert_int_eq(check(environment), 0);
+}
+
+Suite *cluster_suite(void)
+{
+    Suite *suite = suite_create("cluster");
+    TCase *tests = tcase_create("cluster");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_rolling_restart_fails_no_request);
+    tcase_add_test(tests, a_host_that_dies_loses_nothing_and_the_other_goes_on);
+    tcase_add_test(tests, the_sample_of_a_host_is_good);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
