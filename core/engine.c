@@ -11,6 +11,7 @@
 #include "core/job.h"
 #include "core/listener.h"
 #include "core/log.h"
+#include "core/notify.h"
 #include "core/pg.h"
 #include "core/redis.h"
 #include "core/reload.h"
@@ -192,8 +193,10 @@ static int run_loops(struct engine *engine)
             break;
         }
     }
-    if (started == engine->loop_count)
+    if (started == engine->loop_count) {
         listener_tell(engine->listen_fd);
+        notify_ready();
+    }
     loop_run(&engine->loops[0]);
     for (unsigned i = 1; i < started; i++)
         pthread_join(engine->loops[i].thread, NULL);

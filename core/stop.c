@@ -9,6 +9,7 @@
 #include "core/http.h"
 #include "core/job.h"
 #include "core/log.h"
+#include "core/notify.h"
 #include "core/reload.h"
 #include "core/stream.h"
 
@@ -69,6 +70,7 @@ static void stop_all(struct signals *signals)
     struct engine *engine = signals->engine;
 
     log_line(BB_INFO, "stopping", NULL);
+    notify_stopping();
     engine_stop(engine, engine->loops[0].now_ms + WORKERS_MS);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         struct stop *stop = &signals->stops[i];

@@ -16,6 +16,7 @@
     X(json)                                                                                        \
     X(log)                                                                                         \
     X(module)                                                                                      \
+    X(notify)                                                                                      \
     X(query)                                                                                       \
     X(route)                                                                                       \
     X(seal)                                                                                        \

@@ -1,0 +1,60 @@
+#include "core/notify.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The manager's address: a path, or a name behind @ in the abstract space. Its length; 0: none. */
+static socklen_t manager(struct sockaddr_un *address)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    size_t length = name ? strlen(name) : 0;
+
+    if (length < 2 || length >= sizeof address->sun_path || (*name != '/' && *name != '@'))
+        return 0;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, name, length);
+    if (*name == '@')
+        address->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+static void tell(const char *text)
+{
+    struct sockaddr_un address;
+    socklen_t length = manager(&address);
+    int fd = length ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+
+    if (fd < 0)
+        return;
+    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
+    close(fd);
+}
+
+void notify_ready(void)
+{
+    tell("READY=1");
+}
+
+/* The time tells managers that wait for it (Type=notify-reload) which reload is meant. */
+void notify_reloading(void)
+{
+    struct timespec now;
+    char text[64];
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
+             (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    tell(text);
+}
+
+void notify_stopping(void)
+{
+    tell("STOPPING=1");
+}
