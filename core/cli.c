@@ -11,19 +11,27 @@
 
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
-     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads."},
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads.",
+     NULL},
     {"reload", cmd_reload, "have the running host read its configuration anew",
-     "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays."},
+     "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays.",
+     NULL},
     {"status", cmd_status, "show what the running host is doing",
-     "Generations, modules with versions and build ids, pools, connections, queues."},
+     "Generations, modules with versions and build ids, pools, connections, queues.", NULL},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
-     "Applies the missing steps of the host and its modules; no harm if none is missing."},
+     "Applies the missing steps of the host and its modules; no harm if none is missing.", NULL},
     {"check", cmd_check, "judge the configuration without running it",
-     "Reads the settings, loads the modules' tables, calls none of them, touches no server."},
+     "Reads the settings, loads the modules' tables, calls none of them, touches no server.", NULL},
     {"settings", cmd_settings, "print the reference of all settings",
-     "Markdown, of the host and of the modules that the configuration loads."},
-    {"version", cmd_version, "print the version", "With that of the contract with modules."},
-    {"help", cmd_help, "list the commands", "With those of the configured modules."},
+     "Markdown, of the host and of the modules that the configuration loads.", NULL},
+    {"inspect", cmd_inspect, "print what a module brings, without loading it",
+     "Reads the tables in the file itself: no line of it is run, and no configuration is needed.",
+     "[--json] FILE.so"},
+    {"modcheck", cmd_modcheck, "judge modules' files for what breaks hosts",
+     "A line for each finding, with its remedy; the exit status is 1 if there is any.",
+     "FILE.so..."},
+    {"version", cmd_version, "print the version", "With that of the contract with modules.", NULL},
+    {"help", cmd_help, "list the commands", "With those of the configured modules.", NULL},
 };
 
 const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
@@ -81,7 +89,7 @@ static bool is_help(const char *arg)
     return !strcmp(arg, "--help") || !strcmp(arg, "-h");
 }
 
-static int misused(const char *reason, const char *arg)
+int cli_misused(const char *reason, const char *arg)
 {
     fprintf(stderr, "busbar: %s %s\n", reason, arg);
     print_usage(stderr);
@@ -106,22 +114,32 @@ static int take_config(struct cli *cli, int argc, char **argv, int *at)
     return 1;
 }
 
-/* The host's commands have no options but these two. */
+static int print_help(const struct cli_command *command)
+{
+    printf("usage: busbar [-c FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
+           command->words ? " " : "", command->words ? command->words : "", command->name,
+           command->summary, command->help);
+    return CLI_DONE;
+}
+
+/* Takes -c and --help; what else there is stays for a command that has words of its own. */
 static int run_own(const struct cli_command *command, struct cli *cli)
 {
+    int kept = 0;
+
     for (int i = 0; i < cli->argc; i++) {
-        if (is_help(cli->argv[i])) {
-            printf("usage: busbar [-c FILE] %s\n\n%s: %s.\n%s\n", command->name, command->name,
-                   command->summary, command->help);
-            return CLI_DONE;
-        }
+        if (is_help(cli->argv[i]))
+            return print_help(command);
         int taken = take_config(cli, cli->argc, cli->argv, &i);
 
         if (taken < 0)
-            return misused("a file must follow", cli->argv[i]);
+            return cli_misused("a file must follow", cli->argv[i]);
+        if (!taken && !command->words)
+            return cli_misused("unknown option", cli->argv[i]);
         if (!taken)
-            return misused("unknown option", cli->argv[i]);
+            cli->argv[kept++] = cli->argv[i];
     }
+    cli->argc = kept;
     return command->run(cli);
 }
 
@@ -145,7 +163,7 @@ int cli_main(int argc, char **argv)
         int taken = take_config(&cli, argc, argv, &i);
 
         if (taken < 0)
-            return misused("a file must follow", argv[i]);
+            return cli_misused("a file must follow", argv[i]);
         if (taken)
             continue;
         if (is_help(argv[i]))
@@ -153,7 +171,7 @@ int cli_main(int argc, char **argv)
         if (!strcmp(argv[i], "--version"))
             return cmd_version(&cli);
         if (argv[i][0] == '-')
-            return misused("unknown option", argv[i]);
+            return cli_misused("unknown option", argv[i]);
         cli.argc = argc - i;
         cli.argv = argv + i;
         return run_command(&cli);

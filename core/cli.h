@@ -23,6 +23,7 @@ struct cli_command {
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
     const char *help;    /* what more there is to say */
+    const char *words;   /* what may follow it, for the usage; NULL: nothing but -c and --help */
 };
 
 extern const struct cli_command cli_commands[];
@@ -30,6 +31,9 @@ extern const size_t cli_command_count;
 
 /* Everything that main() does once the process is set up. Returns the exit status. */
 int cli_main(int argc, char **argv);
+
+/* Says what was not understood, and where to look. Returns CLI_USAGE. */
+int cli_misused(const char *reason, const char *arg);
 
 /* NULL: the host has no such command. */
 const struct cli_command *cli_find(const char *name);
@@ -40,6 +44,8 @@ int cmd_status(const struct cli *cli);
 int cmd_migrate(const struct cli *cli);
 int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);
+int cmd_inspect(const struct cli *cli);
+int cmd_modcheck(const struct cli *cli);
 int cmd_version(const struct cli *cli);
 int cmd_help(const struct cli *cli);
 

@@ -13,6 +13,7 @@
     X(chat_cursor)                                                                                 \
     X(field)                                                                                       \
     X(guard)                                                                                       \
+    X(inspect)                                                                                     \
     X(json)                                                                                        \
     X(log)                                                                                         \
     X(module)                                                                                      \

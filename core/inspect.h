@@ -1,0 +1,25 @@
+/*
+ * `busbar inspect`: a module's face as JSON and as text. The face is any that module_face_copy()
+ * has made; nothing of the module is called.
+ */
+#ifndef CORE_INSPECT_H
+#define CORE_INSPECT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include <busbar/module.h>
+
+/*
+ * The face as JSON, the caller's; NULL: out of memory, or a text in it is no UTF-8. A face that
+ * does not fit the rules of module_check() is shown as it is.
+ */
+json_t *inspect_json(const struct bb_module *face);
+
+/* A table of fields as JSON (inspect_field.c); likewise. */
+json_t *inspect_fields(const struct bb_table *fields);
+
+/* What inspect_json() made, for people. */
+void inspect_print(const json_t *face, FILE *out);
+
+#endif

@@ -1,0 +1,190 @@
+/* A module's face read from its file, and judging such files. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/elf_image.h"
+#include "core/inspect.h"
+#include "core/modcheck.h"
+#include "core/module_load.h"
+#include "suites.h"
+
+#define PROBE TEST_MODULES "/probe.so"
+
+enum { FLIPS = 400 };
+
+static struct arena *arena;
+static struct setting_problems findings;
+
+static void setup(void)
+{
+    arena = arena_new();
+    ck_assert_ptr_nonnull(arena);
+}
+
+static void teardown(void)
+{
+    setting_problems_free(&findings);
+    arena_free(arena);
+}
+
+/* The face as the linker would have loaded it. */
+static json_t *loaded_json(void)
+{
+    struct core_module module = {0};
+
+    ck_assert_int_eq(module_load(&module, arena, PROBE, "x", &findings), 0);
+    json_t *json = inspect_json(module.face);
+
+    ck_assert_ptr_nonnull(json);
+    return json;
+}
+
+static json_t *read_json(const char *path)
+{
+    struct elf_file file;
+    struct elf_image image;
+    char why[256];
+    size_t size = 0;
+
+    ck_assert_int_eq(elf_file_open(&file, path, why, sizeof why), 0);
+    ck_assert_int_eq(elf_image_make(&image, &file, why, sizeof why), 0);
+    const struct bb_module *face = elf_image_find(&image, &file, BB_MODULE_SYMBOL, &size);
+
+    ck_assert_ptr_nonnull(face);
+    face = module_face_copy(arena, face, size, why, sizeof why);
+    ck_assert_ptr_nonnull(face);
+    json_t *json = inspect_json(face);
+
+    ck_assert_ptr_nonnull(json);
+    elf_image_free(&image);
+    elf_file_close(&file);
+    return json;
+}
+
+START_TEST(a_file_shows_what_the_loaded_module_has)
+{
+    json_t *loaded = loaded_json(), *read = read_json(PROBE);
+
+    ck_assert(json_equal(loaded, read));
+    ck_assert_str_eq(json_string_value(json_object_get(read, "name")), "probe");
+    const json_t *setting = json_array_get(json_object_get(read, "settings"), 0);
+
+    ck_assert_str_eq(json_string_value(json_object_get(setting, "default")), "hello");
+    ck_assert_int_eq(json_integer_value(json_object_get(setting, "max")), 20);
+    ck_assert_uint_eq(json_array_size(json_object_get(read, "hooks")), 2);
+    json_decref(loaded);
+    json_decref(read);
+}
+END_TEST
+
+START_TEST(the_text_names_what_the_json_has)
+{
+    json_t *json = read_json(PROBE);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    ck_assert_ptr_nonnull(out);
+    inspect_print(json, out);
+    fclose(out);
+    static const char *const expected[] = {
+        "probe 1.0.0: module ABI 1.0, build id",
+        "  greeting: text to 20 characters, default hello\n",
+        "  GET /probe  (anyone)\n",
+        "  probe.done, version 1\n      Something was probed.\n",
+        "  probe.undeclared, committed\n",
+    };
+
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        ck_assert_msg(strstr(text, expected[i]) != NULL, "no \"%s\" in\n%s", expected[i], text);
+    free(text);
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(a_module_exports_its_face_alone)
+{
+    modcheck(PROBE, &findings);
+    for (size_t i = 0; i < findings.count; i++)
+        ck_assert_msg(!strstr(findings.lines[i], "exports"), "%s", findings.lines[i]);
+}
+END_TEST
+
+START_TEST(a_library_is_told_from_a_module)
+{
+    Dl_info info;
+
+    ck_assert_int_ne(dladdr((void *)(uintptr_t)&json_object, &info), 0);
+    modcheck(info.dli_fname, &findings);
+    ck_assert_uint_ge(findings.count, 3);
+    ck_assert_ptr_nonnull(strstr(findings.lines[0], "symbols beside busbar_module"));
+    ck_assert_ptr_nonnull(strstr(findings.lines[1], "exports no data busbar_module"));
+    ck_assert_ptr_nonnull(strstr(findings.lines[2], "holds a copy of jansson"));
+}
+END_TEST
+
+START_TEST(what_is_no_elf_file_is_one_finding)
+{
+    modcheck("/proc/self/status", &findings);
+    ck_assert_uint_eq(findings.count, 1);
+}
+END_TEST
+
+/* A damaged file may be found clean or not, but must not harm who looks at it. */
+START_TEST(damaged_files_are_judged_without_harm)
+{
+    char path[] = "/tmp/busbar-inspect-XXXXXX", why[256], id[129];
+    static char bytes[1 << 20];
+    FILE *in = fopen(PROBE, "r");
+    unsigned random = 4711;
+
+    ck_assert_ptr_nonnull(in);
+    size_t length = fread(bytes, 1, sizeof bytes, in);
+
+    fclose(in);
+    int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    for (int i = 0; i < FLIPS; i++) {
+        struct elf_file file;
+        struct elf_image image;
+
+        random = random * 1103515245 + 12345;
+        size_t at = i < 64 ? (size_t)i : random % length;
+        char old = bytes[at];
+
+        bytes[at] = (char)(random >> 16);
+        ck_assert_int_eq(pwrite(fd, bytes, length, 0), (ssize_t)length);
+        bytes[at] = old;
+        modcheck(path, &findings);
+        if (elf_file_open(&file, path, why, sizeof why))
+            continue;
+        elf_file_build_id(&file, id, sizeof id);
+        if (!elf_image_make(&image, &file, why, sizeof why))
+            elf_image_free(&image);
+        elf_file_close(&file);
+    }
+    close(fd);
+    unlink(path);
+    ck_assert_uint_gt(findings.count, 0);
+}
+END_TEST
+
+Suite *inspect_suite(void)
+{
+    Suite *suite = suite_create("inspect");
+    TCase *tests = tcase_create("all");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_file_shows_what_the_loaded_module_has);
+    tcase_add_test(tests, the_text_names_what_the_json_has);
+    tcase_add_test(tests, a_module_exports_its_face_alone);
+    tcase_add_test(tests, a_library_is_told_from_a_module);
+    tcase_add_test(tests, what_is_no_elf_file_is_one_finding);
+    tcase_add_test(tests, damaged_files_are_judged_without_harm);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
