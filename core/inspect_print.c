@@ -24,7 +24,9 @@ static void print_list(const json_t *list, const char *between, FILE *out)
     size_t i;
 
     json_array_foreach(list, i, item)
+    {
         fprintf(out, "%s%s", i ? between : "", json_string_value(item));
+    }
 }
 
 /* "name!" is required; members of objects stand in braces, items of lists in brackets. */
@@ -179,6 +181,9 @@ void inspect_print(const json_t *face, FILE *out)
 
         if (json_array_size(rows))
             fprintf(out, "\n%s:\n", parts[i].table);
-        json_array_foreach(rows, k, row) parts[i].print(row, out);
+        json_array_foreach(rows, k, row)
+        {
+            parts[i].print(row, out);
+        }
     }
 }

@@ -62,8 +62,8 @@ build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config libmicro
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
     libhiredis-dev libelf-dev libjemalloc-dev libboost-context-dev)
 run_packages=(postgresql redis-server)
-test_packages=(check clang clang-tidy clang-format cppcheck haproxy iproute2 iptables libclang-rt-dev nodejs
-    python3)
+test_packages=(check clang clang-tidy clang-format cppcheck haproxy iproute2 iptables libclang-rt-dev
+    man-db mandoc nodejs python3 systemd)
 
 missing_packages() {
     local package
@@ -131,8 +131,9 @@ need_packages() {
 
 # A checksum over everything that a build is made of, and over how it is made.
 source_sum() {
-    (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in build-aux/sql2h \
-        core include modules conf tests -type f \( -name '*.[ch]' -o -name '*.sql' -o -name '*.inc' \
+    (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in busbar-fake.pc.in \
+        build-aux/sql2h core docs/man examples/modules fake include modules conf tests -type f \
+        \( -name '*.[ch]' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
         -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name sql2h \) -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
 }

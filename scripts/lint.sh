@@ -1,7 +1,7 @@
 # The linters of ./test, one function each: silent and 0 when clean. Sourced by ./test.
 
 c_files() {
-    (cd "$top" && find core modules tests -name '*.c' | LC_ALL=C sort)
+    (cd "$top" && find core fake modules tests -name "*.c" ! -path "tests/specimens/*" | LC_ALL=C sort)
 }
 
 lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -DTEST_MODULES='"modules"' -DTEST_RECEIVER='"receiver"'
@@ -39,7 +39,7 @@ lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
         --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
-        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/clang core modules)
+        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/clang core fake modules)
 }
 
 # A file that was clean is looked at again only when it, a header or the checks have changed.
@@ -49,7 +49,7 @@ lint_tidy() {
     (build clang --enable-werror CC=clang CFLAGS="-O2 -g") || return 1
     lint_includes
     mkdir -p "$cache"
-    headers=$( (cd "$top" && find include core modules tests -name '*.h' -print0 | LC_ALL=C sort -z |
+    headers=$( (cd "$top" && find include core fake modules tests -name "*.h" -print0 | LC_ALL=C sort -z |
         xargs -0 sha256sum .clang-tidy configure.ac) | sha256sum | cut -c1-64)
     export headers cache
     c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
@@ -61,7 +61,7 @@ lint_tidy() {
 }
 
 lint_format() {
-    (cd "$top" && find include core modules tests -name '*.[ch]' -print0 |
+    (cd "$top" && find include core examples fake modules tests -name "*.[ch]" -print0 |
         xargs -0 clang-format --dry-run -Werror)
 }
 

@@ -1,0 +1,188 @@
+/* The host's functions of host.h, for the fake. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "fake/api.h"
+
+#define SEALED "sealed for "
+
+void *host_alloc(struct bb_host *host, size_t size)
+{
+    return pool_alloc(&fake_of(host)->pool, size);
+}
+
+/* What the test has set, or the default; NULL: neither. */
+const char *setting_text(struct bb_host *host, const char *name)
+{
+    const struct bb_field *field = table_find(&host->module->settings, name);
+    const struct pair *pair = pair_find(fake_of(host)->settings, name, false);
+
+    if (!field)
+        fake_die("the module declares no setting %s", name);
+    return pair ? pair->text : field->fallback;
+}
+
+int64_t setting_int(struct bb_host *host, const char *name)
+{
+    const char *text = setting_text(host, name);
+
+    if (!text)
+        return 0;
+    return !strcmp(text, "true") ? 1 : strtoll(text, NULL, 10);
+}
+
+double setting_number(struct bb_host *host, const char *name)
+{
+    const char *text = setting_text(host, name);
+
+    return text ? strtod(text, NULL) : 0;
+}
+
+json_t *setting_json(struct bb_host *host, const char *name)
+{
+    const char *text = setting_text(host, name);
+    json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+
+    if (text && !json)
+        fake_die("the setting %s is no JSON: %s", name, text);
+    if (json)
+        json_array_append_new(fake_of(host)->kept, json);
+    return json;
+}
+
+int open_fail(struct bb_host *host, const char *format, va_list args)
+{
+    struct bb_fake *fake = fake_of(host);
+
+    free(fake->open_problem);
+    if (vasprintf(&fake->open_problem, format, args) < 0)
+        fake_die("out of memory");
+    return -1;
+}
+
+struct bb_service service(struct bb_host *host, const char *name)
+{
+    const struct pair *pair = pair_find(fake_of(host)->services, name, false);
+
+    if (!pair)
+        fake_die("the service %s is not given; bb_fake_give() does it", name);
+    return (struct bb_service){.interface = pair->data, .state = pair->state};
+}
+
+/* Outside of a run (in open, say) nobody reads it. */
+void host_log(struct bb_host *host, enum bb_level level, const char *format, va_list args)
+{
+    struct run *run = fake_of(host)->run;
+
+    (void)level;
+    if (!run)
+        return;
+    text_append(&run->log, pool_format(&run->pool, format, args));
+    text_append(&run->log, "\n");
+}
+
+int64_t signals_fresh_ms(struct bb_host *host)
+{
+    (void)host;
+    return 900;
+}
+
+static int64_t clock_ms(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+int64_t wall_ms(void)
+{
+    return clock_ms(CLOCK_REALTIME);
+}
+
+int random_bytes(void *bytes, size_t length)
+{
+    return getrandom(bytes, length, 0) == (ssize_t)length ? 0 : -1;
+}
+
+/* Nothing is encrypted: the purpose and the plain bytes behind it. */
+int seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+         unsigned char **sealed, size_t *sealed_length)
+{
+    size_t head = strlen(SEALED) + strlen(purpose) + 1;
+
+    (void)host;
+    *sealed_length = head + length;
+    *sealed = malloc(*sealed_length + 1);
+    if (!*sealed)
+        return -1;
+    sprintf((char *)*sealed, SEALED "%s", purpose);
+    memcpy(*sealed + head, plain, length);
+    return 0;
+}
+
+int unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+           unsigned char **plain, size_t *plain_length)
+{
+    const char *text = sealed;
+    size_t head = strlen(SEALED) + strlen(purpose) + 1;
+
+    (void)host;
+    if (length < head || text[head - 1] || strncmp(text, SEALED, strlen(SEALED)) != 0 ||
+        strcmp(text + strlen(SEALED), purpose) != 0)
+        return -1;
+    *plain_length = length - head;
+    *plain = calloc(1, *plain_length + 1);
+    if (!*plain)
+        return -1;
+    memcpy(*plain, text + head, *plain_length);
+    return 0;
+}
+
+bool stopping(struct bb_seat *seat)
+{
+    (void)seat;
+    return true;
+}
+
+void wake(struct bb_host *host, const char *worker)
+{
+    (void)host;
+    (void)worker;
+}
+
+/* At once, and within the run that goes on, if there is one. */
+int run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
+{
+    struct run *run = fake_of(host)->run;
+
+    if (!run)
+        run = run_begin(fake_of(host));
+    work(&run->rq, arg);
+    return 0;
+}
+
+void gate_open(struct bb_gate *gate)
+{
+    gate->open = true;
+}
+
+size_t event_names(struct bb_host *host, const char *const **names)
+{
+    const struct bb_table *events = &host->module->events;
+    const char **list = pool_alloc(&fake_of(host)->pool, (events->count + 1) * sizeof *list);
+
+    for (size_t i = 0; i < events->count; i++)
+        list[i] = ROW(bb_event_face, *events, i)->name;
+    *names = list;
+    return events->count;
+}

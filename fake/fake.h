@@ -1,0 +1,160 @@
+/* The fake host inside, see busbar/fake.h. */
+#ifndef FAKE_FAKE_H
+#define FAKE_FAKE_H
+
+#include <busbar/fake.h>
+
+/* Memory that lives until its pool is emptied. */
+struct pool {
+    struct block *last;
+};
+
+struct pair {
+    struct pair *next;
+    const char *name;
+    const char *text; /* settings, headers, segments, query */
+    const void *data; /* services: the interface */
+    void *state;      /* services */
+};
+
+struct script {
+    struct script *next;
+    const char *part;
+    const char **cells;
+    size_t rows, columns, affected;
+    const char *sqlstate, *constraint; /* sqlstate NULL: it goes well */
+    bool spent;
+};
+
+struct bb_rows {
+    const char *const *cells;
+    size_t count, columns, affected;
+};
+
+struct statement {
+    struct statement *next;
+    const char *text;
+    const char **parameters;
+    size_t count;
+    struct bb_rows *rows; /* NULL: not run yet, or failed */
+};
+
+struct raised {
+    struct raised *next;
+    struct bb_event face;
+    json_t *payload;
+};
+
+struct undo {
+    struct undo *next;
+    void (*call)(void *);
+    void *arg;
+};
+
+struct after {
+    struct after *next;
+    void (*then)(struct bb_request *, struct bb_tx *, void *);
+    void *arg;
+};
+
+struct bb_tx {
+    struct bb_request *rq;
+    bool interactive;
+    struct statement *statements; /* a unit's, in their order */
+    struct raised *raised;
+    struct after *after;
+};
+
+struct bb_gate {
+    bool open;
+};
+
+/* All of a run: the request, what was put in and what came out. */
+struct run {
+    struct bb_request rq; /* first */
+    struct bb_fake *fake;
+    struct pool pool;
+    struct pair *segments, *query, *replied;
+    json_t *body;
+    int status;
+    json_t *reply;
+    const char *message, *field, *sqlstate, *constraint;
+    struct statement *statements;
+    struct raised *raised;
+    struct undo *undo;
+    char *log, *printed;
+};
+
+struct bb_fake {
+    struct bb_host host; /* first */
+    struct pool pool;
+    struct pair *settings, *services, *headers;
+    json_t *kept; /* array: parsed settings, so that they can be lent */
+    struct script *scripts;
+    const struct bb_principal *principal;
+    char *open_problem;
+    bool opened;
+    unsigned uuids;
+    int64_t ids;
+    struct run *run; /* the last one, NULL: none yet */
+};
+
+_Noreturn void fake_die(const char *format, ...) BB_PRINTF(1, 2);
+
+/* memory.c */
+void *pool_alloc(struct pool *pool, size_t size);
+char *pool_text(struct pool *pool, const char *text);
+BB_PRINTF(2, 0) char *pool_format(struct pool *pool, const char *format, va_list args);
+void pool_free(struct pool *pool);
+void pair_set(struct pool *pool, struct pair **list, const char *name, const char *text);
+const struct pair *pair_find(const struct pair *list, const char *name, bool any_case);
+void text_append(char **text, const char *more);
+
+/* run.c */
+struct run *run_begin(struct bb_fake *fake);
+void run_free(struct run *run);
+static inline struct run *run_of(struct bb_request *rq)
+{
+    return (struct run *)(void *)rq;
+}
+static inline struct bb_fake *fake_of(struct bb_host *host)
+{
+    return (struct bb_fake *)(void *)host;
+}
+
+/* The row of a table that begins with its name; NULL: there is none. */
+const void *table_find(const struct bb_table *table, const char *name);
+#define ROW(type, table, index)                                                                    \
+    ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
+
+/* api.c, sql.c, tx.c: the functions of the host */
+extern const struct bb_api fake_api;
+
+struct bb_rows *sql_query(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+size_t sql_count(const struct bb_rows *rows);
+size_t sql_affected(const struct bb_rows *rows);
+const char *sql_cell(const struct bb_rows *rows, size_t row, size_t column);
+size_t sql_length(const struct bb_rows *rows, size_t row, size_t column);
+const char *sql_state(struct bb_request *rq);
+const char *sql_constraint(struct bb_request *rq);
+int64_t sql_next_id(struct bb_request *rq, const char *sequence);
+struct statement *sql_record(struct bb_request *rq, struct statement **list,
+                             const struct bb_sql *sql, const struct bb_value *values, size_t count);
+int sql_run(struct bb_request *rq, struct statement *statement);
+
+struct bb_tx *tx_unit(struct bb_request *rq, uint64_t key);
+int tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count);
+int tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json);
+struct bb_rows *tx_rows(struct bb_tx *tx, int index);
+int tx_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                   void *arg);
+struct bb_rows *tx_query(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                         size_t count);
+void tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+              void *arg);
+int tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
+            const struct bb_audience *audience);
+bool tx_finish(struct bb_tx *tx);
+
+#endif

@@ -1,0 +1,145 @@
+# What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
+# works with the build `gcc` of the linters, installed into an emptied prefix.
+
+install_names="modcheck specimens hello service dist"
+
+# The empty prefix; once in a run.
+installed=
+need_installed() {
+    [ -z "$installed" ] || return 0
+    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    root=$top/build/gcc/root
+    rm -rf "$root"
+    make -C "$top/build/gcc" -s --no-print-directory install >"$top/build/install.log" 2>&1 || {
+        tail -20 "$top/build/install.log" >&2
+        return 1
+    }
+    export PKG_CONFIG_PATH=$root/lib/pkgconfig
+    work=$(mktemp -d "$top/build/install.XXXXXX") || return 1
+    installed=yes
+}
+
+install_clean() {
+    [ -z "${work:-}" ] || rm -rf "$work"
+}
+
+# What a package would have; a header in include/busbar that is not installed is a mistake, too.
+install_prefix() {
+    local file missing=0
+
+    for file in bin/busbar lib/libbusbar-fake.a lib/pkgconfig/busbar.pc \
+        lib/pkgconfig/busbar-fake.pc lib/systemd/system/busbar.service \
+        lib/sysusers.d/busbar.conf share/doc/busbar/modules.md \
+        share/doc/busbar/examples/busbar.yaml share/doc/busbar/examples/hello/hello.c \
+        share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \
+        $(cd "$top" && ls include/busbar/*.h) \
+        $(cd "$top/modules" && printf 'lib/busbar/modules/%s.so ' *); do
+        [ -s "$root/$file" ] || {
+            say "make install has not installed $file"
+            missing=1
+        }
+    done
+    [ $missing -eq 0 ] && "$root/bin/busbar" -c "$root/share/doc/busbar/examples/minimal.yaml" check
+}
+
+install_modcheck() {
+    "$root/bin/busbar" modcheck "$root"/lib/busbar/modules/*.so
+}
+
+specimen() { # NAME FLAG…
+    local name=$1
+    shift
+    # shellcheck disable=SC2046 # words are wanted
+    gcc -std=gnu11 -fPIC -fvisibility=hidden -O1 $(pkg-config --cflags busbar) -shared \
+        -Wl,--build-id=sha1 -o "$work/$name.so" "$top/tests/specimens/clean.c" "$@" -ljansson \
+        2>"$work/$name.log" || {
+        cat "$work/$name.log" >&2
+        return 1
+    }
+}
+
+# found NAME TEXT FLAG…: that the fault is found, alone (a stripped file's, too) and with its text.
+found() {
+    local name=$1 text=$2 lines
+    shift 2
+    specimen "$name" "$@" || return 1
+    lines=$("$root/bin/busbar" modcheck "$work/$name.so") && {
+        say "modcheck finds nothing in $name"
+        return 1
+    }
+    [ "$(wc -l <<<"$lines")" -eq 1 ] && [[ $lines == *"$text"* ]] || {
+        say "modcheck says of $name:
+$lines
+and not: $text"
+        return 1
+    }
+}
+
+install_specimens() {
+    local bad=0
+
+    specimen clean && "$root/bin/busbar" modcheck "$work/clean.so" >/dev/null || {
+        say "modcheck finds something in a clean module"
+        bad=1
+    }
+    found exports "(helper)" -DEXPORTS || bad=1
+    found data "writable data: calls (.data, 4 bytes)" -DDATA || bad=1
+    found zeros "writable data: table (.bss, 4096 bytes)" -DZEROS || bad=1
+    found zeros-stripped "writable data: 4128 bytes in .bss" -DZEROS -s || bad=1
+    found writable "writable data: busbar_module" -DWRITABLE || bad=1
+    found thread "thread-local storage: 4 bytes in .tbss" -DTHREAD || bad=1
+    found constructor "a constructor: early" -DCONSTRUCTOR || bad=1
+    found constructor-stripped "a constructor: a function" -DCONSTRUCTOR -s || bad=1
+    found destructor "a destructor: late" -DDESTRUCTOR || bad=1
+    found ifunc "ifunc" -DIFUNC || bad=1
+    found copy "OpenSSL's libcrypto (it defines OPENSSL_init_crypto)" -DCOPY || bad=1
+    found stack "executable stack" -DSTACK || bad=1
+    found textrel "relocations in its code" -DTEXTREL -Wl,-z,notext || bad=1
+    found build-id "no build id" -Wl,--build-id=none || bad=1
+    found sanitizer "libasan.so" -Wl,--no-as-needed -lasan || bad=1
+    return $bad
+}
+
+# Whoever has only the package and its manual: out of the tree, by the example's own makefile.
+install_hello() {
+    cp -r "$root/share/doc/busbar/examples/hello" "$work/hello" || return 1
+    make -C "$work/hello" -s --no-print-directory hello.so check install \
+        CFLAGS="-O2 -g -Wall -Wextra -Werror" && "$root/bin/busbar" modcheck "$work/hello/hello.so" &&
+        cmp "$work/hello/hello.so" "$root/lib/busbar/modules/hello.so" &&
+        [ "$(wc -l <"$work/hello/hello.c")" -le 60 ] &&
+        "$root/bin/busbar" inspect --json "$work/hello/hello.so" |
+        grep -q '"path": "/api/hello"'
+}
+
+install_service() {
+    local said
+
+    said=$(systemd-analyze verify --man=no "$root/lib/systemd/system/busbar.service" 2>&1) &&
+        [ -z "$said" ] || {
+        printf '%s\n' "$said" >&2
+        return 1
+    }
+}
+
+install_man() {
+    local page said
+
+    "$top/scripts/make-man" --check "$root/bin/busbar" || return 1
+    for page in "$root"/share/man/man[578]/busbar*; do
+        said=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null
+            mandoc -Tlint -Wwarning "$page" 2>&1)
+        [ -z "$said" ] || {
+            printf '%s\n' "$said" >&2
+            return 1
+        }
+    done
+}
+
+# A tarball that builds, installs and is clean afterwards; the unit tests are ./test unit's.
+install_dist() {
+    env -u PKG_CONFIG_PATH make -C "$top/build/gcc" -s --no-print-directory distcheck \
+        DISTCHECK_CONFIGURE_FLAGS="--disable-tests CFLAGS=-O0" >"$top/build/distcheck.log" 2>&1 || {
+        tail -30 "$top/build/distcheck.log" >&2
+        return 1
+    }
+}
