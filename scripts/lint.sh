@@ -6,6 +6,7 @@ c_files() {
 
 lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -DTEST_MODULES='"modules"' -DTEST_RECEIVER='"receiver"'
     -DTEST_EXAMPLES='"examples"' -DTEST_TORTURE='"torture.so"' -DTEST_CONF='"conf"' -DWAVE=1
+    -DTEST_WITNESS='"witness.so"'
     -DBUSBAR_CONF='"busbar.yaml"' -DBUSBAR_MODULES='"modules"')
 
 lint_gcc() {

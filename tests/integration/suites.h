@@ -39,6 +39,7 @@
     X(webhook_delivery)                                                                            \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \
+    X(tools)                                                                                       \
     X(injection)                                                                                   \
     X(logs)
 

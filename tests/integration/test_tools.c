@@ -1,0 +1,244 @@
+/*
+ * Modules of others, and the tools around them: hello of the examples, built from the installed
+ * package alone; a module built against the first frozen headers (tests/witness); check, inspect
+ * and modcheck; what a service manager hears.
+ */
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "talk.h"
+
+static struct host *host;
+static struct person *admin, *platform;
+static const char *database, *hello, *notices;
+static int manager;
+
+static const char *root(void)
+{
+    return text("%.*s", (int)(strlen(harness_program()) - strlen("/bin/busbar")),
+                harness_program());
+}
+
+/* Copies the installed example and runs its makefile, as a stranger to the tree would. */
+static const char *build_hello(void)
+{
+    const char *copy = harness_path("hello");
+    const char *example = text("%s/share/doc/busbar/examples/hello", root());
+    const char *const copying[] = {"cp", "-r", example, copy, NULL};
+    const char *const making[] = {"make", "-C", copy, "hello.so", NULL};
+    const char *const environment[] = {text("PKG_CONFIG_PATH=%s/lib/pkgconfig", root()), NULL};
+    const char *log = harness_path("hello.log");
+
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = copying, .log = log}), 0);
+    ck_assert_msg(process_run(&(struct process_spec){
+                      .argv = making, .environment = environment, .log = log}) == 0,
+                  "hello does not build:\n%s", file_text(log));
+    return text("%s/hello.so", copy);
+}
+
+/* The test plays the service manager. */
+static void listen_for_notices(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    notices = harness_path("notify");
+    ck_assert_uint_lt(strlen(notices), sizeof address.sun_path);
+    memcpy(address.sun_path, notices, strlen(notices));
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(manager, 0);
+    ck_assert_int_eq(bind(manager, (struct sockaddr *)&address, sizeof address), 0);
+}
+
+static bool is_noticed(void *arg)
+{
+    char notice[128];
+    ssize_t length = recv(manager, notice, sizeof notice - 1, 0);
+
+    notice[length > 0 ? length : 0] = '\0';
+    return !strcmp(notice, arg);
+}
+
+static bool schemas_are_there(void *arg)
+{
+    return sql_text(arg,
+                    "SELECT to_regclass('hello_count')::text || to_regclass('witness_row')::text",
+                    0, NULL) != NULL;
+}
+
+static void set_up(void)
+{
+    static const char *environment[2];
+
+    hello = build_hello();
+    listen_for_notices();
+    environment[0] = text("NOTIFY_SOCKET=%s", notices);
+    database = database_make(the_postgres, "tools");
+    host = host_start(&(struct host_spec){
+        .name = "tools",
+        .database = database,
+        .modules = text("[auth, chat, health, \"%s\", \"" TEST_WITNESS "\"]", hello),
+        .more = "hello:\n  greeting: ahoy\nwitness:\n  limit: 2\n",
+        .environment = environment});
+    PGconn *db = database_connect(the_postgres, database);
+
+    ck_assert(wait_until(schemas_are_there, db, 10000));
+    PQfinish(db);
+    admin = admin_of(host);
+    platform = person_make(host, admin, "tools.platform", NULL);
+}
+
+static void tear_down(void)
+{
+    ck_assert(wait_until(is_noticed, "READY=1", 5000));
+    host_stop(host);
+    ck_assert(wait_until(is_noticed, "STOPPING=1", 5000));
+    close(manager);
+}
+
+static bool hello_counts_two(void *arg)
+{
+    (void)arg;
+    return answer_int(http(host, "GET", "/api/hello", platform->token, NULL), "messages") == 2;
+}
+
+START_TEST(hello_greets_and_counts_messages)
+{
+    struct answer *answer = ck_status(http(host, "GET", "/api/hello", platform->token, NULL), 200);
+
+    ck_assert_str_eq(answer_text(answer, "greeting"), "ahoy");
+    ck_assert_str_eq(answer_text(answer, "email"), platform->email);
+    ck_assert_int_eq(answer_int(answer, "messages"), 0);
+    ck_status(http(host, "GET", "/api/hello", NULL, NULL), 401);
+    struct talk talk = talk_start(host, platform, platform->email, ADMIN_EMAIL, NULL);
+
+    ck_status(talk_post(host, platform, &talk, platform->email, "one"), 201);
+    ck_status(talk_post(host, platform, &talk, platform->email, "two"), 201);
+    ck_assert(wait_until(hello_counts_two, NULL, 5000));
+}
+
+static struct answer *witness_post(const char *entry, long status)
+{
+    return ck_status(
+        http(host, "POST", "/witness", platform->token, json_pack("{ss}", "text", entry)), status);
+}
+
+START_TEST(a_module_of_the_first_headers_serves)
+{
+    for (int i = 0; i < 3; i++)
+        witness_post(text("row %d", i), 201);
+    ck_error(witness_post("!", 409), 409, "The witness does not like this");
+    ck_error(witness_post("", 400), 400, "");
+    struct answer *answer = ck_status(http(host, "GET", "/witness/row", admin->token, NULL), 200);
+
+    ck_assert_str_eq(answer_text(answer, "mark"), "1.0");
+    ck_assert_str_eq(answer_text(answer, "caller"), ADMIN_EMAIL);
+    ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "texts")), 2);
+    answer = ck_status(http(host, "GET", "/witness/row?limit=3", admin->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "texts")), 3);
+    ck_status(http(host, "GET", "/witness/row", platform->token, NULL), 403);
+}
+
+static bool three_were_heard(void *arg)
+{
+    return sql_number(arg, "SELECT count(*) FROM witness_heard") == 3;
+}
+
+START_TEST(its_hooks_and_its_command_run)
+{
+    PGconn *db = database_connect(the_postgres, database);
+    const char *const words[] = {"witness", "count", NULL};
+
+    ck_assert(wait_until(three_were_heard, db, 5000));
+    PQfinish(db);
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "witness: 3 rows\n"));
+}
+
+/* What a command printed; *status is its exit status. */
+static const char *output_of(const char *const *words, int *status)
+{
+    const char *argv[8] = {harness_program()};
+    const char *log = harness_path(text("tool-%s-%jd.log", words[0], (intmax_t)now_ms()));
+
+    for (int i = 0; words[i]; i++)
+        argv[i + 1] = words[i];
+    *status = process_run(&(struct process_spec){.argv = argv, .log = log});
+    return file_text(log);
+}
+
+START_TEST(check_judges_without_a_server)
+{
+    const char *conf = harness_path("tools-check.yaml");
+    const char *const words[] = {"check", "-c", conf, NULL};
+    int status;
+
+    file_write(conf, text("module_path: \"%s\"\n"
+                          "database:\n  url: \"host=/nowhere dbname=nothing\"\n"
+                          "redis:\n  url: \"unix:/nowhere\"\n"
+                          "modules: [auth, chat, health, \"%s\"]\nhello:\n  greeting: hi\n",
+                          harness_modules(), hello));
+    ck_assert_ptr_nonnull(strstr(output_of(words, &status), "4 modules"));
+    ck_assert_int_eq(status, 0);
+    file_write(conf, text("module_path: \"%s\"\nmodules: [chat, \"%s\"]\nhello:\n  greting: hi\n",
+                          harness_modules(), hello));
+    const char *said = output_of(words, &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_ptr_nonnull(strstr(said, ":4: hello.greting: is not a setting"));
+    ck_assert_ptr_nonnull(strstr(said, "module chat needs the service \"accounts\""));
+}
+
+START_TEST(inspect_shows_a_module_that_is_not_loaded)
+{
+    const char *const words[] = {"inspect", hello, NULL};
+    const char *const as_json[] = {"inspect", "--json", TEST_WITNESS, NULL};
+    const char *const nothing[] = {"inspect", harness_path("tools.yaml"), NULL};
+    int status;
+    const char *said = output_of(words, &status);
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(strstr(said, "hello 1.0.0: module ABI 1."));
+    ck_assert_ptr_nonnull(strstr(said, "  GET /api/hello  (every account)\n"));
+    ck_assert_ptr_nonnull(strstr(said, "  message.new, committed\n"));
+    json_t *json = json_loads(output_of(as_json, &status), 0, NULL);
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_str_eq(json_string_value(json_object_get(json, "abi")), "1.0");
+    ck_assert_uint_eq(json_array_size(json_object_get(json, "routes")), 2);
+    json_decref(json);
+    ck_assert_ptr_nonnull(strstr(output_of(nothing, &status), "is no ELF file, so no module"));
+    ck_assert_int_eq(status, 1);
+}
+
+START_TEST(modcheck_passes_hello)
+{
+    const char *const words[] = {"modcheck", hello, NULL};
+    const char *const bad[] = {"modcheck", hello, harness_program(), NULL};
+    int status;
+
+    ck_assert_str_eq(output_of(words, &status), text("%s: ok\n", hello));
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(strstr(output_of(bad, &status), "exports no data busbar_module"));
+    ck_assert_int_eq(status, 1);
+}
+
+Suite *tools_suite(void)
+{
+    Suite *suite = suite_create("tools");
+    TCase *tests = tcase_create("tools");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, hello_greets_and_counts_messages);
+    tcase_add_test(tests, a_module_of_the_first_headers_serves);
+    tcase_add_test(tests, its_hooks_and_its_command_run);
+    tcase_add_test(tests, check_judges_without_a_server);
+    tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);
+    tcase_add_test(tests, modcheck_passes_hello);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

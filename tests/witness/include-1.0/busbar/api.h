@@ -1,0 +1,106 @@
+/*
+ * The host's functions, as a table that the host hands to the module in its handle and in each
+ * request. A module links to nothing of the host and can be tested with a fake. Call them through
+ * the wrappers in host.h, request.h, sql.h and event.h, which document them.
+ */
+#ifndef BUSBAR_API_H
+#define BUSBAR_API_H
+
+#include <jansson.h>
+#include <stdarg.h>
+
+#include <busbar/module.h>
+
+struct bb_sql;
+struct bb_value;
+struct bb_rows;
+struct bb_audience;
+struct bb_service;
+struct bb_redis_reply;
+struct bb_gate;
+
+enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
+enum bb_dependency { BB_DATABASE = 1, BB_REDIS };
+
+struct bb_api {
+    size_t size;
+    unsigned minor;
+
+    /* host.h */
+    void *(*host_alloc)(struct bb_host *, size_t);
+    const char *(*setting_text)(struct bb_host *, const char *);
+    int64_t (*setting_int)(struct bb_host *, const char *);
+    double (*setting_number)(struct bb_host *, const char *);
+    json_t *(*setting_json)(struct bb_host *, const char *);
+    int (*open_fail)(struct bb_host *, const char *, va_list);
+    struct bb_service (*service)(struct bb_host *, const char *);
+    void (*host_log)(struct bb_host *, enum bb_level, const char *, va_list);
+    int64_t (*signals_fresh_ms)(struct bb_host *);
+    int64_t (*now_ms)(void);
+    int64_t (*wall_ms)(void);
+    int (*random_bytes)(void *, size_t);
+    int (*seal)(struct bb_host *, const void *, size_t, const char *, unsigned char **, size_t *);
+    int (*unseal)(struct bb_host *, const void *, size_t, const char *, unsigned char **, size_t *);
+
+    /* request.h */
+    void *(*alloc)(struct bb_request *, size_t);
+    char *(*vformat)(struct bb_request *, const char *, va_list);
+    void (*defer)(struct bb_request *, void (*)(void *), void *);
+    const char *(*segment)(struct bb_request *, const char *);
+    int64_t (*segment_int)(struct bb_request *, const char *);
+    const char *(*arg)(struct bb_request *, const char *);
+    int64_t (*arg_int)(struct bb_request *, const char *, int64_t);
+    json_t *(*body)(struct bb_request *);
+    const char *(*header)(struct bb_request *, const char *);
+    const char *(*client_address)(struct bb_request *);
+    int (*reply)(struct bb_request *, int, json_t *);
+    int (*vfail)(struct bb_request *, int, const char *, va_list);
+    int (*vinvalid)(struct bb_request *, const char *, const char *, va_list);
+    int (*failed)(struct bb_request *);
+    int (*reply_header)(struct bb_request *, const char *, const char *);
+    int (*reply_next)(struct bb_request *, const char *);
+    void (*log)(struct bb_request *, enum bb_level, const char *, va_list);
+    void (*vprint)(struct bb_request *, const char *, va_list);
+    int (*offload)(struct bb_request *, const char *, void (*)(void *), void *);
+    int (*probe)(struct bb_request *, enum bb_dependency, int64_t *);
+    const struct bb_redis_reply *(*redis)(struct bb_request *, int, const char *const *,
+                                          const size_t *);
+    char *(*new_uuid)(struct bb_request *);
+    char *(*time_text)(struct bb_request *, int64_t);
+
+    /* sql.h */
+    struct bb_rows *(*query)(struct bb_request *, const struct bb_sql *, const struct bb_value *,
+                             size_t);
+    size_t (*rows_count)(const struct bb_rows *);
+    size_t (*rows_affected)(const struct bb_rows *);
+    const char *(*rows_text)(const struct bb_rows *, size_t, size_t);
+    size_t (*rows_length)(const struct bb_rows *, size_t, size_t);
+    const char *(*sqlstate)(struct bb_request *);
+    const char *(*constraint)(struct bb_request *);
+    struct bb_tx *(*unit)(struct bb_request *, uint64_t);
+    int (*add)(struct bb_tx *, const struct bb_sql *, const struct bb_value *, size_t);
+    int (*commit)(struct bb_request *, struct bb_tx *, int, json_t *);
+    struct bb_rows *(*unit_rows)(struct bb_tx *, int);
+    int (*transaction)(struct bb_request *, int (*)(struct bb_request *, struct bb_tx *, void *),
+                       void *);
+    struct bb_rows *(*tx_query)(struct bb_tx *, const struct bb_sql *, const struct bb_value *,
+                                size_t);
+    int64_t (*next_id)(struct bb_request *, const char *);
+
+    void (*after)(struct bb_tx *, void (*)(struct bb_request *, struct bb_tx *, void *), void *);
+
+    /* workers and gates: host.h, request.h */
+    bool (*stopping)(struct bb_seat *);
+    void (*wake)(struct bb_host *, const char *);
+    int (*run)(struct bb_host *, void (*)(struct bb_request *, void *), void *);
+    struct bb_gate *(*gate)(struct bb_request *);
+    int (*gate_wait)(struct bb_request *, struct bb_gate *, int64_t);
+    void (*gate_open)(struct bb_gate *);
+    char *(*json)(struct bb_request *, const json_t *, size_t *);
+    size_t (*event_names)(struct bb_host *, const char *const **);
+
+    /* event.h */
+    int (*emit)(struct bb_tx *, const char *, json_t *, const struct bb_audience *);
+};
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * Who calls: the account behind a bearer token. Filled by the module that gives the service
+ * "authenticator"; lives as long as the request.
+ */
+#ifndef BUSBAR_PRINCIPAL_H
+#define BUSBAR_PRINCIPAL_H
+
+#include <busbar/abi.h>
+
+/* Roles are bits, so that a route names several. */
+enum bb_role {
+    BB_ROLE_ADMIN = 1,
+    BB_ROLE_ORGANIZATION_ADMIN = 2,
+    BB_ROLE_DEVICE_OWNER = 4,
+    BB_ROLE_BUYER = 8,
+    BB_ROLE_USER = 16,
+    BB_ROLE_API_USER = 32,
+    BB_ANY_ROLE = 63,   /* every active account */
+    BB_ANYONE = 1 << 30 /* public: no token is looked at */
+};
+
+struct bb_principal {
+    size_t size;
+    int64_t account;              /* id of the account */
+    const char *email;            /* in lower case */
+    unsigned role;                /* one bit of enum bb_role */
+    bool client;                  /* token of an API client (client credentials), not a session */
+    int64_t organisation;         /* the account's own organisation, 0: none */
+    const int64_t *organisations; /* all it may act in: the own one and those an ApiUser owns */
+    size_t organisation_count;
+    const char *session; /* jti of the token */
+};
+
+#endif
