@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/migrate.h"
 #include "core/migrator.h"
+#include "core/notify.h"
 #include "core/text.h"
 #include "core/turnover.h"
 
@@ -213,7 +214,9 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
 
+    notify_reloading();
     now.last_done = !reload(reloader, &now, &problems);
+    notify_ready();
     if (!now.last_done)
         snprintf(now.last, sizeof now.last, "%s",
                  problems.count && problems.lines[0] ? problems.lines[0] : "out of memory");

@@ -70,4 +70,7 @@ const struct bb_api fake_api = {
     .event_names = event_names,
 
     .emit = tx_emit,
+
+    .leave_ms = leave_ms,
+    .superseded = superseded,
 };

@@ -23,6 +23,8 @@ int seal(struct bb_host *host, const void *plain, size_t length, const char *pur
 int unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
            unsigned char **plain, size_t *plain_length);
 bool stopping(struct bb_seat *seat);
+int64_t leave_ms(struct bb_seat *seat);
+bool superseded(struct bb_host *host);
 void wake(struct bb_host *host, const char *worker);
 int run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
 void gate_open(struct bb_gate *gate);

@@ -154,6 +154,18 @@ bool stopping(struct bb_seat *seat)
     return true;
 }
 
+int64_t leave_ms(struct bb_seat *seat)
+{
+    (void)seat;
+    return 0;
+}
+
+bool superseded(struct bb_host *host)
+{
+    (void)host;
+    return false;
+}
+
 void wake(struct bb_host *host, const char *worker)
 {
     (void)host;

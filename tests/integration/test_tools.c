@@ -62,6 +62,16 @@ static bool is_noticed(void *arg)
     return !strcmp(notice, arg);
 }
 
+static bool is_reloading(void *arg)
+{
+    char notice[128];
+    ssize_t length = recv(manager, notice, sizeof notice - 1, 0);
+
+    (void)arg;
+    notice[length > 0 ? length : 0] = '\0';
+    return !strncmp(notice, "RELOADING=1\nMONOTONIC_USEC=", 27);
+}
+
 static bool schemas_are_there(void *arg)
 {
     return sql_text(arg,
@@ -83,6 +93,7 @@ static void set_up(void)
         .modules = text("[auth, chat, health, \"%s\", \"" TEST_WITNESS "\"]", hello),
         .more = "hello:\n  greeting: ahoy\nwitness:\n  limit: 2\n",
         .environment = environment});
+    ck_assert(wait_until(is_noticed, "READY=1", 5000));
     PGconn *db = database_connect(the_postgres, database);
 
     ck_assert(wait_until(schemas_are_there, db, 10000));
@@ -93,7 +104,6 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    ck_assert(wait_until(is_noticed, "READY=1", 5000));
     host_stop(host);
     ck_assert(wait_until(is_noticed, "STOPPING=1", 5000));
     close(manager);
@@ -156,6 +166,16 @@ START_TEST(its_hooks_and_its_command_run)
     PQfinish(db);
     ck_assert_int_eq(host_command(host, NULL, words), 0);
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "witness: 3 rows\n"));
+}
+
+/* Once the host has heard of it; `busbar reload` returns when it is over. */
+START_TEST(a_reload_is_told_to_the_service_manager)
+{
+    const char *const words[] = {"reload", NULL};
+
+    ck_assert_int_eq(host_command(host, host->environment, words), 0);
+    ck_assert(wait_until(is_reloading, NULL, 5000));
+    ck_assert(wait_until(is_noticed, "READY=1", 5000));
 }
 
 /* What a command printed; *status is its exit status. */
@@ -236,6 +256,7 @@ Suite *tools_suite(void)
     tcase_add_test(tests, hello_greets_and_counts_messages);
     tcase_add_test(tests, a_module_of_the_first_headers_serves);
     tcase_add_test(tests, its_hooks_and_its_command_run);
+    tcase_add_test(tests, a_reload_is_told_to_the_service_manager);
     tcase_add_test(tests, check_judges_without_a_server);
     tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);
     tcase_add_test(tests, modcheck_passes_hello);
