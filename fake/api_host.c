@@ -10,41 +10,41 @@
 
 #define SEALED "sealed for "
 
-void *host_alloc(struct bb_host *host, size_t size)
+void *fake_host_alloc(struct bb_host *host, size_t size)
 {
-    return pool_alloc(&fake_of(host)->pool, size);
+    return fake_pool_alloc(&fake_of(host)->pool, size);
 }
 
 /* What the test has set, or the default; NULL: neither. */
-const char *setting_text(struct bb_host *host, const char *name)
+const char *fake_setting_text(struct bb_host *host, const char *name)
 {
-    const struct bb_field *field = table_find(&host->module->settings, name);
-    const struct pair *pair = pair_find(fake_of(host)->settings, name, false);
+    const struct bb_field *field = fake_table_find(&host->module->settings, name);
+    const struct pair *pair = fake_pair_find(fake_of(host)->settings, name, false);
 
     if (!field)
         fake_die("the module declares no setting %s", name);
     return pair ? pair->text : field->fallback;
 }
 
-int64_t setting_int(struct bb_host *host, const char *name)
+int64_t fake_setting_int(struct bb_host *host, const char *name)
 {
-    const char *text = setting_text(host, name);
+    const char *text = fake_setting_text(host, name);
 
     if (!text)
         return 0;
     return !strcmp(text, "true") ? 1 : strtoll(text, NULL, 10);
 }
 
-double setting_number(struct bb_host *host, const char *name)
+double fake_setting_number(struct bb_host *host, const char *name)
 {
-    const char *text = setting_text(host, name);
+    const char *text = fake_setting_text(host, name);
 
     return text ? strtod(text, NULL) : 0;
 }
 
-json_t *setting_json(struct bb_host *host, const char *name)
+json_t *fake_setting_json(struct bb_host *host, const char *name)
 {
-    const char *text = setting_text(host, name);
+    const char *text = fake_setting_text(host, name);
     json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 
     if (text && !json)
@@ -54,7 +54,7 @@ json_t *setting_json(struct bb_host *host, const char *name)
     return json;
 }
 
-int open_fail(struct bb_host *host, const char *format, va_list args)
+int fake_open_fail(struct bb_host *host, const char *format, va_list args)
 {
     struct bb_fake *fake = fake_of(host);
 
@@ -64,9 +64,9 @@ int open_fail(struct bb_host *host, const char *format, va_list args)
     return -1;
 }
 
-struct bb_service service(struct bb_host *host, const char *name)
+struct bb_service fake_service(struct bb_host *host, const char *name)
 {
-    const struct pair *pair = pair_find(fake_of(host)->services, name, false);
+    const struct pair *pair = fake_pair_find(fake_of(host)->services, name, false);
 
     if (!pair)
         fake_die("the service %s is not given; bb_fake_give() does it", name);
@@ -74,18 +74,18 @@ struct bb_service service(struct bb_host *host, const char *name)
 }
 
 /* Outside of a run (in open, say) nobody reads it. */
-void host_log(struct bb_host *host, enum bb_level level, const char *format, va_list args)
+void fake_host_log(struct bb_host *host, enum bb_level level, const char *format, va_list args)
 {
     struct run *run = fake_of(host)->run;
 
     (void)level;
     if (!run)
         return;
-    text_append(&run->log, pool_format(&run->pool, format, args));
-    text_append(&run->log, "\n");
+    fake_text_append(&run->log, fake_pool_format(&run->pool, format, args));
+    fake_text_append(&run->log, "\n");
 }
 
-int64_t signals_fresh_ms(struct bb_host *host)
+int64_t fake_signals_fresh_ms(struct bb_host *host)
 {
     (void)host;
     return 900;
@@ -99,24 +99,24 @@ static int64_t clock_ms(clockid_t clock)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t now_ms(void)
+int64_t fake_now_ms(void)
 {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
-int64_t wall_ms(void)
+int64_t fake_wall_ms(void)
 {
     return clock_ms(CLOCK_REALTIME);
 }
 
-int random_bytes(void *bytes, size_t length)
+int fake_random_bytes(void *bytes, size_t length)
 {
     return getrandom(bytes, length, 0) == (ssize_t)length ? 0 : -1;
 }
 
 /* Nothing is encrypted: the purpose and the plain bytes behind it. */
-int seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
-         unsigned char **sealed, size_t *sealed_length)
+int fake_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+              unsigned char **sealed, size_t *sealed_length)
 {
     size_t head = strlen(SEALED) + strlen(purpose) + 1;
 
@@ -130,8 +130,8 @@ int seal(struct bb_host *host, const void *plain, size_t length, const char *pur
     return 0;
 }
 
-int unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
-           unsigned char **plain, size_t *plain_length)
+int fake_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+                unsigned char **plain, size_t *plain_length)
 {
     const char *text = sealed;
     size_t head = strlen(SEALED) + strlen(purpose) + 1;
@@ -148,50 +148,50 @@ int unseal(struct bb_host *host, const void *sealed, size_t length, const char *
     return 0;
 }
 
-bool stopping(struct bb_seat *seat)
+bool fake_stopping(struct bb_seat *seat)
 {
     (void)seat;
     return true;
 }
 
-int64_t leave_ms(struct bb_seat *seat)
+int64_t fake_leave_ms(struct bb_seat *seat)
 {
     (void)seat;
     return 0;
 }
 
-bool superseded(struct bb_host *host)
+bool fake_superseded(struct bb_host *host)
 {
     (void)host;
     return false;
 }
 
-void wake(struct bb_host *host, const char *worker)
+void fake_wake(struct bb_host *host, const char *worker)
 {
     (void)host;
     (void)worker;
 }
 
 /* At once, and within the run that goes on, if there is one. */
-int run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
+int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
 {
     struct run *run = fake_of(host)->run;
 
     if (!run)
-        run = run_begin(fake_of(host));
+        run = fake_run_begin(fake_of(host));
     work(&run->rq, arg);
     return 0;
 }
 
-void gate_open(struct bb_gate *gate)
+void fake_gate_open(struct bb_gate *gate)
 {
     gate->open = true;
 }
 
-size_t event_names(struct bb_host *host, const char *const **names)
+size_t fake_event_names(struct bb_host *host, const char *const **names)
 {
     const struct bb_table *events = &host->module->events;
-    const char **list = pool_alloc(&fake_of(host)->pool, (events->count + 1) * sizeof *list);
+    const char **list = fake_pool_alloc(&fake_of(host)->pool, (events->count + 1) * sizeof *list);
 
     for (size_t i = 0; i < events->count; i++)
         list[i] = ROW(bb_event_face, *events, i)->name;

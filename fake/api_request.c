@@ -7,73 +7,73 @@
 
 #include "fake/api.h"
 
-void *request_alloc(struct bb_request *rq, size_t size)
+void *fake_request_alloc(struct bb_request *rq, size_t size)
 {
-    return pool_alloc(&run_of(rq)->pool, size);
+    return fake_pool_alloc(&run_of(rq)->pool, size);
 }
 
-char *request_format(struct bb_request *rq, const char *format, va_list args)
+char *fake_request_format(struct bb_request *rq, const char *format, va_list args)
 {
-    return pool_format(&run_of(rq)->pool, format, args);
+    return fake_pool_format(&run_of(rq)->pool, format, args);
 }
 
-void request_defer(struct bb_request *rq, void (*call)(void *), void *arg)
+void fake_request_defer(struct bb_request *rq, void (*call)(void *), void *arg)
 {
-    struct undo *undo = request_alloc(rq, sizeof *undo);
+    struct undo *undo = fake_request_alloc(rq, sizeof *undo);
 
     *undo = (struct undo){run_of(rq)->undo, call, arg};
     run_of(rq)->undo = undo;
 }
 
-const char *request_segment(struct bb_request *rq, const char *name)
+const char *fake_request_segment(struct bb_request *rq, const char *name)
 {
-    const struct pair *pair = pair_find(run_of(rq)->segments, name, false);
+    const struct pair *pair = fake_pair_find(run_of(rq)->segments, name, false);
 
     if (!pair)
         fake_die("the path has no segment %s", name);
     return pair->text;
 }
 
-int64_t request_segment_int(struct bb_request *rq, const char *name)
+int64_t fake_request_segment_int(struct bb_request *rq, const char *name)
 {
-    return strtoll(request_segment(rq, name), NULL, 10);
+    return strtoll(fake_request_segment(rq, name), NULL, 10);
 }
 
-const char *request_arg(struct bb_request *rq, const char *name)
+const char *fake_request_arg(struct bb_request *rq, const char *name)
 {
-    const struct pair *pair = pair_find(run_of(rq)->query, name, false);
+    const struct pair *pair = fake_pair_find(run_of(rq)->query, name, false);
 
     return pair ? pair->text : NULL;
 }
 
-int64_t request_arg_int(struct bb_request *rq, const char *name, int64_t absent)
+int64_t fake_request_arg_int(struct bb_request *rq, const char *name, int64_t absent)
 {
-    const char *text = request_arg(rq, name);
+    const char *text = fake_request_arg(rq, name);
 
     if (!text)
         return absent;
     return !strcmp(text, "true") ? 1 : strtoll(text, NULL, 10);
 }
 
-json_t *request_body(struct bb_request *rq)
+json_t *fake_request_body(struct bb_request *rq)
 {
     return run_of(rq)->body;
 }
 
-const char *request_header(struct bb_request *rq, const char *name)
+const char *fake_request_header(struct bb_request *rq, const char *name)
 {
-    const struct pair *pair = pair_find(run_of(rq)->fake->headers, name, true);
+    const struct pair *pair = fake_pair_find(run_of(rq)->fake->headers, name, true);
 
     return pair ? pair->text : NULL;
 }
 
-const char *request_address(struct bb_request *rq)
+const char *fake_request_address(struct bb_request *rq)
 {
     (void)rq;
     return "192.0.2.1";
 }
 
-int request_reply(struct bb_request *rq, int status, json_t *json)
+int fake_request_reply(struct bb_request *rq, int status, json_t *json)
 {
     struct run *run = run_of(rq);
 
@@ -83,21 +83,21 @@ int request_reply(struct bb_request *rq, int status, json_t *json)
     return status;
 }
 
-int request_fail(struct bb_request *rq, int status, const char *format, va_list args)
+int fake_request_fail(struct bb_request *rq, int status, const char *format, va_list args)
 {
-    run_of(rq)->message = request_format(rq, format ? format : "", args);
-    return request_reply(rq, status, NULL);
+    run_of(rq)->message = fake_request_format(rq, format ? format : "", args);
+    return fake_request_reply(rq, status, NULL);
 }
 
-int request_invalid(struct bb_request *rq, const char *field, const char *format, va_list args)
+int fake_request_invalid(struct bb_request *rq, const char *field, const char *format, va_list args)
 {
-    run_of(rq)->field = pool_text(&run_of(rq)->pool, field);
-    return request_fail(rq, 400, format, args);
+    run_of(rq)->field = fake_pool_text(&run_of(rq)->pool, field);
+    return fake_request_fail(rq, 400, format, args);
 }
 
 /* As the host does: a condition raised in SQL has its status, a clash is 409, the rest 503 or 500.
  */
-int request_failed(struct bb_request *rq)
+int fake_request_failed(struct bb_request *rq)
 {
     struct run *run = run_of(rq);
     const char *state = run->sqlstate ? run->sqlstate : "";
@@ -111,39 +111,40 @@ int request_failed(struct bb_request *rq)
         status = (int)strtol(state + 2, NULL, 10);
     else if (!strcmp(state, "23505"))
         status = 409;
-    return request_reply(rq, status, NULL);
+    return fake_request_reply(rq, status, NULL);
 }
 
-int request_reply_header(struct bb_request *rq, const char *name, const char *value)
+int fake_request_reply_header(struct bb_request *rq, const char *name, const char *value)
 {
-    pair_set(&run_of(rq)->pool, &run_of(rq)->replied, name, value);
+    fake_pair_set(&run_of(rq)->pool, &run_of(rq)->replied, name, value);
     return 0;
 }
 
-int request_reply_next(struct bb_request *rq, const char *cursor)
+int fake_request_reply_next(struct bb_request *rq, const char *cursor)
 {
-    return request_reply_header(rq, "Link", bb_format(rq, "<?after=%s>; rel=\"next\"", cursor));
+    return fake_request_reply_header(rq, "Link",
+                                     bb_format(rq, "<?after=%s>; rel=\"next\"", cursor));
 }
 
-void request_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
+void fake_request_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
 {
-    host_log(rq->host, level, format, args);
+    fake_host_log(rq->host, level, format, args);
 }
 
-void request_print(struct bb_request *rq, const char *format, va_list args)
+void fake_request_print(struct bb_request *rq, const char *format, va_list args)
 {
-    text_append(&run_of(rq)->printed, request_format(rq, format, args));
+    fake_text_append(&run_of(rq)->printed, fake_request_format(rq, format, args));
 }
 
-int request_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg)
+int fake_request_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg)
 {
-    if (!table_find(&rq->host->module->pools, pool))
+    if (!fake_table_find(&rq->host->module->pools, pool))
         fake_die("the module declares no pool %s", pool);
     work(arg);
     return 0;
 }
 
-int request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
+int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
     (void)rq;
     (void)dependency;
@@ -152,8 +153,8 @@ int request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t 
 }
 
 /* There is none: modules do without it. */
-const struct bb_redis_reply *request_redis(struct bb_request *rq, int argc, const char *const *argv,
-                                           const size_t *lengths)
+const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
+                                                const char *const *argv, const size_t *lengths)
 {
     (void)rq;
     (void)argc;
@@ -163,12 +164,12 @@ const struct bb_redis_reply *request_redis(struct bb_request *rq, int argc, cons
 }
 
 /* Counted, so that tests can name them. */
-char *request_uuid(struct bb_request *rq)
+char *fake_request_uuid(struct bb_request *rq)
 {
     return bb_format(rq, "00000000-0000-7000-8000-%012u", ++run_of(rq)->fake->uuids);
 }
 
-char *request_time(struct bb_request *rq, int64_t ms)
+char *fake_request_time(struct bb_request *rq, int64_t ms)
 {
     time_t seconds = ms / 1000;
     struct tm parts;
@@ -179,22 +180,22 @@ char *request_time(struct bb_request *rq, int64_t ms)
     return bb_format(rq, "%s.%03" PRId64 "Z", text, ms % 1000);
 }
 
-struct bb_gate *request_gate(struct bb_request *rq)
+struct bb_gate *fake_request_gate(struct bb_request *rq)
 {
-    return request_alloc(rq, sizeof(struct bb_gate));
+    return fake_request_alloc(rq, sizeof(struct bb_gate));
 }
 
-int request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
+int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
 {
     (void)rq;
     (void)timeout_ms;
     return gate->open ? 0 : -1;
 }
 
-char *request_json(struct bb_request *rq, const json_t *json, size_t *length)
+char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
     char *made = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
-    char *text = pool_text(&run_of(rq)->pool, made ? made : "");
+    char *text = fake_pool_text(&run_of(rq)->pool, made ? made : "");
 
     free(made);
     *length = strlen(text);

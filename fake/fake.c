@@ -10,7 +10,7 @@ static const struct bb_principal admin = {.size = sizeof admin,
                                           .role = BB_ROLE_ADMIN,
                                           .session = "00000000-0000-7000-8000-000000000000"};
 
-const void *table_find(const struct bb_table *table, const char *name)
+const void *fake_table_find(const struct bb_table *table, const char *name)
 {
     for (size_t i = 0; i < table->count; i++) {
         const char *const *row = (const void *)((const char *)table->rows + i * table->stride);
@@ -40,23 +40,23 @@ void bb_fake_free(struct bb_fake *fake)
         module->quiesce(&fake->host, fake->host.state);
     if (fake->opened && module->close)
         module->close(&fake->host, fake->host.state);
-    run_free(fake->run);
+    fake_run_free(fake->run);
     json_decref(fake->kept);
-    pool_free(&fake->pool);
+    fake_pool_free(&fake->pool);
     free(fake->open_problem);
     free(fake);
 }
 
 void bb_fake_set(struct bb_fake *fake, const char *name, const char *value)
 {
-    if (!table_find(&fake->host.module->settings, name))
+    if (!fake_table_find(&fake->host.module->settings, name))
         fake_die("the module has no setting %s", name);
-    pair_set(&fake->pool, &fake->settings, name, value);
+    fake_pair_set(&fake->pool, &fake->settings, name, value);
 }
 
 void bb_fake_give(struct bb_fake *fake, const char *name, const void *interface, void *state)
 {
-    pair_set(&fake->pool, &fake->services, name, NULL);
+    fake_pair_set(&fake->pool, &fake->services, name, NULL);
     fake->services->data = interface;
     fake->services->state = state;
 }
@@ -89,16 +89,16 @@ void bb_fake_principal(struct bb_fake *fake, const struct bb_principal *principa
 
 void bb_fake_header(struct bb_fake *fake, const char *name, const char *value)
 {
-    pair_set(&fake->pool, &fake->headers, name, value);
+    fake_pair_set(&fake->pool, &fake->headers, name, value);
 }
 
 static struct script *script_add(struct bb_fake *fake, const char *part)
 {
-    struct script *script = pool_alloc(&fake->pool, sizeof *script), **end = &fake->scripts;
+    struct script *script = fake_pool_alloc(&fake->pool, sizeof *script), **end = &fake->scripts;
 
     while (*end)
         end = &(*end)->next;
-    script->part = pool_text(&fake->pool, part);
+    script->part = fake_pool_text(&fake->pool, part);
     *end = script;
     return script;
 }
@@ -111,12 +111,12 @@ void bb_fake_rows(struct bb_fake *fake, const char *part, size_t rows, size_t co
     script->rows = rows;
     script->columns = columns;
     script->affected = rows;
-    script->cells = pool_alloc(&fake->pool, (rows * columns + 1) * sizeof *script->cells);
+    script->cells = fake_pool_alloc(&fake->pool, (rows * columns + 1) * sizeof *script->cells);
     va_start(cells, columns);
     for (size_t i = 0; i < rows * columns; i++) {
         const char *cell = va_arg(cells, const char *);
 
-        script->cells[i] = cell ? pool_text(&fake->pool, cell) : NULL;
+        script->cells[i] = cell ? fake_pool_text(&fake->pool, cell) : NULL;
     }
     va_end(cells);
 }
@@ -131,8 +131,8 @@ void bb_fake_refuses(struct bb_fake *fake, const char *part, const char *sqlstat
 {
     struct script *script = script_add(fake, part);
 
-    script->sqlstate = pool_text(&fake->pool, sqlstate);
-    script->constraint = pool_text(&fake->pool, constraint ? constraint : "");
+    script->sqlstate = fake_pool_text(&fake->pool, sqlstate);
+    script->constraint = fake_pool_text(&fake->pool, constraint ? constraint : "");
 }
 
 static const struct run *last_run(const struct bb_fake *fake)
@@ -164,7 +164,7 @@ const char *bb_fake_field(const struct bb_fake *fake)
 
 const char *bb_fake_replied(const struct bb_fake *fake, const char *header)
 {
-    const struct pair *pair = pair_find(last_run(fake)->replied, header, true);
+    const struct pair *pair = fake_pair_find(last_run(fake)->replied, header, true);
 
     return pair ? pair->text : NULL;
 }

@@ -102,17 +102,17 @@ struct bb_fake {
 _Noreturn void fake_die(const char *format, ...) BB_PRINTF(1, 2);
 
 /* memory.c */
-void *pool_alloc(struct pool *pool, size_t size);
-char *pool_text(struct pool *pool, const char *text);
-BB_PRINTF(2, 0) char *pool_format(struct pool *pool, const char *format, va_list args);
-void pool_free(struct pool *pool);
-void pair_set(struct pool *pool, struct pair **list, const char *name, const char *text);
-const struct pair *pair_find(const struct pair *list, const char *name, bool any_case);
-void text_append(char **text, const char *more);
+void *fake_pool_alloc(struct pool *pool, size_t size);
+char *fake_pool_text(struct pool *pool, const char *text);
+BB_PRINTF(2, 0) char *fake_pool_format(struct pool *pool, const char *format, va_list args);
+void fake_pool_free(struct pool *pool);
+void fake_pair_set(struct pool *pool, struct pair **list, const char *name, const char *text);
+const struct pair *fake_pair_find(const struct pair *list, const char *name, bool any_case);
+void fake_text_append(char **text, const char *more);
 
 /* run.c */
-struct run *run_begin(struct bb_fake *fake);
-void run_free(struct run *run);
+struct run *fake_run_begin(struct bb_fake *fake);
+void fake_run_free(struct run *run);
 static inline struct run *run_of(struct bb_request *rq)
 {
     return (struct run *)(void *)rq;
@@ -123,38 +123,40 @@ static inline struct bb_fake *fake_of(struct bb_host *host)
 }
 
 /* The row of a table that begins with its name; NULL: there is none. */
-const void *table_find(const struct bb_table *table, const char *name);
+const void *fake_table_find(const struct bb_table *table, const char *name);
 #define ROW(type, table, index)                                                                    \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
 /* api.c, sql.c, tx.c: the functions of the host */
 extern const struct bb_api fake_api;
 
-struct bb_rows *sql_query(struct bb_request *rq, const struct bb_sql *sql,
-                          const struct bb_value *values, size_t count);
-size_t sql_count(const struct bb_rows *rows);
-size_t sql_affected(const struct bb_rows *rows);
-const char *sql_cell(const struct bb_rows *rows, size_t row, size_t column);
-size_t sql_length(const struct bb_rows *rows, size_t row, size_t column);
-const char *sql_state(struct bb_request *rq);
-const char *sql_constraint(struct bb_request *rq);
-int64_t sql_next_id(struct bb_request *rq, const char *sequence);
-struct statement *sql_record(struct bb_request *rq, struct statement **list,
-                             const struct bb_sql *sql, const struct bb_value *values, size_t count);
-int sql_run(struct bb_request *rq, struct statement *statement);
+struct bb_rows *fake_sql_query(struct bb_request *rq, const struct bb_sql *sql,
+                               const struct bb_value *values, size_t count);
+size_t fake_sql_count(const struct bb_rows *rows);
+size_t fake_sql_affected(const struct bb_rows *rows);
+const char *fake_sql_cell(const struct bb_rows *rows, size_t row, size_t column);
+size_t fake_sql_length(const struct bb_rows *rows, size_t row, size_t column);
+const char *fake_sql_state(struct bb_request *rq);
+const char *fake_sql_constraint(struct bb_request *rq);
+int64_t fake_sql_next_id(struct bb_request *rq, const char *sequence);
+struct statement *fake_sql_record(struct bb_request *rq, struct statement **list,
+                                  const struct bb_sql *sql, const struct bb_value *values,
+                                  size_t count);
+int fake_sql_run(struct bb_request *rq, struct statement *statement);
 
-struct bb_tx *tx_unit(struct bb_request *rq, uint64_t key);
-int tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count);
-int tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json);
-struct bb_rows *tx_rows(struct bb_tx *tx, int index);
-int tx_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
+struct bb_tx *fake_tx_unit(struct bb_request *rq, uint64_t key);
+int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                size_t count);
+int fake_tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json);
+struct bb_rows *fake_tx_rows(struct bb_tx *tx, int index);
+int fake_tx_transaction(struct bb_request *rq,
+                        int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
+struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                              const struct bb_value *values, size_t count);
+void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
                    void *arg);
-struct bb_rows *tx_query(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                         size_t count);
-void tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
-              void *arg);
-int tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
-            const struct bb_audience *audience);
-bool tx_finish(struct bb_tx *tx);
+int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
+                 const struct bb_audience *audience);
+bool fake_tx_finish(struct bb_tx *tx);
 
 #endif

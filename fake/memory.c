@@ -22,7 +22,7 @@ void fake_die(const char *format, ...)
     abort();
 }
 
-void *pool_alloc(struct pool *pool, size_t size)
+void *fake_pool_alloc(struct pool *pool, size_t size)
 {
     struct block *block = calloc(1, sizeof *block + size);
 
@@ -33,26 +33,26 @@ void *pool_alloc(struct pool *pool, size_t size)
     return block->bytes;
 }
 
-char *pool_text(struct pool *pool, const char *text)
+char *fake_pool_text(struct pool *pool, const char *text)
 {
     size_t size = strlen(text) + 1;
 
-    return memcpy(pool_alloc(pool, size), text, size);
+    return memcpy(fake_pool_alloc(pool, size), text, size);
 }
 
-char *pool_format(struct pool *pool, const char *format, va_list args)
+char *fake_pool_format(struct pool *pool, const char *format, va_list args)
 {
     char *made = NULL;
 
     if (vasprintf(&made, format, args) < 0)
         fake_die("out of memory");
-    char *text = pool_text(pool, made);
+    char *text = fake_pool_text(pool, made);
 
     free(made);
     return text;
 }
 
-void pool_free(struct pool *pool)
+void fake_pool_free(struct pool *pool)
 {
     while (pool->last) {
         struct block *block = pool->last;
@@ -62,16 +62,16 @@ void pool_free(struct pool *pool)
     }
 }
 
-void pair_set(struct pool *pool, struct pair **list, const char *name, const char *text)
+void fake_pair_set(struct pool *pool, struct pair **list, const char *name, const char *text)
 {
-    struct pair *pair = pool_alloc(pool, sizeof *pair);
+    struct pair *pair = fake_pool_alloc(pool, sizeof *pair);
 
-    *pair = (struct pair){.next = *list, .name = pool_text(pool, name)};
-    pair->text = text ? pool_text(pool, text) : NULL;
+    *pair = (struct pair){.next = *list, .name = fake_pool_text(pool, name)};
+    pair->text = text ? fake_pool_text(pool, text) : NULL;
     *list = pair;
 }
 
-const struct pair *pair_find(const struct pair *list, const char *name, bool any_case)
+const struct pair *fake_pair_find(const struct pair *list, const char *name, bool any_case)
 {
     for (; list; list = list->next)
         if (!(any_case ? strcasecmp(list->name, name) : strcmp(list->name, name)))
@@ -79,7 +79,7 @@ const struct pair *pair_find(const struct pair *list, const char *name, bool any
     return NULL;
 }
 
-void text_append(char **text, const char *more)
+void fake_text_append(char **text, const char *more)
 {
     char *longer = NULL;
 

@@ -4,13 +4,13 @@
 
 #include "fake/fake.h"
 
-struct run *run_begin(struct bb_fake *fake)
+struct run *fake_run_begin(struct bb_fake *fake)
 {
     struct run *run = calloc(1, sizeof *run);
 
     if (!run)
         fake_die("out of memory");
-    run_free(fake->run);
+    fake_run_free(fake->run);
     fake->run = run;
     run->fake = fake;
     run->rq = (struct bb_request){
@@ -29,7 +29,7 @@ static void run_end(struct run *run)
     }
 }
 
-void run_free(struct run *run)
+void fake_run_free(struct run *run)
 {
     if (!run)
         return;
@@ -38,7 +38,7 @@ void run_free(struct run *run)
         json_decref(at->payload);
     json_decref(run->body);
     json_decref(run->reply);
-    pool_free(&run->pool);
+    fake_pool_free(&run->pool);
     free(run->log);
     free(run->printed);
     free(run);
@@ -61,11 +61,12 @@ static bool match(struct run *run, const char *pattern, const char *path)
         size_t name = strcspn(++pattern, "/"), text = strcspn(++path, "/?");
 
         if (*pattern == ':' && text) {
-            char *key = pool_text(&run->pool, pattern + 1), *value = pool_text(&run->pool, path);
+            char *key = fake_pool_text(&run->pool, pattern + 1),
+                 *value = fake_pool_text(&run->pool, path);
 
             key[name - 1] = '\0';
             value[text] = '\0';
-            pair_set(&run->pool, &run->segments, key, value);
+            fake_pair_set(&run->pool, &run->segments, key, value);
         } else if (name != text || strncmp(pattern, path, name) != 0) {
             return false;
         }
@@ -101,25 +102,25 @@ static const struct bb_route *find_route(struct run *run, const char *method, co
 static void take_query(struct run *run, const struct bb_route *route, const char *path)
 {
     const char *query = strchr(path, '?');
-    char *rest = query ? pool_text(&run->pool, query + 1) : NULL, *item;
+    char *rest = query ? fake_pool_text(&run->pool, query + 1) : NULL, *item;
 
     while (rest && (item = strsep(&rest, "&")) != NULL) {
         char *value = item;
         const char *name = strsep(&value, "=");
 
-        pair_set(&run->pool, &run->query, name, value ? value : "");
+        fake_pair_set(&run->pool, &run->query, name, value ? value : "");
     }
     for (size_t i = 0; i < route->query.count; i++) {
         const struct bb_field *field = ROW(bb_field, route->query, i);
 
-        if (field->fallback && !pair_find(run->query, field->name, false))
-            pair_set(&run->pool, &run->query, field->name, field->fallback);
+        if (field->fallback && !fake_pair_find(run->query, field->name, false))
+            fake_pair_set(&run->pool, &run->query, field->name, field->fallback);
     }
 }
 
 int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, const char *body)
 {
-    struct run *run = run_begin(fake);
+    struct run *run = fake_run_begin(fake);
     const struct bb_route *route = find_route(run, method, path);
 
     if (!route)
@@ -156,7 +157,7 @@ static struct bb_event event_make(struct run *run, const char *name, const json_
 static int run_within(struct run *run, const struct bb_event *event)
 {
     const struct bb_table *hooks = &run->fake->host.module->hooks;
-    struct bb_tx *tx = tx_unit(&run->rq, 0);
+    struct bb_tx *tx = fake_tx_unit(&run->rq, 0);
 
     for (size_t i = 0; i < hooks->count; i++) {
         const struct bb_hook *hook = ROW(bb_hook, *hooks, i);
@@ -165,12 +166,12 @@ static int run_within(struct run *run, const struct bb_event *event)
             hook->within(&run->rq, tx, event, run->rq.state))
             return -1;
     }
-    return tx_finish(tx) ? 0 : -1;
+    return fake_tx_finish(tx) ? 0 : -1;
 }
 
 int bb_fake_raise(struct bb_fake *fake, const char *name, const char *payload)
 {
-    struct run *run = run_begin(fake);
+    struct run *run = fake_run_begin(fake);
     const struct bb_table *hooks = &fake->host.module->hooks;
 
     run->body = parse(payload);
@@ -189,8 +190,8 @@ int bb_fake_raise(struct bb_fake *fake, const char *name, const char *payload)
 
 int bb_fake_job(struct bb_fake *fake, const char *name)
 {
-    const struct bb_job *job = table_find(&fake->host.module->jobs, name);
-    struct run *run = run_begin(fake);
+    const struct bb_job *job = fake_table_find(&fake->host.module->jobs, name);
+    struct run *run = fake_run_begin(fake);
 
     if (!job)
         fake_die("the module has no job %s", name);
@@ -201,8 +202,8 @@ int bb_fake_job(struct bb_fake *fake, const char *name)
 
 int bb_fake_command(struct bb_fake *fake, const char *name, const char *options)
 {
-    const struct bb_command *command = table_find(&fake->host.module->commands, name);
-    struct run *run = run_begin(fake);
+    const struct bb_command *command = fake_table_find(&fake->host.module->commands, name);
+    struct run *run = fake_run_begin(fake);
 
     if (!command)
         fake_die("the module has no command %s", name);
@@ -215,7 +216,7 @@ int bb_fake_command(struct bb_fake *fake, const char *name, const char *options)
 
 void bb_fake_notify(struct bb_fake *fake, const char *name, const char *payload)
 {
-    const struct bb_channel *channel = table_find(&fake->host.module->channels, name);
+    const struct bb_channel *channel = fake_table_find(&fake->host.module->channels, name);
 
     if (!channel)
         fake_die("the module has no channel %s", name);

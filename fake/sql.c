@@ -9,7 +9,7 @@
 static char *hex(struct pool *pool, const struct bb_value *value)
 {
     const unsigned char *bytes = value->data;
-    char *text = pool_alloc(pool, 2 * value->length + 3);
+    char *text = fake_pool_alloc(pool, 2 * value->length + 3);
 
     memcpy(text, "\\x", 3);
     for (size_t i = 0; i < value->length; i++)
@@ -20,7 +20,7 @@ static char *hex(struct pool *pool, const struct bb_value *value)
 static char *numbers(struct pool *pool, const struct bb_value *value)
 {
     const int64_t *items = value->data;
-    char *text = pool_alloc(pool, value->length * 21 + 3), *end = text;
+    char *text = fake_pool_alloc(pool, value->length * 21 + 3), *end = text;
 
     *end++ = '{';
     for (size_t i = 0; i < value->length; i++)
@@ -35,10 +35,10 @@ static const char *parameter(struct pool *pool, const struct bb_value *value)
 
     switch (value->kind) {
     case BB_V_TEXT:
-        return pool_text(pool, value->data);
+        return fake_pool_text(pool, value->data);
     case BB_V_INT:
         snprintf(number, sizeof number, "%" PRId64, value->number);
-        return pool_text(pool, number);
+        return fake_pool_text(pool, number);
     case BB_V_BYTES:
         return hex(pool, value);
     case BB_V_INTS:
@@ -48,15 +48,16 @@ static const char *parameter(struct pool *pool, const struct bb_value *value)
     }
 }
 
-struct statement *sql_record(struct bb_request *rq, struct statement **list,
-                             const struct bb_sql *sql, const struct bb_value *values, size_t count)
+struct statement *fake_sql_record(struct bb_request *rq, struct statement **list,
+                                  const struct bb_sql *sql, const struct bb_value *values,
+                                  size_t count)
 {
     struct pool *pool = &run_of(rq)->pool;
-    struct statement *statement = pool_alloc(pool, sizeof *statement);
+    struct statement *statement = fake_pool_alloc(pool, sizeof *statement);
 
     statement->text = sql->text;
     statement->count = count;
-    statement->parameters = pool_alloc(pool, (count + 1) * sizeof *statement->parameters);
+    statement->parameters = fake_pool_alloc(pool, (count + 1) * sizeof *statement->parameters);
     for (size_t i = 0; i < count; i++)
         statement->parameters[i] = parameter(pool, &values[i]);
     while (*list)
@@ -73,7 +74,7 @@ static struct script *find_script(struct bb_fake *fake, const char *text)
     return NULL;
 }
 
-int sql_run(struct bb_request *rq, struct statement *statement)
+int fake_sql_run(struct bb_request *rq, struct statement *statement)
 {
     struct run *run = run_of(rq);
     struct script *script = find_script(run->fake, statement->text);
@@ -86,56 +87,56 @@ int sql_run(struct bb_request *rq, struct statement *statement)
         run->constraint = script->constraint;
         return -1;
     }
-    statement->rows = pool_alloc(&run->pool, sizeof *statement->rows);
+    statement->rows = fake_pool_alloc(&run->pool, sizeof *statement->rows);
     if (script)
         *statement->rows =
             (struct bb_rows){script->cells, script->rows, script->columns, script->affected};
     return 0;
 }
 
-struct bb_rows *sql_query(struct bb_request *rq, const struct bb_sql *sql,
-                          const struct bb_value *values, size_t count)
+struct bb_rows *fake_sql_query(struct bb_request *rq, const struct bb_sql *sql,
+                               const struct bb_value *values, size_t count)
 {
-    struct statement *statement = sql_record(rq, &run_of(rq)->statements, sql, values, count);
+    struct statement *statement = fake_sql_record(rq, &run_of(rq)->statements, sql, values, count);
 
-    return sql_run(rq, statement) ? NULL : statement->rows;
+    return fake_sql_run(rq, statement) ? NULL : statement->rows;
 }
 
-size_t sql_count(const struct bb_rows *rows)
+size_t fake_sql_count(const struct bb_rows *rows)
 {
     return rows->count;
 }
 
-size_t sql_affected(const struct bb_rows *rows)
+size_t fake_sql_affected(const struct bb_rows *rows)
 {
     return rows->affected;
 }
 
-const char *sql_cell(const struct bb_rows *rows, size_t row, size_t column)
+const char *fake_sql_cell(const struct bb_rows *rows, size_t row, size_t column)
 {
     if (row >= rows->count || column >= rows->columns)
         fake_die("there is no cell %zu, %zu in the scripted rows", row, column);
     return rows->cells[row * rows->columns + column];
 }
 
-size_t sql_length(const struct bb_rows *rows, size_t row, size_t column)
+size_t fake_sql_length(const struct bb_rows *rows, size_t row, size_t column)
 {
-    const char *text = sql_cell(rows, row, column);
+    const char *text = fake_sql_cell(rows, row, column);
 
     return text ? strlen(text) : 0;
 }
 
-const char *sql_state(struct bb_request *rq)
+const char *fake_sql_state(struct bb_request *rq)
 {
     return run_of(rq)->sqlstate ? run_of(rq)->sqlstate : "";
 }
 
-const char *sql_constraint(struct bb_request *rq)
+const char *fake_sql_constraint(struct bb_request *rq)
 {
     return run_of(rq)->constraint ? run_of(rq)->constraint : "";
 }
 
-int64_t sql_next_id(struct bb_request *rq, const char *sequence)
+int64_t fake_sql_next_id(struct bb_request *rq, const char *sequence)
 {
     (void)sequence;
     return ++run_of(rq)->fake->ids;

@@ -1,9 +1,9 @@
 /* Transactions: units, interactive ones, and the events raised in them. */
 #include "fake/fake.h"
 
-struct bb_tx *tx_unit(struct bb_request *rq, uint64_t key)
+struct bb_tx *fake_tx_unit(struct bb_request *rq, uint64_t key)
 {
-    struct bb_tx *tx = pool_alloc(&run_of(rq)->pool, sizeof *tx);
+    struct bb_tx *tx = fake_pool_alloc(&run_of(rq)->pool, sizeof *tx);
 
     (void)key;
     tx->rq = rq;
@@ -19,24 +19,25 @@ static int index_of(const struct statement *list, const struct statement *wanted
     return index;
 }
 
-int tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
+int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                size_t count)
 {
-    struct statement *statement = sql_record(tx->rq, &tx->statements, sql, values, count);
+    struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
-    if (tx->interactive && sql_run(tx->rq, statement))
+    if (tx->interactive && fake_sql_run(tx->rq, statement))
         return -1;
     return index_of(tx->statements, statement);
 }
 
-struct bb_rows *tx_query(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                         size_t count)
+struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                              const struct bb_value *values, size_t count)
 {
-    struct statement *statement = sql_record(tx->rq, &tx->statements, sql, values, count);
+    struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
-    return sql_run(tx->rq, statement) ? NULL : statement->rows;
+    return fake_sql_run(tx->rq, statement) ? NULL : statement->rows;
 }
 
-struct bb_rows *tx_rows(struct bb_tx *tx, int index)
+struct bb_rows *fake_tx_rows(struct bb_tx *tx, int index)
 {
     struct statement *at = tx->statements;
 
@@ -67,10 +68,10 @@ static void drop(struct bb_tx *tx)
     tx->raised = NULL;
 }
 
-bool tx_finish(struct bb_tx *tx)
+bool fake_tx_finish(struct bb_tx *tx)
 {
     for (struct statement *at = tx->statements; at; at = at->next) {
-        if (!at->rows && sql_run(tx->rq, at)) {
+        if (!at->rows && fake_sql_run(tx->rq, at)) {
             drop(tx);
             return false;
         }
@@ -81,33 +82,33 @@ bool tx_finish(struct bb_tx *tx)
     return true;
 }
 
-int tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json)
+int fake_tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json)
 {
-    if (tx_finish(tx))
+    if (fake_tx_finish(tx))
         return bb_reply(rq, status, json);
     json_decref(json);
     return 0;
 }
 
-int tx_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
-                   void *arg)
+int fake_tx_transaction(struct bb_request *rq,
+                        int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
-    struct bb_tx *tx = tx_unit(rq, 0);
+    struct bb_tx *tx = fake_tx_unit(rq, 0);
 
     tx->interactive = true;
     int status = work(rq, tx, arg);
 
     if (status < 400)
-        tx_finish(tx);
+        fake_tx_finish(tx);
     else
         drop(tx);
     return status;
 }
 
-void tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
-              void *arg)
+void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+                   void *arg)
 {
-    struct after *after = pool_alloc(&run_of(tx->rq)->pool, sizeof *after), **end = &tx->after;
+    struct after *after = fake_pool_alloc(&run_of(tx->rq)->pool, sizeof *after), **end = &tx->after;
 
     while (*end)
         end = &(*end)->next;
@@ -115,13 +116,14 @@ void tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *
     *end = after;
 }
 
-int tx_emit(struct bb_tx *tx, const char *name, json_t *payload, const struct bb_audience *audience)
+int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
+                 const struct bb_audience *audience)
 {
     struct run *run = run_of(tx->rq);
-    struct raised *raised = pool_alloc(&run->pool, sizeof *raised), **end = &tx->raised;
+    struct raised *raised = fake_pool_alloc(&run->pool, sizeof *raised), **end = &tx->raised;
 
     (void)audience;
-    if (!payload || !table_find(&run->fake->host.module->events, name))
+    if (!payload || !fake_table_find(&run->fake->host.module->events, name))
         fake_die("the event %s has no payload, or the module does not declare it", name);
     while (*end)
         end = &(*end)->next;

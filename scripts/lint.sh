@@ -4,10 +4,21 @@ c_files() {
     (cd "$top" && find core fake modules tests -name "*.c" ! -path "tests/specimens/*" | LC_ALL=C sort)
 }
 
-lint_flags=(-std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -DTEST_MODULES='"modules"' -DTEST_RECEIVER='"receiver"'
-    -DTEST_EXAMPLES='"examples"' -DTEST_TORTURE='"torture.so"' -DTEST_CONF='"conf"' -DWAVE=1
+lint_flags=(
+    -std=gnu11
+    -D_GNU_SOURCE
+    -DHAVE_CONFIG_H
+    -DBUSBAR_CONF='"busbar.yaml"'
+    -DBUSBAR_MODULES='"modules"'
+    -DTEST_CHAT='"chat.so"'
+    -DTEST_CONF='"conf"'
+    -DTEST_EXAMPLES='"examples"'
+    -DTEST_MODULES='"modules"'
+    -DTEST_RECEIVER='"receiver"'
+    -DTEST_TORTURE='"torture.so"'
     -DTEST_WITNESS='"witness.so"'
-    -DBUSBAR_CONF='"busbar.yaml"' -DBUSBAR_MODULES='"modules"')
+    -DWAVE=1
+)
 
 lint_gcc() {
     (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") && lint_tests gcc

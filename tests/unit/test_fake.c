@@ -1,0 +1,152 @@
+/* The installed fake host, by the module chat as it is shipped: its file, no host, no database. */
+#include <busbar/fake.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#include "suites.h"
+
+#define PATH "/api/chat/conversations/7/messages"
+#define BODY "{\"username\": \"ada@solar.example\", \"chatEntry\": \"hello\"}"
+
+static struct bb_fake *fake;
+static void *file;
+static int64_t organisation_of_others;
+
+/* Every e-mail is an account of one organisation. */
+static int organisation_of(void *state, struct bb_request *rq, const char *email,
+                           int64_t *organisation)
+{
+    (void)rq;
+    (void)email;
+    *organisation = *(int64_t *)state;
+    return 1;
+}
+
+static const struct bb_accounts accounts = {.size = sizeof accounts,
+                                            .organisation_of = organisation_of};
+
+static void setup(void)
+{
+    file = dlopen(TEST_CHAT, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(file != NULL, "%s", dlerror());
+    fake = bb_fake_new(dlsym(file, BB_MODULE_SYMBOL));
+    bb_fake_give(fake, "accounts", &accounts, &organisation_of_others);
+    ck_assert_int_eq(bb_fake_open(fake), 0);
+}
+
+static void teardown(void)
+{
+    bb_fake_free(fake);
+    dlclose(file);
+}
+
+static void conversation(const char *organisation)
+{
+    bb_fake_rows(fake, "SELECT organisation, participant1", 1, 4, organisation, "ada@solar.example",
+                 "bo@wind.example", "Rooftop 7");
+}
+
+static void caller(unsigned role, const char *email, int64_t organisation)
+{
+    static struct bb_principal who;
+    static int64_t own;
+
+    own = organisation;
+    who = (struct bb_principal){.size = sizeof who,
+                                .account = 5,
+                                .email = email,
+                                .role = role,
+                                .organisation = own,
+                                .organisations = &own,
+                                .organisation_count = 1};
+    bb_fake_principal(fake, &who);
+}
+
+START_TEST(a_post_is_one_unit_with_its_event)
+{
+    conversation("3");
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 201);
+    ck_assert_str_eq(json_string_value(json_object_get(bb_fake_reply(fake), "chatEntry")), "hello");
+    ck_assert_ptr_nonnull(strstr(bb_fake_statement(fake, 1), "INSERT INTO chat_entry"));
+    ck_assert_str_eq(bb_fake_parameter(fake, 1, 0), "7");
+    ck_assert_str_eq(bb_fake_parameter(fake, 1, 2), "ada@solar.example");
+    ck_assert_str_eq(bb_fake_event(fake, 0), "message.new");
+    ck_assert_str_eq(
+        json_string_value(json_object_get(bb_fake_payload(fake, 0), "deviceProjectName")),
+        "Rooftop 7");
+    ck_assert_ptr_null(bb_fake_event(fake, 1));
+}
+END_TEST
+
+START_TEST(a_refused_unit_raises_nothing)
+{
+    conversation("3");
+    bb_fake_refuses(fake, "INSERT INTO chat_entry", "BB404", NULL);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 404);
+    ck_assert_ptr_null(bb_fake_event(fake, 0));
+}
+END_TEST
+
+START_TEST(without_a_database_it_is_503)
+{
+    bb_fake_refuses(fake, "FROM chat_conversation", "", NULL);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 503);
+}
+END_TEST
+
+START_TEST(what_one_may_not_see_is_unknown)
+{
+    conversation("3");
+    caller(BB_ROLE_ORGANIZATION_ADMIN, "eve@other.example", 4);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 404);
+    ck_assert_str_eq(bb_fake_message(fake), "Conversation not found");
+}
+END_TEST
+
+START_TEST(nobody_speaks_for_accounts_registered_elsewhere)
+{
+    organisation_of_others = 4;
+    conversation("3");
+    caller(BB_ROLE_ORGANIZATION_ADMIN, "boss@solar.example", 3);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 403);
+    organisation_of_others = 3;
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 201);
+}
+END_TEST
+
+START_TEST(facts_of_a_conversation_are_asked_for_once)
+{
+    conversation("3");
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 201);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, BODY), 201);
+    ck_assert_ptr_nonnull(strstr(bb_fake_statement(fake, 0), "INSERT INTO chat_entry"));
+    ck_assert_ptr_null(bb_fake_statement(fake, 1));
+}
+END_TEST
+
+START_TEST(queries_are_taken_from_the_path)
+{
+    bb_fake_rows(fake, "SELECT (SELECT coalesce", 1, 1, "12");
+    ck_assert_int_eq(bb_fake_call(fake, "GET", "/api/chat/unread-count/ada@solar.example", NULL),
+                     200);
+    ck_assert_str_eq(bb_fake_parameter(fake, 0, 0), "ada@solar.example");
+    ck_assert_int_eq(json_integer_value(json_object_get(bb_fake_reply(fake), "count")), 12);
+}
+END_TEST
+
+Suite *fake_suite(void)
+{
+    Suite *suite = suite_create("fake");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_post_is_one_unit_with_its_event);
+    tcase_add_test(tests, a_refused_unit_raises_nothing);
+    tcase_add_test(tests, without_a_database_it_is_503);
+    tcase_add_test(tests, what_one_may_not_see_is_unknown);
+    tcase_add_test(tests, nobody_speaks_for_accounts_registered_elsewhere);
+    tcase_add_test(tests, facts_of_a_conversation_are_asked_for_once);
+    tcase_add_test(tests, queries_are_taken_from_the_path);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
