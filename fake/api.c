@@ -73,4 +73,11 @@ const struct bb_api fake_api = {
 
     .leave_ms = fake_leave_ms,
     .superseded = fake_superseded,
+
+    .stream_open = fake_stream_open,
+    .stream_send = fake_stream_send,
+    .stream_waiting = fake_stream_waiting,
+    .stream_end = fake_stream_end,
+    .chunk_new = fake_chunk_new,
+    .chunk_release = fake_chunk_release,
 };

@@ -42,7 +42,6 @@ int64_t fake_request_arg_int(struct bb_request *rq, const char *name, int64_t ab
 json_t *fake_request_body(struct bb_request *rq);
 const char *fake_request_header(struct bb_request *rq, const char *name);
 const char *fake_request_address(struct bb_request *rq);
-int fake_request_reply(struct bb_request *rq, int status, json_t *json);
 BB_PRINTF(3, 0)
 int fake_request_fail(struct bb_request *rq, int status, const char *format, va_list args);
 BB_PRINTF(3, 0)
@@ -64,5 +63,14 @@ char *fake_request_time(struct bb_request *rq, int64_t ms);
 struct bb_gate *fake_request_gate(struct bb_request *rq);
 int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms);
 char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *length);
+
+/* stream.c */
+int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *options,
+                     struct bb_stream **stream);
+int fake_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
+size_t fake_stream_waiting(struct bb_stream *stream);
+void fake_stream_end(struct bb_stream *stream);
+struct bb_chunk *fake_chunk_new(size_t length);
+void fake_chunk_release(struct bb_chunk *chunk);
 
 #endif

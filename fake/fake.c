@@ -36,6 +36,7 @@ void bb_fake_free(struct bb_fake *fake)
 {
     const struct bb_module *module = fake->host.module;
 
+    bb_fake_leave(fake);
     if (fake->opened && module->quiesce)
         module->quiesce(&fake->host, fake->host.state);
     if (fake->opened && module->close)
@@ -44,6 +45,7 @@ void bb_fake_free(struct bb_fake *fake)
     json_decref(fake->kept);
     fake_pool_free(&fake->pool);
     free(fake->open_problem);
+    free(fake->streamed);
     free(fake);
 }
 

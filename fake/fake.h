@@ -96,6 +96,8 @@ struct bb_fake {
     bool opened;
     unsigned uuids;
     int64_t ids;
+    struct bb_stream *streams; /* all that were opened */
+    char *streamed;
     struct run *run; /* the last one, NULL: none yet */
 };
 
@@ -121,6 +123,8 @@ static inline struct bb_fake *fake_of(struct bb_host *host)
 {
     return (struct bb_fake *)(void *)host;
 }
+
+int fake_request_reply(struct bb_request *rq, int status, json_t *json);
 
 /* The row of a table that begins with its name; NULL: there is none. */
 const void *fake_table_find(const struct bb_table *table, const char *name);

@@ -111,6 +111,11 @@ const char *bb_fake_parameter(const struct bb_fake *fake, size_t index, size_t p
 const char *bb_fake_event(const struct bb_fake *fake, size_t index);
 json_t *bb_fake_payload(const struct bb_fake *fake, size_t index);
 
+/* Bytes that all streams opened so far were sent; and their clients leave, as bb_fake_free() has
+ * it. */
+const char *bb_fake_streamed(const struct bb_fake *fake);
+void bb_fake_leave(struct bb_fake *fake);
+
 /* Lines of the log, and what a command has printed. */
 const char *bb_fake_log(const struct bb_fake *fake);
 const char *bb_fake_printed(const struct bb_fake *fake);
