@@ -74,6 +74,7 @@ void load_more(struct scene *scene, long messages)
 void expect_only_503(const struct scene *scene)
 {
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    ck_assert_int_eq(atomic_load(&scene->load.bare), 0);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
     ck_assert_int_lt(atomic_load(&scene->load.slowest_ms), DEADLINE_MS + 1000);
 }

@@ -1,4 +1,5 @@
-/* A body: what is read and passes the fields is written, read again and passes again, the same. */
+/* A body: what is read and passes the fields is written, read again, passes again and is written
+ * the same. */
 #include <string.h>
 
 #include "core/field.h"
@@ -53,7 +54,11 @@ static void check_again(json_t *checked, struct arena *arena)
     must(read != NULL);
     json_t *again = check(read, arena);
 
-    must(again && json_equal(again, checked));
+    must(again != NULL);
+    char *same = json_write(again, NULL);
+
+    must(same && !strcmp(same, text));
+    free(same);
     json_decref(again);
     json_decref(read);
     free(text);

@@ -54,7 +54,8 @@ struct ledger_load {
     atomic_long acknowledged; /* so far */
     atomic_long refused;      /* answers other than 201, and no answers */
     atomic_long cut;          /* of them: sent on a connection that then broke */
-    atomic_long wrong;        /* of them: neither 503 with Retry-After nor without an answer */
+    atomic_long wrong;        /* of them: neither 503 nor without an answer */
+    atomic_long bare;         /* of them: 503 without Retry-After */
     atomic_long slowest_ms;   /* the longest that any answer took */
 };
 

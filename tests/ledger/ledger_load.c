@@ -125,8 +125,10 @@ static long post(struct writer *writer, const char *body, struct curl_slist *lis
         curl_easy_getinfo(writer->curl, CURLINFO_RESPONSE_CODE, &status);
     else
         count_silence(load, code);
-    if (status && status != 201 && (status != 503 || !writer->retry_after))
+    if (status && status != 201 && status != 503)
         atomic_fetch_add(&load->wrong, 1);
+    else if (status == 503 && !writer->retry_after)
+        atomic_fetch_add(&load->bare, 1);
     return status;
 }
 
