@@ -19,8 +19,8 @@ static int manager;
 
 static const char *root(void)
 {
-    return text("%.*s", (int)(strlen(harness_program()) - strlen("/bin/busbar")),
-                harness_program());
+    return text("%.*s", (int)(strlen(harness_program(false)) - strlen("/bin/busbar")),
+                harness_program(false));
 }
 
 /* Copies the installed example and runs its makefile, as a stranger to the tree would. */
@@ -181,7 +181,7 @@ START_TEST(a_reload_is_told_to_the_service_manager)
 /* What a command printed; *status is its exit status. */
 static const char *output_of(const char *const *words, int *status)
 {
-    const char *argv[8] = {harness_program()};
+    const char *argv[8] = {harness_program(false)};
     const char *log = harness_path(text("tool-%s-%jd.log", words[0], (intmax_t)now_ms()));
 
     for (int i = 0; words[i]; i++)
@@ -200,11 +200,11 @@ START_TEST(check_judges_without_a_server)
                           "database:\n  url: \"host=/nowhere dbname=nothing\"\n"
                           "redis:\n  url: \"unix:/nowhere\"\n"
                           "modules: [auth, chat, health, \"%s\"]\nhello:\n  greeting: hi\n",
-                          harness_modules(), hello));
+                          harness_modules(false), hello));
     ck_assert_ptr_nonnull(strstr(output_of(words, &status), "4 modules"));
     ck_assert_int_eq(status, 0);
     file_write(conf, text("module_path: \"%s\"\nmodules: [chat, \"%s\"]\nhello:\n  greting: hi\n",
-                          harness_modules(), hello));
+                          harness_modules(false), hello));
     const char *said = output_of(words, &status);
 
     ck_assert_int_eq(status, 1);
@@ -237,7 +237,7 @@ START_TEST(inspect_shows_a_module_that_is_not_loaded)
 START_TEST(modcheck_passes_hello)
 {
     const char *const words[] = {"modcheck", hello, NULL};
-    const char *const bad[] = {"modcheck", hello, harness_program(), NULL};
+    const char *const bad[] = {"modcheck", hello, harness_program(false), NULL};
     int status;
 
     ck_assert_str_eq(output_of(words, &status), text("%s: ok\n", hello));
