@@ -23,7 +23,7 @@ enum { ID_MIN = 8, PIECE = 65536 };
 struct build {
     struct build *next;
     void *dl;
-    unsigned char digest[MODULE_DIGEST_SIZE];
+    struct module_file file;
 };
 
 static struct build *builds; /* of the process, for ever */
@@ -134,9 +134,17 @@ int module_build_look(const char *path, struct module_file *file)
 void *module_build_find(const struct module_file *file)
 {
     for (const struct build *build = builds; build; build = build->next)
-        if (!memcmp(build->digest, file->digest, sizeof build->digest))
+        if (!memcmp(build->file.digest, file->digest, sizeof file->digest))
             return build->dl;
     return NULL;
+}
+
+bool module_build_overwritten(const struct module_file *file)
+{
+    for (const struct build *build = builds; build; build = build->next)
+        if (build->file.device == file->device && build->file.inode == file->inode)
+            return memcmp(build->file.digest, file->digest, sizeof file->digest) != 0;
+    return false;
 }
 
 void module_build_note(const char *path, const struct module_file *file, void *dl)
@@ -148,7 +156,7 @@ void module_build_note(const char *path, const struct module_file *file, void *d
         build = calloc(1, sizeof *build);
     if (!build)
         return; /* exchanged just now, or no memory: it is loaded once more then */
-    memcpy(build->digest, file->digest, sizeof build->digest);
+    build->file = *file;
     build->dl = dl;
     build->next = builds;
     builds = build;

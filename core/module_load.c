@@ -46,20 +46,6 @@ static void *open_anew(struct arena *arena, const char *path)
     return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
 }
 
-static void *open_file(struct arena *arena, const char *path)
-{
-    struct module_file file;
-    bool seen = !module_build_look(path, &file);
-    void *dl = seen ? module_build_find(&file) : NULL;
-
-    if (dl)
-        return dl;
-    dl = open_anew(arena, path);
-    if (dl && seen)
-        module_build_note(path, &file, dl);
-    return dl;
-}
-
 /* The linker's message without the path in front, which is in ours. */
 static const char *link_error(const char *path)
 {
@@ -71,6 +57,29 @@ static const char *link_error(const char *path)
     if (!strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
         text += length + 2;
     return text;
+}
+
+/* NULL with the reason in `why`. */
+static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
+{
+    struct module_file file;
+    bool seen = !module_build_look(path, &file);
+    void *dl = seen ? module_build_find(&file) : NULL;
+
+    if (dl)
+        return dl;
+    if (seen && module_build_overwritten(&file)) {
+        snprintf(why, why_size,
+                 "was written over while its code is in use: put a new file in its "
+                 "place by rename, and restart the host");
+        return NULL;
+    }
+    dl = open_anew(arena, path);
+    if (dl && seen)
+        module_build_note(path, &file, dl);
+    if (!dl)
+        snprintf(why, why_size, "cannot be loaded: %s", link_error(path));
+    return dl;
 }
 
 static int refuse(struct setting_problems *problems, const char *where, const char *path,
@@ -119,13 +128,11 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
     if (module_file_check(path, why, sizeof why))
         return refuse(problems, where, path, why);
     module->path = arena_text(arena, path, strlen(path));
-    module->dl = open_file(arena, path);
+    module->dl = open_file(arena, path, why, sizeof why);
     if (!module->path)
         return refuse(problems, where, path, "out of memory");
-    if (!module->dl) {
-        snprintf(why, sizeof why, "cannot be loaded: %s", link_error(path));
+    if (!module->dl)
         return refuse(problems, where, path, why);
-    }
     module_build_id(module->dl, module->build_id);
     const struct bb_module *face = find_face(module->dl, &size, why, sizeof why);
 

@@ -72,6 +72,10 @@ int module_build_look(const char *path, struct module_file *file);
 /* What was loaded from a file with the same content; NULL: none was. */
 void *module_build_find(const struct module_file *file);
 
+/* Whether this very file is loaded, and something else was written into it since: it has its inode
+ * as long as it is mapped. */
+bool module_build_overwritten(const struct module_file *file);
+
 /* Remembers what was just loaded from the file. */
 void module_build_note(const char *path, const struct module_file *file, void *dl);
 

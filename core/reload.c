@@ -110,8 +110,7 @@ static void apply_log(const struct generation *g)
 
 static bool wants_migration(const struct generation *g)
 {
-    return *settings_text(g->settings, "database", "url") &&
-           settings_int(g->settings, "database", "migrate");
+    return *g->engine->database_url && settings_int(g->settings, "database", "migrate");
 }
 
 /* The start's migration goes on for the new generation, if the database was away until now. */

@@ -370,6 +370,22 @@ START_TEST(an_equal_file_gets_the_code_that_is_there)
 }
 END_TEST
 
+/* Only behind its end here: with other code under it this process would not get far. */
+START_TEST(a_file_that_was_written_over_is_refused)
+{
+    upgrade(4);
+    load_file();
+    FILE *out = fopen(file, "a");
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(fputc('x', out), 'x');
+    ck_assert_int_eq(fclose(out), 0);
+    assert_refused(file, "was written over while its code is in use: put a new file in its place");
+    upgrade(4);
+    load_file();
+}
+END_TEST
+
 Suite *module_suite(void)
 {
     Suite *suite = suite_create("module");
@@ -394,6 +410,7 @@ Suite *module_suite(void)
     tcase_add_test(tests, all_problems_come_at_once);
     tcase_add_test(tests, an_upgraded_file_is_loaded_anew);
     tcase_add_test(tests, an_equal_file_gets_the_code_that_is_there);
+    tcase_add_test(tests, a_file_that_was_written_over_is_refused);
     suite_add_tcase(suite, tests);
     return suite;
 }
