@@ -146,6 +146,17 @@ bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
     return of_socket(address, &ip) && has(list, &ip);
 }
 
+bool address_in(const struct cidr_list *list, const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return cidr_list_has(list, (const struct sockaddr *)&v4);
+    return inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 &&
+           cidr_list_has(list, (const struct sockaddr *)&v6);
+}
+
 static const char *as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
 {
     if (is_v4(address))

@@ -24,6 +24,9 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
 /* Whether the address is in one of the networks; other families than IP never are. */
 bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address);
 
+/* The same for an address as address_client() writes it. */
+bool address_in(const struct cidr_list *list, const char *text);
+
 /*
  * The client's address as text in `out`, which is returned: the peer's; or, where the peer is
  * trusted, the rightmost of X-Forwarded-For (NULL: none) that is not. Where an entry is no address,

@@ -138,6 +138,27 @@ const char *admission_token(const struct exchange *exchange)
     return *value && !strchr(value, ' ') ? value : NULL;
 }
 
+/*
+ * Who is inside is told by the address. Where a proxy that is not trusted says who it came for, it
+ * is the proxy's, and says nothing.
+ */
+static bool is_inside(const struct exchange *exchange)
+{
+    const struct generation *g = exchange->rq.generation;
+    const struct sockaddr *peer = (const struct sockaddr *)&exchange->connection->peer;
+
+    if (exchange_header(exchange, "X-Forwarded-For") && !cidr_list_has(g->trusted_proxies, peer))
+        return false;
+    return address_in(g->inside, exchange->address);
+}
+
+bool admission_free(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+
+    return route->roles & BB_ANYONE || (route->flags & BB_INSIDE && is_inside(exchange));
+}
+
 void admission_entry(struct core_request *rq)
 {
     struct exchange *exchange = (struct exchange *)(void *)rq;

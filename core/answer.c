@@ -1,11 +1,12 @@
 /* The answer: sending it, and its line in the log. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/exchange.h"
 #include "core/log.h"
+#include "core/meter.h"
 #include "core/stream.h"
+#include "core/text.h"
 
 static struct MHD_Response *response_of(struct exchange *exchange)
 {
@@ -46,6 +47,7 @@ enum MHD_Result answer_send(struct exchange *exchange)
     struct answer *answer = &exchange->rq.answer;
 
     exchange->phase = PHASE_ANSWER;
+    exchange->answered_us = clock_mono_us();
     if (!response)
         return MHD_NO;
     add_headers(exchange, response);
@@ -55,12 +57,15 @@ enum MHD_Result answer_send(struct exchange *exchange)
     return queued;
 }
 
-static int64_t elapsed_us(const struct exchange *exchange)
+/* A stream's time says how long somebody listened. */
+static void count(const struct exchange *exchange)
 {
-    struct timespec now;
+    struct route_meter *meter = exchange->match.route ? exchange->match.meter : meter_no_route();
+    bool timed = exchange->answered_us && !exchange->stream;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - exchange->started_us;
+    if (exchange->rq.answer.status)
+        meter_request(meter, exchange->rq.answer.status,
+                      timed ? exchange->answered_us - exchange->started_us : -1);
 }
 
 /* One line a request. The query is left out: it may hold what should not be there. */
@@ -69,8 +74,11 @@ void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode
     const struct core_request *rq = &exchange->rq;
     const struct bb_principal *principal = rq->pub.principal;
     char status[8], ms[24], account[24];
-    int64_t us = elapsed_us(exchange);
+    int64_t us = clock_mono_us() - exchange->started_us;
 
+    count(exchange);
+    if (!exchange->stream)
+        slow_log(exchange, us);
     if (!log_wants(BB_INFO) || !settings_int(rq->generation->settings, "log", "access"))
         return;
     snprintf(status, sizeof status, "%d", rq->answer.status);

@@ -11,6 +11,8 @@
 #include "core/exchange.h"
 #include "core/json_out.h"
 #include "core/log.h"
+#include "core/meter.h"
+#include "core/metrics.h"
 #include "core/pool.h"
 #include "core/redis.h"
 #include "core/reply.h"
@@ -133,6 +135,20 @@ static const char *api_client_address(struct bb_request *rq)
 static int api_reply(struct bb_request *rq, int status, json_t *json)
 {
     return reply_json(request_of(rq), status, json);
+}
+
+static int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                           size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
+        free(copy);
+        request_fail(request_of(rq), FAILED_MEMORY);
+        return reply_failed(request_of(rq));
+    }
+    memcpy(copy, bytes, length);
+    return reply_bytes(request_of(rq), status, copy, length);
 }
 
 BB_PRINTF(3, 0)
@@ -309,4 +325,7 @@ const struct bb_api core_api = {
     .stream_end = api_stream_end,
     .chunk_new = api_chunk_new,
     .chunk_release = api_chunk_release,
+    .metric_add = api_metric_add,
+    .metrics = api_metrics,
+    .reply_bytes = api_reply_bytes,
 };

@@ -24,6 +24,8 @@ const struct cli_command cli_commands[] = {
      "Reads the settings, loads the modules' tables, calls none of them, touches no server.", NULL},
     {"settings", cmd_settings, "print the reference of all settings",
      "Markdown, of the host and of the modules that the configuration loads.", NULL},
+    {"metrics", cmd_metrics, "print the reference of all metrics",
+     "Markdown, of the host and of the modules that the configuration loads.", NULL},
     {"inspect", cmd_inspect, "print what a module brings, without loading it",
      "Reads the tables in the file itself: no line of it is run, and no configuration is needed.",
      "[--json] FILE.so"},

@@ -46,6 +46,7 @@ int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);
 int cmd_inspect(const struct cli *cli);
 int cmd_modcheck(const struct cli *cli);
+int cmd_metrics(const struct cli *cli);
 int cmd_version(const struct cli *cli);
 int cmd_help(const struct cli *cli);
 

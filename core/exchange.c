@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/engine.h"
 #include "core/fiber.h"
@@ -10,17 +9,10 @@
 #include "core/log.h"
 #include "core/reply.h"
 #include "core/stream.h"
+#include "core/text.h"
 
 /* A body that will not be read is still taken up to here, so that the client sees the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
-
-static int64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
@@ -71,7 +63,7 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     exchange->connection = connection_of(mhd);
     exchange->rq.ended = fiber_ended;
     exchange->rq.cut = exchange_cut;
-    exchange->started_us = now_us();
+    exchange->started_us = clock_mono_us();
     exchange->rq.id = exchange->id;
     split_target(exchange, uri);
     connection_stage(exchange->connection, STAGE_HEADER, 0);
@@ -84,6 +76,7 @@ static void fiber_ended(struct core_request *rq)
     struct exchange *exchange = (struct exchange *)(void *)rq;
 
     timer_clear(&rq->loop->timers, &rq->deadline);
+    rq->spent.work_us += clock_mono_us() - exchange->phase_us;
     if (rq->answer.status)
         exchange->phase = PHASE_ANSWER;
     else
@@ -100,6 +93,7 @@ static void run_phase(struct exchange *exchange, enum exchange_phase phase,
 {
     exchange->phase = phase;
     exchange->rq.entry = entry;
+    exchange->phase_us = clock_mono_us();
     if (request_start(&exchange->rq))
         return;
     exchange->suspended = true;
@@ -185,7 +179,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     if (admission_check(exchange, method, version))
         return answer_early(exchange);
     connection_stage(exchange->connection, STAGE_BODY, 0);
-    if (exchange->match.route->roles & BB_ANYONE)
+    if (admission_free(exchange))
         return MHD_YES;
     exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
     run_phase(exchange, PHASE_ADMISSION, admission_entry);

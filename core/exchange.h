@@ -47,8 +47,8 @@ struct exchange {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
-    int64_t started_us;
-    struct bb_stream *stream; /* the answer is one; NULL: it is not */
+    int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
+    struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
 };
 
 static inline struct exchange *exchange_of(struct bb_request *rq)
@@ -61,6 +61,8 @@ const char *exchange_header(const struct exchange *exchange, const char *name);
 
 /* admission.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
 int admission_check(struct exchange *exchange, const char *method, const char *version);
+/* Whether neither token nor role is asked for. */
+bool admission_free(const struct exchange *exchange);
 /* Looks at token and role; on the fiber. */
 void admission_entry(struct core_request *rq);
 /* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
@@ -79,5 +81,8 @@ int body_check(struct exchange *exchange);
 /* answer.c */
 enum MHD_Result answer_send(struct exchange *exchange);
 void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode why);
+
+/* slow.c */
+void slow_log(const struct exchange *exchange, int64_t whole_us);
 
 #endif

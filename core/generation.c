@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/generation_load.h"
+#include "core/meter.h"
 
 static struct generation *generation_new(unsigned number, struct setting_problems *problems)
 {
@@ -30,13 +31,17 @@ static void report_open(struct core_module *module, struct setting_problems *pro
                     reason ? reason : "cannot be opened and does not say why");
 }
 
-static int open_module(struct core_module *module, const struct bb_api *api,
+static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
                        struct setting_problems *problems)
 {
     struct bb_host *host = &module->handle.host;
     int failed = 0;
 
     host->api = api;
+    if (meters_bind(module, arena)) {
+        setting_problem(problems, "module %s: out of memory", module->face->name);
+        return -1;
+    }
     module->handle.opening = true;
     if (module->face->open)
         failed = module->face->open(host, &host->state);
@@ -63,7 +68,7 @@ int generation_open(struct generation *g, const struct bb_api *api,
                     struct setting_problems *problems)
 {
     for (size_t i = 0; i < g->module_count; i++)
-        if (open_module(&g->modules[i], api, problems))
+        if (open_module(&g->modules[i], g->arena, api, problems))
             return -1;
     return 0;
 }

@@ -65,7 +65,8 @@ struct generation {
     const struct core_event *events;
     size_t event_count;
     struct cidr_list *trusted_proxies;
-    json_t *cors_origins; /* borrowed from the settings; NULL: none */
+    struct cidr_list *inside; /* who needs no token for a route with BB_INSIDE */
+    json_t *cors_origins;     /* borrowed from the settings; NULL: none */
 };
 
 /*

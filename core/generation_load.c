@@ -23,14 +23,16 @@ static void load_keys(struct generation *g, struct setting_problems *problems)
         settings_complain(g->settings, problems, "secrets", "keys", "%s", why);
 }
 
-static void load_proxies(struct generation *g, struct setting_problems *problems)
+static struct cidr_list *load_networks(struct generation *g, const char *name,
+                                       struct setting_problems *problems)
 {
-    char why[256];
+    char why[128];
+    struct cidr_list *list =
+        cidr_list_new(g->arena, settings_json(g->settings, "http", name), why, sizeof why);
 
-    g->trusted_proxies = cidr_list_new(
-        g->arena, settings_json(g->settings, "http", "trusted_proxies"), why, sizeof why);
-    if (!g->trusted_proxies)
-        settings_complain(g->settings, problems, "http", "trusted_proxies", "%s", why);
+    if (!list)
+        settings_complain(g->settings, problems, "http", name, "%s", why);
+    return list;
 }
 
 /* As a browser writes it: scheme, host, port; compared byte for byte. */
@@ -103,7 +105,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     if (!sections_there(g))
         return -1;
     load_keys(g, problems);
-    load_proxies(g, problems);
+    g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
+    g->inside = load_networks(g, "inside", problems);
     load_origins(g, problems);
     check_places(g, problems);
     generation_load_modules(g, problems);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/metrics.h"
 
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
@@ -126,6 +127,7 @@ static void patrol(struct timer *timer)
         http->refusing = false;
         watch_listener(http, true);
     }
+    metrics_publish(http->loop, http->connection_count);
     timer_set(&http->loop->timers, timer, now + PATROL_MS);
 }
 

@@ -52,10 +52,8 @@ static json_t *route_flags(unsigned flags)
         unsigned flag;
         const char *name;
     } rows[] = {
-        {BB_CREATES, "creates"},
-        {BB_NO_BODY, "noBody"},
-        {BB_FORM_TOO, "formToo"},
-        {BB_OAUTH_ERRORS, "oauthErrors"},
+        {BB_CREATES, "creates"},          {BB_NO_BODY, "noBody"}, {BB_FORM_TOO, "formToo"},
+        {BB_OAUTH_ERRORS, "oauthErrors"}, {BB_INSIDE, "inside"},
     };
     json_t *list = json_array();
 
@@ -136,6 +134,18 @@ static json_t *worker_json(const void *row)
     return json_pack("{s:s}", "name", or_empty(((const struct bb_worker *)row)->name));
 }
 
+static json_t *metric_json(const void *row)
+{
+    const struct bb_metric *metric = row;
+    json_t *values = json_array();
+
+    for (size_t i = 0; metric->values && metric->values[i]; i++)
+        json_array_append_new(values, json_string(metric->values[i]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:s}", "name", or_empty(metric->name), "kind",
+                     metric->kind == BB_COUNTER ? "counter" : "gauge", "label",
+                     or_empty(metric->label), "values", values, "help", or_empty(metric->help));
+}
+
 static json_t *command_json(const void *row)
 {
     const struct bb_command *command = row;
@@ -166,12 +176,13 @@ json_t *inspect_json(const struct bb_module *face)
 
     snprintf(abi, sizeof abi, "%u.%u", face->abi_major, face->abi_minor);
     return json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
         face->name, "version", face->version, "abi", abi, "settings",
         inspect_fields(&face->settings), "routes", each(&face->routes, route_json), "events",
         each(&face->events, event_json), "hooks", each(&face->hooks, hook_json), "services",
         each(&face->services, service_json), "needs", each(&face->needs, need_json), "channels",
         each(&face->channels, channel_json), "jobs", each(&face->jobs, job_json), "pools",
-        each(&face->pools, pool_json), "workers", each(&face->workers, worker_json), "commands",
-        each(&face->commands, command_json), "migrations", migrations_json(face->schema));
+        each(&face->pools, pool_json), "workers", each(&face->workers, worker_json), "metrics",
+        each(&face->metrics, metric_json), "commands", each(&face->commands, command_json),
+        "migrations", migrations_json(face->schema));
 }

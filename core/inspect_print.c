@@ -148,6 +148,15 @@ static void print_pool(const json_t *row, FILE *out)
             number(row, "threads"), number(row, "queue"), number(row, "nice"));
 }
 
+static void print_metric(const json_t *row, FILE *out)
+{
+    const char *label = word(row, "label");
+
+    fprintf(out, "  %s, %s%s%s\n", word(row, "name"), word(row, "kind"), *label ? ", by " : "",
+            label);
+    print_help(row, out);
+}
+
 static void print_command(const json_t *row, FILE *out)
 {
     fprintf(out, "  busbar %s\n", word(row, "name"));
@@ -166,10 +175,11 @@ void inspect_print(const json_t *face, FILE *out)
         const char *table;
         void (*print)(const json_t *row, FILE *out);
     } parts[] = {
-        {"settings", print_setting}, {"routes", print_route},       {"events", print_event},
-        {"hooks", print_hook},       {"services", print_versioned}, {"needs", print_versioned},
-        {"channels", print_named},   {"jobs", print_job},           {"pools", print_pool},
-        {"workers", print_named},    {"commands", print_command},   {"migrations", print_migration},
+        {"settings", print_setting},     {"routes", print_route},       {"events", print_event},
+        {"hooks", print_hook},           {"services", print_versioned}, {"needs", print_versioned},
+        {"channels", print_named},       {"jobs", print_job},           {"pools", print_pool},
+        {"workers", print_named},        {"metrics", print_metric},     {"commands", print_command},
+        {"migrations", print_migration},
     };
     const json_t *row;
     size_t k;

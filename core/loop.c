@@ -10,6 +10,7 @@
 #include "core/fiber.h"
 #include "core/http.h"
 #include "core/log.h"
+#include "core/meter.h"
 #include "core/pg.h"
 #include "core/request.h"
 #include "core/text.h"
@@ -173,6 +174,7 @@ void loop_run(struct loop *loop)
 {
     int64_t timer_ms = 0;
 
+    meter_thread(loop->index);
     while (!loop->stop) {
         handle_events(loop, wait_ms(loop, timer_ms));
         inbox_take(loop);

@@ -39,6 +39,12 @@ struct message {
     void (*run)(struct message *message);
 };
 
+/* What a loop last told of itself, for who watches; written by the loop twice a second. */
+struct loop_told {
+    atomic_size_t requests, connections;
+    atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
+};
+
 struct loop {
     struct engine *engine;
     unsigned index;
@@ -58,7 +64,8 @@ struct loop {
     struct id_block *ids;    /* blocks of sequences (sql.c) */
     struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
-    bool stop;               /* leave loop_run() after this turn */
+    struct loop_told told;
+    bool stop; /* leave loop_run() after this turn */
 };
 
 /* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */

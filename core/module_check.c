@@ -148,6 +148,44 @@ static void check_work(const struct core_module *module, struct setting_problems
                      pools[i].name ? pools[i].name : "", THREADS_MAX);
 }
 
+/* What the text format cannot carry, or what would not be found there under its name. */
+static const char *metric_fault(const struct bb_metric *metric)
+{
+    size_t length = metric->name ? strlen(metric->name) : 0;
+    bool total = length > 6 && !strcmp(metric->name + length - 6, "_total");
+
+    if (!name_fits(metric->name, LOWER DIGITS "_"))
+        return "needs a name of a-z, 0-9 and _";
+    if (!metric->help)
+        return "needs a help";
+    if (metric->kind != BB_COUNTER && metric->kind != BB_GAUGE)
+        return "must be a counter or a gauge";
+    if (total != (metric->kind == BB_COUNTER))
+        return "must end with _total if it is a counter, and only then";
+    if (metric->kind == BB_GAUGE && !metric->read)
+        return "is a gauge and has no function to read it";
+    if (!metric->label != !metric->values || (metric->values && !metric->values[0]))
+        return "needs a label with its values, or neither";
+    if (metric->label && !name_fits(metric->label, LOWER DIGITS "_"))
+        return "needs a label of a-z, 0-9 and _";
+    for (size_t i = 0; metric->values && metric->values[i]; i++)
+        if (!name_fits(metric->values[i], LOWER DIGITS "_.-"))
+            return "needs values of its label of a-z, 0-9, . - and _";
+    return NULL;
+}
+
+static void check_metrics(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->face->metrics);
+
+    for (size_t i = 0; i < module->face->metrics.count; i++) {
+        const char *fault = metric_fault(&rows[i]);
+
+        if (fault)
+            complain(module, problems, "metric \"%s\" %s", rows[i].name ? rows[i].name : "", fault);
+    }
+}
+
 static void check_command(const struct core_module *module, const struct bb_command *command,
                           struct setting_problems *problems)
 {
@@ -194,5 +232,6 @@ void module_check(const struct core_module *module, struct setting_problems *pro
     check_services(module, problems);
     check_channels(module, problems);
     check_work(module, problems);
+    check_metrics(module, problems);
     check_schema(module, problems);
 }

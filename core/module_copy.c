@@ -137,6 +137,7 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
         {&copy->jobs, sizeof(struct bb_job), "jobs"},
         {&copy->pools, sizeof(struct bb_pool), "pools"},
         {&copy->workers, sizeof(struct bb_worker), "workers"},
+        {&copy->metrics, sizeof(struct bb_metric), "metrics"},
     };
     void *rows;
 

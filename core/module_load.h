@@ -19,6 +19,7 @@
 
 struct generation;
 struct core_module;
+struct meter;
 
 /* What a module gets as its handle, with what only the host knows behind it. */
 struct host_handle {
@@ -26,8 +27,9 @@ struct host_handle {
     struct generation *generation;
     struct core_module *module;
     const struct setting_section *settings;
-    char *open_problem; /* the text of bb_open_fail(), malloc'ed; taken by who opens */
-    bool opening;       /* `open` runs: bb_host_alloc() is allowed */
+    struct meter **meters; /* of the rows of `metrics`; NULL where the module reads itself */
+    char *open_problem;    /* the text of bb_open_fail(), malloc'ed; taken by who opens */
+    bool opening;          /* `open` runs: bb_host_alloc() is allowed */
 };
 
 static inline struct host_handle *handle_of(struct bb_host *host)

@@ -44,12 +44,13 @@ struct pg_item {
     struct pg_item *next;
     struct core_request *rq; /* NULL: abandoned */
     struct pg_op *ops, *last;
-    uint64_t key;   /* unit lane: which connection */
-    unsigned tries; /* how often it has been sent */
-    bool write;     /* not to be sent again after a lost connection */
-    bool alone;     /* in a batch of its own */
-    bool sent;      /* in a batch under way */
-    bool done;      /* the request may take the results */
+    uint64_t key;              /* unit lane: which connection */
+    unsigned tries;            /* how often it has been sent */
+    int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
+    bool write;                /* not to be sent again after a lost connection */
+    bool alone;                /* in a batch of its own */
+    bool sent;                 /* in a batch under way */
+    bool done;                 /* the request may take the results */
     struct failure failure;
     struct arena *memory; /* the item itself and its values */
 };

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
+
 enum { TRIES_MAX = 4, NAME_SIZE = 24 };
 
 /* A statement's name on the server: its address, which no other statement ever has. */
@@ -120,8 +122,11 @@ static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item 
 
 static int send_items(struct pg_conn *conn, struct pg_batch *batch)
 {
+    int64_t sent_us = clock_mono_us();
+
     for (struct pg_item *item = batch->items; item; item = item->next) {
         item->sent = true;
+        item->sent_us = sent_us;
         item->tries++;
         for (struct pg_op *op = item->ops; op; op = op->next) {
             if (send_op(conn, batch, item, op))

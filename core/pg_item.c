@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
+
 struct pg_item *pg_item_new(struct core_request *rq)
 {
     struct arena *memory = arena_new();
@@ -17,6 +19,7 @@ struct pg_item *pg_item_new(struct core_request *rq)
     }
     item->memory = memory;
     item->rq = rq;
+    item->asked_us = clock_mono_us();
     return item;
 }
 
@@ -96,8 +99,20 @@ void pg_item_free(struct pg_item *item)
     arena_free(item->memory);
 }
 
+/* Its request waits no longer: tells it where the time went. */
+static void account(const struct pg_item *item)
+{
+    int64_t now = clock_mono_us();
+    int64_t sent = item->sent_us ? item->sent_us : now;
+
+    item->rq->spent.queue_us += sent - item->asked_us;
+    item->rq->spent.database_us += now - sent;
+}
+
 void pg_item_abandon(struct pg_item *item)
 {
+    if (item->rq && !item->done)
+        account(item);
     item->rq = NULL;
     if (item->done)
         pg_item_free(item);
@@ -106,10 +121,12 @@ void pg_item_abandon(struct pg_item *item)
 void pg_item_done(struct pg_item *item)
 {
     item->done = true;
-    if (item->rq)
-        request_wake(item->rq);
-    else
+    if (!item->rq) {
         pg_item_free(item);
+        return;
+    }
+    account(item);
+    request_wake(item->rq);
 }
 
 void pg_item_fail(struct pg_item *item, enum failure_kind kind)

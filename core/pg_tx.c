@@ -1,4 +1,5 @@
 #include "core/pg_lane.h"
+#include "core/text.h"
 
 /*
  * A connection of the tx lane, lent to one request. Statements go out one by one, each with its own
@@ -88,8 +89,11 @@ static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool hopeful)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     if (lane->queued >= lane->pg->settings.queue)
         return request_fail(tx->rq, FAILED_BUSY);
+    int64_t asked_us = clock_mono_us();
     waiter_add(lane, tx);
-    if (!request_wait(tx->rq, &tx->lent))
+    int failed = request_wait(tx->rq, &tx->lent);
+    tx->rq->spent.queue_us += clock_mono_us() - asked_us;
+    if (!failed)
         return 0;
     waiter_remove(lane, tx);
     return -1;

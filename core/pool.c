@@ -9,6 +9,7 @@
 
 #include "core/engine.h"
 #include "core/log.h"
+#include "core/text.h"
 
 /* One offloaded call; on the fiber's stack, for the fiber waits for it. */
 struct work {
@@ -17,6 +18,7 @@ struct work {
     struct core_request *rq;
     void (*run)(void *);
     void *arg;
+    int64_t begun_us; /* by a thread of the pool */
     bool done;
 };
 
@@ -62,6 +64,7 @@ static void *worker(void *arg)
 
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->face->nice);
     while ((work = take(pool))) {
+        work->begun_us = clock_mono_us();
         work->run(work->arg);
         loop_post(work->rq->loop, &work->message);
     }
@@ -135,13 +138,17 @@ int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), v
     struct work_pool *pool = find(rq->generation->pools, pub->host, name);
     struct work work = {.message.run = work_done, .rq = rq, .run = run, .arg = arg};
 
+    int64_t asked_us = clock_mono_us();
     if (enqueue(pool, &work))
         return request_fail(rq, FAILED_BUSY);
-    if (!request_wait(rq, &work.done))
-        return 0;
-    if (take_back(pool, &work))
-        return -1;
-    request_wait_always(rq, &work.done);
+    if (request_wait(rq, &work.done)) {
+        if (take_back(pool, &work)) {
+            rq->spent.queue_us += clock_mono_us() - asked_us;
+            return -1;
+        }
+        request_wait_always(rq, &work.done);
+    }
+    rq->spent.queue_us += work.begun_us - asked_us;
     return 0;
 }
 

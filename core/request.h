@@ -46,6 +46,13 @@ struct answer {
     struct answer_header *headers;
 };
 
+/* Where the time of a request went, microseconds. */
+struct request_spent {
+    int64_t work_us;     /* on the host's side: from the start of its fibers to their end */
+    int64_t queue_us;    /* of it: waiting for a connection or a thread of a pool */
+    int64_t database_us; /* of it: waiting for PostgreSQL */
+};
+
 struct core_request {
     struct bb_request pub; /* first: a pointer to one is a pointer to the other */
     enum request_kind kind;
@@ -64,6 +71,7 @@ struct core_request {
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
+    struct request_spent spent;
     struct failure failure;
     struct answer answer;
     json_t *body;                    /* checked; owned */

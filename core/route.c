@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/field.h"
+#include "core/meter.h"
 #include "core/text.h"
 
 #define METHODS 5
@@ -15,6 +16,7 @@ static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELET
 struct entry {
     const struct bb_route *route;
     void *owner;
+    struct route_meter *meter;
     size_t count;
     const struct bb_field *fields[ROUTE_PARAMETERS_MAX];
     struct entry *next; /* in the order they were added */
@@ -214,7 +216,8 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 
     if (!entry)
         return refuse(why, why_size, route, "out of memory");
-    *entry = (struct entry){.route = route, .owner = owner};
+    *entry = (struct entry){
+        .route = route, .owner = owner, .meter = meter_route(route->method, route->path)};
     const char *reason = bind_names(router->arena, &path, entry);
 
     if (reason)
@@ -349,6 +352,7 @@ enum route_found router_match(const struct router *router, const char *method, c
     }
     match->route = search.found->route;
     match->owner = search.found->owner;
+    match->meter = search.found->meter;
     match->count = search.count;
     for (size_t i = 0; i < search.count; i++) {
         match->segment[i].start = search.parameters[i].start;

@@ -18,6 +18,7 @@
 #define ROUTE_SEGMENTS_MAX 16
 
 struct router;
+struct route_meter;
 
 enum route_found {
     ROUTE_OK,
@@ -29,6 +30,7 @@ enum route_found {
 struct route_match {
     const struct bb_route *route;
     void *owner;
+    struct route_meter *meter;
     size_t count; /* segments that met a :name, in the order of the path */
     struct {
         const char *start; /* raw, in the path that was matched; decode with text_percent() */

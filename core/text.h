@@ -72,6 +72,7 @@ void text_hex(const void *bytes, size_t length, char *out);
 int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 int64_t clock_mono_ms(void);
+int64_t clock_mono_us(void);
 int64_t clock_wall_ms(void);
 
 #endif

@@ -116,6 +116,11 @@ struct bb_api {
     void (*stream_end)(struct bb_stream *);
     struct bb_chunk *(*chunk_new)(size_t);
     void (*chunk_release)(struct bb_chunk *);
+
+    /* since minor 1: host.h, request.h */
+    void (*metric_add)(struct bb_host *, size_t, size_t, uint64_t);
+    char *(*metrics)(struct bb_request *, size_t *);
+    int (*reply_bytes)(struct bb_request *, int, const char *, const void *, size_t);
 };
 
 #endif

@@ -152,6 +152,15 @@ static inline void bb_gate_open(struct bb_host *host, struct bb_gate *gate)
     host->api->gate_open(gate);
 }
 
+/*
+ * Counts up a metric of the module's own table without `read`: the row, the index of the label's
+ * value (0 without a label), by how much. Any thread; nothing is locked. Since minor 1.
+ */
+static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
+{
+    host->api->metric_add(host, metric, value, by);
+}
+
 /* Milliseconds of the monotonic clock. */
 static inline int64_t bb_now_ms(struct bb_host *host)
 {

@@ -21,6 +21,7 @@
 
 #include <busbar/abi.h>
 #include <busbar/field.h>
+#include <busbar/metric.h>
 #include <busbar/principal.h>
 
 struct bb_host;    /* the module's handle, one per generation and module (host.h) */
@@ -30,10 +31,11 @@ struct bb_event;   /* a raised event (event.h) */
 struct bb_seat;    /* a worker's place (host.h) */
 
 enum bb_route_flags {
-    BB_CREATES = 1,     /* honours Idempotency-Key */
-    BB_NO_BODY = 2,     /* needs no field: an empty body is fine, whatever its content type */
-    BB_FORM_TOO = 4,    /* the body may also be application/x-www-form-urlencoded */
-    BB_OAUTH_ERRORS = 8 /* error bodies carry `error` and `error_description` of RFC 6749 too */
+    BB_CREATES = 1,      /* honours Idempotency-Key */
+    BB_NO_BODY = 2,      /* needs no field: an empty body is fine, whatever its content type */
+    BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
+    BB_OAUTH_ERRORS = 8, /* error bodies carry `error` and `error_description` of RFC 6749 too */
+    BB_INSIDE = 16       /* clients of http.inside need no token and no role; since minor 1 */
 };
 
 struct bb_route {
@@ -165,6 +167,7 @@ struct bb_module {
     void (*start)(struct bb_host *host, void *state);
     void (*quiesce)(struct bb_host *host, void *state);
     void (*close)(struct bb_host *host, void *state);
+    struct bb_table metrics; /* struct bb_metric; since minor 1 */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \

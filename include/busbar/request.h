@@ -100,6 +100,22 @@ static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
     return rq->api->reply(rq, status, json);
 }
 
+/* The same with bytes of another Content-Type, which are copied. Since minor 1. */
+static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *type,
+                                 const void *bytes, size_t length)
+{
+    return rq->api->reply_bytes(rq, status, type, bytes, length);
+}
+
+/*
+ * All metrics of the host and its modules in the text format of Prometheus, version 0.0.4. Since
+ * minor 1.
+ */
+static inline char *bb_metrics(struct bb_request *rq, size_t *length)
+{
+    return rq->api->metrics(rq, length);
+}
+
 /*
  * Answers with the error body of the service; returns the status. 403 without text: "Forbidden".
  * A 409 gets "success": false.

@@ -215,6 +215,20 @@ struct auth_issued {
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 
+/* ---- login.c: metrics, in the order of module.c's table */
+
+enum auth_metric { AUTH_METRIC_LOGINS };
+enum auth_login_outcome {
+    AUTH_LOGIN_DONE,
+    AUTH_LOGIN_REFUSED,
+    AUTH_LOGIN_NOT_ADMITTED,
+    AUTH_LOGIN_THROTTLED,
+    AUTH_LOGIN_FAILED
+};
+
+/* Counts a login by the status of its answer, which is returned. */
+int auth_count_login(struct bb_request *rq, int status);
+
 /* ---- credentials.c
  * ------------------------------------------------------------------------------------ */
 

@@ -157,7 +157,7 @@ static int by_password(struct bb_request *rq)
     return good ? issue(rq, &account, 0) : invalid_client(rq);
 }
 
-int auth_get_access(struct bb_request *rq)
+static int get_access(struct bb_request *rq)
 {
     const char *grant = bb_text(rq, "grant_type");
 
@@ -169,4 +169,9 @@ int auth_get_access(struct bb_request *rq)
         return client_credentials(rq);
     bb_reply_header(rq, "X-OAuth-Error", "unsupported_grant_type");
     return bb_fail(rq, 400, "grant_type must be client_credentials");
+}
+
+int auth_get_access(struct bb_request *rq)
+{
+    return auth_count_login(rq, get_access(rq));
 }

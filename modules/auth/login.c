@@ -1,7 +1,23 @@
 /* POST /api/auth/login and POST /api/auth/logout: a session begins, a session ends. */
 #include "auth.h"
 
-int auth_login(struct bb_request *rq)
+int auth_count_login(struct bb_request *rq, int status)
+{
+    enum auth_login_outcome outcome = AUTH_LOGIN_FAILED;
+
+    if (status < 300)
+        outcome = AUTH_LOGIN_DONE;
+    else if (status == 400 || status == 401)
+        outcome = AUTH_LOGIN_REFUSED;
+    else if (status == 403)
+        outcome = AUTH_LOGIN_NOT_ADMITTED;
+    else if (status == 429)
+        outcome = AUTH_LOGIN_THROTTLED;
+    bb_metric_add(rq->host, AUTH_METRIC_LOGINS, outcome, 1);
+    return status;
+}
+
+static int login(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
@@ -23,6 +39,11 @@ int auth_login(struct bb_request *rq)
     return auth_reply(rq, 200,
                       json_pack("{ss ss}", "accessToken", issued->token, "expiresAt",
                                 bb_time_text(rq, issued->expires_s * 1000)));
+}
+
+int auth_login(struct bb_request *rq)
+{
+    return auth_count_login(rq, login(rq));
 }
 
 int auth_logout(struct bb_request *rq)

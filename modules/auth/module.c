@@ -302,6 +302,19 @@ static const struct bb_job jobs[] = {
     {.name = "auth.cleanup", .every_s = 3600, .flags = BB_ONCE, .run = auth_cleanup},
 };
 
+static const char *const login_outcomes[] = {"done",      "refused", "not_admitted",
+                                             "throttled", "failed",  NULL};
+
+/* In the order of enum auth_metric and enum auth_login_outcome. */
+static const struct bb_metric metrics[] = {
+    {.name = "logins_total",
+     .kind = BB_COUNTER,
+     .label = "outcome",
+     .values = login_outcomes,
+     .help = "Logins and getAccess; not_admitted: pending, suspended or of another role; failed: "
+             "for a reason of the service's own."},
+};
+
 static const struct bb_pool pools[] = {{.name = "hash", .threads = 1, .queue = 32, .nice = 10}};
 
 static const struct bb_field user_add_options[] = {
@@ -347,4 +360,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .commands = BB_TABLE(commands),
     .open = auth_open,
     .close = auth_close,
+    .metrics = BB_TABLE(metrics),
 };

@@ -25,6 +25,7 @@ struct chat_hub {
     struct chat_cursor at;
     struct chat_page *first, *last; /* without gaps up to `at` */
     size_t bytes;
+    uint64_t events;  /* read since the generation began */
     int64_t heard_ms; /* when somebody listened */
 };
 
@@ -187,6 +188,7 @@ void chat_hub_spread(struct chat_hub *hub, struct chat_page *page)
         listeners_of(&hub->listeners, &page->events[i]->facts, offer, &spreading);
     }
     hub->at = page->end;
+    hub->events += page->count;
     keep(hub, page);
     for (struct chat_listener *at = hub->listeners.first; at; at = at->next) {
         if (at->behind)
@@ -347,4 +349,29 @@ void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms)
     bb_chunk_release(hub->host, plain);
     bb_chunk_release(hub->host, placed);
     pthread_mutex_unlock(&hub->lock);
+}
+
+/* ---- metrics ---- */
+
+double chat_listeners(void *state, size_t value)
+{
+    struct chat_hub *hub = ((struct chat *)state)->hub;
+    size_t counts[2] = {0, 0};
+
+    pthread_mutex_lock(&hub->lock);
+    for (const struct chat_listener *at = hub->listeners.first; at; at = at->next)
+        counts[at->behind]++;
+    pthread_mutex_unlock(&hub->lock);
+    return (double)counts[value];
+}
+
+double chat_events_read(void *state, size_t value)
+{
+    struct chat_hub *hub = ((struct chat *)state)->hub;
+
+    (void)value;
+    pthread_mutex_lock(&hub->lock);
+    uint64_t events = hub->events;
+    pthread_mutex_unlock(&hub->lock);
+    return (double)events;
 }

@@ -104,6 +104,10 @@ void chat_hub_catch_up(struct chat_hub *hub, uint64_t number, const struct chat_
 /* Says something to those that have not heard anything for that long. */
 void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms);
 
+/* Metrics. */
+double chat_listeners(void *state, size_t value);
+double chat_events_read(void *state, size_t value);
+
 /* tail.c */
 void chat_tail(struct bb_seat *seat);
 

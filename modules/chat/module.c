@@ -195,6 +195,16 @@ static const struct bb_event_face events[] = {
 
 static const struct bb_worker workers[] = {{"stream", chat_tail}};
 
+static const char *const listener_states[] = {"joined", "behind", NULL};
+
+static const struct bb_metric metrics[] = {
+    {.name = "listeners", .kind = BB_GAUGE, .label = "state", .values = listener_states,
+     .read = chat_listeners,
+     .help = "Open live streams; behind: what they missed is read for them singly."},
+    {.name = "events_read_total", .kind = BB_COUNTER, .read = chat_events_read,
+     .help = "Events that were read for the live streams of this host."},
+};
+
 static const struct bb_need needs[] = {{"accounts", 3}};
 
 BB_EXPORT const struct bb_module busbar_module = {
@@ -207,4 +217,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .workers = BB_TABLE(workers),
     .open = chat_open,
     .close = chat_close,
+    .metrics = BB_TABLE(metrics),
 };

@@ -234,6 +234,18 @@ static const struct bb_job jobs[] = {
 
 static const struct bb_worker workers[] = {{.name = "sender", .run = sender_run}};
 
+static const char *const delivery_states[] = {"waiting", "in_flight", NULL};
+static const char *const attempt_outcomes[] = {"delivered", "retried", "abandoned", NULL};
+
+static const struct bb_metric metrics[] = {
+    {.name = "deliveries", .kind = BB_GAUGE, .label = "state", .values = delivery_states,
+     .read = webhook_now, .help = "Deliveries in this host's memory."},
+    {.name = "attempts_total", .kind = BB_COUNTER, .label = "outcome", .values = attempt_outcomes,
+     .read = webhook_attempts, .help = "Attempts of this host, by what became of the delivery."},
+    {.name = "lost_leases_total", .kind = BB_COUNTER, .read = webhook_lost_leases,
+     .help = "How often this host was slow to renew its lease, and gave its deliveries up."},
+};
+
 static const struct bb_command commands[] = {
     {.name = "webhook pause", .run = webhook_command_pause,
      .help = "Stops all attempts, on all hosts of the database; deliveries queue up."},
@@ -257,4 +269,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .open = webhook_open,
     .start = webhook_start,
     .close = webhook_close,
+    .metrics = BB_TABLE(metrics),
 };

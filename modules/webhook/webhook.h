@@ -64,6 +64,12 @@ int webhook_open(struct bb_host *host, void **state);
 void webhook_start(struct bb_host *host, void *state);
 void webhook_close(struct bb_host *host, void *state);
 
+/* ---- metrics.c: any thread ----------------------------------------------------------------- */
+
+double webhook_now(void *state, size_t value);
+double webhook_attempts(void *state, size_t value);
+double webhook_lost_leases(void *state, size_t value);
+
 /* ---- secret.c: any thread ------------------------------------------------------------------ */
 
 #define WEBHOOK_SECRET_MAX 256 /* characters */

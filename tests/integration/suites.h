@@ -21,6 +21,7 @@
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
     X(stream)                                                                                      \
+    X(metrics)                                                                                     \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(cluster)                                                                                     \

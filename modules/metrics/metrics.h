@@ -1,0 +1,10 @@
+/* metrics: GET /metrics. */
+#ifndef METRICS_H
+#define METRICS_H
+
+#include <busbar/busbar.h>
+
+/* show.c */
+int metrics_show(struct bb_request *rq);
+
+#endif

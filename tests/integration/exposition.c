@@ -1,0 +1,159 @@
+#include "exposition.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:"
+
+/* The family that is being read. */
+struct family {
+    char *name, *type;
+    size_t first; /* of its samples */
+};
+
+struct reader {
+    struct exposition *out;
+    struct family family;
+    char *seen; /* names of families, each between blanks */
+};
+
+/* "# TYPE name type" behind "# HELP name text" of the same name, before any sample. */
+static void read_comment(struct reader *reader, char *line)
+{
+    char *save = NULL, *kind = strtok_r(line + 1, " ", &save), *name = strtok_r(NULL, " ", &save);
+    char *rest = strtok_r(NULL, "", &save);
+
+    ck_assert_msg(kind && name && rest, "comment: %s", line);
+    if (!strcmp(kind, "HELP")) {
+        ck_assert_msg(!strstr(reader->seen, text(" %s ", name)), "%s is there twice", name);
+        reader->seen = text("%s%s ", reader->seen, name);
+        reader->family = (struct family){name, NULL, reader->out->count};
+        return;
+    }
+    ck_assert_str_eq(kind, "TYPE");
+    ck_assert_str_eq(name, reader->family.name);
+    ck_assert_ptr_null(reader->family.type);
+    ck_assert(!strcmp(rest, "counter") || !strcmp(rest, "gauge") || !strcmp(rest, "histogram"));
+    reader->family.type = rest;
+}
+
+/* name="value",…: names of letters, values without a bare quote, backslash or line break. */
+static void check_labels(const char *labels)
+{
+    while (*labels) {
+        size_t length = strspn(labels, NAME);
+
+        ck_assert_msg(length && !strncmp(labels + length, "=\"", 2), "labels: %s", labels);
+        labels += length + 2;
+        labels += strcspn(labels, "\"\\\n");
+        ck_assert_msg(*labels == '"', "labels: %s", labels);
+        labels++;
+        if (*labels) {
+            ck_assert_msg(*labels == ',' && labels[1], "labels: %s", labels);
+            labels++;
+        }
+    }
+}
+
+static void check_family(const struct family *family, const char *name)
+{
+    size_t length = strlen(family->name);
+    const char *tail = name + length;
+    bool histogram = family->type && !strcmp(family->type, "histogram");
+
+    ck_assert_msg(family->type, "%s comes before its TYPE", name);
+    ck_assert_msg(!strncmp(name, family->name, length), "%s among %s", name, family->name);
+    if (histogram)
+        ck_assert(!strcmp(tail, "_bucket") || !strcmp(tail, "_sum") || !strcmp(tail, "_count"));
+    else
+        ck_assert_str_eq(tail, "");
+    if (!strcmp(family->type, "counter"))
+        ck_assert_str_eq(name + strlen(name) - 6, "_total");
+}
+
+static void read_sample(struct reader *reader, char *line)
+{
+    struct exposition *out = reader->out;
+    size_t length = strspn(line, NAME);
+    char *labels = text("%s", ""), *at = line + length, *end;
+    char *name = text("%.*s", (int)length, line);
+
+    check_family(&reader->family, name);
+    if (*at == '{') {
+        end = strrchr(at, '}');
+        ck_assert_msg(end, "%s", line);
+        labels = text("%.*s", (int)(end - at - 1), at + 1);
+        check_labels(labels);
+        at = end + 1;
+    }
+    ck_assert_msg(*at == ' ', "%s", line);
+    double value = strtod(at + 1, &end);
+    ck_assert_msg(end > at + 1 && !*end && isfinite(value), "%s", line);
+    for (size_t i = 0; i < out->count; i++)
+        ck_assert_msg(strcmp(out->samples[i].name, name) != 0 ||
+                          strcmp(out->samples[i].labels, labels) != 0,
+                      "%s is there twice", line);
+    out->samples = realloc(out->samples, (out->count + 1) * sizeof *out->samples);
+    ck_assert_ptr_nonnull(out->samples);
+    out->samples[out->count++] = (struct sample){name, labels, value};
+}
+
+/* Buckets rise to +Inf, which is the count. */
+static void check_histograms(const struct exposition *out)
+{
+    double last = 0;
+
+    for (size_t i = 0; i < out->count; i++) {
+        const struct sample *sample = &out->samples[i];
+        const char *le = strstr(sample->labels, ",le=\"");
+        const char *tail = sample->name + strlen(sample->name);
+
+        if (!le) {
+            last = 0;
+            continue;
+        }
+        ck_assert_msg(sample->value >= last, "%s falls", sample->labels);
+        last = sample->value;
+        if (strcmp(le, ",le=\"+Inf\"") != 0)
+            continue;
+        char *count = text("%.*s_count", (int)(tail - sample->name) - 7, sample->name);
+        char *labels = text("%.*s", (int)(le - sample->labels), sample->labels);
+
+        ck_assert(exposition_value(out, count, labels) == sample->value);
+    }
+}
+
+static struct exposition *parse(const char *page)
+{
+    struct reader reader = {.out = kept(calloc(1, sizeof *reader.out)), .seen = text(" ")};
+    char *copy = text("%s", page), *save = NULL;
+
+    ck_assert(*page && page[strlen(page) - 1] == '\n' && !strstr(page, "\n\n"));
+    for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        if (*line == '#')
+            read_comment(&reader, line);
+        else
+            read_sample(&reader, line);
+    }
+    check_histograms(reader.out);
+    return reader.out;
+}
+
+struct exposition *exposition_get(const struct host *host, const char *token)
+{
+    struct answer *answer = ck_status(http(host, "GET", "/metrics", token, NULL), 200);
+
+    ck_assert_str_eq(answer_header(answer, "Content-Type"),
+                     "text/plain; version=0.0.4; charset=utf-8");
+    return parse(answer->body);
+}
+
+double exposition_value(const struct exposition *exposition, const char *name, const char *labels)
+{
+    for (size_t i = 0; i < exposition->count; i++)
+        if (!strcmp(exposition->samples[i].name, name) &&
+            !strcmp(exposition->samples[i].labels, labels))
+            return exposition->samples[i].value;
+    return -1;
+}

@@ -1,0 +1,281 @@
+/* GET /metrics: who may look, that the format holds, that the numbers are true. Slow requests. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exposition.h"
+#include "people.h"
+#include "sse.h"
+#include "suites.h"
+#include "talk.h"
+
+static struct host *host;
+static struct person *admin, *platform;
+static const char *database;
+
+#define MODULES "[auth, chat, health, metrics, webhook]"
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "metrics");
+    host = host_start(&(struct host_spec){
+        .name = "metrics", .database = database, .modules = MODULES, .http = "  slow: 150\n"});
+    admin = admin_of(host);
+    platform = person_make(host, admin, "measured", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static double value(const struct exposition *from, const char *name, const char *labels)
+{
+    double number = exposition_value(from, name, labels);
+
+    ck_assert_msg(number >= 0, "there is no %s{%s}", name, labels);
+    return number;
+}
+
+static double answered(const struct exposition *from, const char *method, const char *route,
+                       int code)
+{
+    double number =
+        exposition_value(from, "busbar_http_requests_total",
+                         text("method=\"%s\",route=\"%s\",code=\"%d\"", method, route, code));
+
+    return number < 0 ? 0 : number;
+}
+
+START_TEST(an_admin_may_look_and_nobody_else)
+{
+    ck_error(http(host, "GET", "/metrics", NULL, NULL), 401, "Unauthorized");
+    ck_error(http(host, "GET", "/metrics", platform->token, NULL), 403, "Forbidden");
+    exposition_get(host, admin->token);
+}
+
+static long status_from(const struct host *of, const char *forwarded)
+{
+    const char *const headers[] = {forwarded ? text("X-Forwarded-For: %s", forwarded) : NULL, NULL};
+    struct call call = {.method = "GET", .path = "/metrics", .headers = headers};
+
+    return http_send(of, &call)->status;
+}
+
+START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
+{
+    struct host_spec spec = {.name = "metrics-inside",
+                             .database = database,
+                             .modules = MODULES,
+                             .http = "  inside: [127.0.0.1, 10.1.0.0/16]\n"};
+    struct host *open = host_start(&spec);
+
+    ck_assert_int_eq(status_from(open, NULL), 200);
+    ck_assert_int_eq(status_from(open, "192.0.2.7"), 401);
+    ck_assert_int_eq(status_from(open, "127.0.0.1"), 401);
+    ck_assert_int_eq(http(open, "GET", "/api/auth/me", NULL, NULL)->status, 401);
+    host_stop(open);
+    spec.name = "metrics-proxied";
+    spec.http = "  inside: [10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
+    open = host_start(&spec);
+    ck_assert_int_eq(status_from(open, "10.1.2.3"), 200);
+    ck_assert_int_eq(status_from(open, "10.2.2.3"), 401);
+    ck_assert_int_eq(status_from(open, NULL), 401);
+    host_stop(open);
+}
+
+START_TEST(requests_are_counted_by_pattern_and_status)
+{
+    static const char route[] = "/api/chat/conversations/:id/messages";
+    struct talk talk = talk_start(host, platform, "m@shop.example", ADMIN_EMAIL, NULL);
+    struct exposition *before = exposition_get(host, admin->token);
+
+    for (int i = 0; i < 3; i++)
+        ck_status(talk_post(host, platform, &talk, "m@shop.example", "counted"), 201);
+    struct talk unknown = {.id = talk.id + 1000000};
+    ck_status(talk_post(host, platform, &unknown, "m@shop.example", "counted"), 404);
+    ck_status(http(host, "GET", "/api/no/such/path/4711", NULL, NULL), 404);
+    ck_status(http(host, "DELETE", "/api/health", NULL, NULL), 405);
+    struct exposition *after = exposition_get(host, admin->token);
+
+    ck_assert(answered(after, "POST", route, 201) == answered(before, "POST", route, 201) + 3);
+    ck_assert(answered(after, "POST", route, 404) == answered(before, "POST", route, 404) + 1);
+    ck_assert(answered(after, "other", "none", 404) == answered(before, "other", "none", 404) + 1);
+    ck_assert(answered(after, "other", "none", 405) == answered(before, "other", "none", 405) + 1);
+    const char *labels = text("method=\"POST\",route=\"%s\"", route);
+    ck_assert(value(after, "busbar_http_request_duration_seconds_count", labels) ==
+              answered(after, "POST", route, 201) + answered(after, "POST", route, 404));
+    ck_assert(value(after, "busbar_http_request_duration_seconds_sum", labels) > 0);
+}
+
+START_TEST(paths_of_clients_make_no_series)
+{
+    size_t before = 0;
+
+    for (int i = 0; i < 40; i++) {
+        http(host, "GET", text("/api/chat/unread-count/p%d%%40shop.example", i), platform->token,
+             NULL);
+        http(host, "GET", text("/%d", i), NULL, NULL);
+        if (i == 0)
+            before = exposition_get(host, admin->token)->count;
+    }
+    struct exposition *after = exposition_get(host, admin->token);
+
+    /* /metrics itself may have got its first line meanwhile, with its buckets */
+    ck_assert_uint_le(after->count, before + 16);
+    for (size_t i = 0; i < after->count; i++)
+        ck_assert_ptr_null(strstr(after->samples[i].labels, "shop.example"));
+}
+
+START_TEST(logins_are_counted_by_outcome)
+{
+    static const char name[] = "busbar_auth_logins_total";
+    struct exposition *before = exposition_get(host, admin->token);
+
+    person_login(host, platform);
+    http(host, "POST", "/api/auth/login", NULL,
+         json_pack("{ss ss}", "username", platform->email, "password", "not the password"));
+    struct person *pending = person_register(host, "measured-pending", NULL);
+    http(host, "POST", "/api/auth/login", NULL,
+         json_pack("{ss ss}", "username", pending->email, "password", pending->password));
+    struct exposition *after = exposition_get(host, admin->token);
+    static const char *const outcomes[] = {"done", "refused", "not_admitted"};
+
+    for (size_t i = 0; i < 3; i++) {
+        const char *labels = text("outcome=\"%s\"", outcomes[i]);
+
+        ck_assert_msg(value(after, name, labels) == value(before, name, labels) + 1, "%s", labels);
+    }
+}
+
+static bool shows_a_stream(void *arg)
+{
+    struct exposition *now = exposition_get(host, admin->token);
+
+    (void)arg;
+    return value(now, "busbar_streams", "") == 1 &&
+           value(now, "busbar_chat_listeners", "state=\"joined\"") == 1;
+}
+
+START_TEST(the_state_of_the_host_and_its_dependencies_is_there)
+{
+    struct sse *sse = sse_open(host, platform->token, NULL, 0);
+
+    ck_assert_int_eq(sse->status, 200);
+    ck_assert(wait_until(shows_a_stream, NULL, 5000));
+    sse_close(sse);
+    struct exposition *now = exposition_get(host, admin->token);
+
+    ck_assert(value(now, "busbar_database_up", "") == 1);
+    ck_assert(value(now, "busbar_redis_up", "") == 1);
+    ck_assert(value(now, "busbar_generations", "") == 1);
+    ck_assert(value(now, "busbar_generation", "") == 1);
+    ck_assert(value(now, "busbar_http_connections", "loop=\"0\"") >= 0);
+    ck_assert(value(now, "busbar_database_connections", "loop=\"0\",lane=\"read\"") >= 1);
+    ck_assert(value(now, "busbar_database_waiting", "loop=\"0\",lane=\"unit\"") == 0);
+    ck_assert(value(now, "busbar_pool_threads", "module=\"auth\",pool=\"hash\"") == 1);
+    ck_assert(value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 0);
+    ck_assert(value(now, "busbar_webhook_attempts_total", "outcome=\"delivered\"") == 0);
+    ck_assert(value(now, "busbar_webhook_lost_leases_total", "") == 0);
+    ck_assert(value(now, "process_resident_memory_bytes", "") > 1 << 20);
+    ck_assert(value(now, "process_cpu_seconds_total", "") > 0);
+    ck_assert(value(now, "process_open_fds", "") > 10);
+    ck_assert(value(now, "process_max_fds", "") >= value(now, "process_open_fds", ""));
+}
+
+static bool second_generation(void *arg)
+{
+    struct exposition *now = exposition_get(host, admin->token);
+
+    (void)arg;
+    return value(now, "busbar_generation", "") == 2 && value(now, "busbar_generations", "") == 1;
+}
+
+START_TEST(counters_outlive_a_reload)
+{
+    struct exposition *before = exposition_get(host, admin->token);
+
+    ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
+    ck_assert(wait_until(second_generation, NULL, 10000));
+    struct exposition *after = exposition_get(host, admin->token);
+
+    ck_assert(answered(after, "POST", "/api/auth/login", 200) >=
+              answered(before, "POST", "/api/auth/login", 200));
+    ck_assert(value(after, "busbar_auth_logins_total", "outcome=\"done\"") >=
+              value(before, "busbar_auth_logins_total", "outcome=\"done\""));
+    ck_assert(answered(after, "POST", "/api/auth/login", 200) > 0);
+}
+
+static void *ask_slowly(void *arg)
+{
+    ck_status(talk_of(host, platform, "unread-count", "slow@shop.example", ""), 200);
+    return arg;
+}
+
+/* The number behind `key` in a line of the log. */
+static double in_line(const char *line, const char *key)
+{
+    const char *at = strstr(line, text(" %s=", key));
+
+    ck_assert_msg(at, "no %s in %.200s", key, line);
+    return strtod(at + strlen(key) + 2, NULL);
+}
+
+static const char *slow_line(void)
+{
+    const char *log = file_text(host->log);
+    const char *line = strstr(log, "slow request");
+
+    while (line && !strstr(text("%.*s", (int)strcspn(line, "\n"), line), "unread-count"))
+        line = strstr(line + 1, "slow request");
+    return line ? text("%.*s", (int)strcspn(line, "\n"), line) : NULL;
+}
+
+static bool has_slow_line(void *arg)
+{
+    (void)arg;
+    return slow_line() != NULL;
+}
+
+START_TEST(a_slow_request_says_where_its_time_went)
+{
+    PGconn *db = database_connect(the_postgres, database);
+    pthread_t asking;
+
+    PQclear(PQexec(db, "BEGIN; LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE"));
+    ck_assert_int_eq(pthread_create(&asking, NULL, ask_slowly, NULL), 0);
+    PQclear(PQexec(db, "SELECT pg_sleep(0.4); COMMIT"));
+    pthread_join(asking, NULL);
+    PQfinish(db);
+    ck_assert(wait_until(has_slow_line, NULL, 5000));
+    const char *line = slow_line();
+
+    ck_assert(strstr(line, "route=/api/chat/unread-count/:email"));
+    ck_assert_ptr_null(strstr(line, "slow@shop.example"));
+    double database_ms = in_line(line, "database_ms"), work_ms = in_line(line, "work_ms");
+    ck_assert_msg(database_ms >= 150 && database_ms <= work_ms, "%s", line);
+    ck_assert_msg(in_line(line, "ms") >= work_ms, "%s", line);
+    ck_assert_msg(in_line(line, "queue_ms") + in_line(line, "handler_ms") + database_ms <=
+                      work_ms + 0.01,
+                  "%s", line);
+}
+
+Suite *metrics_suite(void)
+{
+    Suite *suite = suite_create("metrics");
+    TCase *tcase = tcase_create("metrics");
+
+    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, an_admin_may_look_and_nobody_else);
+    tcase_add_test(tcase, a_network_may_look_without_a_token_but_not_through_any_proxy);
+    tcase_add_test(tcase, requests_are_counted_by_pattern_and_status);
+    tcase_add_test(tcase, paths_of_clients_make_no_series);
+    tcase_add_test(tcase, logins_are_counted_by_outcome);
+    tcase_add_test(tcase, the_state_of_the_host_and_its_dependencies_is_there);
+    tcase_add_test(tcase, counters_outlive_a_reload);
+    tcase_add_test(tcase, a_slow_request_says_where_its_time_went);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
