@@ -252,6 +252,7 @@ static void on_reply(redisAsyncContext *context, void *data, void *privdata)
     request_wake(call->rq);
 }
 
+/* Without memory hiredis may send a command and not know it: its answer would end the process. */
 static struct call *send_call(struct redis *redis, struct core_request *rq, int argc,
                               const char *const *argv, const size_t *lengths)
 {
@@ -260,9 +261,13 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     if (!call)
         return NULL;
     *call = (struct call){.rq = rq, .redis = redis, .sent_ms = redis->loop->now_ms};
-    if (redisAsyncCommandArgv(redis->context, on_reply, call, argc, (const char **)(uintptr_t)argv,
-                              lengths) != REDIS_OK) {
+    const redisCallback *last = redis->context->replies.tail;
+    int failed = redisAsyncCommandArgv(redis->context, on_reply, call, argc,
+                                       (const char **)(uintptr_t)argv, lengths);
+
+    if (failed || redis->context->replies.tail == last) {
         free(call);
+        drop(redis, "out of memory");
         return NULL;
     }
     if (redis->calls_last)
