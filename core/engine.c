@@ -180,27 +180,27 @@ static unsigned loops_wanted(const struct engine *engine)
     return cores > 3 ? (unsigned)cores / 2 : 1;
 }
 
-static int run_loops(struct engine *engine)
+/* Loops that run already are not stopped: nothing of theirs has begun. */
+static _Noreturn void give_up(void)
 {
-    unsigned started = 1;
+    log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
+    log_close();
+    _exit(1);
+}
 
-    for (; started < engine->loop_count; started++) {
-        struct loop *loop = &engine->loops[started];
+static void run_loops(struct engine *engine)
+{
+    for (unsigned i = 1; i < engine->loop_count; i++) {
+        struct loop *loop = &engine->loops[i];
 
-        if (pthread_create(&loop->thread, NULL, loop_main, loop)) {
-            log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
-            kill(getpid(), SIGTERM);
-            break;
-        }
+        if (pthread_create(&loop->thread, NULL, loop_main, loop))
+            give_up();
     }
-    if (started == engine->loop_count) {
-        listener_tell(engine->listen_fd);
-        notify_ready();
-    }
+    listener_tell(engine->listen_fd);
+    notify_ready();
     loop_run(&engine->loops[0]);
-    for (unsigned i = 1; i < started; i++)
+    for (unsigned i = 1; i < engine->loop_count; i++)
         pthread_join(engine->loops[i].thread, NULL);
-    return started == engine->loop_count ? 0 : 1;
 }
 
 /* The threads beside the loops, for as long as these run. */
@@ -215,7 +215,8 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->retirer && engine->reloader) {
         turnover_first(engine);
         control = control_new(engine);
-        status = run_loops(engine);
+        run_loops(engine);
+        status = 0;
     }
     control_free(control);
     reloader_free(engine->reloader);
