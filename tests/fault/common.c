@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suites.h"
+
 enum { TIMEOUT_S = 180, CHILDREN_MAX = 256 };
 
 Suite *fault_suite(const char *id, const TTest *const *tests)
@@ -17,6 +19,18 @@ Suite *fault_suite(const char *id, const TTest *const *tests)
         tcase_add_test(cases, *tests);
     suite_add_tcase(suite, cases);
     return suite;
+}
+
+/* Reloads under load, and configurations that are refused (with F38): suites of the integration
+ * tests. */
+Suite *F30_suite(void)
+{
+    return reload_load_suite();
+}
+
+Suite *F31_suite(void)
+{
+    return reload_suite();
 }
 
 /* ---- answers ---- */

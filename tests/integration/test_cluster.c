@@ -7,7 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "health_watch.h"
 #include "receive.h"
 #include "scene.h"
 #include "suites.h"
@@ -119,7 +118,6 @@ START_TEST(a_rolling_restart_fails_no_request)
 {
     struct cluster *cluster = cluster_make("cluster_roll");
     struct scene *scene = cluster->scene;
-    struct watch *watch = watch_begin(&cluster->front);
 
     scene_begin(scene);
     for (int i = 0; i < ROUNDS * 2; i++) {
@@ -130,7 +128,6 @@ START_TEST(a_rolling_restart_fails_no_request)
         wait_both(cluster);
     }
     load_stop(scene);
-    watch_end(watch, "cluster_roll");
     struct ledger_report report = scene_expect_ledger(scene);
 
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);

@@ -42,7 +42,8 @@ struct racer {
     pthread_t thread;
     const struct host *host;
     const char *token;
-    int good, late_good, revoked, other;
+    atomic_int good; /* read while it races */
+    int late_good, revoked, other;
 };
 
 static atomic_bool logged_out;
