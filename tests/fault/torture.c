@@ -24,7 +24,9 @@ static void tell_crash(int number)
 {
     void *frames[64];
 
+    /* NOLINTBEGIN(bugprone-signal-handler): nothing is left to lose */
     backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    /* NOLINTEND(bugprone-signal-handler) */
     signal(number, SIG_DFL);
     raise(number);
 }

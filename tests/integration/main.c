@@ -24,9 +24,12 @@ static const struct suite_row rows[] = {
 #undef SUITE_ROW
 };
 
-#define FAULT_ONE(id) +1
-enum { SUITE_COUNT = sizeof(rows) / sizeof(rows[0]), FAULT_COUNT = 0 FAULTS(FAULT_ONE) };
-#undef FAULT_ONE
+#define FAULT_BYTE(id) 0,
+enum {
+    SUITE_COUNT = sizeof(rows) / sizeof(rows[0]),
+    FAULT_COUNT = sizeof((const char[]){FAULTS(FAULT_BYTE)})
+};
+#undef FAULT_BYTE
 
 static bool asked_for(int row, int argc, char **argv)
 {
