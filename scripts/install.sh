@@ -1,7 +1,7 @@
 # What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
 # works with the build `gcc` of the linters, installed into an emptied prefix.
 
-install_names="modcheck specimens hello service dist"
+install_names="prefix modcheck specimens hello service man dist"
 
 # The empty prefix; once in a run.
 installed=
@@ -100,6 +100,15 @@ install_specimens() {
     return $bad
 }
 
+# README shows the example as it is, but for its first comment.
+readme_shows_hello() {
+    diff <(sed '1d' "$top/examples/modules/hello/hello.c") \
+        <(sed -n '/^```c$/,/^```$/{/^```/!p}' "$top/README.md") >&2 || {
+        say "README.md shows another hello.c than examples/modules/hello has"
+        return 1
+    }
+}
+
 # Whoever has only the package and its manual: out of the tree, by the example's own makefile.
 install_hello() {
     cp -r "$root/share/doc/busbar/examples/hello" "$work/hello" || return 1
@@ -108,7 +117,7 @@ install_hello() {
         cmp "$work/hello/hello.so" "$root/lib/busbar/modules/hello.so" &&
         [ "$(wc -l <"$work/hello/hello.c")" -le 60 ] &&
         "$root/bin/busbar" inspect --json "$work/hello/hello.so" |
-        grep -q '"path": "/api/hello"'
+        grep -q '"path": "/api/hello"' && readme_shows_hello
 }
 
 install_service() {

@@ -1,7 +1,8 @@
 # The linters of ./test, one function each: silent and 0 when clean. Sourced by ./test.
 
 c_files() {
-    (cd "$top" && find core fake modules tests -name "*.c" ! -path "tests/specimens/*" | LC_ALL=C sort)
+    (cd "$top" && find core fake modules tests -name '*.c' ! -path 'tests/specimens/*' \
+        ! -path 'tests/witness/*' | LC_ALL=C sort)
 }
 
 lint_flags=(
@@ -61,8 +62,8 @@ lint_tidy() {
     (build clang --enable-werror CC=clang CFLAGS="-O2 -g") || return 1
     lint_includes
     mkdir -p "$cache"
-    headers=$( (cd "$top" && find include core fake modules tests -name "*.h" -print0 | LC_ALL=C sort -z |
-        xargs -0 sha256sum .clang-tidy configure.ac) | sha256sum | cut -c1-64)
+    headers=$( (cd "$top" && find include core fake modules tests -name '*.h' -print0 |
+        LC_ALL=C sort -z | xargs -0 sha256sum .clang-tidy configure.ac) | sha256sum | cut -c1-64)
     export headers cache
     c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
         sum=$cache/$( (echo "$headers"; cat "$0") | sha256sum | cut -c1-64)
@@ -73,12 +74,13 @@ lint_tidy() {
 }
 
 lint_format() {
-    (cd "$top" && find include core examples fake modules tests -name "*.[ch]" -print0 |
+    (cd "$top" && find include core examples fake modules tests -name '*.[ch]' -print0 |
         xargs -0 clang-format --dry-run -Werror)
 }
 
 # What the documents and the bench repeat of the sources must be what the sources say.
 lint_docs() {
     (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
-    "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
+    "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
+        "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
