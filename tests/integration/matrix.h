@@ -82,6 +82,8 @@ static const struct matrix_row matrix[] = {
      {401, 403, 403, 200, 200, 200, 200, 200, 200, 200}, false},
     {"GET", "/api/chat/unread-devices/:email",
      {401, 403, 403, 200, 200, 200, 200, 200, 200, 200}, false},
+    {"GET", "/api/chat/stream", /* with a Last-Event-ID that is none */
+     {401, 403, 403, 400, 400, 400, 400, 400, 400, 400}, false},
     {"POST", "/api/chat/webhooks",
      {401, 403, 403, 400, 400, 400, 400, 400, 400, 400}, false},
     {"GET", "/api/chat/webhooks",
