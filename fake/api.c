@@ -80,4 +80,8 @@ const struct bb_api fake_api = {
     .stream_end = fake_stream_end,
     .chunk_new = fake_chunk_new,
     .chunk_release = fake_chunk_release,
+
+    .metric_add = fake_metric_add,
+    .metrics = fake_request_metrics,
+    .reply_bytes = fake_request_reply_bytes,
 };

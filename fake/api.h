@@ -29,6 +29,7 @@ void fake_wake(struct bb_host *host, const char *worker);
 int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
 void fake_gate_open(struct bb_gate *gate);
 size_t fake_event_names(struct bb_host *host, const char *const **names);
+void fake_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
 
 /* api_request.c */
 void *fake_request_alloc(struct bb_request *rq, size_t size);
@@ -63,6 +64,9 @@ char *fake_request_time(struct bb_request *rq, int64_t ms);
 struct bb_gate *fake_request_gate(struct bb_request *rq);
 int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms);
 char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *length);
+char *fake_request_metrics(struct bb_request *rq, size_t *length);
+int fake_request_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                             size_t length);
 
 /* stream.c */
 int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *options,

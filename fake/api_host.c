@@ -198,3 +198,17 @@ size_t fake_event_names(struct bb_host *host, const char *const **names)
     *names = list;
     return events->count;
 }
+
+void fake_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
+{
+    const struct bb_table *metrics = &host->module->metrics;
+
+    if (metric >= metrics->count || metric >= FAKE_METRICS || value >= FAKE_METRICS)
+        fake_die("the module has no metric %zu with a value %zu", metric, value);
+    fake_of(host)->metrics[metric][value] += by;
+}
+
+uint64_t bb_fake_metric(const struct bb_fake *fake, size_t metric, size_t value)
+{
+    return metric < FAKE_METRICS && value < FAKE_METRICS ? fake->metrics[metric][value] : 0;
+}

@@ -201,3 +201,22 @@ char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *lengt
     *length = strlen(text);
     return text;
 }
+
+/* The fake counts for the module's test only; see bb_fake_metric(). */
+char *fake_request_metrics(struct bb_request *rq, size_t *length)
+{
+    *length = 0;
+    return fake_pool_text(&run_of(rq)->pool, "");
+}
+
+/* The reply is a JSON text of the bytes, which must be UTF-8. */
+int fake_request_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                             size_t length)
+{
+    json_t *json = json_stringn(bytes, length);
+
+    if (!json)
+        fake_die("the reply of the type %s is not UTF-8", type);
+    fake_request_reply_header(rq, "Content-Type", type);
+    return fake_request_reply(rq, status, json);
+}

@@ -85,6 +85,8 @@ struct run {
     char *log, *printed;
 };
 
+enum { FAKE_METRICS = 32 };
+
 struct bb_fake {
     struct bb_host host; /* first */
     struct pool pool;
@@ -98,7 +100,8 @@ struct bb_fake {
     int64_t ids;
     struct bb_stream *streams; /* all that were opened */
     char *streamed;
-    struct run *run; /* the last one, NULL: none yet */
+    uint64_t metrics[FAKE_METRICS][FAKE_METRICS]; /* of a metric, by value */
+    struct run *run;                              /* the last one, NULL: none yet */
 };
 
 _Noreturn void fake_die(const char *format, ...) BB_PRINTF(1, 2);

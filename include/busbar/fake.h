@@ -116,6 +116,9 @@ json_t *bb_fake_payload(const struct bb_fake *fake, size_t index);
 const char *bb_fake_streamed(const struct bb_fake *fake);
 void bb_fake_leave(struct bb_fake *fake);
 
+/* How much bb_metric_add() has counted of a value of the module's metric, by their indices. */
+uint64_t bb_fake_metric(const struct bb_fake *fake, size_t metric, size_t value);
+
 /* Lines of the log, and what a command has printed. */
 const char *bb_fake_log(const struct bb_fake *fake);
 const char *bb_fake_printed(const struct bb_fake *fake);
