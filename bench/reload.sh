@@ -1,0 +1,116 @@
+# The bench of operating: how soon a host answers after its start, what a reload takes, and a hundred
+# reloads while 32 connections ask. Sourced by bench/run.
+
+reloads=100 starts=10
+
+# write_reload_conf MODULES: by rename, as an operator's editor does.
+write_reload_conf() {
+    sed "s/^modules: .*/modules: [$1]/" "$top/bench/conf.yaml" >"$work/new.yaml"
+    mv "$work/new.yaml" "$conf"
+}
+
+# One start after the other with the database up; times in microseconds, one a line.
+run_start() {
+    local number
+
+    end_child "$host_pid" 11 || true
+    for ((number = 0; number < starts; number++)); do
+        PORT=$host_port step node "$top/bench/start.js" "$program" serve --config "$conf" \
+            >>"$work/starts.$1" 2>>"$var/log/host.log" || die "a host did not start"
+    done
+    note_value "$1" start answer "$(sort -n "$work/starts.$1" | sed -n "$((starts / 2 + 1))p")" us
+    start_host
+}
+
+# busbar_reload good|bad: what it prints goes to $work/output.
+busbar_reload() {
+    local status=0
+
+    step "$program" --config "$conf" reload >"$work/output" 2>&1 || status=$?
+    case $1$status in
+    good0 | bad1) ;;
+    *) die "busbar reload ended with $status: $(tail -3 "$work/output")" ;;
+    esac
+}
+
+# Every tenth file is broken; the webhook module goes with one reload and comes with the next.
+reload_often() {
+    local number began
+
+    for ((number = 1; number <= reloads; number++)); do
+        if [ $((number % 10)) -eq 0 ]; then
+            write_reload_conf 'auth, chat, health, no-such-module'
+            busbar_reload bad
+        elif [ $((number % 2)) -eq 1 ]; then
+            write_reload_conf 'auth, chat, health'
+            busbar_reload good
+        else
+            write_reload_conf 'auth, chat, health, webhook'
+            began=$(date +%s%N)
+            busbar_reload good
+            echo $((($(date +%s%N) - began) / 1000)) >>"$work/reloads.$1"
+        fi
+        [ "$number" -ne 20 ] || resident "$host_pid" >"$work/rss"
+    done
+}
+
+generations() {
+    "$program" --config "$conf" status | grep -c '^generation'
+}
+
+wait_one_generation() {
+    local tries=0
+
+    until [ "$(generations)" -eq 1 ]; do
+        [ "$tries" -lt 300 ] || die "generations are left over: $(generations)"
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+}
+
+run_reloads() {
+    local load before
+
+    write_reload_conf 'auth, chat, health, webhook'
+    busbar_reload good
+    TOKENS=$work/tokens wrk -t1 -c32 -d600 -s "$top/bench/lua/unread_count.lua" \
+        "http://127.0.0.1:$host_port" >"$work/load" 2>&1 &
+    load=$!
+    sleep 1
+    reload_often "$1"
+    kill -INT "$load"
+    wait "$load" || die "the load failed: $(tail -3 "$work/load")"
+    # shellcheck disable=SC2046 # words are wanted
+    set -- "$1" $(sed -n 's/^figures //p' "$work/load")
+    wait_one_generation
+    before=$(cat "$work/rss")
+    note_value "$1" reload all "$(sort -n "$work/reloads.$1" |
+        awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')" "us, the median of those that bring all modules"
+    note_value "$1" requests all "$6" "during the reloads"
+    note_value "$1" failed all $(($7 + $8)) "of them"
+    note_value "$1" memory after20 "$before" kB
+    note_value "$1" memory after100 "$(resident "$host_pid")" kB
+}
+
+reload_report() {
+    node "$top/bench/report_reload.js" "$work/results" "$rounds" "$reloads" "$starts" "$busy"
+}
+
+reload_bench() {
+    local number
+
+    [ -z "$quick" ] || starts=3 reloads=30
+    build_host
+    open_stage
+    conf=$work/reload.yaml
+    export BUSBAR_CONTROL=$run/control.sock
+    write_reload_conf 'auth, chat, health, webhook'
+    seed_accounts
+    start_host
+    for ((number = 1; number <= rounds; number++)); do
+        say "round $number of $rounds"
+        run_start "$number"
+        run_reloads "$number"
+    done
+    finish reload reload-notes.md
+}
