@@ -85,7 +85,7 @@ int fake_request_reply(struct bb_request *rq, int status, json_t *json)
 
 int fake_request_fail(struct bb_request *rq, int status, const char *format, va_list args)
 {
-    run_of(rq)->message = fake_request_format(rq, format ? format : "", args);
+    run_of(rq)->message = format ? fake_request_format(rq, format, args) : "";
     return fake_request_reply(rq, status, NULL);
 }
 

@@ -90,10 +90,8 @@ START_TEST(the_text_names_what_the_json_has)
     inspect_print(json, out);
     fclose(out);
     static const char *const expected[] = {
-        "probe 1.0.0: module ABI 1.",
-        "  greeting: text to 20 characters, default hello\n",
-        "  GET /probe  (anyone)\n",
-        "  probe.done, version 1\n      Something was probed.\n",
+        "probe 1.0.0: module ABI 1.",      "  greeting: text to 20 characters, default hello\n",
+        "  GET /probe  (anyone)\n",        "  probe.done, version 1\n      Something was probed.\n",
         "  probe.undeclared, committed\n",
     };
 
