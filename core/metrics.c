@@ -398,13 +398,9 @@ char *api_metrics(struct bb_request *rq, size_t *length)
     metrics.out = open_memstream(&text, length);
     if (metrics.out)
         write_all(&metrics);
-    if (!metrics.out || fclose(metrics.out)) {
-        free(text);
-        request_out_of_memory(metrics.rq);
-    }
-    if (arena_defer(metrics.rq->arena, free, text)) {
-        free(text);
-        request_out_of_memory(metrics.rq);
-    }
-    return text;
+    int failed = metrics.out ? fclose(metrics.out) : -1;
+    if (!failed && !arena_defer(metrics.rq->arena, free, text))
+        return text;
+    free(text);
+    request_out_of_memory(metrics.rq);
 }

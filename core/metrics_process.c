@@ -56,5 +56,5 @@ void metrics_started(struct metrics *metrics)
 {
     int64_t age_ms = clock_mono_ms() - metrics->engine->started_ms;
 
-    metric_number(metrics, (double)((clock_wall_ms() - age_ms) / 1000));
+    metric_number(metrics, (double)(clock_wall_ms() - age_ms) / 1000);
 }

@@ -7,23 +7,25 @@ enum { TABLE = 4096 };
 static const char everybody[] = "*";
 
 /* FNV-1a; who chooses e-mails that meet in one place slows the fan-out of events down, no more. */
-static uint64_t hash_of(const void *bytes, size_t length)
+static uint64_t mix(uint64_t hash, uint64_t more)
 {
-    uint64_t hash = 0xcbf29ce484222325U;
-
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3U;
-    return hash;
+    return (hash ^ more) * 0x100000001b3U;
 }
 
 static uint64_t hash_text(const char *text)
 {
-    return hash_of(text, strlen(text));
+    uint64_t hash = 0xcbf29ce484222325U;
+
+    for (; *text; text++)
+        hash = mix(hash, (unsigned char)*text);
+    return hash;
 }
 
 static uint64_t hash_organisation(int64_t organisation)
 {
-    return hash_of(&organisation, sizeof(organisation));
+    uint64_t hash = mix(0x9e3779b97f4a7c15U, (uint64_t)organisation);
+
+    return hash ^ hash >> 29;
 }
 
 int listeners_init(struct listeners *all)

@@ -93,9 +93,10 @@ static void look_for_some(struct bb_request *rq, struct tail *tail, struct chat_
 static void looked(void *arg)
 {
     struct tail *tail = arg;
+    struct bb_host *host = tail->seat->host;
 
-    atomic_store(&tail->looking, false);
-    bb_wake(tail->seat->host, "stream");
+    atomic_store(&tail->looking, false); /* from here on the thread may end, and tail with it */
+    bb_wake(host, "stream");
 }
 
 static void look(struct bb_request *rq, void *arg)

@@ -24,7 +24,8 @@ static void read_comment(struct reader *reader, char *line)
     char *save = NULL, *kind = strtok_r(line + 1, " ", &save), *name = strtok_r(NULL, " ", &save);
     char *rest = strtok_r(NULL, "", &save);
 
-    ck_assert_msg(kind && name && rest, "comment: %s", line);
+    if (!kind || !name || !rest)
+        ck_abort_msg("comment: %s", line);
     if (!strcmp(kind, "HELP")) {
         ck_assert_msg(!strstr(reader->seen, text(" %s ", name)), "%s is there twice", name);
         reader->seen = text("%s%s ", reader->seen, name);
