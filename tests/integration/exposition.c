@@ -32,8 +32,8 @@ static void read_comment(struct reader *reader, char *line)
         reader->family = (struct family){name, NULL, reader->out->count};
         return;
     }
-    ck_assert_str_eq(kind, "TYPE");
-    ck_assert_str_eq(name, reader->family.name);
+    if (!reader->family.name || strcmp(name, reader->family.name) != 0 || strcmp(kind, "TYPE") != 0)
+        ck_abort_msg("%s %s does not follow its HELP", kind, name);
     ck_assert_ptr_null(reader->family.type);
     ck_assert(!strcmp(rest, "counter") || !strcmp(rest, "gauge") || !strcmp(rest, "histogram"));
     reader->family.type = rest;
@@ -59,11 +59,12 @@ static void check_labels(const char *labels)
 
 static void check_family(const struct family *family, const char *name)
 {
+    if (!family->name || !family->type)
+        ck_abort_msg("%s comes before its TYPE", name);
     size_t length = strlen(family->name);
     const char *tail = name + length;
-    bool histogram = family->type && !strcmp(family->type, "histogram");
+    bool histogram = !strcmp(family->type, "histogram");
 
-    ck_assert_msg(family->type, "%s comes before its TYPE", name);
     ck_assert_msg(!strncmp(name, family->name, length), "%s among %s", name, family->name);
     if (histogram)
         ck_assert(!strcmp(tail, "_bucket") || !strcmp(tail, "_sum") || !strcmp(tail, "_count"));
