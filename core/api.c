@@ -9,6 +9,7 @@
 #include "core/chunk.h"
 #include "core/ear.h"
 #include "core/exchange.h"
+#include "core/field.h"
 #include "core/json_out.h"
 #include "core/log.h"
 #include "core/meter.h"
@@ -171,6 +172,21 @@ static int api_vinvalid(struct bb_request *rq, const char *field, const char *pr
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }
 
+static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                         json_t *errors)
+{
+    struct problems problems = {.arena = request_of(rq)->arena};
+    json_t *checked = fields_check(fields, object, &problems);
+
+    problems_list(&problems, errors);
+    return checked;
+}
+
+static int api_refuse(struct bb_request *rq, json_t *errors)
+{
+    return reply_problems(request_of(rq), 400, "The request is not valid", errors);
+}
+
 static int api_failed(struct bb_request *rq)
 {
     return reply_failed(request_of(rq));
@@ -328,4 +344,6 @@ const struct bb_api core_api = {
     .metric_add = api_metric_add,
     .metrics = api_metrics,
     .reply_bytes = api_reply_bytes,
+    .check = api_check,
+    .refuse = api_refuse,
 };

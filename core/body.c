@@ -108,13 +108,7 @@ static json_t *error_list(const struct problems *problems)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < problems->count; i++) {
-        json_t *entry = json_object();
-
-        json_object_set_new(entry, "field", json_string(problems->list[i].field));
-        json_object_set_new(entry, "problem", json_string(problems->list[i].text));
-        json_array_append_new(list, entry);
-    }
+    problems_list(problems, list);
     return list;
 }
 
@@ -182,6 +176,21 @@ static int malformed(struct exchange *exchange, const struct json_problem *probl
     return reply_error(rq, 400, "Malformed body: %s", problem->text);
 }
 
+/* Adds the fields that no row declares, as they were sent. 0, or -1 without memory. */
+static int keep_others(const struct bb_table *fields, json_t *object, json_t *checked)
+{
+    struct bb_field room;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        if (!field_find(fields, name, &room) && json_object_set_nocheck(checked, name, value))
+            return -1;
+    }
+    return 0;
+}
+
 static int check_fields(struct exchange *exchange, struct problems *problems)
 {
     struct json_problem problem = {.text = ""};
@@ -194,9 +203,18 @@ static int check_fields(struct exchange *exchange, struct problems *problems)
         problems_add(problems, "body", "must be an object");
         return refuse(exchange, problems);
     }
-    exchange->rq.body = fields_check(&exchange->match.route->body, object, problems);
+    const struct bb_route *route = exchange->match.route;
+    json_t *checked = fields_check(&route->body, object, problems);
+    bool lost =
+        checked && route->flags & BB_KEEP_OTHERS && keep_others(&route->body, object, checked);
+
+    exchange->rq.body = checked;
     json_decref(object);
-    return exchange->rq.body ? 0 : refuse(exchange, problems);
+    if (lost) {
+        request_fail(&exchange->rq, FAILED_MEMORY);
+        return reply_failed(&exchange->rq);
+    }
+    return checked ? 0 : refuse(exchange, problems);
 }
 
 int body_check(struct exchange *exchange)

@@ -34,6 +34,17 @@ void problems_add(struct problems *problems, const char *field, const char *form
     va_end(args);
 }
 
+void problems_list(const struct problems *problems, json_t *list)
+{
+    for (size_t i = 0; i < problems->count; i++) {
+        json_t *entry = json_object();
+
+        json_object_set_new(entry, "field", json_string(problems->list[i].field));
+        json_object_set_new(entry, "problem", json_string(problems->list[i].text));
+        json_array_append_new(list, entry);
+    }
+}
+
 /* Not deeper than the tables of the module are nested. */
 static const char *place_name(const struct place *place, struct arena *arena)
 {

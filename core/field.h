@@ -30,6 +30,9 @@ struct problems {
 BB_PRINTF(3, 4)
 void problems_add(struct problems *problems, const char *field, const char *format, ...);
 
+/* Appends {"field","problem"} of each to a list. */
+void problems_list(const struct problems *problems, json_t *list);
+
 /* Row `index` of a table of fields. *room is used where the module knew a smaller row. */
 const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room);
 

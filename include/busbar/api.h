@@ -121,6 +121,9 @@ struct bb_api {
     void (*metric_add)(struct bb_host *, size_t, size_t, uint64_t);
     char *(*metrics)(struct bb_request *, size_t *);
     int (*reply_bytes)(struct bb_request *, int, const char *, const void *, size_t);
+    /* checks of what did not come as the body: request.h */
+    json_t *(*check)(struct bb_request *, const struct bb_table *, json_t *, json_t *);
+    int (*refuse)(struct bb_request *, json_t *);
 };
 
 #endif

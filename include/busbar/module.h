@@ -35,7 +35,8 @@ enum bb_route_flags {
     BB_NO_BODY = 2,      /* needs no field: an empty body is fine, whatever its content type */
     BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8, /* error bodies carry `error` and `error_description` of RFC 6749 too */
-    BB_INSIDE = 16       /* clients of http.inside need no token and no role; since minor 1 */
+    BB_INSIDE = 16,      /* clients of http.inside need no token and no role; since minor 1 */
+    BB_KEEP_OTHERS = 32  /* the body's undeclared fields are handed over too, as sent; minor 1 */
 };
 
 struct bb_route {

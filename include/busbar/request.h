@@ -144,6 +144,23 @@ static inline int bb_invalid(struct bb_request *rq, const char *field, const cha
 }
 
 /*
+ * Checks an object (borrowed) against fields as the host checks a body. A new object of the
+ * declared fields, the caller's; NULL after {"field","problem"} of each problem was appended to
+ * `errors` (none: out of memory).
+ */
+static inline json_t *bb_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                               json_t *errors)
+{
+    return rq->api->check(rq, fields, object, errors);
+}
+
+/* A 400 with a list of {"field","problem"}, which is taken. */
+static inline int bb_refuse(struct bb_request *rq, json_t *errors)
+{
+    return rq->api->refuse(rq, errors);
+}
+
+/*
  * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
  * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
  */

@@ -34,6 +34,7 @@
     X(crowd)                                                                                       \
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
+    X(devices)                                                                                     \
     X(webhooks)                                                                                    \
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \

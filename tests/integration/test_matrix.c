@@ -18,7 +18,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const modules[] = {"auth", "chat", "health", "webhook"};
+static const char *const modules[] = {"auth", "chat", "device", "health", "webhook"};
 static const char *const names[ACTORS] = {"nobody", "pending",     "suspended",         "User",
                                           "Buyer",  "DeviceOwner", "OrganizationAdmin", "ApiUser",
                                           "client", "Admin"};
@@ -30,7 +30,7 @@ static void set_up(void)
 {
     host = host_start(&(struct host_spec){.name = "matrix",
                                           .database = database_make(the_postgres, "matrix"),
-                                          .modules = "[auth, chat, health, webhook]"});
+                                          .modules = "[auth, chat, device, health, webhook]"});
 }
 
 static void tear_down(void)

@@ -1,0 +1,164 @@
+/*
+ * device: plants with their documents, found by the names that their developers gave them.
+ *
+ * What a valid device is stands in one place: device_fields (a table as the host checks bodies) and
+ * device_read() behind it. JSON bodies, multipart bodies and rows of bulk uploads all pass there. A
+ * device is then an array of texts, in the order of enum device_field: these are the parameters of
+ * statements, and what statements give back is read into the same array.
+ *
+ * Everything runs on the fiber of its request; what touches files runs in the pool `documents`
+ * (store.h).
+ */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <busbar/busbar.h>
+
+#include "country.h"
+
+enum device_field {
+    DEVICE_EXTERNAL_ID,
+    DEVICE_SITE_NAME,
+    DEVICE_COUNTRY_CODE,
+    DEVICE_COMMISSIONING_DATE,
+    DEVICE_CAPACITY,
+    DEVICE_ADDRESS,
+    DEVICE_LATITUDE,
+    DEVICE_LONGITUDE,
+    DEVICE_FUEL_CODE,
+    DEVICE_TYPE_CODE,
+    DEVICE_SERIAL_NUMBER,
+    DEVICE_TIMEZONE,
+    DEVICE_YIELD_VALUE,
+    DEVICE_FIELDS
+};
+
+enum {
+    DEVICE_BODY_FIELDS = DEVICE_FIELDS + 2, /* organizationId and attributes, too */
+    YIELD_MIN = 1,                          /* kWh/kW per year */
+    YIELD_MAX = 4000
+};
+
+/* State of one generation. */
+struct device {
+    const struct bb_accounts *accounts;
+    void *accounts_state;
+    double default_yield;     /* kWh/kW per year */
+    double yields[COUNTRIES]; /* 0: the default */
+};
+
+/* What was sent, checked and normalised. Texts live as long as the request. */
+struct device_values {
+    const char *text[DEVICE_FIELDS]; /* NULL: not sent */
+    const char *attributes;          /* JSON object of what is no field; NULL: nothing */
+    int64_t organisation;            /* organizationId; 0: not sent */
+};
+
+/* A device as it is stored. */
+struct device_record {
+    int64_t id;
+    int64_t organisation;
+    const char *uuid;
+    const char *text[DEVICE_FIELDS]; /* NULL: not known */
+    const char *attributes;          /* JSON object */
+    const char *documents;           /* JSON array */
+    const char *created_at, *updated_at;
+};
+
+/* Where a request looks for devices. */
+struct device_scope {
+    bool all;
+    const int64_t *organisations;
+    size_t count;
+};
+
+/* The condition on a device `d`, and its two parameters, first in the statement. */
+#define DEVICE_SEES "($1::boolean OR d.organisation = ANY($2::bigint[]))"
+#define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
+
+/* A time column as the API writes times. */
+#define DEVICE_TIME(column)                                                                        \
+    "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+
+/* A document `f` as the API shows it. */
+#define DEVICE_DOCUMENT                                                                            \
+    "json_build_object('id', f.id, 'field', f.field, 'name', f.name, 'type', f.type,"              \
+    " 'size', f.size, 'createdAt', " DEVICE_TIME("f.created_at") ")"
+
+/* What device_record_of() reads: of a device `d`. */
+#define DEVICE_COLUMNS                                                                             \
+    "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
+    " d.commissioning_date, d.capacity, d.address, d.latitude, d.longitude, d.fuel_code,"          \
+    " d.device_type_code, d.serial_number, d.timezone, d.yield_value, d.attributes,"               \
+    " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.id), '[]')"                         \
+    " FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(                                \
+        "d.created_at") ", " DEVICE_TIME("d.updated_at")
+
+enum { DEVICE_COLUMN_COUNT = 3 + DEVICE_FIELDS + 4 };
+
+/* fields.c: the fields of a body, for routes too; in the order of enum device_field. */
+extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
+
+/* The name of a field, as the API and the column have it, and whether it is a number. */
+const char *device_field_name(enum device_field field);
+bool device_field_number(enum device_field field);
+
+/*
+ * Reads a device from an object whose fields passed device_fields; others are attributes. Problems
+ * are appended to `errors`. `whole`: a registration, which must name the device. 0; or -1: no
+ * memory, `return device_no_memory(rq)`.
+ */
+int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
+                json_t *errors);
+
+/* The same of the request's body: 0, or the status of the answer given. */
+int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
+
+/* value.c: one value, normalised; NULL with *problem (text) when it is not valid. */
+const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
+                         const char **problem);
+
+/* warning.c: appends what is valid and yet unlikely, as texts. 0, or -1 without memory. */
+int device_warn(const struct device_values *values, json_t *warnings);
+
+/* record.c: rows to records to JSON. JSON is given; NULL: no memory. */
+struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
+                                      size_t row);
+json_t *device_json(const struct device_record *record);
+/* With `warnings` beside the fields, where there are any. */
+json_t *device_json_warned(const struct device_record *record, const struct device_values *values);
+int device_reply(struct bb_request *rq, int status, json_t *json);
+int device_no_memory(struct bb_request *rq);
+/* bb_failed() for a write of a device: says which rule was broken. */
+int device_failed(struct bb_request *rq);
+
+/* scope.c: 0, or the status of the answer given. `asked`: organizationId, 0 for none. */
+int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
+int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
+
+/* find.c: the device of a key, or of a site's name: 0, or the status of the answer given. */
+int device_find(struct bb_request *rq, const char *key, int64_t asked,
+                struct device_record *record);
+int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
+                     struct device_record *record);
+
+/* event.c: 0, or -1: `return bb_failed(rq)`. */
+int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
+                           const struct device_record *record);
+int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
+                        const struct device_values *values);
+
+/* directory.c: the service "devices". */
+extern const struct bb_devices device_directory;
+
+/* state.c */
+int device_open(struct bb_host *host, void **state);
+
+/* The handlers of the routes, a file each. */
+int device_register(struct bb_request *rq);
+int device_update(struct bb_request *rq);
+int device_update_site(struct bb_request *rq);
+int device_list(struct bb_request *rq);
+int device_get(struct bb_request *rq);
+
+#endif

@@ -1,0 +1,82 @@
+/* The service "devices": what other modules may know of devices. */
+#include <stdlib.h>
+
+#include "device.h"
+
+/* A device's own, else its country's, else the default. */
+static double yield_of(const struct device *state, const char *own, const char *country)
+{
+    int index = country ? country_find(country) : -1;
+
+    if (own)
+        return strtod(own, NULL);
+    if (index >= 0 && state->yields[index] > 0)
+        return state->yields[index];
+    return state->default_yield;
+}
+
+static struct bb_device device_of(const struct device *state, const struct device_record *record)
+{
+    const char *const *text = record->text;
+
+    return (struct bb_device){
+        .size = sizeof(struct bb_device),
+        .id = record->id,
+        .organisation = record->organisation,
+        .uuid = record->uuid,
+        .external_id = text[DEVICE_EXTERNAL_ID],
+        .serial_number = text[DEVICE_SERIAL_NUMBER],
+        .commissioned = text[DEVICE_COMMISSIONING_DATE],
+        .timezone = text[DEVICE_TIMEZONE],
+        .capacity_kw = text[DEVICE_CAPACITY] ? strtod(text[DEVICE_CAPACITY], NULL) : 0,
+        .yield = yield_of(state, text[DEVICE_YIELD_VALUE], text[DEVICE_COUNTRY_CODE]),
+    };
+}
+
+static int find(void *state, struct bb_request *rq, const char *key, int64_t organisation,
+                struct bb_device *device)
+{
+    struct device_record record;
+    int refused = device_find(rq, key, organisation, &record);
+
+    if (!refused)
+        *device = device_of(state, &record);
+    return refused;
+}
+
+static int get(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+               struct bb_device **devices)
+{
+    static const struct bb_sql by_ids = {"SELECT " DEVICE_COLUMNS
+                                         ", w.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY"
+                                         " AS w(id, place) JOIN device d ON d.id = w.id",
+                                         0};
+    const struct bb_rows *rows = bb_query(rq, &by_ids, BB_ARGS(bb_ints(ids, count)));
+
+    if (!rows)
+        return -1;
+    *devices = bb_alloc(rq, (count + 1) * sizeof(**devices));
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        struct device_record record = device_record_of(rq, rows, row);
+
+        (*devices)[bb_cell_int(rq, rows, row, DEVICE_COLUMN_COUNT)] = device_of(state, &record);
+    }
+    return 0;
+}
+
+static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
+                         const char *timezone)
+{
+    static const struct bb_sql name = {
+        "UPDATE device SET timezone = $2 WHERE id = $1::bigint AND timezone IS NULL", 0};
+
+    (void)state;
+    return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone))) < 0 ? -1 : 0;
+}
+
+const struct bb_devices device_directory = {
+    .size = sizeof(struct bb_devices),
+    .find = find,
+    .get = get,
+    .name_timezone = name_timezone,
+};

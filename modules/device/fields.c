@@ -1,0 +1,155 @@
+/* The fields of a device's body, and reading them into texts. A row is a line or three. */
+#include <string.h>
+
+#include "device.h"
+
+// clang-format off
+
+const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
+    {.name = "externalId", .type = BB_ANY, .flags = BB_NULLABLE, .example = "PLANT-7",
+     .help = "The developer's own name, 1 to 255 characters, unique in the organisation whatever"
+             " the case; a number is taken as its digits."},
+    {.name = "siteName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 255,
+     .help = "Name of the site.", .example = "Rooftop 7"},
+    {.name = "countryCode", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 3,
+     .help = "ISO 3166-1, two or three letters, in any case.", .example = "DE"},
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 40,
+     .help = "YYYY-MM-DD, or the date of an ISO 8601 date-time; not in the future.",
+     .example = "2024-05-01"},
+    {.name = "capacity", .type = BB_NUMBER, .flags = BB_NULLABLE, .max = 10000000,
+     .help = "In kW, above 0. Above 5,000 the answer carries a warning.", .example = "9.9"},
+    {.name = "address", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 1000,
+     .help = "Postal address."},
+    {.name = "latitude", .type = BB_ANY, .flags = BB_NULLABLE, .example = "52.5200",
+     .help = "Decimal degrees within 90, a string (given back as sent) or a number."},
+    {.name = "longitude", .type = BB_ANY, .flags = BB_NULLABLE, .example = "13.4050",
+     .help = "Decimal degrees within 180, as latitude."},
+    {.name = "fuelCode", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 64,
+     .help = "ES and three digits; another one is kept with a warning.", .example = "ES100"},
+    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 64,
+     .help = "TC and three digits, or T0 and four or five; another one is kept with a warning.",
+     .example = "TC110"},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 255,
+     .help = "Need not be unique.", .example = "SN-4711"},
+    {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 64,
+     .help = "IANA name; without it that of the first reading that names one.",
+     .example = "Europe/Berlin"},
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = BB_NULLABLE, .min = 1, .max = 4000,
+     .help = "kWh/kW in a year; without it that of the country (device.yields), or the default."},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
+     .help = "In which organisation one acts; it never moves a device."},
+    {.name = "attributes", .type = BB_OBJECT, .flags = BB_NULLABLE,
+     .help = "Anything else, 32 KiB at most; unknown fields beside it are added to it."},
+};
+
+// clang-format on
+
+enum { ATTRIBUTES_MAX = 32768 };
+
+/* Of an answer, which a client may send back whole: none of these is an attribute. */
+static const char *const own_names[] = {"id",        "uuid",     "documents", "createdAt",
+                                        "updatedAt", "warnings", NULL};
+
+const char *device_field_name(enum device_field field)
+{
+    return device_fields[field].name;
+}
+
+bool device_field_number(enum device_field field)
+{
+    return device_fields[field].type == BB_NUMBER;
+}
+
+static bool is_attribute(const char *name)
+{
+    for (size_t i = 0; i < DEVICE_BODY_FIELDS; i++)
+        if (!strcmp(device_fields[i].name, name))
+            return false;
+    for (size_t i = 0; own_names[i]; i++)
+        if (!strcmp(own_names[i], name))
+            return false;
+    return true;
+}
+
+static int problem(json_t *errors, const char *field, const char *text)
+{
+    return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
+}
+
+/* An object of all attributes, the caller's; NULL: no memory. */
+static json_t *gather(json_t *object)
+{
+    json_t *others = json_deep_copy(json_object_get(object, "attributes"));
+    const char *name;
+    json_t *value;
+
+    if (!others)
+        others = json_object();
+    json_object_foreach(object, name, value)
+    {
+        if (!is_attribute(name) || json_is_null(value))
+            continue;
+        if (json_object_set(others, name, value)) {
+            json_decref(others);
+            return NULL;
+        }
+    }
+    return others;
+}
+
+static int read_attributes(struct bb_request *rq, json_t *object, struct device_values *values,
+                           json_t *errors)
+{
+    json_t *others = gather(object);
+    size_t length = 0;
+
+    if (!others)
+        return -1;
+    values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
+    json_decref(others);
+    if (length <= ATTRIBUTES_MAX)
+        return 0;
+    return problem(errors, "attributes", "must be at most 32768 bytes of JSON together");
+}
+
+static int read_field(struct bb_request *rq, json_t *object, enum device_field field,
+                      struct device_values *values, json_t *errors)
+{
+    const json_t *value = json_object_get(object, device_field_name(field));
+    const char *wrong = NULL;
+
+    if (!value || json_is_null(value))
+        return 0;
+    values->text[field] = device_value(rq, field, value, &wrong);
+    return wrong ? problem(errors, device_field_name(field), wrong) : 0;
+}
+
+int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
+                json_t *errors)
+{
+    *values = (struct device_values){
+        .organisation = json_integer_value(json_object_get(object, "organizationId")),
+    };
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        if (read_field(rq, object, field, values, errors))
+            return -1;
+    if (whole && json_array_size(errors) == 0 && !values->text[DEVICE_EXTERNAL_ID] &&
+        !values->text[DEVICE_SITE_NAME] && !values->text[DEVICE_SERIAL_NUMBER] &&
+        problem(errors, "externalId", "is required, or siteName or serialNumber in its place"))
+        return -1;
+    return read_attributes(rq, object, values, errors);
+}
+
+int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
+{
+    json_t *errors = json_array();
+
+    if (!errors || device_read(rq, bb_body(rq), whole, values, errors)) {
+        json_decref(errors);
+        return device_no_memory(rq);
+    }
+    if (json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    return 0;
+}

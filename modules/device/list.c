@@ -1,0 +1,64 @@
+/* GET of devices, oldest first, and of one. */
+#include <inttypes.h>
+
+#include "device.h"
+
+enum { PAGE_MAX = 1000 };
+
+/* $3 behind this id, $4 to $8 filters, $9 how many */
+static const struct bb_sql list = {
+    "SELECT " DEVICE_COLUMNS " FROM device d WHERE " DEVICE_SEES " AND d.id > $3::bigint"
+    " AND ($4::text IS NULL OR d.site_name = $4) AND ($5::text IS NULL OR d.serial_number = $5)"
+    " AND ($6::text IS NULL OR d.country_code = upper($6))"
+    " AND ($7::text IS NULL OR d.fuel_code = $7)"
+    " AND ($8::text IS NULL OR d.device_type_code = $8)"
+    " ORDER BY d.id LIMIT $9::bigint",
+    0,
+};
+
+static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows);
+    json_t *json = json_array();
+
+    if (count > limit) {
+        count = limit;
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0));
+    }
+    for (size_t row = 0; row < count; row++) {
+        struct device_record record = device_record_of(rq, rows, row);
+
+        if (json_array_append_new(json, device_json(&record))) {
+            json_decref(json);
+            return device_no_memory(rq);
+        }
+    }
+    return device_reply(rq, 200, json);
+}
+
+int device_list(struct bb_request *rq)
+{
+    struct device_scope scope;
+    int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
+    int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_t(bb_arg(rq, "siteName")), bb_t(bb_arg(rq, "serialNumber")),
+                         bb_t(bb_arg(rq, "countryCode")), bb_t(bb_arg(rq, "fuelCode")),
+                         bb_t(bb_arg(rq, "deviceTypeCode")), bb_i(limit + 1)));
+
+    return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+}
+
+int device_get(struct bb_request *rq)
+{
+    struct device_record record;
+    int refused =
+        device_find(rq, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0), &record);
+
+    return refused ? refused : device_reply(rq, 200, device_json(&record));
+}

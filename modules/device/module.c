@@ -1,0 +1,155 @@
+/* device: its tables, and nothing else. A row is a line or three; clang-format would make it six.
+ */
+#include "device.h"
+
+#include "modules/device/schema.h"
+
+// clang-format off
+
+#define DEVICE_ROLES                                                                               \
+    (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
+
+static const struct bb_field settings[] = {
+    {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
+     .fallback = "2000",
+     .help = "kWh/kW in a year, of a device whose country has no yield and that names none."},
+    {.name = "yields", .type = BB_OBJECT, .fallback = "{}",
+     .help = "kWh/kW in a year by country, as {DE: 950, ES: 1600}."},
+};
+
+static const struct bb_field key_segment[] = {
+    {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
+     .help = "The device's externalId in any case, else its uuid, else its serialNumber."},
+};
+static const struct bb_field site_segment[] = {
+    {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
+     .help = "The device's siteName, exactly."},
+};
+
+#define ORGANISATION_ARG                                                                           \
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,                         \
+     .help = "Only in this organisation."}
+
+static const struct bb_field get_query[] = {ORGANISATION_ARG};
+static const struct bb_field list_query[] = {
+    ORGANISATION_ARG,
+    {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
+    {.name = "serialNumber", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
+    {.name = "countryCode", .type = BB_TEXT, .max = 3, .help = "As it was sent, in any case."},
+    {.name = "fuelCode", .type = BB_TEXT, .max = 64, .help = "Compared literally."},
+    {.name = "deviceTypeCode", .type = BB_TEXT, .max = 64, .help = "Compared literally."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Devices in a page."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "Cursor of a Link header."},
+};
+
+static const struct bb_field document[] = {
+    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Which kind of document."},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "As its sender named it."},
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Found by its content."},
+    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes."},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field document_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(document)},
+};
+static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
+
+#define NULLABLE (BB_REQUIRED | BB_NULLABLE)
+
+static const struct bb_field device[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "countryCode", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD."},
+    {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW."},
+    {.name = "address", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "latitude", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "longitude", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "fuelCode", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .help = "What was sent and is no field."},
+    {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(document_item)},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
+     .help = "What was taken and is unlikely; of POST and PATCH."},
+};
+static const struct bb_field device_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(device)},
+};
+static const struct bb_field list_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(device_item)},
+};
+
+#define BODY {device_fields, DEVICE_BODY_FIELDS, sizeof(struct bb_field)}
+
+static const struct bb_route routes[] = {
+    {.method = "POST", .path = "/api/device",
+     .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
+     .flags = BB_CREATES | BB_KEEP_OTHERS, .body = BODY, .success = 201, .reply = BB_TABLE(device),
+     .help = "Registers a device."},
+    {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
+     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .help = "The devices of the caller's organisations, oldest first."},
+    {.method = "GET", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
+     .handler = device_get, .segments = BB_TABLE(key_segment), .query = BB_TABLE(get_query),
+     .reply = BB_TABLE(device), .help = "A device."},
+    {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
+     .handler = device_update, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(key_segment),
+     .body = BODY, .reply = BB_TABLE(device),
+     .help = "Changes the fields that are sent."},
+    {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
+     .handler = device_update_site, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(site_segment),
+     .body = BODY, .reply = BB_TABLE(device),
+     .help = "The same, for the only device at a site."},
+};
+
+static const struct bb_field event_device[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field registered[] = {
+    {.name = "device", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(event_device)},
+};
+static const struct bb_field updated[] = {
+    {.name = "device", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(event_device)},
+    {.name = "changed", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(name_item),
+     .help = "Names of the fields that were sent."},
+};
+static const struct bb_event_face events[] = {
+    {.name = "device.registered", .version = 1, .payload = BB_TABLE(registered),
+     .help = "A device was registered."},
+    {.name = "device.updated", .version = 1, .payload = BB_TABLE(updated),
+     .help = "Fields of a device were changed, or documents added."},
+};
+
+static const struct bb_service_face services[] = {
+    {.name = "devices", .version = 1, .interface = &device_directory},
+};
+static const struct bb_need needs[] = {{"accounts", 3}};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("device", "1.0.0"),
+    .schema = device_schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),
+    .services = BB_TABLE(services),
+    .needs = BB_TABLE(needs),
+    .open = device_open,
+};

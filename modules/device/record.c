@@ -1,0 +1,102 @@
+/* A device as the database has it, and as the API shows it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+int device_no_memory(struct bb_request *rq)
+{
+    return bb_fail(rq, 503, "Out of memory");
+}
+
+int device_reply(struct bb_request *rq, int status, json_t *json)
+{
+    return json ? bb_reply(rq, status, json) : device_no_memory(rq);
+}
+
+int device_failed(struct bb_request *rq)
+{
+    if (!strcmp(bb_constraint(rq), "device_external"))
+        return bb_fail(rq, 409, "A device with this externalId exists already");
+    if (!strcmp(bb_constraint(rq), "device_attributes_size"))
+        return bb_invalid(rq, "attributes", "must be at most 32768 bytes of JSON together");
+    return bb_failed(rq);
+}
+
+/* A row that begins with DEVICE_COLUMNS. */
+struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    size_t column = 0;
+    struct device_record record = {
+        .id = bb_cell_int(rq, rows, row, column),
+        .uuid = bb_cell(rq, rows, row, column + 1),
+        .organisation = bb_cell_int(rq, rows, row, column + 2),
+    };
+
+    column += 3;
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        record.text[field] = bb_cell(rq, rows, row, column++);
+    record.attributes = bb_cell(rq, rows, row, column++);
+    record.documents = bb_cell(rq, rows, row, column++);
+    record.created_at = bb_cell(rq, rows, row, column++);
+    record.updated_at = bb_cell(rq, rows, row, column);
+    return record;
+}
+
+static json_t *field_json(enum device_field field, const char *text)
+{
+    if (!text)
+        return json_null();
+    return device_field_number(field) ? json_real(strtod(text, NULL)) : json_string(text);
+}
+
+static json_t *parsed(const char *text)
+{
+    json_error_t error;
+
+    return json_loads(text, 0, &error);
+}
+
+static int add_fields(json_t *json, const struct device_record *record)
+{
+    int failed = 0;
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        failed |= json_object_set_new(json, device_field_name(field),
+                                      field_json(field, record->text[field]));
+    failed |= json_object_set_new(json, "organizationId", json_integer(record->organisation));
+    failed |= json_object_set_new(json, "attributes", parsed(record->attributes));
+    failed |= json_object_set_new(json, "documents", parsed(record->documents));
+    failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
+    return failed | json_object_set_new(json, "updatedAt", json_string(record->updated_at));
+}
+
+json_t *device_json(const struct device_record *record)
+{
+    json_t *json = json_pack("{s:I, s:s}", "id", (json_int_t)record->id, "uuid", record->uuid);
+
+    if (json && !add_fields(json, record))
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+json_t *device_json_warned(const struct device_record *record, const struct device_values *values)
+{
+    json_t *json = device_json(record);
+    json_t *warnings = json_array();
+
+    if (!json || !warnings || device_warn(values, warnings)) {
+        json_decref(json);
+        json_decref(warnings);
+        return NULL;
+    }
+    if (json_array_size(warnings) == 0) {
+        json_decref(warnings);
+        return json;
+    }
+    if (json_object_set_new(json, "warnings", warnings) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
+}

@@ -1,0 +1,48 @@
+-- step 1: devices and their documents
+
+CREATE SEQUENCE device_id AS bigint;
+
+CREATE TABLE device (
+    id bigint PRIMARY KEY,
+    uuid uuid NOT NULL CONSTRAINT device_uuid UNIQUE,
+    organisation bigint NOT NULL,
+    external_id text,
+    site_name text,
+    country_code text,
+    commissioning_date date,
+    capacity double precision,
+    address text,
+    latitude text,
+    longitude text,
+    fuel_code text,
+    device_type_code text,
+    serial_number text,
+    timezone text,
+    yield_value double precision,
+    -- what was sent and is no field
+    attributes jsonb NOT NULL
+        CONSTRAINT device_attributes_size CHECK (octet_length(attributes::text) <= 65536),
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+);
+
+CREATE UNIQUE INDEX device_external ON device (lower(external_id), organisation)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX device_serial ON device (serial_number, organisation) WHERE serial_number IS NOT NULL;
+CREATE INDEX device_site ON device (site_name, organisation) WHERE site_name IS NOT NULL;
+CREATE INDEX device_organisation ON device (organisation, id);
+
+-- A document's content lies in the store under its SHA-256, once for however many rows.
+CREATE TABLE device_document (
+    id uuid PRIMARY KEY,
+    device bigint NOT NULL REFERENCES device,
+    field text NOT NULL,
+    name text NOT NULL,
+    type text NOT NULL,
+    size bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    created_at timestamptz NOT NULL
+);
+
+CREATE INDEX device_document_device ON device_document (device, id);
+CREATE INDEX device_document_content ON device_document (sha256);

@@ -1,0 +1,81 @@
+/*
+ * PATCH by identifier and by site: one UPDATE of what was sent. The row's lock lets parallel ones
+ * follow each other, so each keeps the other's fields.
+ */
+#include "device.h"
+
+/* $1 id, $2 to $14 the fields, $15 attributes, $16 time; what is null stays */
+static const struct bb_sql update = {
+    "UPDATE device d SET external_id = coalesce($2, external_id),"
+    " site_name = coalesce($3, site_name), country_code = coalesce($4, country_code),"
+    " commissioning_date = coalesce($5::date, commissioning_date),"
+    " capacity = coalesce($6::float8, capacity), address = coalesce($7, address),"
+    " latitude = coalesce($8, latitude), longitude = coalesce($9, longitude),"
+    " fuel_code = coalesce($10, fuel_code), device_type_code = coalesce($11, device_type_code),"
+    " serial_number = coalesce($12, serial_number), timezone = coalesce($13, timezone),"
+    " yield_value = coalesce($14::float8, yield_value),"
+    " attributes = attributes || coalesce($15::jsonb, '{}'),"
+    " updated_at = greatest($16::timestamptz, updated_at)"
+    " WHERE id = $1::bigint RETURNING " DEVICE_COLUMNS,
+    BB_SQL_WRITE,
+};
+
+struct change {
+    int64_t id;
+    struct device_values values;
+};
+
+static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
+                                 const struct change *change)
+{
+    const char *const *text = change->values.text;
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+
+    return bb_tx_query(rq, tx, &update,
+                       BB_ARGS(bb_i(change->id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]),
+                               bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
+                               bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
+                               bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
+                               bb_t(now)));
+}
+
+static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct change *change = arg;
+    const struct bb_rows *rows = run(rq, tx, change);
+
+    if (!rows)
+        return device_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Device not found");
+    struct device_record record = device_record_of(rq, rows, 0);
+
+    if (device_emit_updated(rq, tx, &record, &change->values))
+        return bb_failed(rq);
+    return device_reply(rq, 200, device_json_warned(&record, &change->values));
+}
+
+static int apply(struct bb_request *rq, const char *name,
+                 int (*find)(struct bb_request *, const char *, int64_t, struct device_record *))
+{
+    struct change change;
+    struct device_record record;
+    int refused = device_read_body(rq, false, &change.values);
+
+    if (!refused)
+        refused = find(rq, bb_segment(rq, name), change.values.organisation, &record);
+    if (refused)
+        return refused;
+    change.id = record.id;
+    return bb_transaction(rq, work, &change);
+}
+
+int device_update(struct bb_request *rq)
+{
+    return apply(rq, "externalId", device_find);
+}
+
+int device_update_site(struct bb_request *rq)
+{
+    return apply(rq, "siteName", device_find_site);
+}

@@ -1,0 +1,221 @@
+/* What a value of each field may be, beyond what the table of fields says. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+
+#define ZONES "/usr/share/zoneinfo/"
+
+enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
+
+/* A copy without white space around it. */
+static char *trimmed(struct bb_request *rq, const char *text)
+{
+    size_t length;
+
+    while (isspace((unsigned char)*text))
+        text++;
+    length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1]))
+        length--;
+    return bb_format(rq, "%.*s", (int)length, text);
+}
+
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* C0 and DEL, and C1, which is 0xc2 0x80 to 0xc2 0x9f in UTF-8. */
+static bool has_controls(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+            return true;
+    return false;
+}
+
+/* A JSON number as decimal text, never with an exponent. */
+static char *decimal(struct bb_request *rq, const json_t *value)
+{
+    if (json_is_integer(value))
+        return bb_format(rq, "%lld", (long long)json_integer_value(value));
+    double number = json_real_value(value);
+    char *text = bb_format(rq, "%.15g", number);
+
+    return strchr(text, 'e') ? bb_format(rq, "%.0f", number) : text;
+}
+
+static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *name = trimmed(rq, text);
+
+    if (!*name || characters(name) > NAME_MAX_CHARACTERS)
+        *problem = "must be 1 to 255 characters";
+    else if (has_controls(name))
+        *problem = "must not have control characters";
+    return name;
+}
+
+static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
+{
+    if (json_is_number(value))
+        return decimal(rq, value);
+    if (json_is_string(value))
+        return name_value(rq, json_string_value(value), problem);
+    *problem = "must be a string";
+    return NULL;
+}
+
+static bool is_decimal(const char *text)
+{
+    size_t whole, fraction = 0;
+
+    text += *text == '-' || *text == '+';
+    whole = strspn(text, "0123456789");
+    text += whole;
+    if (*text == '.') {
+        fraction = strspn(text + 1, "0123456789");
+        text += 1 + fraction;
+    }
+    return !*text && whole + fraction > 0;
+}
+
+static const char *degrees(struct bb_request *rq, const json_t *value, double most,
+                           const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    if (json_is_real(value) && fabs(json_real_value(value)) < 1e-4)
+        text = bb_format(rq, "%.15f", json_real_value(value));
+    else if (json_is_number(value))
+        text = decimal(rq, value);
+    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
+        *problem = "must be decimal degrees, as in \"52.52\"";
+    else if (fabs(strtod(text, NULL)) > most)
+        *problem = most > 90 ? "must be within -180 and 180" : "must be within -90 and 90";
+    return text;
+}
+
+static const char *country(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *code = trimmed(rq, text);
+
+    for (char *at = code; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    if (country_find(code) < 0)
+        *problem = "must be a country code of ISO 3166-1, of two or three letters";
+    return code;
+}
+
+static bool digits(const char *text, size_t count)
+{
+    return strspn(text, "0123456789") >= count;
+}
+
+/* Whether YYYY-MM-DD is a day of the calendar. */
+static bool real_day(const char *text)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+    if (year < 1 || month < 1 || month > 12 || day < 1)
+        return false;
+    return day <= days[month - 1] + (month == 2 && leap);
+}
+
+/* What may follow the date: nothing, or a time as ISO 8601 writes it. */
+static bool time_follows(const char *text)
+{
+    if (!*text)
+        return true;
+    return *text == 'T' && digits(text + 1, 2) && text[3] == ':' && digits(text + 4, 2) &&
+           !text[strspn(text, "T0123456789:.,+-Z")];
+}
+
+/* Somewhere on Earth it is a later day already. */
+static bool in_future(struct bb_request *rq, const char *day)
+{
+    return strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0;
+}
+
+static const char *date(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *day = trimmed(rq, text);
+
+    if (!digits(day, 4) || day[4] != '-' || !digits(day + 5, 2) || day[7] != '-' ||
+        !digits(day + 8, 2) || !time_follows(day + 10) || !real_day(day))
+        *problem = "must be a date, YYYY-MM-DD";
+    else if (in_future(rq, day))
+        *problem = "must not be in the future";
+    else
+        day[10] = '\0';
+    return day;
+}
+
+static const char *number(struct bb_request *rq, const json_t *value, const char **problem)
+{
+    if (json_number_value(value) <= 0)
+        *problem = "must be greater than 0";
+    return bb_format(rq, "%.17g", json_number_value(value));
+}
+
+/* The names are files below the system's zone data; the table of them is small and cached. */
+static const char *zone(struct bb_request *rq, const char *text, const char **problem)
+{
+    const char *name = trimmed(rq, text);
+    size_t plain = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789_+-/");
+    bool known = *name && *name != '/' && !name[plain] && (strchr(name, '/') || isupper(*name));
+
+    if (known && !strncmp(name, "posix", 5))
+        known = false;
+    if (known) {
+        FILE *file = fopen(bb_format(rq, ZONES "%s", name), "re");
+        char magic[4] = "";
+
+        known = file && fread(magic, 1, 4, file) == 4 && !memcmp(magic, "TZif", 4);
+        if (file)
+            (void)fclose(file);
+    }
+    if (!known)
+        *problem = "must be a time zone of the IANA list, as Europe/Berlin";
+    return name;
+}
+
+const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
+                         const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    switch (field) {
+    case DEVICE_EXTERNAL_ID:
+        return external_id(rq, value, problem);
+    case DEVICE_COUNTRY_CODE:
+        return country(rq, text, problem);
+    case DEVICE_COMMISSIONING_DATE:
+        return date(rq, text, problem);
+    case DEVICE_CAPACITY:
+    case DEVICE_YIELD_VALUE:
+        return number(rq, value, problem);
+    case DEVICE_ADDRESS:
+        return text;
+    case DEVICE_LATITUDE:
+        return degrees(rq, value, 90, problem);
+    case DEVICE_LONGITUDE:
+        return degrees(rq, value, 180, problem);
+    case DEVICE_TIMEZONE:
+        return zone(rq, text, problem);
+    default:
+        return name_value(rq, text, problem);
+    }
+}
