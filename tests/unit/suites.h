@@ -19,6 +19,7 @@
     X(log)                                                                                         \
     X(module)                                                                                      \
     X(notify)                                                                                      \
+    X(multipart)                                                                                   \
     X(query)                                                                                       \
     X(route)                                                                                       \
     X(seal)                                                                                        \
