@@ -14,6 +14,13 @@ static struct MHD_Response *response_of(struct exchange *exchange)
 
     if (exchange->stream && answer->status == 200)
         return stream_response(exchange->stream);
+    if (answer->file) {
+        struct MHD_Response *file = MHD_create_response_from_fd64(answer->length, answer->file);
+
+        if (file)
+            answer->file = 0; /* libmicrohttpd closes it */
+        return file;
+    }
     struct MHD_Response *response = MHD_create_response_from_buffer(
         answer->length, answer->body,
         answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);

@@ -20,6 +20,7 @@
 #include "core/sql.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "core/upload.h"
 #include "core/worker.h"
 
 enum { LOG_TEXT = 1024 };
@@ -187,6 +188,11 @@ static int api_refuse(struct bb_request *rq, json_t *errors)
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
+static int api_reply_file(struct bb_request *rq, int fd, int64_t length)
+{
+    return reply_file(request_of(rq), fd, length);
+}
+
 static int api_failed(struct bb_request *rq)
 {
     return reply_failed(request_of(rq));
@@ -346,4 +352,6 @@ const struct bb_api core_api = {
     .reply_bytes = api_reply_bytes,
     .check = api_check,
     .refuse = api_refuse,
+    .file = api_file,
+    .reply_file = api_reply_file,
 };

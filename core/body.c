@@ -8,13 +8,14 @@
 #include "core/json_in.h"
 #include "core/reply.h"
 #include "core/text.h"
+#include "core/upload.h"
 
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
 enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
 
-enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM };
+enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
 
 int64_t body_declared(const struct exchange *exchange)
 {
@@ -57,38 +58,62 @@ static enum body_kind kind_of(const struct exchange *exchange)
         return BODY_JSON;
     if (exchange->match.route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
         return BODY_FORM;
+    char boundary[MULTIPART_BOUNDARY_MAX + 1];
+
+    if (exchange->match.route->parts.count && multipart_boundary(type, boundary))
+        return BODY_PARTS;
     return BODY_OTHER;
+}
+
+static size_t limit_of(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    size_t limit = route->body_max;
+
+    if (!limit)
+        limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
+    return exchange->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
+}
+
+static int unsupported(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    const char *types = !route->parts.count ? JSON_TYPE " in UTF-8"
+                        : route->body.count ? JSON_TYPE " in UTF-8, or multipart/form-data"
+                                            : "multipart/form-data";
+
+    return reply_error(&exchange->rq, 415, "The body must be %s", types);
 }
 
 int body_expect(struct exchange *exchange)
 {
     struct core_request *rq = &exchange->rq;
     const struct bb_route *route = exchange->match.route;
-    size_t limit = route->body_max;
+    bool follows = body_follows(exchange);
+    enum body_kind kind = follows ? kind_of(exchange) : BODY_OTHER;
 
-    if (!limit)
-        limit = (size_t)settings_int(rq->generation->settings, "http", "max_body");
-    exchange->limit = limit;
-    if (!body_follows(exchange))
+    exchange->multipart = kind == BODY_PARTS;
+    exchange->limit = limit_of(exchange);
+    if (!follows)
         return 0;
-    if (body_declared(exchange) > (int64_t)limit)
-        return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
+    if (body_declared(exchange) > (int64_t)exchange->limit)
+        return reply_error(rq, 413, "The body is larger than %zu bytes", exchange->limit);
     if (exchange_header(exchange, "Content-Encoding"))
         return reply_error(rq, 415, "Content-Encoding is not supported");
-    if (route->body.count && kind_of(exchange) == BODY_OTHER)
-        return reply_error(rq, 415, "The body must be " JSON_TYPE " in UTF-8");
+    if ((route->body.count || route->parts.count) && kind == BODY_OTHER)
+        return unsupported(exchange);
     return 0;
 }
 
-int body_take(struct exchange *exchange, const char *data, size_t size)
+int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit)
 {
     struct core_request *rq = &exchange->rq;
     size_t needed = exchange->length + size;
 
-    if (needed > exchange->limit)
-        return reply_error(rq, 413, "The body is larger than %zu bytes", exchange->limit);
+    if (needed > limit)
+        return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
     if (needed > exchange->room) {
-        int64_t declared = body_declared(exchange);
+        int64_t declared = exchange->multipart ? 0 : body_declared(exchange);
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
         char *bytes = realloc(exchange->bytes, room < needed ? needed : room);
 
@@ -102,6 +127,36 @@ int body_take(struct exchange *exchange, const char *data, size_t size)
     memcpy(exchange->bytes + exchange->length, data, size);
     exchange->length = needed;
     return 0;
+}
+
+/* The first piece of a multipart body, which may take the longer the larger it is. */
+static int begin_upload(struct exchange *exchange)
+{
+    char boundary[MULTIPART_BOUNDARY_MAX + 1];
+    int64_t declared = body_declared(exchange);
+
+    if (multipart_boundary(exchange_header(exchange, "Content-Type"), boundary) < 0)
+        return reply_error(&exchange->rq, 400, "The boundary of the multipart body is not valid");
+    connection_stage(exchange->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
+    return upload_begin(exchange, boundary);
+}
+
+static int take_part(struct exchange *exchange, const char *data, size_t size)
+{
+    int refused = exchange->upload ? 0 : begin_upload(exchange);
+
+    exchange->taken += size;
+    if (!refused && exchange->taken > exchange->limit)
+        refused =
+            reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
+    return refused ? refused : upload_take(exchange->upload, data, size);
+}
+
+int body_take(struct exchange *exchange, const char *data, size_t size)
+{
+    if (exchange->multipart)
+        return take_part(exchange, data, size);
+    return body_keep(exchange, data, size, exchange->limit);
 }
 
 static json_t *error_list(const struct problems *problems)
@@ -217,6 +272,13 @@ static int check_fields(struct exchange *exchange, struct problems *problems)
     return checked ? 0 : refuse(exchange, problems);
 }
 
+static int complete_parts(struct exchange *exchange)
+{
+    if (exchange->upload)
+        return upload_complete(exchange->upload);
+    return reply_error(&exchange->rq, 400, "The multipart body is empty");
+}
+
 int body_check(struct exchange *exchange)
 {
     const struct bb_route *route = exchange->match.route;
@@ -227,5 +289,9 @@ int body_check(struct exchange *exchange)
                     &problems) ||
         problems.count)
         return refuse(exchange, &problems);
+    int refused = exchange->multipart ? complete_parts(exchange) : 0;
+
+    if (refused)
+        return refused;
     return route->body.count ? check_fields(exchange, &problems) : 0;
 }

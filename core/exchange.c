@@ -10,9 +10,16 @@
 #include "core/reply.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "core/upload.h"
 
 /* A body that will not be read is still taken up to here, so that the client sees the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
+
+void exchange_free(struct exchange *exchange)
+{
+    free(exchange->bytes);
+    request_free(&exchange->rq);
+}
 
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
@@ -115,14 +122,27 @@ static bool wants_idempotency(const struct exchange *exchange)
            exchange_header(exchange, "Idempotency-Key") != NULL;
 }
 
+static int begin_idempotency(struct exchange *exchange)
+{
+    const char *identity = exchange->bytes;
+    size_t length = exchange->length;
+
+    if (exchange->upload)
+        identity = upload_identity(exchange->upload, &length);
+    if (exchange->upload && !identity)
+        request_out_of_memory(&exchange->rq);
+    return idempotency_begin(&exchange->rq, exchange->match.route, exchange->path,
+                             exchange_header(exchange, "Idempotency-Key"), identity, length);
+}
+
 static void handler_entry(struct core_request *rq)
 {
     struct exchange *exchange = (struct exchange *)(void *)rq;
     const struct bb_route *route = exchange->match.route;
 
-    if (wants_idempotency(exchange) &&
-        idempotency_begin(rq, route, exchange->path, exchange_header(exchange, "Idempotency-Key"),
-                          exchange->bytes, exchange->length))
+    if (exchange->upload && upload_wait(exchange->upload))
+        return;
+    if (wants_idempotency(exchange) && begin_idempotency(exchange))
         return;
     route->handler(&rq->pub);
     if (rq->answer.status)
@@ -200,9 +220,13 @@ static enum MHD_Result take_piece(struct exchange *exchange, const char *data, s
         exchange->drop_body = true;
     }
     if (exchange->drop_body) {
-        exchange->length += piece;
-        return exchange->length > DRAIN_MAX ? MHD_NO : MHD_YES;
+        size_t most = exchange->upload && exchange->limit > DRAIN_MAX ? exchange->limit : DRAIN_MAX;
+
+        exchange->dropped += piece;
+        return exchange->dropped > most ? MHD_NO : MHD_YES;
     }
+    if (exchange->upload && upload_stalls(exchange->upload))
+        MHD_suspend_connection(exchange->mhd);
     return MHD_YES;
 }
 
@@ -244,6 +268,8 @@ void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
         stream_closed(exchange->stream);
     answer_log(exchange, why);
     connection_stage(exchange->connection, STAGE_IDLE, 0);
-    free(exchange->bytes);
-    request_free(&exchange->rq);
+    if (exchange->upload)
+        upload_end(exchange->upload);
+    else
+        exchange_free(exchange);
 }

@@ -26,6 +26,8 @@ enum exchange_phase {
 
 enum { REQUEST_ID_MAX = 64 };
 
+struct upload;
+
 struct exchange {
     struct core_request rq; /* first */
     struct MHD_Connection *mhd;
@@ -47,6 +49,9 @@ struct exchange {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
+    size_t taken, dropped; /* of a multipart body; of what is thrown away */
+    bool multipart;        /* the body is; then `bytes` are its fields */
+    struct upload *upload; /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
 };
@@ -55,6 +60,9 @@ static inline struct exchange *exchange_of(struct bb_request *rq)
 {
     return (struct exchange *)(void *)rq;
 }
+
+/* exchange.c */
+void exchange_free(struct exchange *exchange);
 
 /* A header as libmicrohttpd has it; NULL if absent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
@@ -75,6 +83,8 @@ int64_t body_declared(const struct exchange *exchange);
 bool body_follows(const struct exchange *exchange);
 /* Takes a piece. 0, or the status of an answer (413). */
 int body_take(struct exchange *exchange, const char *data, size_t size);
+/* Keeps it in memory, as far as there are no more than `limit` bytes. 0, or the same. */
+int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit);
 /* Parses and checks the body against the route's fields. 0 or the status of an answer. */
 int body_check(struct exchange *exchange);
 

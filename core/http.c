@@ -13,8 +13,8 @@
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
     PATROL_MS = 500,
-    POOL_BYTES = 8 * 1024,   /* a connection's memory: request line, headers, small answers */
-    WRITE_BYTES_PER_MS = 16, /* a reader slower than 16 KiB/s is cut */
+    POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
+    BYTES_PER_MS = 16,     /* who reads an answer or sends an upload slower than 16 KiB/s is cut */
     REFUSE_MS = 200,
     DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
@@ -81,10 +81,10 @@ void connection_stage(struct connection *connection, enum connection_stage stage
         connection->limit_ms = now + settings->header_ms;
         break;
     case STAGE_BODY:
-        connection->limit_ms = now + settings->body_ms;
+        connection->limit_ms = now + settings->body_ms + (int64_t)bytes / BYTES_PER_MS;
         break;
     case STAGE_WRITE:
-        connection->limit_ms = now + settings->write_ms + (int64_t)bytes / WRITE_BYTES_PER_MS;
+        connection->limit_ms = now + settings->write_ms + (int64_t)bytes / BYTES_PER_MS;
         break;
     default:
         connection->limit_ms = 0; /* the request has a deadline of its own */

@@ -63,7 +63,8 @@ int64_t http_timeout_ms(struct http *http);
 /* Stops accepting and closes what is idle; true when nothing is left. */
 bool http_drain(struct http *http);
 
-/* The connection goes on to a stage; sets its limit. `bytes`: size of the answer to write. */
+/* The connection goes on to a stage; sets its limit. `bytes`: size of the answer to write, or of
+ * an upload to read. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
 /* Ends it from our side, whatever it is doing. */

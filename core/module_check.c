@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "core/field.h"
 #include "core/host_settings.h"
 #include "core/migrate.h"
+#include "core/upload.h"
 
 #define NAME_MAX_LENGTH 48
 #define THREADS_MAX 256
@@ -60,6 +62,47 @@ static void check_tables_of_route(const struct core_module *module, const struct
     }
 }
 
+static bool has_setting(const struct bb_module *face, const char *name)
+{
+    struct bb_field room;
+    const struct bb_field *field = name ? field_find(&face->settings, name, &room) : NULL;
+
+    return field && field->type == BB_TEXT;
+}
+
+static bool has_pool(const struct bb_module *face, const char *name)
+{
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, face->pools);
+
+    for (size_t i = 0; i < face->pools.count; i++)
+        if (name && pools[i].name && !strcmp(pools[i].name, name))
+            return true;
+    return false;
+}
+
+static void check_parts(const struct core_module *module, const struct bb_route *route,
+                        struct setting_problems *problems)
+{
+    const struct bb_part *parts = MODULE_ROWS(bb_part, route->parts);
+    size_t fields = 0, files = 0;
+
+    for (size_t i = 0; i < route->parts.count; i++) {
+        fields += parts[i].kind == BB_PART_FIELDS;
+        if (parts[i].kind == BB_PART_FILES)
+            files += parts[i].count_max;
+        if (!parts[i].name || (parts[i].kind == BB_PART_FILES && !parts[i].count_max))
+            complain(module, problems, "a part of route %s %s needs a name and a count",
+                     route->method, route->path);
+    }
+    if (fields > 1 || files > UPLOAD_FILES_MAX)
+        complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
+                 route->method, route->path, UPLOAD_FILES_MAX);
+    if (files &&
+        (!has_setting(module->face, route->files_in) || !has_pool(module->face, route->files_pool)))
+        complain(module, problems, "route %s %s must name a setting and a pool for its files",
+                 route->method, route->path);
+}
+
 /* What the router refuses by itself (method, path, roles 0) is not said twice. */
 static void check_route(const struct core_module *module, const struct bb_route *route,
                         struct setting_problems *problems)
@@ -73,6 +116,7 @@ static void check_route(const struct core_module *module, const struct bb_route 
     if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
         complain(module, problems, "route %s %s names an unknown role", route->method, route->path);
     check_tables_of_route(module, route, problems);
+    check_parts(module, route, problems);
 }
 
 static void check_event(const struct core_module *module, const struct bb_event_face *event,

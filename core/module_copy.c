@@ -85,9 +85,11 @@ static int copy_routes(struct copier *copier, struct bb_table *table)
     if (copy_table(copier, table, sizeof(struct bb_route), "routes", &rows))
         return -1;
     struct bb_route *routes = rows;
+    void *parts;
 
     for (size_t i = 0; i < table->count; i++)
-        if (copy_fields(copier, &routes[i].segments, "segments", 0) ||
+        if (copy_table(copier, &routes[i].parts, sizeof(struct bb_part), "parts", &parts) ||
+            copy_fields(copier, &routes[i].segments, "segments", 0) ||
             copy_fields(copier, &routes[i].query, "query", 0) ||
             copy_fields(copier, &routes[i].body, "body", 0) ||
             copy_fields(copier, &routes[i].reply, "reply", 0))

@@ -13,12 +13,8 @@
 
 /* One offloaded call; on the fiber's stack, for the fiber waits for it. */
 struct work {
-    struct message message; /* first: how the result comes back */
-    struct work *next;
+    struct pool_call call; /* first */
     struct core_request *rq;
-    void (*run)(void *);
-    void *arg;
-    int64_t begun_us; /* by a thread of the pool */
     bool done;
 };
 
@@ -27,7 +23,7 @@ struct work_pool {
     const struct bb_pool *face;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct work *first, *last;
+    struct pool_call *first, *last;
     unsigned queued, busy;
     bool stop;
     pthread_t *threads;
@@ -39,34 +35,36 @@ struct work_pools {
     size_t count;
 };
 
-static struct work *take(struct work_pool *pool)
+static struct pool_call *take(struct work_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     pool->busy--;
     while (!pool->first && !pool->stop)
         pthread_cond_wait(&pool->more, &pool->lock);
     pool->busy++;
-    struct work *work = pool->first;
-    if (work) {
-        pool->first = work->next;
+    struct pool_call *call = pool->first;
+    if (call) {
+        pool->first = call->next;
         if (!pool->first)
             pool->last = NULL;
         pool->queued--;
     }
     pthread_mutex_unlock(&pool->lock);
-    return work;
+    return call;
 }
 
 static void *worker(void *arg)
 {
     struct work_pool *pool = arg;
-    struct work *work;
+    struct pool_call *call;
 
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->face->nice);
-    while ((work = take(pool))) {
-        work->begun_us = clock_mono_us();
-        work->run(work->arg);
-        loop_post(work->rq->loop, &work->message);
+    while ((call = take(pool))) {
+        struct loop *loop = call->loop;
+
+        call->begun_us = clock_mono_us();
+        call->run(call->arg);
+        loop_post(loop, &call->message);
     }
     return NULL;
 }
@@ -79,17 +77,18 @@ static void work_done(struct message *message)
     request_wake(work->rq);
 }
 
-static int enqueue(struct work_pool *pool, struct work *work)
+static int enqueue(struct work_pool *pool, struct pool_call *call, bool bounded)
 {
     int status = -1;
 
+    call->next = NULL;
     pthread_mutex_lock(&pool->lock);
-    if (pool->queued < pool->face->queue) {
+    if (!bounded || pool->queued < pool->face->queue) {
         if (pool->last)
-            pool->last->next = work;
+            pool->last->next = call;
         else
-            pool->first = work;
-        pool->last = work;
+            pool->first = call;
+        pool->last = call;
         pool->queued++;
         pthread_cond_signal(&pool->more);
         status = 0;
@@ -99,21 +98,21 @@ static int enqueue(struct work_pool *pool, struct work *work)
 }
 
 /* Takes back a call that no thread has begun; false: it has been begun. */
-static bool take_back(struct work_pool *pool, struct work *work)
+static bool take_back(struct work_pool *pool, struct pool_call *call)
 {
-    struct work *before = NULL;
+    struct pool_call *before = NULL;
     bool found = false;
 
     pthread_mutex_lock(&pool->lock);
-    for (struct work *at = pool->first; at && !found; before = at, at = at->next) {
-        found = at == work;
+    for (struct pool_call *at = pool->first; at && !found; before = at, at = at->next) {
+        found = at == call;
         if (!found)
             continue;
         if (before)
-            before->next = work->next;
+            before->next = call->next;
         else
-            pool->first = work->next;
-        if (pool->last == work)
+            pool->first = call->next;
+        if (pool->last == call)
             pool->last = before;
         pool->queued--;
     }
@@ -132,23 +131,30 @@ static struct work_pool *find(struct work_pools *pools, const struct bb_host *ho
     abort();
 }
 
+int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
+                struct pool_call *call, bool bounded)
+{
+    return enqueue(find(pools, host, name), call, bounded);
+}
+
 int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
 {
     struct core_request *rq = request_of(pub);
     struct work_pool *pool = find(rq->generation->pools, pub->host, name);
-    struct work work = {.message.run = work_done, .rq = rq, .run = run, .arg = arg};
+    struct work work = {
+        .call = {.message.run = work_done, .loop = rq->loop, .run = run, .arg = arg}, .rq = rq};
 
     int64_t asked_us = clock_mono_us();
-    if (enqueue(pool, &work))
+    if (enqueue(pool, &work.call, true))
         return request_fail(rq, FAILED_BUSY);
     if (request_wait(rq, &work.done)) {
-        if (take_back(pool, &work)) {
+        if (take_back(pool, &work.call)) {
             rq->spent.queue_us += clock_mono_us() - asked_us;
             return -1;
         }
         request_wait_always(rq, &work.done);
     }
-    rq->spent.queue_us += work.begun_us - asked_us;
+    rq->spent.queue_us += work.call.begun_us - asked_us;
     return 0;
 }
 

@@ -16,6 +16,23 @@ struct work_pools *work_pools_new(const struct generation *generation);
 /* Stops and joins all threads; nothing may be queued any more. */
 void work_pools_free(struct work_pools *pools);
 
+/* A call for a thread of a pool, of who does not wait on a fiber; its memory is the caller's. */
+struct pool_call {
+    struct message message; /* first; message.run hears on the loop that `run` has returned */
+    struct pool_call *next;
+    struct loop *loop;
+    void (*run)(void *arg);
+    void *arg;
+    int64_t begun_us; /* by a thread of the pool */
+};
+
+/*
+ * Hands a call to a pool of the module. 0; or -1 when the queue is full, if it is to be `bounded`:
+ * a caller that has only one call under way may go beyond.
+ */
+int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
+                struct pool_call *call, bool bounded);
+
 /* A pool, for who watches. */
 struct work_pool_status {
     const char *module, *name; /* as long as the generation */

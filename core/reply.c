@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/json_in.h"
 #include "core/json_out.h"
@@ -42,9 +43,26 @@ const char *reply_reason(int status)
     return "Error";
 }
 
-int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
+void reply_drop(struct core_request *rq)
 {
     free(rq->answer.body);
+    rq->answer.body = NULL;
+    if (rq->answer.file > 0)
+        close(rq->answer.file);
+    rq->answer.file = 0;
+}
+
+/* Descriptor 0 is that of the standard input for as long as the host runs. */
+int reply_file(struct core_request *rq, int fd, int64_t length)
+{
+    reply_bytes(rq, 200, NULL, (size_t)length);
+    rq->answer.file = fd;
+    return 200;
+}
+
+int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
+{
+    reply_drop(rq);
     rq->answer.status = status;
     rq->answer.body = bytes;
     rq->answer.length = length;

@@ -28,6 +28,12 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
 /* An answer in bytes that have been written before; `bytes` is taken. */
 int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length);
 
+/* An answer that is a file's content; `fd` is taken. */
+int reply_file(struct core_request *rq, int fd, int64_t length);
+
+/* Frees the body of an answer that will not be sent. */
+void reply_drop(struct core_request *rq);
+
 /* 0, or -1 where the name or the value does not fit in a header. Both are copied. */
 int reply_header(struct core_request *rq, const char *name, const char *value);
 

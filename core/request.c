@@ -54,7 +54,7 @@ void request_free(struct core_request *rq)
     else
         loop->alive = rq->next;
     json_decref(rq->body);
-    free(rq->answer.body);
+    reply_drop(rq);
     arena_free(rq->arena);
     loop->requests--;
     generation_release(generation);

@@ -43,6 +43,7 @@ struct answer {
     int status; /* 0: none yet */
     char *body; /* malloc'ed, or NULL */
     size_t length;
+    int file; /* in place of `body`: a descriptor, owned; 0: none */
     struct answer_header *headers;
 };
 

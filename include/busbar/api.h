@@ -21,6 +21,7 @@ struct bb_gate;
 struct bb_stream;
 struct bb_stream_options;
 struct bb_chunk;
+struct bb_file;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
 enum bb_dependency { BB_DATABASE = 1, BB_REDIS };
@@ -124,6 +125,10 @@ struct bb_api {
     /* checks of what did not come as the body: request.h */
     json_t *(*check)(struct bb_request *, const struct bb_table *, json_t *, json_t *);
     int (*refuse)(struct bb_request *, json_t *);
+
+    /* files: request.h */
+    const struct bb_file *(*file)(struct bb_request *, size_t);
+    int (*reply_file)(struct bb_request *, int, int64_t);
 };
 
 #endif

@@ -39,6 +39,25 @@ enum bb_route_flags {
     BB_KEEP_OTHERS = 32  /* the body's undeclared fields are handed over too, as sent; minor 1 */
 };
 
+enum bb_part_kind {
+    BB_PART_FIELDS = 1, /* a JSON object, checked as a JSON body is: `body` of the route */
+    BB_PART_FILES
+};
+
+/*
+ * What multipart/form-data may bring beside JSON, by the name of the part; "*" stands for any name.
+ * Other parts are refused. A part with neither content nor the name of a file is passed over: forms
+ * send one for each field that was left empty.
+ */
+struct bb_part {
+    const char *name;
+    enum bb_part_kind kind;
+    unsigned flags;     /* BB_REQUIRED: at least one */
+    unsigned count_max; /* files; there is one part of fields at most */
+    size_t bytes_max;   /* of one file */
+    const char *help;
+};
+
 struct bb_route {
     const char *method;                    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
     const char *path;                      /* "/api/chat/chain/:headUuid" */
@@ -47,13 +66,17 @@ struct bb_route {
     struct bb_table segments;              /* struct bb_field: a row for each :name of the path */
     struct bb_table query;                 /* struct bb_field */
     struct bb_table body;                  /* struct bb_field; the body is a JSON object */
-    struct bb_table reply; /* struct bb_field of the success body, for the reference */
-    size_t body_max;       /* bytes; 0: the setting http.max_body */
-    unsigned deadline_ms;  /* 0: the setting http.deadline */
-    unsigned flags;        /* enum bb_route_flags */
-    int success;           /* status of success, for the reference (0: 200) */
-    const char *help;      /* one sentence for the reference */
-    size_t values_max;     /* members and items in a JSON body; 0: 12,000 */
+    struct bb_table reply;  /* struct bb_field of the success body, for the reference */
+    size_t body_max;        /* bytes; 0: the setting http.max_body */
+    unsigned deadline_ms;   /* 0: the setting http.deadline */
+    unsigned flags;         /* enum bb_route_flags */
+    int success;            /* status of success, for the reference (0: 200) */
+    const char *help;       /* one sentence for the reference */
+    size_t values_max;      /* members and items in a JSON body; 0: 12,000 */
+    struct bb_table parts;  /* struct bb_part; none: no multipart/form-data */
+    size_t files_max;       /* bytes of all files of a request together */
+    const char *files_in;   /* a setting of the module: the directory for files; see bb_file() */
+    const char *files_pool; /* a pool of the module, whose threads write them */
 };
 
 /* An event that this module raises. Payload fields are those of its JSON object. */

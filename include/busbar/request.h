@@ -81,6 +81,28 @@ static inline const char *bb_text(struct bb_request *rq, const char *name)
     return json_string_value(json_object_get(bb_body(rq), name));
 }
 
+/* A file that came in a multipart body; lives as long as the request. */
+struct bb_file {
+    size_t size;
+    const char *part;   /* name of the part */
+    const char *name;   /* as the client has it: data, never a path; UTF-8, up to 255 characters */
+    const char *path;   /* where it lies now, on disk (fsync) */
+    const char *sha256; /* of its content, in lower-case hexadecimal */
+    int64_t length;
+};
+
+/*
+ * The files of the body, in the order that they came; NULL behind the last. They were written in
+ * `files_pool` as they arrived, below `incoming/` in the directory `files_in`, both of the route.
+ * Whoever wants to keep one gives it another name in the same file system (rename, link): what
+ * still has its path when the request ends is deleted, and what a crash leaves in `incoming/` is
+ * the module's to sweep.
+ */
+static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
+{
+    return rq->api->file(rq, index);
+}
+
 /* A header of the request by any case of its name; NULL if absent. Authorization is never shown. */
 static inline const char *bb_header(struct bb_request *rq, const char *name)
 {
@@ -114,6 +136,15 @@ static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *
 static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
     return rq->api->metrics(rq, length);
+}
+
+/*
+ * Answers 200 with `length` bytes of a file as they are, sent while they are read. `fd` is taken.
+ * Set Content-Type by bb_reply_header().
+ */
+static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
+{
+    return rq->api->reply_file(rq, fd, length);
 }
 
 /*

@@ -39,12 +39,20 @@ enum {
     YIELD_MAX = 4000
 };
 
+#define DEVICE_POOL "documents"
+
+struct type_finder;
+
 /* State of one generation. */
 struct device {
     const struct bb_accounts *accounts;
     void *accounts_state;
     double default_yield;     /* kWh/kW per year */
     double yields[COUNTRIES]; /* 0: the default */
+    const char *documents;    /* the store's directory */
+    json_t *types;            /* that documents may have; empty: any */
+    int64_t grace_s;          /* before a file without a row is swept */
+    struct type_finder *finder;
 };
 
 /* What was sent, checked and normalised. Texts live as long as the request. */
@@ -63,6 +71,12 @@ struct device_record {
     const char *attributes;          /* JSON object */
     const char *documents;           /* JSON array */
     const char *created_at, *updated_at;
+};
+
+/* Documents that came with a request and lie in the store now. */
+struct device_documents {
+    const char *rows;  /* JSON array for device_documents_add(); NULL: none came */
+    const char *shown; /* JSON array as the API shows it */
 };
 
 /* Where a request looks for devices. */
@@ -90,7 +104,7 @@ struct device_scope {
     "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
     " d.commissioning_date, d.capacity, d.address, d.latitude, d.longitude, d.fuel_code,"          \
     " d.device_type_code, d.serial_number, d.timezone, d.yield_value, d.attributes,"               \
-    " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.id), '[]')"                         \
+    " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.created_at, f.place), '[]')"        \
     " FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(                                \
         "d.created_at") ", " DEVICE_TIME("d.updated_at")
 
@@ -146,13 +160,24 @@ int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
 int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
-                        const struct device_values *values);
+                        const struct device_values *values, bool documents);
+
+/* documents.c: 0, or the status of the answer given. */
+int device_documents_take(struct bb_request *rq, struct device_documents *documents);
+/* Adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field. */
+int device_documents_add(struct bb_request *rq, struct bb_tx *tx, int64_t device,
+                         const struct device_documents *documents);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
 
 /* state.c */
 int device_open(struct bb_host *host, void **state);
+void device_close(struct bb_host *host, void *state);
+
+/* sweep.c */
+void device_sweep(struct bb_request *rq);
+int device_command_sweep(struct bb_request *rq);
 
 /* The handlers of the routes, a file each. */
 int device_register(struct bb_request *rq);
@@ -160,5 +185,7 @@ int device_update(struct bb_request *rq);
 int device_update_site(struct bb_request *rq);
 int device_list(struct bb_request *rq);
 int device_get(struct bb_request *rq);
+int device_documents_list(struct bb_request *rq);
+int device_download(struct bb_request *rq);
 
 #endif

@@ -27,7 +27,7 @@ int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
 
 /* Fields whose names stand in `changed`: those that were sent. */
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
-                        const struct device_values *values)
+                        const struct device_values *values, bool documents)
 {
     json_t *changed = json_array();
 
@@ -36,6 +36,8 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
             json_array_append_new(changed, json_string(device_field_name(field)));
     if (values->attributes)
         json_array_append_new(changed, json_string("attributes"));
+    if (documents)
+        json_array_append_new(changed, json_string("documents"));
     return emit(rq, tx, "device.updated", record,
                 json_pack("{s:o, s:o}", "device", face(record), "changed", changed));
 }

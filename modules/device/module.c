@@ -9,12 +9,24 @@
 #define DEVICE_ROLES                                                                               \
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 
+static const struct bb_field type_item[] = {
+    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 100},
+};
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
      .fallback = "2000",
      .help = "kWh/kW in a year, of a device whose country has no yield and that names none."},
     {.name = "yields", .type = BB_OBJECT, .fallback = "{}",
      .help = "kWh/kW in a year by country, as {DE: 950, ES: 1600}."},
+    {.name = "documents", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
+     .fallback = "/var/lib/busbar/documents",
+     .help = "Directory that documents are kept in; all hosts of a service share one."},
+    {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
+     .fallback = "[]",
+     .help = "Types that documents may have, as application/pdf or image/*; none: any."},
+    {.name = "document_grace", .type = BB_INT, .min = 1, .max = 604800, .fallback = "3600",
+     .help = "Seconds after which a file that no document names is deleted; longer than any"
+             " upload lasts."},
 };
 
 static const struct bb_field key_segment[] = {
@@ -24,6 +36,12 @@ static const struct bb_field key_segment[] = {
 static const struct bb_field site_segment[] = {
     {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
      .help = "The device's siteName, exactly."},
+};
+
+static const struct bb_field document_segments[] = {
+    {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
+     .help = "As of the device."},
+    {.name = "documentId", .type = BB_UUID, .help = "The document."},
 };
 
 #define ORGANISATION_ARG                                                                           \
@@ -91,13 +109,42 @@ static const struct bb_field list_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(device_item)},
 };
 
+static const struct bb_field documents_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(document_item)},
+};
+
+#define FILE_MAX 10485760
+#define DOCUMENT(part, text)                                                                       \
+    {.name = (part), .kind = BB_PART_FILES, .count_max = 10, .bytes_max = FILE_MAX, .help = (text)}
+#define DOCUMENTS                                                                                  \
+    DOCUMENT("FORM_SF_02", "SF-02 application form."),                                             \
+        DOCUMENT("SF_02C", "SF-02C compliance form."),                                             \
+        DOCUMENT("METERING_EVIDENCE", "Metering or measurement evidence."),                        \
+        DOCUMENT("SINGLE_LINE_DIAGRAM", "Single line diagram."),                                   \
+        DOCUMENT("PROJECT_PHOTOS", "Site or project photographs."),                                \
+        DOCUMENT("COD_PROOF", "Proof of commercial operation date.")
+
+static const struct bb_part register_parts[] = {
+    {.name = "deviceToRegister", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED,
+     .help = "The fields, as a JSON object."},
+    DOCUMENTS,
+};
+static const struct bb_part update_parts[] = {
+    {.name = "deviceToUpdate", .kind = BB_PART_FIELDS, .help = "The fields, as a JSON object."},
+    DOCUMENTS,
+};
+
+#define TAKES(rows)                                                                                \
+    .parts = BB_TABLE(rows), .files_max = 10 * FILE_MAX, .files_in = "documents",                  \
+    .files_pool = DEVICE_POOL, .deadline_ms = 60000
+
 #define BODY {device_fields, DEVICE_BODY_FIELDS, sizeof(struct bb_field)}
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
-     .flags = BB_CREATES | BB_KEEP_OTHERS, .body = BODY, .success = 201, .reply = BB_TABLE(device),
-     .help = "Registers a device."},
+     .flags = BB_CREATES | BB_KEEP_OTHERS, .body = BODY, TAKES(register_parts), .success = 201,
+     .reply = BB_TABLE(device), .help = "Registers a device, with documents if it is multipart."},
     {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
      .help = "The devices of the caller's organisations, oldest first."},
@@ -106,12 +153,19 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(device), .help = "A device."},
     {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
      .handler = device_update, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(key_segment),
-     .body = BODY, .reply = BB_TABLE(device),
-     .help = "Changes the fields that are sent."},
+     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
+     .help = "Changes the fields that are sent, and adds the documents."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
      .handler = device_update_site, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(site_segment),
-     .body = BODY, .reply = BB_TABLE(device),
+     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
      .help = "The same, for the only device at a site."},
+    {.method = "GET", .path = "/api/device/:externalId/documents", .roles = DEVICE_ROLES,
+     .handler = device_documents_list, .segments = BB_TABLE(key_segment),
+     .query = BB_TABLE(get_query), .reply = BB_TABLE(documents_reply),
+     .help = "The documents of a device."},
+    {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
+     .roles = DEVICE_ROLES, .handler = device_download, .segments = BB_TABLE(document_segments),
+     .query = BB_TABLE(get_query), .help = "A document's content, as an attachment."},
 };
 
 static const struct bb_field event_device[] = {
@@ -141,6 +195,16 @@ static const struct bb_event_face events[] = {
 static const struct bb_service_face services[] = {
     {.name = "devices", .version = 1, .interface = &device_directory},
 };
+static const struct bb_pool pools[] = {
+    {.name = DEVICE_POOL, .threads = 2, .queue = 256},
+};
+static const struct bb_job jobs[] = {
+    {.name = "device.sweep", .every_s = 600, .flags = BB_ONCE, .run = device_sweep},
+};
+static const struct bb_command commands[] = {
+    {.name = "device sweep", .run = device_command_sweep,
+     .help = "Deletes files in the store that no document names."},
+};
 static const struct bb_need needs[] = {{"accounts", 3}};
 
 BB_EXPORT const struct bb_module busbar_module = {
@@ -151,5 +215,9 @@ BB_EXPORT const struct bb_module busbar_module = {
     .events = BB_TABLE(events),
     .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
+    .jobs = BB_TABLE(jobs),
+    .pools = BB_TABLE(pools),
+    .commands = BB_TABLE(commands),
     .open = device_open,
+    .close = device_close,
 };

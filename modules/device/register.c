@@ -1,4 +1,4 @@
-/* POST /api/device: one statement, and the event, in a unit. */
+/* POST /api/device: the device, its documents and the event, in a unit. */
 #include <string.h>
 
 #include "device.h"
@@ -26,11 +26,13 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
 }
 
 static int store(struct bb_request *rq, const struct device_record *record,
-                 const struct device_values *values)
+                 const struct device_values *values, const struct device_documents *documents)
 {
     struct bb_tx *unit = bb_unit(rq, (uint64_t)record->id);
 
-    if (!unit || add(rq, unit, record) < 0 || device_emit_registered(rq, unit, record))
+    if (!unit || add(rq, unit, record) < 0 ||
+        device_documents_add(rq, unit, record->id, documents) ||
+        device_emit_registered(rq, unit, record))
         return bb_failed(rq);
     json_t *json = device_json_warned(record, values);
 
@@ -44,11 +46,14 @@ static int store(struct bb_request *rq, const struct device_record *record,
 int device_register(struct bb_request *rq)
 {
     struct device_values values;
-    struct device_record record = {.documents = "[]"};
+    struct device_documents documents;
+    struct device_record record = {.id = 0};
     int refused = device_read_body(rq, true, &values);
 
     if (!refused)
         refused = device_home(rq, values.organisation, &record.organisation);
+    if (!refused)
+        refused = device_documents_take(rq, &documents);
     if (refused)
         return refused;
     record.id = bb_next_id(rq, "device_id");
@@ -59,5 +64,6 @@ int device_register(struct bb_request *rq)
     record.attributes = values.attributes ? values.attributes : "{}";
     record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     record.updated_at = record.created_at;
-    return store(rq, &record, &values);
+    record.documents = documents.shown;
+    return store(rq, &record, &values, &documents);
 }

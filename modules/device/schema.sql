@@ -41,8 +41,9 @@ CREATE TABLE device_document (
     type text NOT NULL,
     size bigint NOT NULL,
     sha256 bytea NOT NULL,
-    created_at timestamptz NOT NULL
+    created_at timestamptz NOT NULL,
+    place integer NOT NULL -- in the request that brought it
 );
 
-CREATE INDEX device_document_device ON device_document (device, id);
+CREATE INDEX device_document_device ON device_document (device);
 CREATE INDEX device_document_content ON device_document (sha256);

@@ -1,5 +1,6 @@
 /* The state of one generation: settings and the yields of countries. */
 #include "device.h"
+#include "type.h"
 
 static int read_yields(struct bb_host *host, struct device *device)
 {
@@ -24,11 +25,28 @@ static int read_yields(struct bb_host *host, struct device *device)
 
 int device_open(struct bb_host *host, void **state)
 {
+    char why[256];
     struct device *device = bb_host_alloc(host, sizeof(*device));
 
     if (!device)
         return bb_open_fail(host, "out of memory");
     device->default_yield = bb_setting_number(host, "default_yield");
+    device->documents = bb_setting_text(host, "documents");
+    device->types = bb_setting_json(host, "document_types");
+    device->grace_s = bb_setting_int(host, "document_grace");
+    if (read_yields(host, device))
+        return -1;
+    device->finder = type_finder_new(why, sizeof(why));
+    if (!device->finder)
+        return bb_open_fail(host, "libmagic: %s", why);
     *state = device;
-    return read_yields(host, device);
+    return 0;
+}
+
+void device_close(struct bb_host *host, void *state)
+{
+    struct device *device = state;
+
+    (void)host;
+    type_finder_free(device->finder);
 }

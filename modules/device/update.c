@@ -1,6 +1,6 @@
 /*
  * PATCH by identifier and by site: one UPDATE of what was sent. The row's lock lets parallel ones
- * follow each other, so each keeps the other's fields.
+ * follow each other, so each keeps the other's fields. Files alone are a change, too.
  */
 #include "device.h"
 
@@ -23,6 +23,7 @@ static const struct bb_sql update = {
 struct change {
     int64_t id;
     struct device_values values;
+    struct device_documents documents;
 };
 
 static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
@@ -39,9 +40,24 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
                                bb_t(now)));
 }
 
+/* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
+static int add_documents(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
+{
+    static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
+
+    if (!change->documents.rows)
+        return 0;
+    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->id))))
+        return -1;
+    return device_documents_add(rq, tx, change->id, &change->documents);
+}
+
 static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct change *change = arg;
+
+    if (add_documents(rq, tx, change))
+        return bb_failed(rq);
     const struct bb_rows *rows = run(rq, tx, change);
 
     if (!rows)
@@ -50,7 +66,7 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "Device not found");
     struct device_record record = device_record_of(rq, rows, 0);
 
-    if (device_emit_updated(rq, tx, &record, &change->values))
+    if (device_emit_updated(rq, tx, &record, &change->values, change->documents.rows != NULL))
         return bb_failed(rq);
     return device_reply(rq, 200, device_json_warned(&record, &change->values));
 }
@@ -64,6 +80,8 @@ static int apply(struct bb_request *rq, const char *name,
 
     if (!refused)
         refused = find(rq, bb_segment(rq, name), change.values.organisation, &record);
+    if (!refused)
+        refused = device_documents_take(rq, &change.documents);
     if (refused)
         return refused;
     change.id = record.id;

@@ -35,6 +35,7 @@
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
     X(devices)                                                                                     \
+    X(device_files)                                                                                \
     X(webhooks)                                                                                    \
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \

@@ -1,0 +1,106 @@
+#include "upload.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTLE_MS = 5000 };
+
+void upload_bytes(struct upload_body *body, const void *bytes, size_t length)
+{
+    char *grown = realloc(body->bytes, body->length + length + 1);
+
+    ck_assert_ptr_nonnull(grown);
+    memcpy(grown + body->length, bytes, length);
+    body->bytes = grown;
+    body->length += length;
+    body->bytes[body->length] = '\0';
+}
+
+static void add_text(struct upload_body *body, const char *text)
+{
+    upload_bytes(body, text, strlen(text));
+}
+
+void upload_part(struct upload_body *body, const char *disposition, const void *bytes,
+                 size_t length)
+{
+    add_text(body, text("%s--" UPLOAD_BOUNDARY "\r\nContent-Disposition: form-data; %s\r\n\r\n",
+                        body->length ? "\r\n" : "", disposition));
+    upload_bytes(body, bytes, length);
+}
+
+void upload_field(struct upload_body *body, const char *name, const char *value)
+{
+    upload_part(body, text("name=\"%s\"", name), value, strlen(value));
+}
+
+void upload_file(struct upload_body *body, const char *field, const char *name, const void *bytes,
+                 size_t length)
+{
+    upload_part(body, text("name=\"%s\"; filename=\"%s\"", field, name), bytes, length);
+}
+
+void upload_close(struct upload_body *body)
+{
+    add_text(body, "\r\n--" UPLOAD_BOUNDARY "--\r\n");
+}
+
+struct answer *upload_send(const struct host *host, const char *method, const char *path,
+                           const struct person *who, struct upload_body *body)
+{
+    upload_close(body);
+    struct answer *answer = http_send(host, &(struct call){.method = method,
+                                                           .path = path,
+                                                           .token = who->token,
+                                                           .type = UPLOAD_TYPE,
+                                                           .body = body->bytes,
+                                                           .length = body->length});
+
+    free(body->bytes);
+    *body = (struct upload_body){NULL, 0};
+    return answer;
+}
+
+char *upload_noise(unsigned seed, size_t length)
+{
+    static const char hard[] = "\r\n--" UPLOAD_BOUNDARY;
+    char *bytes = kept(malloc(length + 1));
+
+    for (size_t i = 0; i < length; i++) {
+        seed = seed * 1103515245 + 12345;
+        bytes[i] = (char)(seed >> 16);
+    }
+    /* boundaries that lack their end */
+    for (size_t i = 0; i + sizeof hard < length; i += 997)
+        memcpy(bytes + i, hard, sizeof hard - 2 - i % 7);
+    return bytes;
+}
+
+int store_files(const char *directory)
+{
+    DIR *open = opendir(directory);
+    const struct dirent *entry;
+    int count = 0;
+
+    if (!open)
+        return -1;
+    while ((entry = readdir(open))) {
+        if (entry->d_type == DT_REG)
+            count++;
+        else if (entry->d_name[0] != '.')
+            count += store_files(text("%s/%s", directory, entry->d_name));
+    }
+    closedir(open);
+    return count;
+}
+
+static bool is_settled(void *arg)
+{
+    return store_files(arg) <= 0;
+}
+
+bool store_settles(const char *directory)
+{
+    return wait_until(is_settled, text("%s/incoming", directory), SETTLE_MS);
+}
