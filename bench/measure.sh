@@ -58,12 +58,13 @@ start_clock() {
     before_postgres=$(ticks "$postgres_pid")
 }
 
-# run_pgbench ROUND MEASURE: latencies are of a twentieth of the transactions.
+# run_pgbench ROUND MEASURE: latencies are of a twentieth of the transactions. The script is that of
+# bench/sql, or $pgbench_file.
 run_pgbench() {
     rm -f "$work"/pgbench.log*
     start_clock -
     step "$pg/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds" -h "$run" -U busbar \
-        -f "$top/bench/sql/$2.sql" -l --log-prefix="$work/pgbench.log" --sampling-rate=0.05 busbar \
+        -f "${pgbench_file:-$top/bench/sql/$2.sql}" -l --log-prefix="$work/pgbench.log" --sampling-rate=0.05 busbar \
         >"$work/output" 2>&1 || die "pgbench failed: $(tail -3 "$work/output")"
     figures=$(cat "$work"/pgbench.log* | awk '{ print $3 }' | sort -n | awk -v out="$work/output" '
         { t[NR] = $1 }

@@ -84,4 +84,8 @@ const struct bb_api fake_api = {
     .metric_add = fake_metric_add,
     .metrics = fake_request_metrics,
     .reply_bytes = fake_request_reply_bytes,
+    .check = fake_request_check,
+    .refuse = fake_request_refuse,
+    .file = fake_request_file,
+    .reply_file = fake_request_reply_file,
 };

@@ -48,6 +48,11 @@ int fake_request_fail(struct bb_request *rq, int status, const char *format, va_
 BB_PRINTF(3, 0)
 int fake_request_invalid(struct bb_request *rq, const char *field, const char *format,
                          va_list args);
+json_t *fake_request_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                           json_t *errors);
+int fake_request_refuse(struct bb_request *rq, json_t *errors);
+const struct bb_file *fake_request_file(struct bb_request *rq, size_t index);
+int fake_request_reply_file(struct bb_request *rq, int fd, int64_t length);
 int fake_request_failed(struct bb_request *rq);
 int fake_request_reply_header(struct bb_request *rq, const char *name, const char *value);
 int fake_request_reply_next(struct bb_request *rq, const char *cursor);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fake/api.h"
 
@@ -93,6 +94,57 @@ int fake_request_invalid(struct bb_request *rq, const char *field, const char *f
 {
     run_of(rq)->field = fake_pool_text(&run_of(rq)->pool, field);
     return fake_request_fail(rq, 400, format, args);
+}
+
+/* The fake knows of required fields only: what else a value may be is the host's to test. */
+json_t *fake_request_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                           json_t *errors)
+{
+    json_t *checked = json_object();
+    size_t before = json_array_size(errors);
+
+    (void)rq;
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = ROW(bb_field, *fields, i);
+        json_t *value = json_object_get(object, field->name);
+
+        if (value && !json_is_null(value))
+            json_object_set(checked, field->name, value);
+        else if (field->flags & BB_REQUIRED)
+            json_array_append_new(
+                errors, json_pack("{s:s, s:s}", "field", field->name, "problem", "is required"));
+    }
+    if (json_array_size(errors) == before)
+        return checked;
+    json_decref(checked);
+    return NULL;
+}
+
+int fake_request_refuse(struct bb_request *rq, json_t *errors)
+{
+    struct run *run = run_of(rq);
+    const json_t *first = json_array_get(errors, 0);
+    const char *field = json_string_value(json_object_get(first, "field"));
+
+    run->field = field ? fake_pool_text(&run->pool, field) : NULL;
+    run->message = "The request is not valid";
+    json_decref(errors);
+    return fake_request_reply(rq, 400, NULL);
+}
+
+/* No files come with a request of the fake. */
+const struct bb_file *fake_request_file(struct bb_request *rq, size_t index)
+{
+    (void)rq;
+    (void)index;
+    return NULL;
+}
+
+int fake_request_reply_file(struct bb_request *rq, int fd, int64_t length)
+{
+    (void)length;
+    close(fd);
+    return fake_request_reply(rq, 200, NULL);
 }
 
 /* As the host does: a condition raised in SQL has its status, a clash is 409, the rest 503 or 500.

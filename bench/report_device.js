@@ -1,0 +1,49 @@
+/*
+ * Makes the section of `bench/run device` from its lines: node report_device.js RESULTS ROUNDS
+ * SECONDS LOAD_AVERAGE, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, spread, of, pairs, whole, ms, perTenThousand, shown, table, goals, machine, warning
+} = require('./figures.js')
+
+const [file, rounds, seconds, busy] = process.argv.slice(2)
+const runs = read(file)
+const rate = (r) => r.rate
+const ratio = (one, other) => pairs(runs, one, other, (a, b) => a.rate / b.rate)
+
+function wanted () {
+  const posts = ratio(['device', 'busbar'], ['device', 'pgbench'])
+  const upload = ratio(['uploaded', 'busbar'], ['written', 'dd'])
+  const growth = spread(of(runs, 'growth', 'busbar', (r) => r.rate / 1024))
+  return [
+    ['busbar : pgbench, POST device, same statement', 'at least 0.70', shown(posts),
+      posts.value >= 0.7],
+    ['100 MiB of documents in one request : writing the same bytes with fsync', 'at least 0.60',
+      shown(upload), upload.value >= 0.6],
+    ['memory that it takes', 'at most 2 MiB', shown(growth, (n) => n.toFixed(2), ' MiB'),
+      growth.value <= 2]]
+}
+
+function detail (who) {
+  const m = (value) => median(of(runs, 'device', who, value))
+  const server = who === 'pgbench' ? '–' : m(perTenThousand('server')).toFixed(2)
+  return [who, whole(m(rate)), ms(m((r) => r.p50)), ms(m((r) => r.p99)), ms(m((r) => r.max)),
+    server, m(perTenThousand('postgres')).toFixed(2)]
+}
+
+const megabytes = (measure, who) => whole(median(of(runs, measure, who, rate)))
+
+console.log(`## Devices
+
+Made by \`bench/run device\` (${rounds} rounds of ${seconds} s a run, medians) on ${machine()}.
+Everything ran on this one machine. In brackets the lowest and highest of the rounds.
+${warning(busy)}
+${goals(wanted())}
+
+${table(['POST /api/device', 'per second', 'p50 ms', 'p99 ms', 'longest ms',
+    'CPU s per 10,000: host', 'PostgreSQL'], ['pgbench', 'busbar'].map(detail))}
+
+100 MiB in ten files: ${megabytes('uploaded', 'busbar')} MiB/s through the API, \
+${megabytes('written', 'dd')} MiB/s by dd.
+`)
