@@ -193,6 +193,15 @@ static int api_reply_file(struct bb_request *rq, int fd, int64_t length)
     return reply_file(request_of(rq), fd, length);
 }
 
+static int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
+                            va_list args)
+{
+    char message[512];
+
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(request_of(rq), status, message, errors);
+}
+
 static int api_failed(struct bb_request *rq)
 {
     return reply_failed(request_of(rq));
@@ -354,4 +363,5 @@ const struct bb_api core_api = {
     .refuse = api_refuse,
     .file = api_file,
     .reply_file = api_reply_file,
+    .vfail_listed = api_vfail_listed,
 };

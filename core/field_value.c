@@ -260,7 +260,7 @@ static json_t *list_value(const struct bb_field *field, json_t *value, const str
                       bound, plural(bound));
         return NULL;
     }
-    if (!field->fields.count)
+    if (!field->fields.count || field->flags & BB_AS_SENT)
         return json_incref(value);
     struct bb_field room;
     const struct bb_field *row = field_at(&field->fields, 0, &room);

@@ -129,6 +129,9 @@ struct bb_api {
     /* files: request.h */
     const struct bb_file *(*file)(struct bb_request *, size_t);
     int (*reply_file)(struct bb_request *, int, int64_t);
+
+    /* request.h: errors with a list of what is wrong */
+    int (*vfail_listed)(struct bb_request *, int, json_t *, const char *, va_list);
 };
 
 #endif

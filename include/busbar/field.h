@@ -27,7 +27,8 @@ enum bb_field_flags {
     BB_NOT_BLANK = 4,   /* text: something besides white space */
     BB_SECRET = 8,      /* never logged, never echoed in an error */
     BB_RELOADABLE = 16, /* settings: may change in a reload (all of a module's may by default) */
-    BB_RESTART = 32     /* settings: a reload that changes it is refused */
+    BB_RESTART = 32,    /* settings: a reload that changes it is refused */
+    BB_AS_SENT = 64     /* BB_LIST: handed over as sent; `fields` is for the reference alone */
 };
 
 struct bb_field {

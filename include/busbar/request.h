@@ -192,6 +192,22 @@ static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 }
 
 /*
+ * Like bb_fail(), with "errors": a list (taken) of {"field":…,"problem":…}, for what the host's own
+ * checks do not cover.
+ */
+BB_PRINTF(4, 5)
+static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,
+                                 const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int answered = rq->api->vfail_listed(rq, status, errors, format, args);
+    va_end(args);
+    return answered;
+}
+
+/*
  * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
  * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
  */

@@ -85,4 +85,22 @@ struct bb_devices {
                          const char *timezone);
 };
 
+/*
+ * "readings" 1: the stored meter readings, for statements of other modules. The service is three
+ * functions in SQL, so that a million readings are summed where they lie; modules/reading/schema.sql
+ * has them. Types are 'H' (History) and 'D' (Delta); readings of a device and type never overlap,
+ * are never changed and never deleted.
+ *
+ *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
+ *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
+ *   reading_histories(device bigint, first timestamptz, last timestamptz)
+ *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
+ *   reading_take_fresh(type "char", most integer)
+ *       (device, first, last): where the ends of readings lie that were stored since the last call,
+ *       or ever. Whoever commits the call has taken them: there is one taker, whoever issues.
+ */
+struct bb_readings {
+    size_t size;
+};
+
 #endif

@@ -11,6 +11,7 @@
     X(address)                                                                                     \
     X(arena)                                                                                       \
     X(chat_cursor)                                                                                 \
+    X(ceiling)                                                                                     \
     X(fake)                                                                                        \
     X(field)                                                                                       \
     X(guard)                                                                                       \

@@ -1,0 +1,115 @@
+/*
+ * GET /api/meter-reads/new/:externalId, in the order of their ends.
+ *
+ * A cursor is "<end in ms>-<type>" of the last reading seen. Each type is one scan of the key; the
+ * two are merged.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "reading.h"
+#include "unit.h"
+
+#define PAGE 1000
+
+/* $1 device, $2 type or null, $3 start, $4 end, $5 $6 behind which end and type, $7 how many */
+#define BRANCH(letter)                                                                             \
+    "(SELECT r.type, r.start_at, r.end_at, r.wh, r.created_at FROM reading r"                      \
+    " WHERE r.device = $1::bigint AND r.type = '" letter "'"                                       \
+    " AND coalesce($2::text, '" letter "') = '" letter "' AND r.end_at > reading_time($3::bigint)" \
+    " AND r.end_at <= reading_time($4::bigint) AND r.end_at >= reading_time($5::bigint)"           \
+    " AND (r.end_at > reading_time($5::bigint) OR '" letter "' > $6::text)"                        \
+    " ORDER BY r.end_at LIMIT $7::bigint)"
+
+static const struct bb_sql list = {
+    "SELECT r.type, " READING_MS("r.start_at") ", " READING_MS("r.end_at") ", r.wh, " READING_MS(
+        "r.created_at") " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r"
+                                                                        " ORDER BY r.end_at, "
+                                                                        "r.type LIMIT $7::bigint",
+    0,
+};
+
+enum column { TYPE, START, END, WH, CREATED };
+
+struct range {
+    const char *type; /* NULL: both */
+    int64_t start, end;
+    int64_t after; /* the cursor */
+    const char *after_type;
+};
+
+#define EARLIEST INT64_C(-62135596800000) /* 0001-01-01 */
+#define LATEST INT64_C(253402300799999)   /* 9999-12-31 */
+
+static int64_t time_arg(struct bb_request *rq, const char *name, int64_t absent)
+{
+    const char *text = bb_arg(rq, name);
+    struct moment moment;
+
+    return text && moment_parse(text, &moment) == 0 ? moment.ms : absent;
+}
+
+/* 0, or the status of the 400. */
+static int read_range(struct bb_request *rq, struct range *range)
+{
+    const char *type = bb_arg(rq, "type"), *after = bb_arg(rq, "after");
+    char *end = NULL;
+
+    *range = (struct range){.start = time_arg(rq, "start", EARLIEST),
+                            .end = time_arg(rq, "end", LATEST),
+                            .after = EARLIEST,
+                            .after_type = ""};
+    if (type && !unit_type(type))
+        return bb_invalid(rq, "type", "must be History or Delta");
+    if (type)
+        range->type = unit_type(type) == 'H' ? "H" : "D";
+    if (!after)
+        return 0;
+    errno = 0;
+    range->after = strtoll(after, &end, 10);
+    bool good = end != after && !errno && range->after >= EARLIEST && range->after <= LATEST;
+
+    if (!good || end[0] != '-' || (end[1] != 'H' && end[1] != 'D') || end[2])
+        return bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+    range->after_type = end[1] == 'H' ? "H" : "D";
+    return 0;
+}
+
+static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, reading_json(rq, bb_cell(rq, rows, i, TYPE)[0],
+                                                      bb_cell_int(rq, rows, i, START),
+                                                      bb_cell_int(rq, rows, i, END),
+                                                      bb_cell_int(rq, rows, i, WH),
+                                                      bb_cell_int(rq, rows, i, CREATED)))) {
+            json_decref(array);
+            return reading_reply(rq, 503, NULL);
+        }
+    if (count < bb_count(rq, rows))
+        bb_reply_next(rq, bb_format(rq, "%s-%s", bb_cell(rq, rows, count - 1, END),
+                                    bb_cell(rq, rows, count - 1, TYPE)));
+    return reading_reply(rq, 200, array);
+}
+
+int reading_list(struct bb_request *rq)
+{
+    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    struct bb_device device;
+    struct range range;
+    int refused = read_range(rq, &range);
+
+    if (!refused)
+        refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+                         bb_i(range.after), bb_t(range.after_type), bb_i(limit + 1)));
+
+    return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+}

@@ -1,0 +1,16 @@
+/*
+ * The job reading.partitions: makes the partitions of this year and the two that follow. It waits
+ * 2 s for its locks at most and is tried again a day later; there are two years for that.
+ */
+#include "reading.h"
+
+static const struct bb_sql make = {
+    "SELECT reading_partition_make(extract(year FROM now() AT TIME ZONE 'UTC')::int + $1::int)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+void reading_partitions(struct bb_request *rq)
+{
+    for (int ahead = 0; ahead <= 2; ahead++)
+        if (!bb_query(rq, &make, BB_ARGS(bb_i(ahead))))
+            bb_log(rq, BB_WARN, "a partition of reading was not made: %s", bb_sqlstate(rq));
+}

@@ -1,0 +1,110 @@
+/*
+ * reading: meter readings of devices, in Wh, each checked against what the device could have
+ * generated in its period.
+ *
+ * A request is read into a submission (read.c), its times become instants (period.c), it is checked
+ * (check.c) and stored by one unit (store.c). All of it or nothing is stored. Everything runs on
+ * the fiber of its request; only the cache of time zones is shared, behind its own mutex.
+ */
+#ifndef READING_H
+#define READING_H
+
+#include <busbar/busbar.h>
+
+#include "ceiling.h"
+#include "moment.h"
+#include "zone.h"
+
+#define READING_MOST 10000        /* readings in a request */
+#define READING_PERIOD_DAYS 366   /* of one reading */
+#define READING_POOL "zone files" /* where zone data is read */
+
+struct zones;
+
+/* State of one generation. */
+struct reading {
+    struct ceiling_rule rule;
+    const struct bb_devices *devices;
+    void *devices_state;
+    struct zones *zones;
+};
+
+/* One reading of a request. */
+struct reading_item {
+    size_t index; /* in the request */
+    char type;    /* 'H' or 'D' */
+    bool has_start;
+    struct moment sent_start, sent_end;
+    int64_t start, end; /* ms since 1970 */
+    double wh;          /* rounded to a whole number; may be beyond int64_t */
+};
+
+/* A request on its way in; what it points to lives as long as the request. */
+struct reading_submission {
+    bool flat;         /* one reading, not in a list */
+    bool local;        /* some date has no offset */
+    bool open;         /* some Delta has no start */
+    json_t *errors;    /* {"field","problem"} of each mistake so far */
+    const char *named; /* timezone of the request, or NULL */
+    const struct zone *zone;
+    struct bb_device device;
+    int64_t commissioned;       /* 00:00 UTC of that day */
+    int64_t commissioned_local; /* 00:00 of the zone */
+    struct reading_item *items; /* by type and end, once they are instants */
+    size_t count;
+};
+
+/* state.c */
+int reading_open(struct bb_host *host, void **state);
+void reading_close(struct bb_host *host, void *state);
+
+/* zones.c: any thread. A zone lives as long as the generation. */
+struct zones *zones_new(void);
+void zones_free(struct zones *zones);
+/* 0 with *zone (NULL: there is no zone of that name), or -1: `return bb_failed(rq)`. Parks. */
+int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
+
+/* problem.c: notes that a reading, or a member of it, is not valid; `member` may be NULL. */
+BB_PRINTF(4, 5)
+void reading_problem(struct reading_submission *submission, size_t index, const char *member,
+                     const char *format, ...);
+/* The list's number of problems. */
+size_t reading_problems(const struct reading_submission *submission);
+/* The 400 or 409 with all of them; the text is that of the first where `format` is NULL. */
+int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
+int reading_conflict(struct bb_request *rq, struct reading_submission *submission,
+                     const char *hint);
+
+/* Functions that return int give 0, or the status of the answer that they gave. */
+
+/* read.c: the body. */
+int reading_read(struct bb_request *rq, struct reading_submission *submission);
+/* period.c: instants, and the order by type and end. */
+int reading_place(struct bb_request *rq, struct reading_submission *submission);
+/* check.c: the ceiling, and overlaps inside the request. */
+int reading_check(struct bb_request *rq, struct reading_submission *submission);
+/* store.c: stores and answers; the answer's status. */
+int reading_store(struct bb_request *rq, struct reading_submission *submission);
+
+/* event.c: reading.accepted for items of one type. 0, or -1: `return bb_failed(rq)`. */
+int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
+                 const struct reading_item *items, size_t count);
+
+/* shape.c: a reading as the API shows it, given; NULL: no memory. */
+json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
+                     int64_t created);
+int reading_reply(struct bb_request *rq, int status, json_t *json);
+
+/* device.c: the device of the path, with the query's or the given organisation. */
+int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device *device);
+
+/* A time column in ms since 1970. */
+#define READING_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
+
+/* The handlers and the job. */
+int reading_submit(struct bb_request *rq);
+int reading_list(struct bb_request *rq);
+int reading_latest(struct bb_request *rq);
+void reading_partitions(struct bb_request *rq);
+
+#endif

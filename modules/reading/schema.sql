@@ -1,0 +1,121 @@
+-- step 1: readings, by device and time
+
+-- A reading is found by its end: those of a device and type never overlap, so their order by end is
+-- also their order by start. Nothing is ever changed, and nothing else refers to a reading.
+CREATE TABLE reading (
+    device     bigint NOT NULL,
+    type       "char" NOT NULL, -- H: History, D: Delta
+    start_at   timestamptz NOT NULL,
+    end_at     timestamptz NOT NULL,
+    wh         bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (device, type, end_at)
+) PARTITION BY RANGE (end_at);
+
+-- What is older than the partitions of years.
+CREATE TABLE reading_old PARTITION OF reading
+    FOR VALUES FROM (MINVALUE) TO ('2000-01-01T00:00:00Z');
+
+-- Makes the partition of a year, unless it is there.
+CREATE FUNCTION reading_partition_make(year integer) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'reading_' || year;
+BEGIN
+    IF to_regclass(name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE %I PARTITION OF reading FOR VALUES FROM (%L) TO (%L)', name,
+                   make_timestamptz(year, 1, 1, 0, 0, 0, 'UTC'),
+                   make_timestamptz(year + 1, 1, 1, 0, 0, 0, 'UTC'));
+    RETURN true;
+END
+$$;
+
+DO $$
+BEGIN
+    PERFORM reading_partition_make(year)
+    FROM generate_series(2000, extract(year FROM now() AT TIME ZONE 'UTC')::int + 2) AS year;
+END
+$$;
+
+-- A row for each device and type that has readings. Whoever stores readings changes it first, which
+-- locks it: so no two requests put readings of one device at the same time.
+CREATE TABLE reading_device (
+    device       bigint NOT NULL,
+    type         "char" NOT NULL,
+    latest_start timestamptz NOT NULL, -- the latest reading
+    latest_end   timestamptz NOT NULL,
+    latest_wh    bigint NOT NULL,
+    latest_at    timestamptz NOT NULL, -- its created_at
+    known_end    timestamptz NOT NULL, -- latest_end before the last request
+    fresh_from   timestamptz,          -- the ends of what nobody has taken for issuing yet
+    fresh_to     timestamptz,
+    PRIMARY KEY (device, type)
+) WITH (fillfactor = 70);
+CREATE INDEX reading_device_fresh ON reading_device (type, device) WHERE fresh_from IS NOT NULL;
+
+-- ms since 1970
+CREATE FUNCTION reading_time(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS 'SELECT to_timestamp(ms::double precision / 1000)';
+
+-- Which of some periods overlap stored ones, by their number from 1. STABLE: it sees what was there
+-- before the statement that calls it, and not that statement's own rows.
+CREATE FUNCTION reading_overlaps(device bigint, type "char", starts bigint[], ends bigint[])
+    RETURNS SETOF bigint LANGUAGE plpgsql STABLE ROWS 10 AS $$
+BEGIN
+    RETURN QUERY
+        SELECT p.number FROM unnest(starts, ends) WITH ORDINALITY AS p (start_ms, end_ms, number)
+        CROSS JOIN LATERAL (
+            SELECT r.start_at FROM reading r
+            WHERE r.device = reading_overlaps.device AND r.type = reading_overlaps.type
+                AND r.end_at > reading_time(p.start_ms)
+            ORDER BY r.end_at LIMIT 1) AS behind
+        WHERE behind.start_at < reading_time(p.end_ms);
+END
+$$;
+
+-- For Delta readings without a start: the latest stored end before each of some ends, in their order;
+-- null where there is none.
+CREATE FUNCTION reading_previous(device bigint, ends bigint[])
+    RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
+        SELECT CASE WHEN d.latest_end < reading_time(e.ms) THEN d.latest_end ELSE (
+            SELECT r.end_at FROM reading r
+            WHERE r.device = reading_previous.device AND r.type = 'D'
+                AND r.end_at < reading_time(e.ms)
+            ORDER BY r.end_at DESC LIMIT 1) END
+        FROM unnest(ends) WITH ORDINALITY AS e (ms, number)
+        LEFT JOIN reading_device d ON d.device = reading_previous.device AND d.type = 'D'
+        ORDER BY e.number;
+END
+$$;
+
+-- The service "readings" for statements of other modules (services.h).
+
+-- Of some devices, the Delta readings that end in a period (start exclusive, end inclusive).
+CREATE FUNCTION reading_deltas(devices bigint[], after timestamptz, until timestamptz)
+    RETURNS TABLE (device bigint, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
+    SELECT r.device, r.end_at, r.wh FROM reading r
+    WHERE r.device = ANY ($1) AND r.type = 'D' AND r.end_at > $2 AND r.end_at <= $3
+$$;
+
+-- Of a device, the History readings whose ends lie in a period (both inclusive).
+CREATE FUNCTION reading_histories(device bigint, first timestamptz, last timestamptz)
+    RETURNS TABLE (start_at timestamptz, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
+    SELECT r.start_at, r.end_at, r.wh FROM reading r
+    WHERE r.device = $1 AND r.type = 'H' AND r.end_at >= $2 AND r.end_at <= $3
+$$;
+
+-- Takes what is fresh of at most so many devices: where the ends of new readings lie. It is fresh
+-- again when the transaction fails.
+CREATE FUNCTION reading_take_fresh(type "char", most integer)
+    RETURNS TABLE (device bigint, first timestamptz, last timestamptz) LANGUAGE sql VOLATILE AS $$
+    UPDATE reading_device d SET fresh_from = NULL, fresh_to = NULL
+    FROM (SELECT f.device, f.fresh_from, f.fresh_to FROM reading_device f
+          WHERE f.type = $1 AND f.fresh_from IS NOT NULL ORDER BY f.device LIMIT $2
+          FOR UPDATE) AS t
+    WHERE d.device = t.device AND d.type = $1
+    RETURNING t.device, t.fresh_from, t.fresh_to
+$$;

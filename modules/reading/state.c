@@ -1,0 +1,30 @@
+/* The state of one generation: the ceiling's constants, the device directory, time zones. */
+#include "reading.h"
+
+int reading_open(struct bb_host *host, void **state)
+{
+    struct reading *reading = bb_host_alloc(host, sizeof(*reading));
+
+    if (!reading)
+        return bb_open_fail(host, "out of memory");
+    reading->rule.margin = bb_setting_number(host, "margin");
+    reading->rule.degradation = bb_setting_number(host, "degradation");
+
+    struct bb_service devices = bb_service(host, "devices");
+
+    reading->devices = devices.interface;
+    reading->devices_state = devices.state;
+    reading->zones = zones_new();
+    if (!reading->zones)
+        return bb_open_fail(host, "no memory for time zones");
+    *state = reading;
+    return 0;
+}
+
+void reading_close(struct bb_host *host, void *state)
+{
+    struct reading *reading = state;
+
+    (void)host;
+    zones_free(reading->zones);
+}

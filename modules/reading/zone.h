@@ -1,0 +1,35 @@
+/*
+ * A time zone of the system's zone data (TZif, RFC 8536), for turning local times into instants. A
+ * zone never changes once it is read. Pure but for zone_read(); any thread.
+ */
+#ifndef READING_ZONE_H
+#define READING_ZONE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ZONE_NAME_MAX 64
+
+struct zone;
+
+/* Whether a text may be the name of a zone; whether there is one shows only when it is read. */
+bool zone_name_good(const char *name);
+
+/* From the content of a TZif file of version 2 or later; NULL: it is none, or no memory. free(). */
+struct zone *zone_parse(const unsigned char *bytes, size_t length);
+
+/* Reads a file below the system's zone data; NULL: there is no such zone, or no memory. Blocks. */
+struct zone *zone_read(const char *name);
+
+/* Seconds east of UTC at an instant (seconds since 1970). */
+int32_t zone_offset(const struct zone *zone, int64_t at);
+
+/*
+ * The instant, in ms since 1970, of a local time that is given as if its clock were that of UTC. A
+ * local time that occurs twice is the first of both; one that is skipped counts on from before the
+ * change, as if the clock had not been put forward.
+ */
+int64_t zone_instant(const struct zone *zone, int64_t local_ms);
+
+#endif
