@@ -363,5 +363,6 @@ const struct bb_api core_api = {
     .refuse = api_refuse,
     .file = api_file,
     .reply_file = api_reply_file,
+    .stream_cut = api_stream_cut,
     .vfail_listed = api_vfail_listed,
 };

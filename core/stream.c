@@ -158,10 +158,19 @@ static void enlist(struct bb_stream *stream)
     all->first = stream;
 }
 
+/* The host ends it. An answer that should be whole must not look like it. */
+static void end_early(struct bb_stream *stream)
+{
+    if (stream->options.whole)
+        api_stream_cut(stream);
+    else
+        api_stream_end(stream);
+}
+
 /* Another generation is live: the client comes again, and meets it. */
 static void superseded(struct core_request *rq)
 {
-    api_stream_end(((struct exchange *)(void *)rq)->stream);
+    end_early(((struct exchange *)(void *)rq)->stream);
 }
 
 int api_stream_open(struct bb_request *pub, const struct bb_stream_options *options,
@@ -212,6 +221,14 @@ size_t api_stream_waiting(struct bb_stream *stream)
     size_t bytes = stream->queue.bytes;
     pthread_mutex_unlock(&stream->lock);
     return bytes;
+}
+
+void api_stream_cut(struct bb_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->cut = true;
+    post(stream);
+    pthread_mutex_unlock(&stream->lock);
 }
 
 void api_stream_end(struct bb_stream *stream)
@@ -312,7 +329,7 @@ void streams_stop(struct loop *loop)
         return;
     loop->streams->refusing = true;
     for (struct bb_stream *at = loop->streams->first; at; at = at->next) {
-        api_stream_end(at);
+        end_early(at);
         at->exchange->connection->stop_ms = loop->now_ms + STOP_MS;
     }
 }

@@ -54,5 +54,6 @@ int api_stream_open(struct bb_request *rq, const struct bb_stream_options *optio
 int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
 size_t api_stream_waiting(struct bb_stream *stream);
 void api_stream_end(struct bb_stream *stream);
+void api_stream_cut(struct bb_stream *stream);
 
 #endif

@@ -130,7 +130,8 @@ struct bb_api {
     const struct bb_file *(*file)(struct bb_request *, size_t);
     int (*reply_file)(struct bb_request *, int, int64_t);
 
-    /* request.h: errors with a list of what is wrong */
+    /* stream.h: answers that are whole or cut; request.h: errors with a list of what is wrong */
+    void (*stream_cut)(struct bb_stream *);
     int (*vfail_listed)(struct bb_request *, int, json_t *, const char *, va_list);
 };
 

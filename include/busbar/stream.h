@@ -35,6 +35,8 @@ struct bb_stream_options {
     /* Called once for every stream that was opened, on a thread of the host; must not wait. */
     void (*closed)(struct bb_stream *stream, void *arg);
     void *arg;
+    /* The end means that the answer is whole: where the host ends the stream, it is cut instead. */
+    bool whole;
 };
 
 /*
@@ -74,6 +76,12 @@ static inline int bb_stream_send(struct bb_host *host, struct bb_stream *stream,
 static inline size_t bb_stream_waiting(struct bb_host *host, struct bb_stream *stream)
 {
     return host->api->stream_waiting(stream);
+}
+
+/* Ends it at once, so that the client sees that something is missing. Any thread. */
+static inline void bb_stream_cut(struct bb_host *host, struct bb_stream *stream)
+{
+    host->api->stream_cut(stream);
 }
 
 /* Ends it after what waits and the goodbye. Any thread. */

@@ -1,0 +1,125 @@
+/*
+ * certificate: issuance for energy that was measured, and the log of it.
+ *
+ * A History reading makes one entry of the log. Delta readings are issued for groups of devices, by
+ * cycles: the readings that end in a cycle, and what the group carries from before, in whole kWh;
+ * the rest is carried on. The job (issue.c) takes what is fresh from the service "readings", notes
+ * which cycles are due (fold.c), issues those that have ended (cycle.c) and History (history.c),
+ * and moves entries on (settle.c). Each step is a transaction that takes its input away and leaves
+ * its result, so a kill at any moment costs nothing, and running again changes nothing.
+ */
+#ifndef CERTIFICATE_H
+#define CERTIFICATE_H
+
+#include <busbar/busbar.h>
+
+#define CERTIFICATE_GROUP_MOST 10000 /* devices in a group */
+#define CERTIFICATE_KWH 1000         /* what is issued to a group is a multiple of this */
+
+/* State of one generation. */
+struct certificate {
+    bool internal;     /* certificate.issuer: internal */
+    json_t *issuers;   /* e-mails of external ones, in lower case */
+    int64_t threshold; /* Wh */
+    const struct bb_devices *devices;
+    void *devices_state;
+    const struct bb_accounts *accounts;
+    void *accounts_state;
+};
+
+/* Whose entries a caller sees. */
+struct certificate_scope {
+    bool all;
+    const int64_t *organisations;
+    size_t count;
+};
+
+/* The condition on a row `e`, and its two parameters, first in the statement. */
+#define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
+#define CERTIFICATE_SCOPE_ARGS(scope)                                                              \
+    bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
+
+/* A time column in ms since 1970. */
+#define CERTIFICATE_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
+
+/* What certificate_entries() reads, of an entry `e` and its certificate `c`. */
+#define CERTIFICATE_COLUMNS                                                                        \
+    "e.id, " CERTIFICATE_MS("e.start_at") ", " CERTIFICATE_MS(                                     \
+        "e.end_at") ", e.wh, e.status,"                                                            \
+                    " e.device, e.group_id, c.uid, e.certificate, e.organisation, c.issued_wh"
+enum certificate_column {
+    CERTIFICATE_ID,
+    CERTIFICATE_START,
+    CERTIFICATE_END,
+    CERTIFICATE_WH,
+    CERTIFICATE_STATUS,
+    CERTIFICATE_DEVICE,
+    CERTIFICATE_GROUP,
+    CERTIFICATE_UID,
+    CERTIFICATE_OF,
+    CERTIFICATE_ORGANISATION,
+    CERTIFICATE_ISSUED
+};
+
+/* state.c */
+int certificate_open(struct bb_host *host, void **state);
+
+/* scope.c: 0, or the status of the answer given. `asked`: organizationId, 0 for none. */
+int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope);
+/* The organisation in which something is made. */
+int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
+
+/* entry.c: the devices of rows, in their order; NULL: failed (bb_failed()). */
+const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
+                                            size_t count);
+/* An entry with exactly the fields of the specification, given; NULL: no memory. */
+json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                          const struct bb_device *device);
+int certificate_reply(struct bb_request *rq, int status, json_t *json);
+
+/* filter.c: the log's filter and cursor, as parameters of a statement. */
+struct certificate_filter {
+    struct certificate_scope scope;
+    int64_t device, group;            /* 0: any */
+    const char *start, *end, *status; /* NULL: any */
+    int64_t after_ms, after_id;       /* the cursor */
+};
+/* The query's: 0, or the status of the answer given. */
+int certificate_filter(struct bb_request *rq, struct certificate_filter *filter);
+/* The next rows behind the cursor, newest first; NULL: failed. */
+const struct bb_rows *certificate_fetch(struct bb_request *rq,
+                                        const struct certificate_filter *filter, int64_t limit);
+/* Moves the cursor behind a row. */
+void certificate_move(struct bb_request *rq, struct certificate_filter *filter,
+                      const struct bb_rows *rows, size_t row);
+
+/* fold.c, history.c, cycle.c, settle.c: a step of the job. How much it did; -1: it failed, and that
+ * is in the log. */
+int64_t certificate_fold(struct bb_request *rq);
+int64_t certificate_history(struct bb_request *rq);
+int64_t certificate_cycles(struct bb_request *rq);
+int64_t certificate_settle(struct bb_request *rq);
+int64_t certificate_step_failed(struct bb_request *rq, const char *step);
+
+/* event.c */
+struct certificate_issued {
+    const char *uid;
+    int64_t organisation, group; /* group 0: none */
+    const char *start, *end;     /* as the API writes times */
+    int64_t wh, entries;
+};
+/* certificate.issued. 0, or -1. */
+int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
+                     const struct certificate_issued *issued);
+
+/* The handlers, the job and the command. */
+int certificate_group_create(struct bb_request *rq);
+int certificate_group_list(struct bb_request *rq);
+int certificate_log(struct bb_request *rq);
+int certificate_pages(struct bb_request *rq);
+int certificate_export(struct bb_request *rq);
+int certificate_change(struct bb_request *rq);
+void certificate_issue(struct bb_request *rq);
+int certificate_command_issue(struct bb_request *rq);
+
+#endif

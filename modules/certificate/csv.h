@@ -1,0 +1,26 @@
+/* A row of CSV (RFC 4180) as text in a buffer that grows. Pure; any thread. */
+#ifndef CERTIFICATE_CSV_H
+#define CERTIFICATE_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct csv {
+    char *bytes; /* free() */
+    size_t length, room;
+    bool failed; /* no memory: what follows is ignored */
+    bool begun;  /* the row has a cell */
+};
+
+/*
+ * A cell; NULL is an empty one. Text that a spreadsheet would run as a formula (it begins with
+ * = + - @, a tab or a carriage return) gets an apostrophe in front.
+ */
+void csv_text(struct csv *csv, const char *text);
+
+/* A cell that the service made itself: a number, a time, a fixed word. */
+void csv_plain(struct csv *csv, const char *text);
+
+void csv_end_row(struct csv *csv);
+
+#endif

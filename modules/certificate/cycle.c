@@ -1,0 +1,195 @@
+/*
+ * The late-ongoing engine: issues cycles that are due and have ended, each in a transaction.
+ *
+ * What is not accounted for of each device is added up, with what the group carries; whole kWh are
+ * issued if that reaches the threshold, and the rest is carried on. A cycle that was issued before
+ * and is due again has late readings: only these count, and make a further certificate. Devices are
+ * summed in chunks, so that no statement takes long however many there are; all of it sees the
+ * database as it was when the transaction began.
+ */
+#include <stdlib.h>
+
+#include "certificate.h"
+
+#define BATCH 200
+
+struct cycle {
+    int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
+    const char *start, *end;    /* as PostgreSQL writes them */
+    const char *shown_start, *shown_end;
+    const char *frequency;
+    int64_t organisation, carry;
+    int64_t devices;
+    bool done; /* committed, whatever came of it */
+    bool gone; /* another run was faster */
+};
+
+static const struct bb_sql due = {
+    "SELECT d.group_id, d.cycle_start, d.cycle_end, " CERTIFICATE_MS(
+        "d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end") " FROM certificate_due d WHERE "
+                                                            "d.cycle_end <= now()"
+                                                            " ORDER BY d.cycle_end, d.group_id "
+                                                            "LIMIT $1::int",
+    BB_SQL_LONG};
+
+static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
+
+/* Takes the cycle: no row if it is not due any more. The group's row is locked until the commit. */
+static const struct bb_sql take = {
+    "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
+    " AND cycle_start = $2::timestamptz RETURNING group_id)"
+    " SELECT g.organisation, g.carry_wh, g.frequency,"
+    " (SELECT count(*) FROM certificate_member m WHERE m.group_id = g.id)"
+    " FROM certificate_group g JOIN gone ON gone.group_id = g.id FOR UPDATE OF g",
+    BB_SQL_WRITE};
+
+/* The devices of a chunk as an array. $1 group, $2 behind which device, $3 how many */
+static const struct bb_sql chunk = {
+    "SELECT array_agg(device)::text, max(device) FROM (SELECT device FROM certificate_member"
+    " WHERE group_id = $1::bigint AND device > $2::bigint ORDER BY device LIMIT $3::int) m",
+    0};
+
+/* $1 group, $2 and $3 the cycle, $4 certificate, $5 devices */
+static const struct bb_sql account = {
+    "WITH late AS (SELECT s.device, s.wh - coalesce(a.wh, 0) AS wh"
+    " FROM (SELECT r.device, sum(r.wh)::bigint AS wh FROM reading_deltas($5::bigint[],"
+    " $2::timestamptz, $3::timestamptz) r GROUP BY r.device) s"
+    " LEFT JOIN certificate_account a ON a.group_id = $1::bigint"
+    " AND a.cycle_start = $2::timestamptz AND a.device = s.device"
+    " WHERE s.wh > coalesce(a.wh, 0))"
+    " INSERT INTO certificate_account AS a"
+    " (group_id, cycle_start, device, wh, late_wh, certificate)"
+    " SELECT $1::bigint, $2::timestamptz, l.device, l.wh, l.wh, $4::bigint FROM late l"
+    " ON CONFLICT (group_id, cycle_start, device) DO UPDATE SET wh = a.wh + excluded.late_wh,"
+    " late_wh = excluded.late_wh, certificate = excluded.certificate",
+    BB_SQL_WRITE};
+
+/* $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organisation */
+static const struct bb_sql issue = {
+    "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
+    " AND cycle_start = $2::timestamptz AND certificate = $4::bigint),"
+    " total AS (SELECT coalesce(sum(late_wh), 0)::bigint + $7::bigint AS wh, count(*) AS n"
+    " FROM late),"
+    " issued AS (SELECT CASE WHEN wh >= $6::bigint THEN wh / 1000 * 1000 ELSE 0 END AS wh, n,"
+    " wh AS of FROM total),"
+    " made AS (INSERT INTO certificate (id, uid, organisation, group_id, start_at, end_at,"
+    " issued_wh, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
+    " $2::timestamptz, $3::timestamptz, wh, now() FROM issued WHERE wh > 0 AND n > 0),"
+    " entries AS (INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
+    " start_at, end_at, wh) SELECT $4::bigint, $8::bigint, $1::bigint, late.device,"
+    " $2::timestamptz, $3::timestamptz, late.late_wh FROM late, issued WHERE issued.wh > 0"
+    " ORDER BY late.device),"
+    " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
+    " SELECT o.id, ($2::timestamptz AT TIME ZONE 'UTC')::date, issued.n"
+    " FROM issued, (VALUES (0::bigint), ($8::bigint)) o (id) WHERE issued.wh > 0 AND issued.n > 0"
+    " ON CONFLICT (organisation, day) DO UPDATE SET entries = c.entries + excluded.entries),"
+    " carried AS (UPDATE certificate_group g SET carry_wh = issued.of - issued.wh FROM issued"
+    " WHERE g.id = $1::bigint AND issued.n > 0)"
+    " SELECT CASE WHEN n > 0 THEN wh ELSE 0 END, n FROM issued",
+    BB_SQL_WRITE};
+
+/* So many devices have at most some 200,000 hourly readings in a cycle. */
+static int64_t chunk_size(const struct cycle *cycle)
+{
+    switch (cycle->frequency[0]) {
+    case 'm':
+        return 300;
+    case 'w':
+        return 1200;
+    default:
+        return 8000;
+    }
+}
+
+static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
+{
+    int64_t last = 0, most = chunk_size(cycle);
+
+    for (int64_t done = 0; done < cycle->devices; done += most) {
+        const struct bb_rows *rows =
+            bb_tx_query(rq, tx, &chunk, BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(most)));
+
+        if (!rows)
+            return -1;
+        last = bb_cell_int(rq, rows, 0, 1);
+        if (!bb_tx_query(rq, tx, &account,
+                         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end),
+                                 bb_i(cycle->certificate), bb_t(bb_cell(rq, rows, 0, 0)))))
+            return -1;
+    }
+    return 0;
+}
+
+static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
+{
+    const struct certificate *certificate = rq->state;
+    struct certificate_issued issued = {.uid = bb_new_uuid(rq),
+                                        .organisation = cycle->organisation,
+                                        .group = cycle->group,
+                                        .start = cycle->shown_start,
+                                        .end = cycle->shown_end};
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &issue,
+        BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
+                bb_t(issued.uid), bb_i(certificate->threshold), bb_i(cycle->carry),
+                bb_i(cycle->organisation)));
+
+    if (!rows)
+        return -1;
+    issued.wh = bb_cell_int(rq, rows, 0, 0);
+    issued.entries = bb_cell_int(rq, rows, 0, 1);
+    return issued.wh ? certificate_emit(rq, tx, &issued) : 0;
+}
+
+static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct cycle *cycle = arg;
+    const struct bb_rows *rows = NULL;
+
+    if (bb_tx_query(rq, tx, &steady, BB_NO_ARGS))
+        rows = bb_tx_query(rq, tx, &take, BB_ARGS(bb_i(cycle->group), bb_t(cycle->start)));
+    if (!rows)
+        return bb_failed(rq);
+    cycle->gone = bb_count(rq, rows) == 0;
+    if (cycle->gone)
+        return 200;
+    cycle->organisation = bb_cell_int(rq, rows, 0, 0);
+    cycle->carry = bb_cell_int(rq, rows, 0, 1);
+    cycle->frequency = bb_cell(rq, rows, 0, 2);
+    cycle->devices = bb_cell_int(rq, rows, 0, 3);
+    if (account_chunks(rq, tx, cycle) || issue_total(rq, tx, cycle))
+        return bb_failed(rq);
+    return 200;
+}
+
+static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),
+                          .certificate = bb_next_id(rq, "certificate_id"),
+                          .start = bb_cell(rq, rows, row, 1),
+                          .end = bb_cell(rq, rows, row, 2),
+                          .shown_start = bb_time_text(rq, bb_cell_int(rq, rows, row, 3)),
+                          .shown_end = bb_time_text(rq, bb_cell_int(rq, rows, row, 4))};
+
+    if (cycle.certificate < 0 || bb_transaction(rq, one_cycle, &cycle) >= 400)
+        return -1;
+    return 0;
+}
+
+int64_t certificate_cycles(struct bb_request *rq)
+{
+    int64_t cycles = 0;
+    size_t count = BATCH;
+
+    while (count == BATCH) {
+        const struct bb_rows *rows = bb_query(rq, &due, BB_ARGS(bb_i(BATCH)));
+
+        if (!rows)
+            return certificate_step_failed(rq, "looking for cycles that have ended");
+        count = bb_count(rq, rows);
+        for (size_t row = 0; row < count; row++, cycles++)
+            if (run(rq, rows, row))
+                return certificate_step_failed(rq, "issuing a cycle");
+    }
+    return cycles;
+}

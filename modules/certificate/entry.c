@@ -1,0 +1,42 @@
+/* An entry of the log, as the specification shows it. */
+#include "certificate.h"
+
+const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
+                                            size_t count)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t *ids = bb_alloc(rq, (count + 1) * sizeof(*ids));
+    struct bb_device *devices = bb_alloc(rq, sizeof(*devices));
+
+    for (size_t i = 0; i < count; i++)
+        ids[i] = bb_cell_int(rq, rows, i, CERTIFICATE_DEVICE);
+    if (count && certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
+        return NULL;
+    return devices;
+}
+
+json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                          const struct bb_device *device)
+{
+    bool ongoing = bb_cell(rq, rows, row, CERTIFICATE_GROUP) != NULL;
+    const char *start = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_START));
+    const char *end = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_END));
+
+    return json_pack(
+        "{s:I, s:s, s:s, s:I, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:s, s:s?, s:s?, s:s?}", "id",
+        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_ID), "certificate_issuance_start", start,
+        "certificate_issuance_end", end, "readvalue_watthour",
+        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_WH), "status",
+        bb_cell(rq, rows, row, CERTIFICATE_STATUS), "externalId", device->uuid, "developerId",
+        device->external_id, "serialNumber", device->serial_number, "deviceId",
+        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_DEVICE), "groupId",
+        ongoing ? json_integer(bb_cell_int(rq, rows, row, CERTIFICATE_GROUP)) : json_null(),
+        "certificateTransactionUID", bb_cell(rq, rows, row, CERTIFICATE_UID), "timezone",
+        device->timezone, "ongoing_start_date", ongoing ? start : NULL, "ongoing_end_date",
+        ongoing ? end : NULL);
+}
+
+int certificate_reply(struct bb_request *rq, int status, json_t *json)
+{
+    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
+}

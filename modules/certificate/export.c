@@ -1,0 +1,266 @@
+/*
+ * GET /api/certificate-log/export.csv: the log as a stream, whatever its length.
+ *
+ * A page of entries is fetched, written and sent by a piece of work of its own, which asks for the
+ * next one when it is done; before it sends, it waits until the client has taken most of what went
+ * before. So an export holds a page or two in memory. When something fails the stream is cut, so
+ * that what is missing does not look like the end.
+ *
+ * The stream closes on a thread of its own choosing, and may be used only until then: the lock.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "certificate.h"
+#include "csv.h"
+
+#define PAGE 1000                 /* entries */
+#define QUEUE_BYTES (1024 * 1024) /* that may wait for the client at most */
+#define READY_BYTES (256 * 1024)  /* that may wait when a page is sent */
+#define PAUSE_MS 20
+#define PAUSES 500 /* in one piece of work */
+
+struct export
+{
+    struct bb_host *host;
+    struct certificate_filter filter; /* its texts and organisations are the export's own */
+    pthread_mutex_t lock;
+    /* under the lock */
+    struct bb_stream *stream; /* NULL: closed */
+    bool working;             /* a piece of work is under way, or asked for */
+};
+
+static void free_export(struct export *export)
+{
+    pthread_mutex_destroy(&export->lock);
+    free((void *)(uintptr_t) export->filter.scope.organisations);
+    free((void *)(uintptr_t) export->filter.start);
+    free((void *)(uintptr_t) export->filter.end);
+    free((void *)(uintptr_t) export->filter.status);
+    free(export);
+}
+
+static void closed(struct bb_stream *stream, void *arg)
+{
+    struct export *export = arg;
+
+    (void)stream;
+    pthread_mutex_lock(&export->lock);
+    export->stream = NULL;
+    bool working = export->working;
+    pthread_mutex_unlock(&export->lock);
+    if (!working)
+        free_export(export);
+}
+
+/* No work follows. */
+static void finish(struct export *export, bool whole)
+{
+    pthread_mutex_lock(&export->lock);
+    struct bb_stream *stream = export->stream;
+
+    if (stream && whole)
+        bb_stream_end(export->host, stream);
+    else if (stream)
+        bb_stream_cut(export->host, stream);
+    export->working = false;
+    pthread_mutex_unlock(&export->lock);
+    if (!stream)
+        free_export(export);
+}
+
+/* Bytes that wait; -1: nobody listens any more. */
+static int64_t waiting(struct export *export)
+{
+    pthread_mutex_lock(&export->lock);
+    int64_t bytes = export->stream ? (int64_t)bb_stream_waiting(export->host, export->stream) : -1;
+    pthread_mutex_unlock(&export->lock);
+    return bytes;
+}
+
+static int send(struct export *export, const struct csv *csv)
+{
+    struct bb_chunk *chunk = csv->failed ? NULL : bb_chunk_new(export->host, csv->length);
+    int failed = -1;
+
+    if (!chunk)
+        return -1;
+    memcpy(chunk->bytes, csv->bytes, csv->length);
+    pthread_mutex_lock(&export->lock);
+    if (export->stream)
+        failed = bb_stream_send(export->host, export->stream, chunk);
+    pthread_mutex_unlock(&export->lock);
+    bb_chunk_release(export->host, chunk);
+    return failed;
+}
+
+static const char *const columns[] = {"id",
+                                      "certificate_issuance_start",
+                                      "certificate_issuance_end",
+                                      "readvalue_watthour",
+                                      "status",
+                                      "externalId",
+                                      "developerId",
+                                      "serialNumber",
+                                      "deviceId",
+                                      "groupId",
+                                      "certificateTransactionUID",
+                                      "timezone",
+                                      "ongoing_start_date",
+                                      "ongoing_end_date"};
+
+static void write_head(struct csv *csv)
+{
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        csv_plain(csv, columns[i]);
+    csv_end_row(csv);
+}
+
+/* In the order of `columns`. */
+static void write_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows,
+                        size_t row, const struct bb_device *device)
+{
+    const char *group = bb_cell(rq, rows, row, CERTIFICATE_GROUP);
+    const char *start = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_START));
+    const char *end = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_END));
+
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_ID));
+    csv_plain(csv, start);
+    csv_plain(csv, end);
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_WH));
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_STATUS));
+    csv_plain(csv, device->uuid);
+    csv_text(csv, device->external_id);
+    csv_text(csv, device->serial_number);
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_DEVICE));
+    csv_plain(csv, group);
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_UID));
+    csv_text(csv, device->timezone);
+    csv_plain(csv, group ? start : NULL);
+    csv_plain(csv, group ? end : NULL);
+    csv_end_row(csv);
+}
+
+/* How many entries were sent; -1: it failed. */
+static int64_t send_page(struct bb_request *rq, struct export *export)
+{
+    const struct bb_rows *rows = certificate_fetch(rq, &export->filter, PAGE);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+    const struct bb_device *devices = rows ? certificate_devices(rq, rows, count) : NULL;
+    struct csv csv = {.failed = false};
+
+    if (!devices)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        write_entry(rq, &csv, rows, i, &devices[i]);
+    int failed = count ? send(export, &csv) : 0;
+
+    free(csv.bytes);
+    if (count)
+        certificate_move(rq, &export->filter, rows, count - 1);
+    return failed ? -1 : (int64_t)count;
+}
+
+/* Until the client has taken most of what waits: 1; 0: not yet; -1: it has gone. */
+static int client_ready(struct bb_request *rq, struct export *export)
+{
+    for (int pauses = 0; pauses < PAUSES; pauses++) {
+        int64_t bytes = waiting(export);
+
+        if (bytes <= READY_BYTES)
+            return bytes < 0 ? -1 : 1;
+        struct bb_gate *gate = bb_gate(rq);
+
+        if (!gate)
+            return -1;
+        bb_gate_wait(rq, gate, PAUSE_MS); /* nobody opens it: it is a pause */
+        bb_gate_open(rq->host, gate);
+    }
+    return 0;
+}
+
+static void work(struct bb_request *rq, void *arg)
+{
+    struct export *export = arg;
+    int ready = client_ready(rq, export);
+    int64_t count = ready > 0 ? send_page(rq, export) : ready < 0 ? -1 : PAGE;
+
+    if (count < PAGE)
+        finish(export, count >= 0);
+    else if (bb_run(export->host, work, export))
+        finish(export, false);
+}
+
+static char *copy(const char *text, bool *failed)
+{
+    char *copied = text ? strdup(text) : NULL;
+
+    *failed = *failed || (text && !copied);
+    return copied;
+}
+
+/* NULL: no memory. */
+static struct export *new_export(struct bb_request *rq, const struct certificate_filter *filter)
+{
+    struct export *export = calloc(1, sizeof(*export));
+    size_t size = filter->scope.count * sizeof(int64_t);
+    int64_t *organisations = malloc(size ? size : 1);
+    bool failed = !export || !organisations || pthread_mutex_init(&export->lock, NULL) != 0;
+
+    if (failed) {
+        free(organisations);
+        free(export);
+        return NULL;
+    }
+    memcpy(organisations, filter->scope.organisations, size);
+    export->host = rq->host;
+    export->filter = *filter;
+    export->filter.scope.organisations = organisations;
+    export->filter.start = copy(filter->start, &failed);
+    export->filter.end = copy(filter->end, &failed);
+    export->filter.status = copy(filter->status, &failed);
+    if (!failed)
+        return export;
+    free_export(export);
+    return NULL;
+}
+
+static int begin(struct bb_request *rq, struct export *export)
+{
+    struct csv csv = {.failed = false};
+    struct bb_stream_options options = {
+        .size = sizeof(options),
+        .type = "text/csv; charset=utf-8",
+        .limit = QUEUE_BYTES,
+        .closed = closed,
+        .arg = export,
+        .whole = true,
+    };
+    int status = bb_stream_open(rq, &options, &export->stream);
+
+    if (status != 200) {
+        free_export(export);
+        return status;
+    }
+    bb_reply_header(rq, "Content-Disposition", "attachment; filename=\"certificate-log.csv\"");
+    write_head(&csv);
+    export->working = true;
+    if (send(export, &csv) || bb_run(rq->host, work, export))
+        finish(export, false);
+    free(csv.bytes);
+    return status;
+}
+
+int certificate_export(struct bb_request *rq)
+{
+    struct certificate_filter filter;
+    int refused = certificate_filter(rq, &filter);
+
+    if (refused)
+        return refused;
+    struct export *export = new_export(rq, &filter);
+
+    return export ? begin(rq, export) : certificate_reply(rq, 503, NULL);
+}

@@ -1,0 +1,62 @@
+/* GET /api/device-group, oldest first. */
+#include "certificate.h"
+
+#define PAGE 100
+
+/* $1 $2 scope, $3 behind which id, $4 how many */
+static const struct bb_sql list = {
+    "SELECT e.id, e.name, e.frequency, " CERTIFICATE_MS("e.start_at") ", " CERTIFICATE_MS(
+        "e.end_at") ", (SELECT coalesce(json_agg(m.device ORDER BY m.device), '[]')"
+                    " FROM certificate_member m WHERE m.group_id = e.id), e.organisation, "
+                    "e.carry_wh, " CERTIFICATE_MS(
+                        "e.created_at") " FROM certificate_group e WHERE " CERTIFICATE_SEES
+                                        " AND e.id > $3::bigint ORDER BY e.id LIMIT $4::bigint",
+    BB_SQL_LONG};
+
+enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANISATION, CARRY, CREATED };
+
+static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    bool ends = bb_cell(rq, rows, row, END) != NULL;
+    json_t *devices = json_loads(bb_cell(rq, rows, row, DEVICES), 0, NULL);
+
+    if (!devices)
+        return NULL;
+    return json_pack("{s:I, s:s, s:s, s:s, s:s?, s:o, s:I, s:I, s:s}", "id",
+                     (json_int_t)bb_cell_int(rq, rows, row, ID), "name",
+                     bb_cell(rq, rows, row, NAME), "frequency", bb_cell(rq, rows, row, FREQUENCY),
+                     "start", bb_time_text(rq, bb_cell_int(rq, rows, row, START)), "end",
+                     ends ? bb_time_text(rq, bb_cell_int(rq, rows, row, END)) : NULL, "deviceIds",
+                     devices, "organizationId",
+                     (json_int_t)bb_cell_int(rq, rows, row, ORGANISATION), "carriedWatthour",
+                     (json_int_t)bb_cell_int(rq, rows, row, CARRY), "createdAt",
+                     bb_time_text(rq, bb_cell_int(rq, rows, row, CREATED)));
+}
+
+int certificate_group_list(struct bb_request *rq)
+{
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_i((int64_t)limit + 1)));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, group_json(rq, rows, i))) {
+            json_decref(array);
+            return certificate_reply(rq, 503, NULL);
+        }
+    if (count < bb_count(rq, rows))
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID));
+    return certificate_reply(rq, 200, array);
+}

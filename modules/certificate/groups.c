@@ -1,0 +1,171 @@
+/*
+ * POST /api/device-group: devices whose Delta readings are issued together, and how often. What the
+ * devices have stored already is looked through by the next run of the job.
+ */
+#include <string.h>
+
+#include "certificate.h"
+
+struct group {
+    int64_t id, organisation;
+    int64_t start, end, created; /* ms since 1970; end 0: none */
+    int64_t *devices;
+    size_t count;
+};
+
+/* $1 $2 start and end, as they were sent */
+static const struct bb_sql times = {
+    "SELECT " CERTIFICATE_MS("$1::timestamptz") ", " CERTIFICATE_MS("$2::timestamptz"), 0};
+
+static const struct bb_sql make = {
+    "INSERT INTO certificate_group (id, organisation, name, frequency, start_at, end_at, "
+    "created_at)"
+    " VALUES ($1::bigint, $2::bigint, $3, $4, $5::timestamptz, $6::timestamptz, $7::timestamptz)",
+    BB_SQL_WRITE};
+static const struct bb_sql join = {"INSERT INTO certificate_member (device, group_id)"
+                                   " SELECT d, $1::bigint FROM unnest($2::bigint[]) d ORDER BY d",
+                                   BB_SQL_WRITE};
+static const struct bb_sql look = {
+    "INSERT INTO certificate_look AS l (device, first_at, last_at)"
+    " SELECT d, '-infinity', 'infinity' FROM unnest($1::bigint[]) d ORDER BY d"
+    " ON CONFLICT (device) DO UPDATE SET first_at = '-infinity', last_at = 'infinity'",
+    BB_SQL_WRITE};
+
+static const struct bb_sql taken = {
+    "SELECT t.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY AS t (device, place)"
+    " JOIN certificate_member m ON m.device = t.device ORDER BY t.place",
+    0};
+
+static int problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
+{
+    return json_array_append_new(
+        errors,
+        json_pack("{s:s, s:s}", "field", bb_format(rq, "deviceIds[%zu]", index), "problem", text));
+}
+
+/* Takes the list of problems if there are any: the status of the answer; else 0. */
+static int refuse(struct bb_request *rq, json_t *errors, int status, const char *message)
+{
+    if (json_array_size(errors))
+        return bb_fail_listed(rq, status, errors, "%s", message);
+    json_decref(errors);
+    return 0;
+}
+
+/* Devices of other organisations are as unknown as those that there are not. */
+static int check_devices(struct bb_request *rq, const struct group *group)
+{
+    const struct certificate *certificate = rq->state;
+    struct bb_device *devices = NULL;
+
+    if (certificate->devices->get(certificate->devices_state, rq, group->devices, group->count,
+                                  &devices))
+        return bb_failed(rq);
+    json_t *errors = json_array();
+
+    for (size_t i = 0; i < group->count; i++)
+        if (!devices[i].size || devices[i].organisation != group->organisation)
+            problem(rq, errors, i, "is no device of the organisation");
+    return refuse(rq, errors, 400, "The request is not valid");
+}
+
+static int read_times(struct bb_request *rq, struct group *group)
+{
+    const struct bb_rows *rows =
+        bb_query(rq, &times, BB_ARGS(bb_t(bb_text(rq, "start")), bb_t(bb_text(rq, "end"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    group->start = bb_cell_int(rq, rows, 0, 0);
+    group->end = bb_cell_int(rq, rows, 0, 1);
+    if (bb_text(rq, "end") && group->end <= group->start)
+        return bb_invalid(rq, "end", "must be later than start");
+    return 0;
+}
+
+static int read_group(struct bb_request *rq, struct group *group)
+{
+    json_t *body = bb_body(rq), *ids = json_object_get(body, "deviceIds");
+    int refused = certificate_home(rq, json_integer_value(json_object_get(body, "organizationId")),
+                                   &group->organisation);
+
+    if (!refused)
+        refused = read_times(rq, group);
+    if (refused)
+        return refused;
+    group->count = json_array_size(ids);
+    group->devices = bb_alloc(rq, group->count * sizeof(*group->devices));
+    for (size_t i = 0; i < group->count; i++)
+        group->devices[i] = json_integer_value(json_array_get(ids, i));
+    return check_devices(rq, group);
+}
+
+static json_t *answer(struct bb_request *rq, const struct group *group)
+{
+    json_t *end = group->end ? json_string(bb_time_text(rq, group->end)) : json_null();
+
+    return json_pack("{s:I, s:s, s:s, s:s, s:o, s:O, s:I, s:i, s:s}", "id", (json_int_t)group->id,
+                     "name", bb_text(rq, "name"), "frequency", bb_text(rq, "frequency"), "start",
+                     bb_time_text(rq, group->start), "end", end, "deviceIds",
+                     json_object_get(bb_body(rq), "deviceIds"), "organizationId",
+                     (json_int_t)group->organisation, "carriedWatthour", 0, "createdAt",
+                     bb_time_text(rq, group->created));
+}
+
+/* The unit failed: because a device is in a group already, or is in the list twice? */
+static int refused(struct bb_request *rq, const struct group *group)
+{
+    if (strcmp(bb_constraint(rq), "certificate_member_once") != 0)
+        return bb_failed(rq);
+    const struct bb_rows *rows =
+        bb_query(rq, &taken, BB_ARGS(bb_ints(group->devices, group->count)));
+
+    if (!rows)
+        return bb_failed(rq);
+    json_t *errors = json_array();
+
+    for (size_t i = 0; i < bb_count(rq, rows); i++)
+        problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
+    int status = refuse(rq, errors, 409, "A device can be in one group only");
+
+    return status ? status : bb_invalid(rq, "deviceIds", "must not have a device twice");
+}
+
+static int add(struct bb_request *rq, struct bb_tx *unit, const struct group *group)
+{
+    const char *end = group->end ? bb_time_text(rq, group->end) : NULL;
+    struct bb_value devices = bb_ints(group->devices, group->count);
+
+    if (bb_add(rq, unit, &make,
+               BB_ARGS(bb_i(group->id), bb_i(group->organisation), bb_t(bb_text(rq, "name")),
+                       bb_t(bb_text(rq, "frequency")), bb_t(bb_time_text(rq, group->start)),
+                       bb_t(end), bb_t(bb_time_text(rq, group->created)))) < 0)
+        return -1;
+    if (bb_add(rq, unit, &join, BB_ARGS(bb_i(group->id), devices)) < 0)
+        return -1;
+    return bb_add(rq, unit, &look, BB_ARGS(devices)) < 0 ? -1 : 0;
+}
+
+int certificate_group_create(struct bb_request *rq)
+{
+    struct group group = {.created = bb_wall_ms(rq->host)};
+    int answered = read_group(rq, &group);
+
+    if (answered)
+        return answered;
+    group.id = bb_next_id(rq, "certificate_group_id");
+    if (group.id < 0)
+        return bb_failed(rq);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)group.organisation);
+    json_t *json = answer(rq, &group);
+
+    if (!json)
+        return certificate_reply(rq, 503, NULL);
+    if (!unit || add(rq, unit, &group)) {
+        json_decref(json);
+        return bb_failed(rq);
+    }
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : refused(rq, &group);
+}

@@ -1,0 +1,42 @@
+/* GET /api/certificate-log: entries by themselves, newest first. */
+#include <inttypes.h>
+
+#include "certificate.h"
+
+#define PAGE 100
+
+static int answer(struct bb_request *rq, struct certificate_filter *filter,
+                  const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+    const struct bb_device *devices = certificate_devices(rq, rows, count);
+
+    if (!devices)
+        return bb_failed(rq);
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, certificate_entry(rq, rows, i, &devices[i]))) {
+            json_decref(array);
+            return certificate_reply(rq, 503, NULL);
+        }
+    if (count < bb_count(rq, rows)) {
+        certificate_move(rq, filter, rows, count - 1);
+        bb_reply_next(rq,
+                      bb_format(rq, "%" PRId64 "-%" PRId64, filter->after_ms, filter->after_id));
+    }
+    return certificate_reply(rq, 200, array);
+}
+
+int certificate_log(struct bb_request *rq)
+{
+    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    struct certificate_filter filter;
+    int refused = certificate_filter(rq, &filter);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = certificate_fetch(rq, &filter, limit + 1);
+
+    return rows ? answer(rq, &filter, rows, (size_t)limit) : bb_failed(rq);
+}

@@ -1,0 +1,118 @@
+/*
+ * GET /api/certificate-log/issuer/certifiedlogOfdevices: numbered pages of the log.
+ *
+ * A page has 20 entries, newest first, under the certificates to which they belong; one that has
+ * more goes on on the next page. So a page costs the same for a group of ten thousand devices as
+ * for one. The days' counters tell how many entries there are, and on which day a page begins; only
+ * from there on are entries passed over.
+ */
+#include "certificate.h"
+
+#define PAGE 20
+
+/* $1 $2 scope, $3 and $4 first and last day, $5 how many entries come before the page */
+#define PLACE                                                                                      \
+    "WITH days AS (SELECT d.day, sum(d.entries) AS n FROM certificate_day d"                       \
+    " WHERE d.organisation = ANY (CASE WHEN $1::boolean THEN '{0}'::bigint[] ELSE $2::bigint[]"    \
+    " END) AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"         \
+    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"               \
+    " GROUP BY d.day),"                                                                            \
+    " upto AS (SELECT day, n, sum(n) OVER (ORDER BY day DESC) AS upto FROM days)"                  \
+    " SELECT coalesce((SELECT sum(n) FROM days), 0)::bigint, u.day + 1, $5::bigint - (u.upto - "   \
+    "u.n),"                                                                                        \
+    " (SELECT min(day) FROM days)"                                                                 \
+    " FROM (SELECT 1) one LEFT JOIN (SELECT * FROM upto WHERE upto > $5::bigint"                   \
+    " ORDER BY day DESC LIMIT 1) u ON true"
+static const struct bb_sql place = {PLACE, 0};
+
+/* $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many */
+#define ENTRIES(condition)                                                                         \
+    "SELECT " CERTIFICATE_COLUMNS " FROM (SELECT * FROM certificate_entry e WHERE " condition      \
+    " AND e.start_at < ($3::date)::timestamp AT TIME ZONE 'UTC'"                                   \
+    " AND e.start_at >= ($4::date)::timestamp AT TIME ZONE 'UTC'"                                  \
+    " ORDER BY e.start_at DESC, e.id DESC OFFSET $5::bigint LIMIT $6::bigint) e"                   \
+    " JOIN certificate c ON c.id = e.certificate ORDER BY e.start_at DESC, e.id DESC"
+static const struct bb_sql of_one = {
+    ENTRIES("NOT $1::boolean AND e.organisation = ($2::bigint[])[1]"), 0};
+static const struct bb_sql of_many = {ENTRIES(CERTIFICATE_SEES), 0};
+
+static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    bool grouped = bb_cell(rq, rows, row, CERTIFICATE_GROUP) != NULL;
+
+    return json_pack(
+        "{s:s, s:o, s:I, s:s, s:s, s:I, s:[]}", "certificateTransactionUID",
+        bb_cell(rq, rows, row, CERTIFICATE_UID), "groupId",
+        grouped ? json_integer(bb_cell_int(rq, rows, row, CERTIFICATE_GROUP)) : json_null(),
+        "organizationId", (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_ORGANISATION),
+        "certificate_issuance_start",
+        bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_START)), "certificate_issuance_end",
+        bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_END)), "issued_watthour",
+        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_ISSUED), "perDeviceCertificateLog");
+}
+
+/* Entries under their certificates; NULL: failed, and answered. */
+static json_t *grouped(struct bb_request *rq, const struct bb_rows *rows)
+{
+    size_t count = bb_count(rq, rows);
+    const struct bb_device *devices = certificate_devices(rq, rows, count);
+    json_t *list = json_array(), *entries = NULL;
+    int64_t last = 0;
+
+    for (size_t i = 0; devices && i < count; i++) {
+        int64_t certificate = bb_cell_int(rq, rows, i, CERTIFICATE_OF);
+
+        if (certificate != last) {
+            json_t *object = head(rq, rows, i);
+
+            json_array_append_new(list, object);
+            entries = json_object_get(object, "perDeviceCertificateLog");
+        }
+        last = certificate;
+        if (json_array_append_new(entries, certificate_entry(rq, rows, i, &devices[i])))
+            devices = NULL;
+    }
+    if (devices)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static int answer(struct bb_request *rq, json_t *list, int64_t page, int64_t total)
+{
+    return certificate_reply(rq, 200,
+                             json_pack("{s:o, s:I, s:I, s:I}", "certificatelog", list,
+                                       "currentPage", (json_int_t)page, "totalPages",
+                                       (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
+                                       (json_int_t)total));
+}
+
+int certificate_pages(struct bb_request *rq)
+{
+    int64_t page = bb_arg_int(rq, "pageNumber", 1);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *found =
+        bb_query(rq, &place,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "start_date")),
+                         bb_t(bb_arg(rq, "end_date")), bb_i((page - 1) * PAGE)));
+
+    if (!found)
+        return bb_failed(rq);
+    int64_t total = bb_cell_int(rq, found, 0, 0);
+    const char *day = bb_cell(rq, found, 0, 1);
+
+    if (!day)
+        return answer(rq, json_array(), page, total);
+    const struct bb_sql *sql = !scope.all && scope.count == 1 ? &of_one : &of_many;
+    const struct bb_rows *rows =
+        bb_query(rq, sql,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(day), bb_t(bb_cell(rq, found, 0, 3)),
+                         bb_i(bb_cell_int(rq, found, 0, 2)), bb_i(PAGE)));
+    json_t *list = rows ? grouped(rq, rows) : NULL;
+
+    return list ? answer(rq, list, page, total) : bb_failed(rq);
+}
