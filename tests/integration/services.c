@@ -100,11 +100,12 @@ static void template_make(struct postgres *pg, const char *name)
 
     sql_text(db, "CREATE DATABASE template_busbar", 0, NULL);
     PQfinish(db);
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = text("template-%s", name),
-                                         .pg = pg,
-                                         .database = "template_busbar",
-                                         .modules = "[auth, chat, health, webhook]"});
+    struct host *host = host_prepare(
+        &(struct host_spec){.name = text("template-%s", name),
+                            .pg = pg,
+                            .database = "template_busbar",
+                            .modules = "[auth, chat, health, webhook, device, reading, "
+                                       "certificate]"});
 
     ck_assert_msg(!host_command(host, NULL, (const char *const[]){"migrate", NULL}),
                   "busbar migrate failed:\n%s", file_text(host->log));

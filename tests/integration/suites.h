@@ -36,6 +36,8 @@
     X(cases)                                                                                       \
     X(devices)                                                                                     \
     X(device_files)                                                                                \
+    X(readings)                                                                                    \
+    X(certificates)                                                                                \
     X(webhooks)                                                                                    \
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \

@@ -18,7 +18,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const modules[] = {"auth", "chat", "device", "health", "webhook"};
+static const char *const modules[] = {"auth",   "certificate", "chat",   "device",
+                                      "health", "reading",     "webhook"};
 static const char *const names[ACTORS] = {"nobody", "pending",     "suspended",         "User",
                                           "Buyer",  "DeviceOwner", "OrganizationAdmin", "ApiUser",
                                           "client", "Admin"};
@@ -30,7 +31,8 @@ static void set_up(void)
 {
     host = host_start(&(struct host_spec){.name = "matrix",
                                           .database = database_make(the_postgres, "matrix"),
-                                          .modules = "[auth, chat, device, health, webhook]"});
+                                          .modules = "[auth, chat, device, health, webhook, "
+                                                     "reading, certificate]"});
 }
 
 static void tear_down(void)
