@@ -49,9 +49,9 @@ struct exchange {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
-    size_t taken, dropped; /* of a multipart body; of what is thrown away */
-    bool multipart;        /* the body is; then `bytes` are its fields */
-    struct upload *upload; /* of a multipart body, once it has begun to come */
+    size_t taken, dropped;                     /* of a multipart body; of what is thrown away */
+    bool multipart;                            /* the body is; then `bytes` are its fields */
+    struct upload *upload;                     /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
 };

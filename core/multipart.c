@@ -94,7 +94,7 @@ static int hold(struct multipart *multipart, char byte, enum state next)
     if (multipart->held_length == sizeof multipart->held)
         return refuse(multipart, "a boundary is followed by too much white space");
     multipart->held[multipart->held_length++] = byte;
-    multipart->state = next;
+    multipart->state = (int)next;
     return 0;
 }
 

@@ -87,9 +87,9 @@ struct bb_devices {
 
 /*
  * "readings" 1: the stored meter readings, for statements of other modules. The service is three
- * functions in SQL, so that a million readings are summed where they lie; modules/reading/schema.sql
- * has them. Types are 'H' (History) and 'D' (Delta); readings of a device and type never overlap,
- * are never changed and never deleted.
+ * functions in SQL, so that a million readings are summed where they lie;
+ * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
+ * device and type never overlap, are never changed and never deleted.
  *
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.

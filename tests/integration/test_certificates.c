@@ -419,7 +419,7 @@ START_TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
 /* A run of the job in a process of its own, killed after so many ms. */
 static void run_killed(int ms)
 {
-    const char *argv[] = {harness_program(), "-c", host->conf, "certificate", "issue", NULL};
+    const char *argv[] = {harness_program(false), "-c", host->conf, "certificate", "issue", NULL};
     int status;
     pid_t pid = process_start(
         &(struct process_spec){.argv = argv, .environment = host->environment, .log = host->log});
