@@ -174,6 +174,7 @@ void hook_changed(struct sender *sender, struct hook *hook);
 void hooks_changed(struct sender *sender, int64_t id); /* 0: all */
 void hooks_read(struct sender *sender);
 void hooks_clean(struct sender *sender);
+int64_t hooks_lag(struct sender *sender); /* of what waits in memory and may go, in ms */
 void hooks_free(struct sender *sender);
 
 /* attempt.c */

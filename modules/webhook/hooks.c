@@ -297,6 +297,33 @@ void hooks_clean(struct sender *sender)
     idmap_each(&sender->hooks, clean, sender);
 }
 
+struct lag {
+    int64_t now_ms, most_ms;
+};
+
+/* The first in a lane has waited the longest; if it was tried before, since it was due again. */
+static void look_at_lag(struct idmap_node *node, void *arg)
+{
+    struct lag *lag = arg;
+    const struct hook *hook = of_node(node);
+    const struct delivery *first = (const struct delivery *)(void *)hook->lane.waiting.first;
+
+    if (!first || hook->state != HOOK_READY)
+        return;
+    int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
+
+    if (lag->now_ms - due > lag->most_ms)
+        lag->most_ms = lag->now_ms - due;
+}
+
+int64_t hooks_lag(struct sender *sender)
+{
+    struct lag lag = {.now_ms = sender->now_ms};
+
+    idmap_each(&sender->hooks, look_at_lag, &lag);
+    return lag.most_ms;
+}
+
 static void free_each(struct idmap_node *node, void *sender)
 {
     hook_free(sender, of_node(node));

@@ -33,6 +33,12 @@ static const struct bb_sql renew = {
     " RETURNING id, (SELECT paused FROM webhook_switch)",
     BB_SQL_WRITE,
 };
+static const struct bb_sql states = {
+    "SELECT count(*) FILTER (WHERE active AND admitted),"
+    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted)"
+    " FROM webhook_hook",
+    BB_SQL_LONG,
+};
 static const struct bb_sql others = {
     "SELECT id, process, machine = $2::text, heartbeat_at < now() - interval '10 s'"
     " FROM webhook_host WHERE id <> $1::bigint ORDER BY id LIMIT 256",
@@ -71,6 +77,7 @@ struct tending {
     unsigned pauses;
     bool lost, paused, orphans;
     char machine[128], process[64], counters[256];
+    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: not known */
 };
 
 /* ---- who we are
@@ -155,6 +162,14 @@ static int bury_dead(struct bb_request *rq, struct tending *tending)
     return bb_query(rq, &bury, BB_ARGS(bb_ints(dead, count), bb_t(tending->machine))) ? 0 : -1;
 }
 
+static void count_webhooks(struct bb_request *rq, struct tending *tending)
+{
+    const struct bb_rows *rows = bb_query(rq, &states, BB_NO_ARGS);
+
+    for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
+        tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
+}
+
 static void tend_work(struct bb_request *rq, struct errand *errand)
 {
     struct tending *tending = (struct tending *)(void *)errand;
@@ -170,8 +185,10 @@ static void tend_work(struct bb_request *rq, struct errand *errand)
         return;
     tending->me = bb_cell_int(rq, rows, 0, 0);
     tending->paused = bb_cell_int(rq, rows, 0, 1);
-    if (bury_dead(rq, tending) == 0 && tending->orphans)
-        bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    if (bury_dead(rq, tending) || !tending->orphans)
+        return;
+    bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    count_webhooks(rq, tending);
 }
 
 /* ---- on the worker's thread
@@ -205,6 +222,14 @@ static void learn_paused(struct sender *sender, const struct tending *tending)
     pthread_mutex_unlock(&sender->lock);
 }
 
+static void learn_webhooks(struct sender *sender, const struct tending *tending)
+{
+    pthread_mutex_lock(&sender->lock);
+    if (tending->webhooks[0] >= 0)
+        memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
+    pthread_mutex_unlock(&sender->lock);
+}
+
 static void tend_back(struct sender *sender, struct errand *errand)
 {
     struct tending *tending = (struct tending *)(void *)errand;
@@ -219,6 +244,7 @@ static void tend_back(struct sender *sender, struct errand *errand)
         return;
     }
     learn_paused(sender, tending);
+    learn_webhooks(sender, tending);
     sender->lease_until = tending->sent_ms + ENGINE_LEASE_MS;
     if (sender->me != tending->me)
         set_host(sender, tending->me);
@@ -255,9 +281,13 @@ void lease_tend(struct sender *sender)
     tending->me = sender->me;
     tending->sent_ms = sender->now_ms;
     tending->orphans = !sender->me || sender->tends++ % SWEEP_ROUNDS == 0;
+    tending->webhooks[0] = -1;
     describe(tending);
     write_counters(sender, tending);
+    int64_t lag_ms = hooks_lag(sender);
+
     pthread_mutex_lock(&sender->lock);
+    sender->counters.lag_ms = lag_ms;
     tending->pauses = sender->pauses;
     pthread_mutex_unlock(&sender->lock);
     sender->tending = true;

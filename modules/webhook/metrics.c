@@ -29,3 +29,14 @@ double webhook_lost_leases(void *state, size_t value)
     (void)value;
     return (double)counters_of(state).lost_leases;
 }
+
+double webhook_lag(void *state, size_t value)
+{
+    (void)value;
+    return (double)counters_of(state).lag_ms / 1000;
+}
+
+double webhook_states(void *state, size_t value)
+{
+    return (double)counters_of(state).webhooks[value];
+}

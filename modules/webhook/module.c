@@ -237,6 +237,8 @@ static const struct bb_worker workers[] = {{.name = "sender", .run = sender_run}
 static const char *const delivery_states[] = {"waiting", "in_flight", NULL};
 static const char *const attempt_outcomes[] = {"delivered", "retried", "abandoned", NULL};
 
+static const char *const webhook_state_names[] = {"active", "off", "not_admitted", NULL};
+
 static const struct bb_metric metrics[] = {
     {.name = "deliveries", .kind = BB_GAUGE, .label = "state", .values = delivery_states,
      .read = webhook_now, .help = "Deliveries in this host's memory."},
@@ -244,6 +246,12 @@ static const struct bb_metric metrics[] = {
      .read = webhook_attempts, .help = "Attempts of this host, by what became of the delivery."},
     {.name = "lost_leases_total", .kind = BB_COUNTER, .read = webhook_lost_leases,
      .help = "How often this host was slow to renew its lease, and gave its deliveries up."},
+    {.name = "lag_seconds", .kind = BB_GAUGE, .read = webhook_lag,
+     .help = "How long the delivery of this host that is due the longest has waited; "
+             "looked at every two seconds."},
+    {.name = "webhooks", .kind = BB_GAUGE, .label = "state", .values = webhook_state_names,
+     .read = webhook_states,
+     .help = "Webhooks in the database; not_admitted: of owners who may not act."},
 };
 
 static const struct bb_command commands[] = {

@@ -66,10 +66,14 @@ void sender_look(struct sender *sender, int64_t webhook);
 /* The switch was turned: no attempt starts once this returns with true. */
 void sender_pause(struct sender *sender, bool paused);
 
-/* Since the sender was made, but for the first two, which are now. */
+enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
+
+/* Since the sender was made, but for the first four, which are now. */
 struct sender_counters {
     int64_t waiting; /* in memory */
     int64_t in_flight;
+    int64_t lag_ms;                   /* how long the one that is due the longest has waited */
+    int64_t webhooks[WEBHOOK_STATES]; /* of the database, as of a few seconds ago */
     int64_t delivered;
     int64_t retried;
     int64_t abandoned;

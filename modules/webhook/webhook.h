@@ -69,6 +69,8 @@ void webhook_close(struct bb_host *host, void *state);
 double webhook_now(void *state, size_t value);
 double webhook_attempts(void *state, size_t value);
 double webhook_lost_leases(void *state, size_t value);
+double webhook_lag(void *state, size_t value);
+double webhook_states(void *state, size_t value);
 
 /* ---- secret.c: any thread ------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exposition.h"
+#include "hook.h"
 #include "people.h"
 #include "sse.h"
 #include "suites.h"
@@ -261,6 +262,33 @@ START_TEST(a_slow_request_says_where_its_time_went)
                   "%s", line);
 }
 
+static bool shows_the_lag(void *arg)
+{
+    struct exposition *now = exposition_get(host, admin->token);
+
+    (void)arg;
+    return value(now, "busbar_webhook_webhooks", "state=\"active\"") == 1 &&
+           value(now, "busbar_webhook_webhooks", "state=\"off\"") == 1 &&
+           value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 1 &&
+           value(now, "busbar_webhook_lag_seconds", "") > 0;
+}
+
+START_TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
+{
+    const char *argv[] = {harness_program(false), "-c", host->conf, "webhook", "pause", NULL};
+
+    webhook_ready(database, 1);
+    webhook_make(host, platform, PUBLIC_URL, "conversation.created");
+    struct webhook_made off = webhook_make(host, platform, PUBLIC_URL, "message.new");
+
+    ck_status(webhook_change(host, platform, &off, json_pack("{sb}", "active", 0)), 200);
+    ck_assert_int_eq(
+        process_run(&(struct process_spec){.argv = argv, .log = harness_path("metrics-pause.log")}),
+        0);
+    talk_start(host, platform, platform->email, "lag@shop.example", NULL);
+    ck_assert(wait_until(shows_the_lag, NULL, 15000));
+}
+
 Suite *metrics_suite(void)
 {
     Suite *suite = suite_create("metrics");
@@ -276,6 +304,7 @@ Suite *metrics_suite(void)
     tcase_add_test(tcase, the_state_of_the_host_and_its_dependencies_is_there);
     tcase_add_test(tcase, counters_outlive_a_reload);
     tcase_add_test(tcase, a_slow_request_says_where_its_time_went);
+    tcase_add_test(tcase, webhooks_are_counted_by_state_and_what_is_paused_lags);
     suite_add_tcase(suite, tcase);
     return suite;
 }
