@@ -5,7 +5,8 @@ upload_files=10 upload_mib=10
 
 write_device_conf() {
     conf=$work/device.yaml
-    sed 's/^modules: .*/modules: [auth, device, health]/' "$top/bench/conf.yaml" >"$conf"
+    sed -e '/^chat:/,/^$/d' -e 's/^modules: .*/modules: [auth, device, health]/' \
+        "$top/bench/conf.yaml" >"$conf"
     printf '\ndevice:\n  documents: "%s"\n' "$work/documents" >>"$conf"
 }
 

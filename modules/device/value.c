@@ -67,12 +67,12 @@ static const char *name_value(struct bb_request *rq, const char *text, const cha
 
 static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
 {
-    if (json_is_number(value))
-        return decimal(rq, value);
-    if (json_is_string(value))
-        return name_value(rq, json_string_value(value), problem);
-    *problem = "must be a string";
-    return NULL;
+    if (!json_is_number(value) && !json_is_string(value)) {
+        *problem = "must be a string";
+        return NULL;
+    }
+    return name_value(rq, json_is_string(value) ? json_string_value(value) : decimal(rq, value),
+                      problem);
 }
 
 static bool is_decimal(const char *text)

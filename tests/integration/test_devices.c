@@ -121,6 +121,7 @@ static const struct bad bad[] = {
     {"externalId", "\"\""},
     {"externalId", "\"a\\u0007b\""},
     {"externalId", "[]"},
+    {"externalId", "1e300"},
     {"siteName", "\"  \""},
     {"siteName", "7"},
     {"countryCode", "\"XX\""},
