@@ -146,6 +146,7 @@ static int take_part(struct exchange *exchange, const char *data, size_t size)
     int refused = exchange->upload ? 0 : begin_upload(exchange);
 
     exchange->taken += size;
+    exchange->connection->http->uploads = true;
     if (!refused && exchange->taken > exchange->limit)
         refused =
             reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);

@@ -45,6 +45,7 @@ struct http {
     struct connection *connections;
     size_t connection_count;
     bool refusing; /* out of descriptors: the listener is not watched for a while */
+    bool uploads;  /* a piece of one was taken in this run */
     bool draining; /* a stop: every answer closes its connection */
 };
 

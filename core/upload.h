@@ -22,8 +22,8 @@
 #include "core/pool.h"
 
 enum {
-    UPLOAD_CHUNK = 64 * 1024, /* handed to the pool from here on */
-    UPLOAD_ROOM = 96 * 1024,  /* of a buffer: more than a chunk and a piece of a body */
+    UPLOAD_CHUNK = 256 * 1024, /* handed to the pool from here on */
+    UPLOAD_ROOM = 288 * 1024,  /* of a buffer: more than a chunk and a piece of a body */
     UPLOAD_SEGMENTS_MAX = 128,
     UPLOAD_FILES_MAX = 100,    /* of a route; each begins a segment */
     UPLOAD_PARTS_MAX = 256,    /* empty ones, too */
