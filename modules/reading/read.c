@@ -23,7 +23,7 @@ static const char *word(struct reading_submission *submission, const json_t *obj
 
     if (!value)
         value = member(body, name, NULL);
-    if (value && json_is_string(value))
+    if (json_is_string(value))
         return json_string_value(value);
     reading_problem(submission, index, name, value ? "must be a string" : "is required");
     return NULL;

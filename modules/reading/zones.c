@@ -78,13 +78,13 @@ static const struct zone *keep(struct zones *zones, const char *name, struct zon
         entry->zone = zone;
         entry->next = zones->first;
         zones->first = entry;
+        entry = NULL;
         kept = zone;
     }
     pthread_mutex_unlock(&zones->lock);
-    if (kept != zone) {
+    free(entry);
+    if (kept != zone)
         free(zone);
-        free(entry);
-    }
     return kept;
 }
 
