@@ -88,4 +88,6 @@ const struct bb_api fake_api = {
     .refuse = fake_request_refuse,
     .file = fake_request_file,
     .reply_file = fake_request_reply_file,
+    .stream_cut = fake_stream_end,
+    .vfail_listed = fake_request_vfail_listed,
 };

@@ -132,6 +132,18 @@ int fake_request_refuse(struct bb_request *rq, json_t *errors)
     return fake_request_reply(rq, 400, NULL);
 }
 
+int fake_request_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
+                              va_list args)
+{
+    struct run *run = run_of(rq);
+    const json_t *first = json_array_get(errors, 0);
+    const char *field = json_string_value(json_object_get(first, "field"));
+
+    run->field = field ? fake_pool_text(&run->pool, field) : NULL;
+    json_decref(errors);
+    return fake_request_fail(rq, status, format, args);
+}
+
 /* No files come with a request of the fake. */
 const struct bb_file *fake_request_file(struct bb_request *rq, size_t index)
 {
