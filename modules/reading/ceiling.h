@@ -15,9 +15,8 @@
  *   commissioning to the reading's end;
  * - margin (1.2) leaves room for a good year, and for a yield that was set for a region.
  *
- * A short period may well lie above its share of the year: a sunny hour is 4 times the average one.
- * Readings of an hour are held against the same line, since the line was drawn for what is issued,
- * and a device whose noon exceeds it should declare its own yieldValue.
+ * The line is drawn by the year's average, for periods of any length: an hour at noon may have four
+ * times the average one.
  *
  * 10 kW, 24 h, yield 2000, first year: 10 × 1000 × 24 × 2000 / 8760 × 1.2 = 65,753.42, so that
  * 65,753 Wh pass and 65,754 Wh do not.

@@ -36,6 +36,7 @@ static int check_ceilings(struct bb_request *rq, struct reading_submission *subm
     }
     if (!reading_problems(submission))
         return 0;
+    bb_metric_add(rq->host, READING_OVER_CEILING, 0, reading_problems(submission));
     bb_log(rq, BB_INFO, "%zu readings of device %lld were refused: above the ceiling",
            reading_problems(submission), (long long)submission->device.id);
     return reading_conflict(rq, submission, ceiling_hint);

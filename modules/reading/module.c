@@ -125,6 +125,13 @@ static const struct bb_service_face services[] = {
     {.name = "readings", .version = 1, .interface = &readings},
 };
 
+/* In the order of enum reading_metric. */
+static const struct bb_metric metrics[] = {
+    {.name = "accepted_total", .kind = BB_COUNTER, .help = "Readings that were stored."},
+    {.name = "over_ceiling_total", .kind = BB_COUNTER,
+     .help = "Readings that were refused: above the plausible ceiling of their device."},
+};
+
 static const struct bb_need needs[] = {{"devices", 1}};
 
 static const struct bb_job jobs[] = {
@@ -143,6 +150,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .needs = BB_TABLE(needs),
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
+    .metrics = BB_TABLE(metrics),
     .open = reading_open,
     .close = reading_close,
 };

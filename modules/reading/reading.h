@@ -19,6 +19,9 @@
 #define READING_PERIOD_DAYS 366   /* of one reading */
 #define READING_POOL "zone files" /* where zone data is read */
 
+/* Of module.c, by their index. */
+enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
+
 struct zones;
 
 /* State of one generation. */

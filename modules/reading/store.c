@@ -32,7 +32,7 @@ static const struct bb_sql touch = {
 
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
- * that they cover. bench/sql/reading.sql has the same text.
+ * that they cover. bench/sql/reading.sql has both statements.
  */
 static const struct bb_sql store = {
     "WITH stored AS (INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
@@ -195,5 +195,8 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
         return bb_fail(rq, 503, "Out of memory");
     int status = bb_commit(rq, unit, 201, json);
 
-    return status ? status : refused(rq, submission);
+    if (!status)
+        return refused(rq, submission);
+    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
+    return status;
 }
