@@ -63,7 +63,7 @@ start_clock() {
 run_pgbench() {
     rm -f "$work"/pgbench.log*
     start_clock -
-    step "$pg/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds" -h "$run" -U busbar \
+    step "$pg/pgbench" -n -M prepared -c 8 -j 2 ${pgbench_set:+-D "$pgbench_set"} -T "$seconds" -h "$run" -U busbar \
         -f "${pgbench_file:-$top/bench/sql/$2.sql}" -l --log-prefix="$work/pgbench.log" --sampling-rate=0.05 busbar \
         >"$work/output" 2>&1 || die "pgbench failed: $(tail -3 "$work/output")"
     figures=$(cat "$work"/pgbench.log* | awk '{ print $3 }' | sort -n | awk -v out="$work/output" '

@@ -1,0 +1,101 @@
+# The bench of readings: batches beside COPY, single readings beside pgbench, issuing, pages of the
+# log. Sourced by bench/run.
+
+stored=10000000 batch=1000
+
+# post_readings ROUND WHO BATCH: figures become those of readings, not of requests.
+post_readings() {
+    export BATCH=$3 FIRST=$first
+    start_clock "$host_pid"
+    tokens=$work/admin wrk_figures reading -t1 -c"$4" -d"$seconds" "http://127.0.0.1:$host_port"
+    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] ||
+        die "$refused answers were not 2xx and $lost requests were lost"
+    first=$((first + 1000 * $3))
+    figures=$(awk -v n="$3" '{ print $1 * n, $2, $3, $4, $5 * n }' <<<"$figures")
+    record "$1" "$2" busbar "$host_pid"
+}
+
+# What the last run stored, by COPY into the emptied table.
+copy_readings() {
+    local began ended rows file=$work/rows.copy
+
+    sql busbar -c "\\copy (SELECT * FROM reading) TO '$file'" || die "the rows could not be kept"
+    sql busbar -c 'TRUNCATE reading' || die "the table could not be emptied"
+    checkpoint
+    start_clock -
+    began=$(date +%s%N)
+    sql busbar -c "\\copy reading FROM '$file'" || die "COPY failed"
+    ended=$(date +%s%N)
+    rows=$(wc -l <"$file")
+    figures=$(awk -v n="$rows" -v ns=$((ended - began)) 'BEGIN {
+        print n / ns * 1e9, ns / 1000, ns / 1000, ns / 1000, n }')
+    record "$1" batch COPY -
+    rm -f "$file"
+}
+
+run_issue() {
+    local began ended
+
+    sql_file postgres busbar month
+    began=$(date +%s%N)
+    step "$program" --config "$conf" certificate issue >"$work/output" 2>&1 ||
+        die "issuing failed: $(tail -3 "$work/output")"
+    # the host's own job may have taken a part of it
+    until [ "$(sql busbar -Atc 'SELECT count(*) FROM certificate_due WHERE cycle_end <= now()')" = 0 ]; do
+        sleep 0.05
+    done
+    ended=$(date +%s%N)
+    note_value "$1" issue busbar "$(awk "BEGIN { print ($ended - $began) / 1e9 }")" s
+}
+
+reading_round() {
+    first=0
+    sql_file postgres busbar filled -v readings=0
+    post_readings "$1" batch "$batch" 4
+    copy_readings "$1"
+    sql_file postgres busbar filled -v readings="$stored"
+    first=0
+    post_readings "$1" stored "$batch" 4
+    sql_file postgres busbar filled -v readings=0
+    checkpoint
+    first=0
+    post_readings "$1" single 1 32
+    sql_file postgres busbar filled -v readings=0
+    checkpoint
+    pgbench_set=t=0 run_pgbench "$1" reading
+    run_issue "$1"
+    sql_file postgres busbar entries
+    run_wrk_pages "$1"
+}
+
+run_wrk_pages() {
+    start_clock "$host_pid"
+    tokens=$work/admin wrk_figures pages -t1 -c4 -d"$seconds" "http://127.0.0.1:$host_port"
+    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] || die "pages: $refused answers were not 2xx"
+    record "$1" pages busbar "$host_pid"
+}
+
+reading_report() {
+    node "$top/bench/report_reading.js" "$work/results" "$rounds" "$seconds" "$busy" "$stored"
+}
+
+reading_bench() {
+    local number
+
+    [ -z "$quick" ] || stored=1000000
+    build_host
+    conf=$top/bench/reading.yaml
+    open_stage
+    BUSBAR_PASSWORD=$(random_hex 12)
+    export BUSBAR_PASSWORD
+    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+    add_account Admin admin
+    sql_file busbar busbar devices
+    start_host
+    login_admin
+    for ((number = 1; number <= rounds; number++)); do
+        say "round $number of $rounds"
+        reading_round "$number"
+    done
+    finish reading reading-notes.md
+}

@@ -1,0 +1,56 @@
+/*
+ * Makes the section of `bench/run reading` from its lines: node report_reading.js RESULTS ROUNDS
+ * SECONDS LOAD_AVERAGE STORED, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, spread, of, pairs, whole, ms, perTenThousand, shown, table, goals, machine, warning
+} = require('./figures.js')
+
+const [file, rounds, seconds, busy, stored] = process.argv.slice(2)
+const runs = read(file)
+const rate = (a, b) => a.rate / b.rate
+
+function atLeast (name, least, value, format) {
+  return [name, `at least ${format ? format(least) : least.toFixed(2)}`, shown(value, format),
+    value.value >= least]
+}
+
+function atMost (name, most, value, unit) {
+  return [name, `at most ${most} ${unit}`, `${value.toFixed(1)} ${unit}`, value <= most]
+}
+
+const wanted = [
+  atLeast('readings in batches of 1,000 : the same rows by COPY', 0.4,
+    pairs(runs, ['batch', 'busbar'], ['batch', 'COPY'], rate)),
+  atLeast('the same, readings per second', 30000,
+    spread(of(runs, 'batch', 'busbar', (r) => r.rate)), whole),
+  atLeast(`the same at ${whole(Number(stored))} stored : at none`, 0.8,
+    pairs(runs, ['stored', 'busbar'], ['batch', 'busbar'], rate)),
+  atLeast('single readings : pgbench, same statements', 0.7,
+    pairs(runs, ['single', 'busbar'], ['reading', 'pgbench'], rate)),
+  atMost('issuing 1,000,000 hourly readings in daily cycles', 60,
+    median(of(runs, 'issue', 'busbar', (r) => r.rate)), 's'),
+  atMost('a page of the log at 1,000,000 entries, p99', 20,
+    median(of(runs, 'pages', 'busbar', (r) => r.p99)) / 1000, 'ms')]
+
+const rows = [
+  ['batches of 1,000', 'batch', 'busbar'], ['COPY', 'batch', 'COPY'],
+  [`batches at ${whole(Number(stored))} stored`, 'stored', 'busbar'],
+  ['single readings, 32 connections', 'single', 'busbar'],
+  ['pgbench -c 8', 'reading', 'pgbench'], ['pages', 'pages', 'busbar']
+].map(([name, measure, who]) => {
+  const m = (value) => median(of(runs, measure, who, value))
+  return [name, whole(m((r) => r.rate)), ms(m((r) => r.p50)), ms(m((r) => r.p99)),
+    m(perTenThousand('server')).toFixed(2), m(perTenThousand('postgres')).toFixed(2)]
+})
+
+console.log(`## Readings and certificates
+
+\`bench/run reading\` on ${machine()}, everything on it. Medians of ${rounds} rounds, runs of
+${seconds} s; in parentheses the least and the most.
+${warning(busy)}
+${goals(wanted)}
+
+${table(['run', '/s', 'p50 ms', 'p99 ms', 'CPU s/10,000: host', 'PostgreSQL'], rows)}
+`)
