@@ -332,8 +332,9 @@ START_TEST(files_are_bounded)
     ck_status(post(&body), 201);
     before = files_now();
     body = named("Together");
-    for (int i = 0; i < 11; i++)
-        upload_file(&body, fields[i % FIELDS], "x", large, 10 * MIB - 1000);
+    for (int i = 0; i < 10; i++)
+        upload_file(&body, fields[i % FIELDS], "x", large, 10 * MIB);
+    upload_file(&body, "COD_PROOF", "x", large, 1);
     refused(post(&body), 413, "Together", before);
 }
 
@@ -437,6 +438,15 @@ START_TEST(a_repeated_upload_is_answered_again_whatever_its_boundary)
     ck_error(http_send(host, &call), 422, "");
 }
 
+static void send_head(int fd, size_t length, const char *more)
+{
+    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n%s\r\n",
+                            m->token, length, more);
+
+    ck_assert_int_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
+}
+
 /* The first part of an upload, on a socket that is left open. */
 static int send_half(const struct host *to, const char *external_id)
 {
@@ -444,14 +454,38 @@ static int send_half(const struct host *to, const char *external_id)
     int fd = raw_open(to);
 
     upload_file(&body, "SF_02C", "x", upload_noise(5, 300000), 300000);
-    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
-                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: 9000000\r\n\r\n",
-                            m->token);
-
-    ck_assert_int_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
+    send_head(fd, 9000000, "");
     ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
     free(body.bytes);
     return fd;
+}
+
+/* Reads up to the end of the headers that begin with this. */
+static void expect_head(int fd, const char *begin)
+{
+    char heard[4096] = "";
+    size_t length = 0;
+
+    while (!strstr(heard, "\r\n\r\n") && length + 1 < sizeof heard &&
+           recv(fd, heard + length, 1, 0) == 1)
+        heard[++length] = '\0';
+    ck_assert_msg(!strncmp(heard, begin, strlen(begin)), "%s", heard);
+}
+
+START_TEST(an_upload_may_wait_until_it_is_asked_for)
+{
+    struct upload_body body = named("Expected");
+    int fd = raw_open(host);
+
+    upload_file(&body, "SF_02C", "x", upload_noise(8, 2 * MIB), 2 * MIB);
+    upload_close(&body);
+    send_head(fd, body.length, "Expect: 100-continue\r\n");
+    expect_head(fd, "HTTP/1.1 100 ");
+    ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
+    expect_head(fd, "HTTP/1.1 201 ");
+    close(fd);
+    free(body.bytes);
+    ck_assert_uint_eq(documents(ck_status(get(m, "Expected"), 200)), 1);
 }
 
 /* Closes with a reset. */
@@ -460,6 +494,15 @@ static void die(int fd)
     struct linger reset = {1, 0};
 
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(fd);
+}
+
+START_TEST(a_body_that_is_declared_too_large_is_not_awaited)
+{
+    int fd = raw_open(host);
+
+    send_head(fd, 200 * MIB, "");
+    expect_head(fd, "HTTP/1.1 413 ");
     close(fd);
 }
 
@@ -478,7 +521,7 @@ START_TEST(clients_that_die_leave_nothing)
 {
     int files = files_now(), before = descriptors() + 2;
 
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 1000; i++)
         die(send_half(host, "Died"));
     ck_assert(wait_until(few_descriptors, &before, 10000));
     ck_assert(store_settles(store));
@@ -637,6 +680,8 @@ Suite *device_files_suite(void)
     tcase_add_test(tests, a_change_adds_files_with_or_without_fields);
     tcase_add_test(tests, documents_of_others_are_unknown);
     tcase_add_test(tests, a_repeated_upload_is_answered_again_whatever_its_boundary);
+    tcase_add_test(tests, an_upload_may_wait_until_it_is_asked_for);
+    tcase_add_test(tests, a_body_that_is_declared_too_large_is_not_awaited);
     tcase_add_test(tests, clients_that_die_leave_nothing);
     tcase_add_test(tests, a_kill_in_the_middle_leaves_neither_file_nor_row);
     tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
