@@ -173,7 +173,10 @@ int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count)
     return 0;
 }
 
-/* Sends an item of a failed batch again, by itself where the batch was undone as a whole. */
+/*
+ * Sends an item of a failed batch again: by itself where the batch was undone as a whole, and one
+ * that was in bad company twice.
+ */
 static void item_again(struct pg_conn *conn, struct pg_item *item)
 {
     if (!item->rq) {
@@ -185,7 +188,7 @@ static void item_again(struct pg_conn *conn, struct pg_item *item)
         return;
     }
     item->failure = (struct failure){0};
-    item->alone = conn->lane->kind == PG_UNIT || item->write;
+    item->alone = conn->lane->kind == PG_UNIT || item->write || item->tries > 1;
     pg_conn_queue(conn, item, true);
 }
 
