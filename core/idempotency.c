@@ -99,8 +99,7 @@ static int answer_stored(struct core_request *rq, int status, const char *hex)
     return reply_bytes(rq, status, (char *)plain, plain_length);
 }
 
-/* The status of the answer given, or 0 when nothing is stored. */
-static int look(struct core_request *rq)
+int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
     struct bb_rows *rows = sql_query(
@@ -135,7 +134,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     if (!idem->route || !idem->key || hash_request(path, body, body_length, idem->hash))
         request_out_of_memory(rq);
     rq->idempotency = idem;
-    return look(rq);
+    return idempotency_look(rq);
 }
 
 int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length)
@@ -163,7 +162,7 @@ bool idempotency_lost(const struct core_request *rq)
 
 int idempotency_replay(struct core_request *rq)
 {
-    int status = look(rq);
+    int status = idempotency_look(rq);
 
     return status ? status : reply_error(rq, 503, "The first request is not finished");
 }

@@ -22,11 +22,16 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
 /* Adds the storing of the answer to the transaction. 0 or -1. */
 int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length);
 
+/*
+ * Answers with what is stored under the key, or with 422 if that was another request's. Returns the
+ * status of that answer, 0: nothing is stored. Parks.
+ */
+int idempotency_look(struct core_request *rq);
+
 /* Whether the transaction just failed because the same key was stored first by another request. */
 bool idempotency_lost(const struct core_request *rq);
 
-/* Answers with what is stored under the key, after idempotency_lost(). Returns the status. Parks.
- */
+/* The same after idempotency_lost(): there is an answer always. */
 int idempotency_replay(struct core_request *rq);
 
 /* Deletes keys that are over their time; a job of the host. */

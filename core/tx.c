@@ -162,6 +162,27 @@ static int unit_run(struct bb_tx *tx)
     return 0;
 }
 
+/*
+ * The answer of the request that was faster with the same key, if that is why this one failed. A
+ * twin may also stumble over what the first one wrote, before the key itself is in its way.
+ */
+static int replay_instead(struct core_request *rq)
+{
+    struct failure why = rq->failure;
+    bool conflict = why.kind == FAILED_SQL &&
+                    (!strcmp(why.sqlstate, "23505") || !strcmp(why.sqlstate, "BB409"));
+
+    if (!rq->idempotency)
+        return 0;
+    if (idempotency_lost(rq))
+        return idempotency_replay(rq);
+    int status = conflict ? idempotency_look(rq) : 0;
+
+    if (!status)
+        rq->failure = why;
+    return status;
+}
+
 int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
 {
     struct core_request *rq = request_of(pub);
@@ -177,7 +198,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     }
     if (unit_run(tx)) {
         free(bytes);
-        return rq->idempotency && idempotency_lost(rq) ? idempotency_replay(rq) : 0;
+        return replay_instead(rq);
     }
     committed(tx);
     return reply_bytes(rq, status, bytes, length);

@@ -51,7 +51,14 @@ static char *decimal(struct bb_request *rq, const json_t *value)
     double number = json_real_value(value);
     char *text = bb_format(rq, "%.15g", number);
 
-    return strchr(text, 'e') ? bb_format(rq, "%.0f", number) : text;
+    if (!strchr(text, 'e'))
+        return text;
+    if (fabs(number) >= 1)
+        return bb_format(rq, "%.0f", number);
+    text = bb_format(rq, "%.20f", number);
+    for (size_t length = strlen(text); text[length - 1] == '0'; length--)
+        text[length - 1] = '\0';
+    return text;
 }
 
 static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
@@ -177,7 +184,8 @@ static const char *zone(struct bb_request *rq, const char *text, const char **pr
                                 "0123456789_+-/");
     bool known = *name && *name != '/' && !name[plain] && (strchr(name, '/') || isupper(*name));
 
-    if (known && !strncmp(name, "posix", 5))
+    if (!strncmp(name, "posix", 5) || !strncmp(name, "right/", 6) || strstr(name, "//") ||
+        !strcmp(name, "localtime") || !strcmp(name, "Factory"))
         known = false;
     if (known) {
         FILE *file = fopen(bb_format(rq, ZONES "%s", name), "re");

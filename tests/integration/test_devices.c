@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "people.h"
 #include "suites.h"
+#include "talk.h"
 
 #define DEVICE "/api/device"
 #define UNKNOWN_UUID "0195f3a0-1111-7222-8333-444455556666"
@@ -148,6 +148,9 @@ static const struct bad bad[] = {
     {"timezone", "\"Europe/Nowhere\""},
     {"timezone", "\"../../etc/passwd\""},
     {"timezone", "\"/etc/localtime\""},
+    {"timezone", "\"localtime\""},
+    {"timezone", "\"right/Europe/Berlin\""},
+    {"timezone", "\"Europe//Berlin\""},
     {"yieldValue", "0"},
     {"yieldValue", "4001"},
     {"organizationId", "\"1\""},
@@ -393,6 +396,32 @@ START_TEST(a_repeated_registration_is_answered_again)
     ck_assert_str_eq(ck_status(http_send(host, &call), 201)->body, first->body);
 }
 
+/* A twin stumbles over the first one's name before it meets the key. */
+START_TEST(twenty_registrations_at_once_with_one_key_are_one)
+{
+    static const char *const headers[] = {"Idempotency-Key: device-20", NULL};
+    struct call calls[20];
+    struct answer *answers[20];
+
+    for (int i = 0; i < 20; i++)
+        calls[i] = (struct call){.method = "POST",
+                                 .path = DEVICE,
+                                 .token = m->token,
+                                 .body = "{\"externalId\":\"Twins\"}",
+                                 .headers = headers};
+    parallel(host, calls, answers, 20);
+    for (int i = 0; i < 20; i++)
+        ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);
+}
+
+/* JSON numbers never come back with an exponent, nor as another number. */
+START_TEST(a_small_number_as_external_id_keeps_its_digits)
+{
+    struct answer *made = ck_status(post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
+
+    ck_assert_str_eq(answer_text(made, "externalId"), "0.00002");
+}
+
 Suite *devices_suite(void)
 {
     Suite *suite = suite_create("devices");
@@ -417,6 +446,8 @@ Suite *devices_suite(void)
     tcase_add_test(tests, parallel_changes_of_different_fields_all_survive);
     tcase_add_test(tests, lists_are_filtered_and_paged);
     tcase_add_test(tests, a_repeated_registration_is_answered_again);
+    tcase_add_test(tests, twenty_registrations_at_once_with_one_key_are_one);
+    tcase_add_test(tests, a_small_number_as_external_id_keeps_its_digits);
     suite_add_tcase(suite, tests);
     return suite;
 }
