@@ -112,6 +112,37 @@ static int find_route(struct exchange *exchange)
     return 0;
 }
 
+struct forwarded {
+    struct arena *arena;
+    const char *hops; /* NULL: no such header */
+};
+
+static enum MHD_Result add_hops(void *arg, enum MHD_ValueKind kind, const char *key,
+                                const char *value)
+{
+    struct forwarded *forwarded = arg;
+
+    (void)kind;
+    if (strcasecmp(key, "X-Forwarded-For"))
+        return MHD_YES;
+    if (!value)
+        value = "";
+    forwarded->hops =
+        forwarded->hops ? arena_format(forwarded->arena, "%s, %s", forwarded->hops, value) : value;
+    if (!forwarded->hops)
+        forwarded->hops = "-"; /* no memory: no hop, so the peer itself */
+    return MHD_YES;
+}
+
+/* All lines of X-Forwarded-For as one: a proxy may have added its own behind the client's. */
+static const char *forwarded_for(const struct exchange *exchange)
+{
+    struct forwarded forwarded = {.arena = exchange->rq.arena};
+
+    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, add_hops, &forwarded);
+    return forwarded.hops;
+}
+
 int admission_check(struct exchange *exchange, const char *method, const char *version)
 {
     struct core_request *rq = &exchange->rq;
@@ -119,7 +150,7 @@ int admission_check(struct exchange *exchange, const char *method, const char *v
     exchange->method = arena_text(rq->arena, method, strlen(method));
     take_id(exchange);
     address_client(rq->generation->trusted_proxies, (struct sockaddr *)&exchange->connection->peer,
-                   exchange_header(exchange, "X-Forwarded-For"), exchange->address);
+                   forwarded_for(exchange), exchange->address);
     int refused = framing(exchange, method, version);
     if (refused)
         return refused;

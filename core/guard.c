@@ -11,7 +11,7 @@ static const char *const watched[WATCHED] = {"Host", "Content-Length", "Transfer
 
 /* Names that a folded line may have grown onto; see name_grown(). */
 static const char *const grown[] = {"Content-Length", "Transfer-Encoding", "Authorization",
-                                    "Content-Type", "Idempotency-Key"};
+                                    "Content-Type",   "Idempotency-Key",   "X-Forwarded-For"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -82,6 +82,8 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     open = host_start(&spec);
     ck_assert_int_eq(status_from(open, "10.1.2.3"), 200);
     ck_assert_int_eq(status_from(open, "10.2.2.3"), 401);
+    ck_assert_int_eq(status_from(open, "10.1.2.3\r\nX-Forwarded-For: 192.0.2.7"), 401);
+    ck_assert_int_eq(status_from(open, "192.0.2.7\r\nX-Forwarded-For: 10.1.2.3"), 200);
     ck_assert_int_eq(status_from(open, NULL), 401);
     host_stop(open);
 }
