@@ -72,9 +72,10 @@ static void check_list(const struct modcheck *check, Elf_Scn *section, const GEl
                        const char *what)
 {
     Elf_Data *data = elf_getdata(section, NULL);
+    uint64_t size = data ? data->d_size : 0; /* what the header says may be anything */
     unsigned nameless = 0;
 
-    for (uint64_t at = 0; at + sizeof(uint64_t) <= header->sh_size; at += sizeof(uint64_t)) {
+    for (uint64_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
         const char *name = function_at(check, entry_at(check, header, data, at));
 
         if (name && is_toolchains(name))

@@ -172,7 +172,7 @@ int chat_cursor_parse(const char *text, struct chat_cursor *cursor)
     cursor->xid = 0;
     cursor->conversation = cursor->part = 0;
     if (!number(&text, XID_MAX, &xmin) || !passed(&text, '-') || !number(&text, XID_MAX, &length) ||
-        !passed(&text, '-'))
+        !passed(&text, '-') || !xmin) /* there is no transaction 0 */
         return -1;
     cursor->mark.xmax = xmin + length;
     if (list_parse(&text, '.', xmin, &cursor->mark))

@@ -254,7 +254,7 @@ START_TEST(who_was_away_for_long_is_read_for_from_the_database)
 START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
 {
     static const char *const malformed[] = {
-        "x", "1", "1-2", "5-1-9", "1-2-3-4", "-1-1-", "99999999999999999999-1-"};
+        "x", "1", "1-2", "5-1-9", "1-2-3-4", "-1-1-", "0-0-", "0-5-0", "99999999999999999999-1-"};
 
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         struct sse *sse = sse_open(host, platform->token, malformed[i], 0);
