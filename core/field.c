@@ -100,9 +100,9 @@ static bool member(const struct bb_field *field, const json_t *object, const str
     struct place place = {.up = up, .name = field->name};
     json_t *value = json_object_get(object, field->name);
 
-    if (!value && field->alias) {
+    if ((!value || json_is_null(value)) && field->alias && json_object_get(object, field->alias)) {
         value = json_object_get(object, field->alias);
-        place.name = value ? field->alias : field->name;
+        place.name = field->alias;
     }
     if (!value || (json_is_null(value) && field->flags & BB_NULLABLE)) {
         if (!(field->flags & BB_REQUIRED))

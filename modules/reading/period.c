@@ -11,8 +11,10 @@ static int find_zone(struct bb_request *rq, struct reading_submission *submissio
         return 0;
     if (zones_get(rq, name, &submission->zone))
         return bb_failed(rq);
-    if (!submission->zone && submission->named)
-        return bb_invalid(rq, "timezone", "must be a time zone of the IANA list, as Europe/Berlin");
+    if (!submission->zone)
+        return bb_invalid(rq, "timezone",
+                          "must be a time zone of the IANA list, as Europe/Berlin%s",
+                          submission->named ? "" : "; the device has another: set it, by PATCH");
     return 0;
 }
 

@@ -10,7 +10,7 @@ static const json_t *member(const json_t *object, const char *name, const char *
 {
     const json_t *value = json_object_get(object, name);
 
-    if (!value && alias)
+    if ((!value || json_is_null(value)) && alias)
         value = json_object_get(object, alias);
     return json_is_null(value) ? NULL : value;
 }

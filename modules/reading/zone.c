@@ -33,10 +33,11 @@ bool zone_name_good(const char *name)
                                  "0123456789_+-/";
     size_t length = strlen(name);
 
-    /* "right/…" counts leap seconds, which nobody else does. */
+    /* "right/…" counts leap seconds, which nobody else does; "localtime" is each host's own. */
     return length > 0 && length < ZONE_NAME_MAX && strchr(letters, name[0]) &&
            strspn(name, others) == length && strncmp(name, "right/", 6) != 0 &&
-           strncmp(name, "posix", 5) != 0;
+           strncmp(name, "posix", 5) != 0 && !strstr(name, "//") &&
+           strcmp(name, "localtime") != 0 && strcmp(name, "Factory") != 0;
 }
 
 static int64_t big_endian(const unsigned char *bytes, int size)

@@ -73,9 +73,9 @@ START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     const char *key = plant("answered");
     struct answer *made =
         ck_status(meter_post(host, m, key,
-                             json_pack("{ss ss ss ss sf}", "type", "delta", "unit", "kwh",
-                                       "starttimestamp", time_text(days_ago(9)), "endtimestamp",
-                                       time_text(days_ago(8)), "value", 0.1 + 0.2)),
+                             json_pack("{ss ss sn ss ss sf}", "type", "delta", "unit", "kwh",
+                                       "startDate", "starttimestamp", time_text(days_ago(9)),
+                                       "endtimestamp", time_text(days_ago(8)), "value", 0.1 + 0.2)),
                   201);
     const json_t *read = item_of(made, "reads", 0);
     struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
