@@ -216,6 +216,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
         turnover_first(engine);
         control = control_new(engine);
         run_loops(engine);
+        stop_rest();
         status = 0;
     }
     control_free(control);

@@ -13,7 +13,7 @@
 #include "core/reload.h"
 #include "core/stream.h"
 
-enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20 };
+enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
 
 struct stop {
     struct message message; /* first */
@@ -21,6 +21,30 @@ struct stop {
     struct loop *loop;
     int64_t until_ms;
 };
+
+static void end_now(const char *why)
+{
+    log_line(BB_WARN, why, NULL);
+    log_close();
+    _exit(0);
+}
+
+/* A reload may hang in a lock of the database, or in a file that is a pipe. */
+static void *rest(void *arg)
+{
+    (void)arg;
+    sleep(REST_S);
+    end_now("stopped with threads unfinished");
+    return NULL;
+}
+
+void stop_rest(void)
+{
+    pthread_t thread;
+
+    if (!pthread_create(&thread, NULL, rest, NULL))
+        pthread_detach(thread);
+}
 
 static void stop_tick(struct timer *timer)
 {
@@ -32,11 +56,8 @@ static void stop_tick(struct timer *timer)
         loop->stop = true;
         return;
     }
-    if (loop->now_ms >= stop->until_ms) {
-        log_line(BB_WARN, "stopped with requests unfinished", NULL);
-        log_close();
-        _exit(0);
-    }
+    if (loop->now_ms >= stop->until_ms)
+        end_now("stopped with requests unfinished");
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 

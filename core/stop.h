@@ -17,6 +17,9 @@ void signals_block(sigset_t *set);
 /* Reads them in the first loop. NULL: failed. */
 struct signals *signals_new(struct engine *engine, const sigset_t *set);
 
+/* After the loops have ended: five seconds from here the process ends, whoever still waits. */
+void stop_rest(void);
+
 /* After the loops have ended. NULL is fine. */
 void signals_free(struct signals *signals);
 
