@@ -53,7 +53,7 @@ static const struct bb_sql queue = {
     BB_SQL_LONG,
 };
 
-static const struct bb_sql hooks = {
+const struct bb_sql webhook_states_sql = {
     "SELECT count(*) FILTER (WHERE active AND admitted),"
     " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted)"
     " FROM webhook_hook",
@@ -66,7 +66,7 @@ int webhook_command_status(struct bb_request *rq)
                                         "retried", "abandoned", "lost leases"};
     const struct bb_rows *sums = bb_query(rq, &hosts, BB_NO_ARGS);
     const struct bb_rows *waiting = sums ? bb_query(rq, &queue, BB_NO_ARGS) : NULL;
-    const struct bb_rows *states = waiting ? bb_query(rq, &hooks, BB_NO_ARGS) : NULL;
+    const struct bb_rows *states = waiting ? bb_query(rq, &webhook_states_sql, BB_NO_ARGS) : NULL;
 
     if (!states) {
         bb_print(rq, "failed: the database does not answer\n");

@@ -33,12 +33,6 @@ static const struct bb_sql renew = {
     " RETURNING id, (SELECT paused FROM webhook_switch)",
     BB_SQL_WRITE,
 };
-static const struct bb_sql states = {
-    "SELECT count(*) FILTER (WHERE active AND admitted),"
-    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted)"
-    " FROM webhook_hook",
-    BB_SQL_LONG,
-};
 static const struct bb_sql others = {
     "SELECT id, process, machine = $2::text, heartbeat_at < now() - interval '10 s'"
     " FROM webhook_host WHERE id <> $1::bigint ORDER BY id LIMIT 256",
@@ -164,7 +158,7 @@ static int bury_dead(struct bb_request *rq, struct tending *tending)
 
 static void count_webhooks(struct bb_request *rq, struct tending *tending)
 {
-    const struct bb_rows *rows = bb_query(rq, &states, BB_NO_ARGS);
+    const struct bb_rows *rows = bb_query(rq, &webhook_states_sql, BB_NO_ARGS);
 
     for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
         tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);

@@ -32,6 +32,9 @@
 
 struct sender;
 
+/* Webhooks by state, one row: active, off, of owners who are not admitted. */
+extern const struct bb_sql webhook_states_sql;
+
 struct webhook_settings {
     struct schedule schedule;    /* webhook.retry_delays */
     struct target_rules targets; /* webhook.allow_networks, webhook.allow_ports */
