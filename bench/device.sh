@@ -38,18 +38,9 @@ write_device_script() {
 }
 
 seed_device() {
-    BUSBAR_PASSWORD=$(random_hex 12)
-    export BUSBAR_PASSWORD
-    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+    migrate_database
     step "$program" --config "$conf" user add --role OrganizationAdmin --email device@bench.test \
         --organization Bench >&2 || die "the account could not be made"
-}
-
-login_device() {
-    curl -sf "http://127.0.0.1:$host_port/api/auth/login" -H 'Content-Type: application/json' \
-        -d "{\"username\":\"device@bench.test\",\"password\":\"$BUSBAR_PASSWORD\"}" |
-        sed 's/.*"accessToken":"\([^"]*\)".*/\1/' >"$work/tokens"
-    [ -s "$work/tokens" ] || die "the account could not log in"
 }
 
 run_device_pgbench() {
@@ -79,7 +70,9 @@ mib_per_s() {
     awk -v s="$1" -v mib=$((upload_files * upload_mib)) 'BEGIN { printf "%.1f", mib / s }'
 }
 
-# Memory at most during the upload, above what it was before.
+# Memory at most during the upload, above what it was before. What an earlier round has stored is
+# removed first, as by run_written: else one of the two would write to pages that were just freed,
+# and the other to such as the machine has never touched, which costs a virtual one much more.
 run_uploaded() {
     local began before i status
     local -a parts=(-F "deviceToRegister={\"siteName\":\"Upload $1\"}")
@@ -87,6 +80,7 @@ run_uploaded() {
     for ((i = 0; i < upload_files; i++)); do
         parts+=(-F "PROJECT_PHOTOS=@$work/payload.$i")
     done
+    [ ! -d "$work/documents" ] || find "$work/documents" -type f -delete
     before=$(resident "$host_pid")
     echo 5 >"/proc/$host_pid/clear_refs"
     began=$(date +%s.%N)
@@ -135,7 +129,7 @@ device_bench() {
     seed_device
     write_device_script
     start_host
-    login_device
+    log_in device tokens
     say "warming up"
     device_round 0
     for ((number = 1; number <= rounds; number++)); do

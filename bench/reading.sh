@@ -83,16 +83,15 @@ reading_bench() {
     local number
 
     [ -z "$quick" ] || stored=1000000
+    check_reading || die "bench/sql and modules/reading have drifted apart: make them the same"
     build_host
     conf=$top/bench/reading.yaml
     open_stage
-    BUSBAR_PASSWORD=$(random_hex 12)
-    export BUSBAR_PASSWORD
-    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+    migrate_database
     add_account Admin admin
     sql_file busbar busbar devices
     start_host
-    login_admin
+    log_in admin admin
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
         reading_round "$number"

@@ -2,10 +2,12 @@
 # reloads while 32 connections ask. Sourced by bench/run.
 
 reloads=100 starts=10
+rest='auth, certificate, chat, device, health, metrics, reading' # all modules but the one that goes
 
 # write_reload_conf MODULES: by rename, as an operator's editor does.
 write_reload_conf() {
     sed "s/^modules: .*/modules: [$1]/" "$top/bench/conf.yaml" >"$work/new.yaml"
+    printf 'device:\n  documents: "%s"\n' "$work/documents" >>"$work/new.yaml"
     mv "$work/new.yaml" "$conf"
 }
 
@@ -14,6 +16,7 @@ run_start() {
     local number
 
     end_child "$host_pid" 11 || true
+    write_reload_conf "$rest, webhook"
     for ((number = 0; number < starts; number++)); do
         PORT=$host_port step node "$top/bench/start.js" "$program" serve --config "$conf" \
             >>"$work/starts.$1" 2>>"$var/log/host.log" || die "a host did not start"
@@ -39,13 +42,13 @@ reload_often() {
 
     for ((number = 1; number <= reloads; number++)); do
         if [ $((number % 10)) -eq 0 ]; then
-            write_reload_conf 'auth, chat, health, no-such-module'
+            write_reload_conf "$rest, no-such-module"
             busbar_reload bad
         elif [ $((number % 2)) -eq 1 ]; then
-            write_reload_conf 'auth, chat, health'
+            write_reload_conf "$rest"
             busbar_reload good
         else
-            write_reload_conf 'auth, chat, health, webhook'
+            write_reload_conf "$rest, webhook"
             began=$(date +%s%N)
             busbar_reload good
             echo $((($(date +%s%N) - began) / 1000)) >>"$work/reloads.$1"
@@ -71,8 +74,6 @@ wait_one_generation() {
 run_reloads() {
     local load before
 
-    write_reload_conf 'auth, chat, health, webhook'
-    busbar_reload good
     TOKENS=$work/tokens wrk -t1 -c32 -d600 -s "$top/bench/lua/unread_count.lua" \
         "http://127.0.0.1:$host_port" >"$work/load" 2>&1 &
     load=$!
@@ -104,7 +105,7 @@ reload_bench() {
     open_stage
     conf=$work/reload.yaml
     export BUSBAR_CONTROL=$run/control.sock
-    write_reload_conf 'auth, chat, health, webhook'
+    write_reload_conf "$rest, webhook"
     seed_accounts
     start_host
     for ((number = 1; number <= rounds; number++)); do

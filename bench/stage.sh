@@ -125,6 +125,13 @@ start_host() {
     wait_port "$host_port" "$host_pid" host
 }
 
+# The tables; the accounts that are made from here on share a password.
+migrate_database() {
+    BUSBAR_PASSWORD=$(random_hex 12)
+    export BUSBAR_PASSWORD
+    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+}
+
 add_account() {
     step "$program" --config "$conf" user add --role "$1" --email "$2@bench.test" >&2 ||
         die "the account of $2 could not be made"
@@ -134,15 +141,21 @@ add_account() {
 # add_account makes. The host runs for it and ends.
 seed_accounts() {
     say "seeding: 10,000 accounts and their sessions"
-    BUSBAR_PASSWORD=$(random_hex 12)
-    export BUSBAR_PASSWORD
-    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+    migrate_database
     add_account User u1
     sql_file busbar busbar accounts
     start_host
     PORT=$host_port step node "$top/bench/login.js" >"$work/tokens" || die "the logins failed"
     end_child "$host_pid" 11 || true
     host_pid=
+}
+
+# log_in ACCOUNT FILE: a session's token goes to $work/FILE.
+log_in() {
+    curl -sf "http://127.0.0.1:$host_port/api/auth/login" -H 'Content-Type: application/json' \
+        -d "{\"username\":\"$1@bench.test\",\"password\":\"$BUSBAR_PASSWORD\"}" |
+        sed 's/.*"accessToken":"\([^"]*\)".*/\1/' >"$work/$2"
+    [ -s "$work/$2" ] || die "the account of $1 could not log in"
 }
 
 # So that none falls into the round by itself. Whoever posts first after a checkpoint writes whole

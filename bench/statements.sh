@@ -1,6 +1,7 @@
 # The statements of the bench are the host's own. pgbench's files are the one copy: what the host
 # must send is derived from them, looked for in the module's sources, given to the peer, and after a
-# run compared with what PostgreSQL was really sent. Sourced by bench/run.
+# run compared with what PostgreSQL was really sent. Those of readings go the other way: parameters of
+# the module's statements become pgbench's expressions. Sourced by bench/run.
 
 # The statement of bench/sql/$1.sql as the host sends it: pgbench's expressions become parameters.
 statement() {
@@ -19,6 +20,42 @@ statement() {
     printf '%s\n' "${text//":id::bigint"/'$1::bigint'}"
 }
 
+# module_statement FILE NAME: the text of `struct bb_sql NAME` in a source of a module.
+module_statement() {
+    tr -d '\n' <"$top/modules/$1" | sed -e 's/\\"/\x01/g' -e "s/.*struct bb_sql $2 = { *\"//" \
+        -e 's/",.*//' -e 's/" *"//g' -e 's/\x01/"/g'
+}
+
+# What pgbench has in place of the parameters of modules/reading/store.c, for one reading.
+reading_statement() {
+    local text now='(extract(epoch FROM now()) * 1000)'
+
+    text=$(module_statement reading/store.c "$1")
+    text=${text//'$3::bigint[]'/'ARRAY[:s::bigint]'}
+    text=${text//'$4::bigint[]'/'ARRAY[:s::bigint + 60000]'}
+    text=${text//'$5::bigint[]'/'ARRAY[10]::bigint[]'}
+    text=${text//'$7::bigint[]'/'ARRAY[:s::bigint]'}
+    text=${text//'$8::bigint[]'/'ARRAY[:s::bigint + 60000]'}
+    text=${text//'$4::bigint'/'(:s::bigint + 60000)'}
+    text=${text//'$7::bigint'/'(:s::bigint + 60000)'}
+    text=${text//'$1'/':d'} text=${text//'$2'/"'D'"} text=${text//'$3'/':s'}
+    text=${text//'$5'/'10'}
+    printf '%s;\n' "${text//'$6'/"$now"}"
+}
+
+check_reading() {
+    local name bad=0
+
+    for name in touch store; do
+        grep -qxF -- "$(reading_statement "$name")" "$top/bench/sql/reading.sql" || {
+            say "bench/sql/reading.sql is not what modules/reading sends any more; it should say:
+$(reading_statement "$name")"
+            bad=1
+        }
+    done
+    return "$bad"
+}
+
 # The C sources of chat with adjacent string literals joined.
 chat_literals() {
     cat "$top"/modules/chat/*.c | tr -d '\n' | sed 's/" *"//g'
@@ -27,6 +64,7 @@ chat_literals() {
 check_statements() {
     local name literals bad=0
 
+    check_reading || bad=1
     literals=$(chat_literals)
     for name in unread_count post; do
         case $literals in

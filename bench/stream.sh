@@ -2,13 +2,6 @@
 
 streams=2000
 
-login_admin() {
-    curl -sf "http://127.0.0.1:$host_port/api/auth/login" -H 'Content-Type: application/json' \
-        -d "{\"username\":\"admin@bench.test\",\"password\":\"$BUSBAR_PASSWORD\"}" |
-        sed 's/.*"accessToken":"\([^"]*\)".*/\1/' >"$work/admin"
-    [ -s "$work/admin" ] || die "the Admin could not log in"
-}
-
 # listen ROUND WHO LISTENERS CONVERSATIONS COPIES RATE: one message a second to each stream.
 listen() {
     start_clock "$host_pid"
@@ -42,7 +35,7 @@ stream_bench() {
     sql_file postgres busbar stream -v pairs=$((streams / 2))
     ulimit -n 8192
     start_host
-    login_admin
+    log_in admin admin
     say "warming up"
     stream_round 0
     for ((number = 1; number <= rounds; number++)); do

@@ -157,6 +157,28 @@ bool address_in(const struct cidr_list *list, const char *text)
            cidr_list_has(list, (const struct sockaddr *)&v6);
 }
 
+static struct in6_addr network_of(struct in6_addr address)
+{
+    if (!is_v4(&address))
+        memset(address.s6_addr + 8, 0, 8);
+    return address;
+}
+
+struct in6_addr address_network(const char *text)
+{
+    struct in6_addr address = {0};
+    bool v4;
+
+    return read_address(text, &address, &v4) ? network_of(address) : (struct in6_addr){0};
+}
+
+struct in6_addr address_peer_network(const struct sockaddr *peer)
+{
+    struct in6_addr address;
+
+    return of_socket(peer, &address) ? network_of(address) : (struct in6_addr){0};
+}
+
 static const char *as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
 {
     if (is_v4(address))

@@ -28,6 +28,14 @@ bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
 bool address_in(const struct cidr_list *list, const char *text);
 
 /*
+ * What a client has for itself, by its address as address_client() writes it: of IPv4 the address,
+ * of IPv6 the network of 64 bits, for who has one address there has them all. What is no address is
+ * as one.
+ */
+struct in6_addr address_network(const char *text);
+struct in6_addr address_peer_network(const struct sockaddr *peer);
+
+/*
  * The client's address as text in `out`, which is returned: the peer's; or, where the peer is
  * trusted, the rightmost of X-Forwarded-For (NULL: none) that is not. Where an entry is no address,
  * the peer's. A peer that is not IP is "unknown".

@@ -147,7 +147,6 @@ int admission_check(struct exchange *exchange, const char *method, const char *v
 {
     struct core_request *rq = &exchange->rq;
 
-    exchange->method = arena_text(rq->arena, method, strlen(method));
     take_id(exchange);
     address_client(rq->generation->trusted_proxies, (struct sockaddr *)&exchange->connection->peer,
                    forwarded_for(exchange), exchange->address);

@@ -8,12 +8,45 @@
 #include "core/stream.h"
 #include "core/text.h"
 
+static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
+{
+    (void)cls;
+    (void)position;
+    (void)into;
+    (void)room;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+/*
+ * To a HEAD: libmicrohttpd would send the last chunk of a body that is not there, unless the end of
+ * the connection is that of the body; and of an empty body it would tell the length.
+ */
+static struct MHD_Response *headers_only(void)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, no_body, NULL, NULL);
+
+    if (response)
+        MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+    return response;
+}
+
+static struct MHD_Response *response_of_stream(const struct exchange *exchange)
+{
+    bool head = !strcmp(exchange->method, "HEAD");
+    struct MHD_Response *response = head ? headers_only() : stream_response(exchange->stream);
+
+    if (response)
+        stream_headers(exchange->stream, response);
+    return response;
+}
+
 static struct MHD_Response *response_of(struct exchange *exchange)
 {
     struct answer *answer = &exchange->rq.answer;
 
     if (exchange->stream && answer->status == 200)
-        return stream_response(exchange->stream);
+        return response_of_stream(exchange);
     if (answer->file) {
         struct MHD_Response *file = MHD_create_response_from_fd64(answer->length, answer->file);
 
@@ -50,29 +83,42 @@ static void add_headers(struct exchange *exchange, struct MHD_Response *response
 
 enum MHD_Result answer_send(struct exchange *exchange)
 {
-    struct MHD_Response *response = response_of(exchange);
     struct answer *answer = &exchange->rq.answer;
+
+    answer_take_room(exchange);
+    struct MHD_Response *response = response_of(exchange);
 
     exchange->phase = PHASE_ANSWER;
     exchange->answered_us = clock_mono_us();
+    body_drop(exchange);
     if (!response)
         return MHD_NO;
     add_headers(exchange, response);
     connection_stage(exchange->connection, STAGE_WRITE, answer->length);
-    enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
+    enum MHD_Result queued = http_queue(exchange->mhd, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return queued;
 }
 
+/*
+ * What the client was told; 0: nothing. Where libmicrohttpd refused the rest of a body, that went
+ * out, whatever else had been decided.
+ */
+static int status_of(const struct exchange *exchange)
+{
+    unsigned refused = exchange->connection->refused;
+
+    return refused ? (int)refused : exchange->rq.answer.status;
+}
+
 /* A stream's time says how long somebody listened. */
-static void count(const struct exchange *exchange)
+static void count(const struct exchange *exchange, int status)
 {
     struct route_meter *meter = exchange->match.route ? exchange->match.meter : meter_no_route();
     bool timed = exchange->answered_us && !exchange->stream;
 
-    if (exchange->rq.answer.status)
-        meter_request(meter, exchange->rq.answer.status,
-                      timed ? exchange->answered_us - exchange->started_us : -1);
+    if (status)
+        meter_request(meter, status, timed ? exchange->answered_us - exchange->started_us : -1);
 }
 
 /* One line a request. The query is left out: it may hold what should not be there. */
@@ -82,13 +128,14 @@ void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode
     const struct bb_principal *principal = rq->pub.principal;
     char status[8], ms[24], account[24];
     int64_t us = clock_mono_us() - exchange->started_us;
+    int answered = status_of(exchange);
 
-    count(exchange);
+    count(exchange, answered);
     if (!exchange->stream)
         slow_log(exchange, us);
     if (!log_wants(BB_INFO) || !settings_int(rq->generation->settings, "log", "access"))
         return;
-    snprintf(status, sizeof status, "%d", rq->answer.status);
+    snprintf(status, sizeof status, "%d", answered);
     snprintf(ms, sizeof ms, "%lld.%03lld", (long long)(us / 1000), (long long)(us % 1000));
     snprintf(account, sizeof account, "%lld", (long long)(principal ? principal->account : 0));
     const struct log_pair pairs[] = {
@@ -96,7 +143,7 @@ void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode
         {"method", exchange->method},
         {"route", exchange->match.route ? exchange->match.route->path : NULL},
         {"path", exchange->path},
-        {"status", rq->answer.status ? status : NULL},
+        {"status", answered ? status : NULL},
         {"ms", ms},
         {"account", principal ? account : NULL},
         {"client", exchange->address[0] ? exchange->address : NULL},

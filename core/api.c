@@ -3,20 +3,15 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "core/chunk.h"
 #include "core/ear.h"
-#include "core/exchange.h"
-#include "core/field.h"
 #include "core/json_out.h"
 #include "core/log.h"
 #include "core/meter.h"
 #include "core/metrics.h"
 #include "core/pool.h"
 #include "core/redis.h"
-#include "core/reply.h"
 #include "core/sql.h"
 #include "core/stream.h"
 #include "core/text.h"
@@ -80,155 +75,9 @@ static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
     request_out_of_memory(request_of(rq));
 }
 
-static const char *api_segment(struct bb_request *rq, const char *name)
+static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *), void *arg)
 {
-    const struct exchange *exchange = exchange_of(rq);
-
-    if (request_of(rq)->kind != REQUEST_HTTP)
-        return "";
-    for (size_t i = 0; i < exchange->match.count; i++) {
-        if (!strcmp(exchange->match.segment[i].field->name, name))
-            return exchange->segments[i];
-    }
-    return "";
-}
-
-static int64_t api_segment_int(struct bb_request *rq, const char *name)
-{
-    return strtoll(api_segment(rq, name), NULL, 10);
-}
-
-static const char *api_arg(struct bb_request *rq, const char *name)
-{
-    if (request_of(rq)->kind != REQUEST_HTTP)
-        return NULL;
-    return query_get(&exchange_of(rq)->args, name);
-}
-
-static int64_t api_arg_int(struct bb_request *rq, const char *name, int64_t absent)
-{
-    const char *text = api_arg(rq, name);
-
-    return text ? strtoll(text, NULL, 10) : absent;
-}
-
-static json_t *api_body(struct bb_request *rq)
-{
-    return request_of(rq)->body;
-}
-
-/* The token stays with the host; routes of the OAuth kind need the Basic credentials. */
-static const char *api_header(struct bb_request *rq, const char *name)
-{
-    const struct exchange *exchange = exchange_of(rq);
-
-    if (request_of(rq)->kind != REQUEST_HTTP)
-        return NULL;
-    if (!strcasecmp(name, "Authorization") && !(exchange->match.route->flags & BB_OAUTH_ERRORS))
-        return NULL;
-    return exchange_header(exchange, name);
-}
-
-static const char *api_client_address(struct bb_request *rq)
-{
-    return request_of(rq)->kind == REQUEST_HTTP ? exchange_of(rq)->address : "";
-}
-
-static int api_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return reply_json(request_of(rq), status, json);
-}
-
-static int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
-                           size_t length)
-{
-    char *copy = malloc(length + 1);
-
-    if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
-        free(copy);
-        request_fail(request_of(rq), FAILED_MEMORY);
-        return reply_failed(request_of(rq));
-    }
-    memcpy(copy, bytes, length);
-    return reply_bytes(request_of(rq), status, copy, length);
-}
-
-BB_PRINTF(3, 0)
-static int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
-{
-    return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
-}
-
-BB_PRINTF(3, 0)
-static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
-{
-    char text[256];
-    json_t *entry = json_object();
-    json_t *list = json_array();
-
-    vsnprintf(text, sizeof text, problem, args);
-    json_object_set_new(entry, "field", json_string(field));
-    json_object_set_new(entry, "problem", json_string(text));
-    json_array_append_new(list, entry);
-    return reply_problems(request_of(rq), 400, "The request is not valid", list);
-}
-
-static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
-                         json_t *errors)
-{
-    struct problems problems = {.arena = request_of(rq)->arena};
-    json_t *checked = fields_check(fields, object, &problems);
-
-    problems_list(&problems, errors);
-    return checked;
-}
-
-static int api_refuse(struct bb_request *rq, json_t *errors)
-{
-    return reply_problems(request_of(rq), 400, "The request is not valid", errors);
-}
-
-static int api_reply_file(struct bb_request *rq, int fd, int64_t length)
-{
-    return reply_file(request_of(rq), fd, length);
-}
-
-static int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
-                            va_list args)
-{
-    char message[512];
-
-    vsnprintf(message, sizeof message, format, args);
-    return reply_problems(request_of(rq), status, message, errors);
-}
-
-static int api_failed(struct bb_request *rq)
-{
-    return reply_failed(request_of(rq));
-}
-
-static int api_reply_header(struct bb_request *rq, const char *name, const char *value)
-{
-    return reply_header(request_of(rq), name, value);
-}
-
-/* The request's own query without `after`, then the cursor. */
-static int api_reply_next(struct bb_request *rq, const char *cursor)
-{
-    const struct exchange *exchange = exchange_of(rq);
-    struct arena *arena = exchange->rq.arena;
-    const char *query = exchange->query ? exchange->query : "";
-    char *link = arena_format(arena, "<%s?", exchange->path);
-
-    while (link && *query) {
-        size_t length = strcspn(query, "&");
-
-        if (length && strncmp(query, "after=", 6) != 0)
-            link = arena_format(arena, "%s%.*s&", link, (int)length, query);
-        query += length + (query[length] == '&');
-    }
-    link = link ? arena_format(arena, "%safter=%s>; rel=\"next\"", link, cursor) : NULL;
-    return link ? reply_header(&exchange_of(rq)->rq, "Link", link) : -1;
+    return request_scratch(request_of(rq), work, arg);
 }
 
 BB_PRINTF(3, 0)
@@ -365,4 +214,5 @@ const struct bb_api core_api = {
     .reply_file = api_reply_file,
     .stream_cut = api_stream_cut,
     .vfail_listed = api_vfail_listed,
+    .scratch = api_scratch,
 };

@@ -92,6 +92,7 @@ int body_expect(struct exchange *exchange)
     bool follows = body_follows(exchange);
     enum body_kind kind = follows ? kind_of(exchange) : BODY_OTHER;
 
+    exchange->form = kind == BODY_FORM;
     exchange->multipart = kind == BODY_PARTS;
     exchange->limit = limit_of(exchange);
     if (!follows)
@@ -105,6 +106,26 @@ int body_expect(struct exchange *exchange)
     return 0;
 }
 
+/* What is counted of so many bytes in memory: small bodies are bounded by the connections. */
+static size_t counted_of(size_t length)
+{
+    return length < BODY_LARGE ? 0 : length;
+}
+
+void body_drop(struct exchange *exchange)
+{
+    body_give_room(exchange, counted_of(exchange->length));
+    free(exchange->bytes);
+    exchange->bytes = NULL;
+    exchange->length = exchange->room = 0;
+}
+
+void body_free(struct exchange *exchange)
+{
+    body_drop(exchange);
+    body_give_room(exchange, exchange->counted);
+}
+
 int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit)
 {
     struct core_request *rq = &exchange->rq;
@@ -112,6 +133,10 @@ int body_keep(struct exchange *exchange, const char *data, size_t size, size_t l
 
     if (needed > limit)
         return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
+    int refused = body_take_room(exchange, counted_of(needed) - counted_of(exchange->length));
+
+    if (refused)
+        return refused;
     if (needed > exchange->room) {
         int64_t declared = exchange->multipart ? 0 : body_declared(exchange);
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
@@ -153,10 +178,29 @@ static int take_part(struct exchange *exchange, const char *data, size_t size)
     return refused ? refused : upload_take(exchange->upload, data, size);
 }
 
+/* With an Idempotency-Key, what is not read still makes the request another one. */
+static bool is_read(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+
+    return route->body.count || route->flags & BB_CREATES;
+}
+
+/* What nobody reads is not kept: anybody could fill the memory by a route that is open to all. */
+static int pass_over(struct exchange *exchange, size_t size)
+{
+    exchange->taken += size;
+    if (exchange->taken <= exchange->limit)
+        return 0;
+    return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
+}
+
 int body_take(struct exchange *exchange, const char *data, size_t size)
 {
     if (exchange->multipart)
         return take_part(exchange, data, size);
+    if (!is_read(exchange))
+        return pass_over(exchange, size);
     return body_keep(exchange, data, size, exchange->limit);
 }
 
@@ -212,7 +256,7 @@ static json_t *parse(struct exchange *exchange, struct json_problem *problem)
 {
     if (!exchange->length)
         return json_object();
-    if (kind_of(exchange) == BODY_FORM)
+    if (exchange->form)
         return form_read(exchange->bytes, exchange->length, problem);
     size_t most = exchange->match.route->values_max;
 
@@ -226,7 +270,7 @@ static int malformed(struct exchange *exchange, const struct json_problem *probl
     if (problem->memory)
         return no_memory(exchange);
     name_error(exchange);
-    if (problem->line)
+    if (problem->line && !exchange->form)
         return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
                            problem->column, problem->text);
     return reply_error(rq, 400, "Malformed body: %s", problem->text);

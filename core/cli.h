@@ -56,8 +56,15 @@ int cmd_module(const struct cli *cli);
 /* Name and help of all commands of a generation's modules, as cmd_help() lists them. */
 void cmd_module_list(const struct generation *generation);
 
+/* For commands that read modules' files without loading them: a file whose tables point outside of
+ * it ends the process with a word about that. */
+void cli_guard_files(void);
+
 /* Loads and checks the configuration, prints what is wrong; NULL where anything is. */
 struct generation *cli_generation(const struct cli *cli);
+
+/* The same with the modules' files only read: nothing of the modules may be called. */
+struct generation *cli_judged(const struct cli *cli);
 
 /*
  * Reads the options of a module's command to an object, as its table says; the caller's. NULL after

@@ -2,13 +2,7 @@
 #include <stdio.h>
 
 #include "core/cli.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
+#include "core/version.h"
 
 static void print_module(const struct core_module *module)
 {
@@ -21,8 +15,10 @@ static void print_module(const struct core_module *module)
 
 int cmd_check(const struct cli *cli)
 {
-    struct generation *g = cli_generation(cli);
     size_t routes = 0;
+
+    cli_guard_files();
+    struct generation *g = cli_judged(cli);
 
     if (!g)
         return CLI_FAILED;

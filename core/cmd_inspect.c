@@ -1,24 +1,11 @@
 /* `busbar inspect` and `busbar modcheck`: tools over modules' files, which load none of them. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/cli.h"
 #include "core/elf_image.h"
 #include "core/inspect.h"
 #include "core/modcheck.h"
-
-/* Reading what a file made to deceive points to. Only the handler's own calls are safe here. */
-static void on_fault(int signal)
-{
-    static const char text[] = "busbar: inspect: tables of the file point outside of it\n";
-
-    (void)signal;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        _exit(CLI_USAGE);
-    _exit(CLI_FAILED);
-}
 
 static int complain(const char *path, const char *why)
 {
@@ -87,8 +74,7 @@ int cmd_inspect(const struct cli *cli)
     }
     if (!path)
         return cli_misused("inspect wants", "a file");
-    signal(SIGSEGV, on_fault);
-    signal(SIGBUS, on_fault);
+    cli_guard_files();
     if (elf_file_open(&file, path, why, sizeof why))
         return complain(path, why);
     int status = show(path, &file, as_json);
@@ -104,6 +90,7 @@ int cmd_modcheck(const struct cli *cli)
 
     if (!cli->argc)
         return cli_misused("modcheck wants", "files");
+    cli_guard_files();
     for (int i = 0; i < cli->argc; i++) {
         modcheck(cli->argv[i], &findings);
         if (findings.count == before)

@@ -13,8 +13,14 @@
 
 #include "core/log.h"
 #include "core/reload.h"
+#include "core/text.h"
 
-enum { CLIENT_SECONDS = 2, LINE_MAX_BYTES = 64, BACKLOG = 16 };
+enum {
+    CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
+    LINE_MAX_BYTES = 64,
+    BACKLOG = 16,
+    PAUSE_MS = 200 /* out of descriptors, instead of turning at full speed */
+};
 
 struct control {
     struct engine *engine;
@@ -135,12 +141,13 @@ static int open_socket(struct control *control)
 /* ---- clients -----------------------------------------------------------------------------------
  */
 
-/* The line without its end; "" when none came in time. */
+/* The line without its end, or what came of it in time. */
 static void read_line(int fd, char line[LINE_MAX_BYTES])
 {
+    int64_t until = clock_mono_ms() + CLIENT_SECONDS * 1000;
     size_t length = 0;
 
-    while (length + 1 < LINE_MAX_BYTES) {
+    while (length + 1 < LINE_MAX_BYTES && clock_mono_ms() < until) {
         ssize_t got = recv(fd, line + length, LINE_MAX_BYTES - 1 - length, 0);
 
         if (got < 0 && errno == EINTR)
@@ -190,6 +197,8 @@ static void *control_main(void *arg)
 
         if (fd >= 0)
             serve_client(control, fd);
+        else if (fds[0].revents)
+            poll(&fds[1], 1, PAUSE_MS);
     }
     return NULL;
 }

@@ -2,19 +2,17 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
+#include "core/ear_channel.h"
 #include "core/log.h"
 #include "core/text.h"
 
 enum {
     ASK_MS = 250,   /* between two questions */
     FRESH_MS = 900, /* how long an answer counts, from when its question was sent */
-    DEAF_MS = 900,  /* no answer for so long: a new connection */
-    NAMES_MAX = 256 /* channels */
+    DEAF_MS = 900   /* no answer for so long: a new connection */
 };
 
 enum ear_state {
@@ -89,102 +87,9 @@ static void ear_want(struct ear *ear, uint32_t events)
         ear_lost(ear, "the socket cannot be watched");
 }
 
-static void tell_generation(const struct generation *generation, const char *name,
-                            const char *payload)
-{
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct core_module *module = &generation->modules[i];
-        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->face->channels);
-
-        for (size_t j = 0; j < module->face->channels.count; j++) {
-            if (!name || !strcmp(channels[j].name, name))
-                channels[j].heard(module->handle.host.state, payload);
-        }
-    }
-}
-
-/* Calls every channel of that name (NULL: all of them) in all generations. */
-static void tell(struct ear *ear, const char *name, const char *payload)
-{
-    struct generation *list[GENERATIONS_MAX];
-    size_t count = engine_generations(ear->loop->engine, list);
-
-    for (size_t i = 0; i < count; i++)
-        tell_generation(list[i], name, payload);
-    engine_generations_release(list, count);
-}
-
-struct names {
-    const char *list[NAMES_MAX];
-    size_t count;
-};
-
-static int add_name(struct names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (!strcmp(names->list[i], name))
-            return 0;
-    if (names->count == NAMES_MAX)
-        return -1;
-    names->list[names->count++] = name;
-    return 0;
-}
-
-static int add_names(struct names *names, const struct generation *generation)
-{
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct bb_table *table = &generation->modules[i].face->channels;
-
-        for (size_t j = 0; j < table->count; j++)
-            if (add_name(names, MODULE_ROWS(bb_channel, *table)[j].name))
-                return -1;
-    }
-    return 0;
-}
-
-/* LISTEN for each channel, in one text. Names come from the modules' tables, not from outside. */
-static char *listen_text(struct ear *ear, const struct names *names)
-{
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-
-    if (!out)
-        return NULL;
-    fputs("SELECT 1", out);
-    for (size_t i = 0; i < names->count; i++) {
-        char *name = PQescapeIdentifier(ear->pg, names->list[i], strlen(names->list[i]));
-
-        fprintf(out, "; LISTEN %s", name ? name : "\"\"");
-        PQfreemem(name);
-    }
-    if (!fclose(out))
-        return text;
-    free(text);
-    return NULL;
-}
-
-static int send_listen(struct ear *ear)
-{
-    struct generation *list[GENERATIONS_MAX];
-    struct names names = {.count = 0};
-    size_t count = engine_generations(ear->loop->engine, list);
-    char *text = NULL;
-    int failed = 0;
-
-    for (size_t i = 0; i < count && !failed; i++)
-        failed = add_names(&names, list[i]);
-    if (!failed)
-        text = listen_text(ear, &names);
-    failed = !text || !PQsendQuery(ear->pg, text);
-    free(text);
-    engine_generations_release(list, count);
-    return failed ? -1 : 0;
-}
-
 static void ear_listen(struct ear *ear, enum ear_state state)
 {
-    if (send_listen(ear)) {
+    if (ear_send_listen(ear->loop->engine, ear->pg)) {
         ear_lost(ear, PQerrorMessage(ear->pg));
         return;
     }
@@ -227,7 +132,7 @@ static void ear_answered(struct ear *ear)
         return;
     }
     if (ear->state == EAR_LISTENING)
-        tell(ear, NULL, NULL); /* what was missed before the LISTEN */
+        ear_tell(ear->loop->engine, NULL, NULL); /* what was missed before the LISTEN */
     else
         learnt(ear);
     ear->state = EAR_IDLE;
@@ -265,7 +170,7 @@ static void ear_read(struct ear *ear)
         return;
     }
     while ((notify = PQnotifies(ear->pg))) {
-        tell(ear, notify->relname, notify->extra);
+        ear_tell(ear->loop->engine, notify->relname, notify->extra);
         PQfreemem(notify);
     }
     if (complete && ear->state != EAR_IDLE)

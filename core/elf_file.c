@@ -45,6 +45,20 @@ const char *elf_file_section_name(const struct elf_file *file, const GElf_Shdr *
     return name ? name : "";
 }
 
+Elf_Data *elf_file_next(const struct elf_file *file, unsigned type, Elf_Scn **section,
+                        GElf_Shdr *header)
+{
+    while ((*section = elf_nextscn(file->elf, *section)) != NULL) {
+        Elf_Data *data = NULL;
+
+        if (gelf_getshdr(*section, header) && header->sh_type == type)
+            data = elf_getdata(*section, NULL);
+        if (data)
+            return data;
+    }
+    return NULL;
+}
+
 static bool write_hex(const unsigned char *bytes, size_t length, char *out, size_t size)
 {
     if (!length || length * 2 + 1 > size)
@@ -71,15 +85,11 @@ bool elf_file_build_id(const struct elf_file *file, char *out, size_t size)
 {
     Elf_Scn *section = NULL;
     GElf_Shdr header;
+    Elf_Data *data;
 
-    while ((section = elf_nextscn(file->elf, section)) != NULL) {
-        Elf_Data *data = NULL;
-
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE)
-            data = elf_getdata(section, NULL);
-        if (data && data->d_buf && id_in_notes(data, out, size))
+    while ((data = elf_file_next(file, SHT_NOTE, &section, &header)) != NULL)
+        if (data->d_buf && id_in_notes(data, out, size))
             return true;
-    }
     return false;
 }
 
@@ -89,12 +99,11 @@ struct elf_symbols elf_file_symbols(const struct elf_file *file, unsigned type)
     Elf_Scn *section = NULL;
     GElf_Shdr header;
 
-    while ((section = elf_nextscn(file->elf, section)) != NULL) {
-        if (!gelf_getshdr(section, &header) || header.sh_type != type || !header.sh_entsize)
+    while ((symbols.data = elf_file_next(file, type, &section, &header)) != NULL) {
+        if (!header.sh_entsize)
             continue;
-        symbols.data = elf_getdata(section, NULL);
         symbols.strings = header.sh_link;
-        symbols.count = symbols.data ? symbols.data->d_size / header.sh_entsize : 0;
+        symbols.count = symbols.data->d_size / header.sh_entsize;
         break;
     }
     return symbols;

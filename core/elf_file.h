@@ -24,6 +24,13 @@ bool elf_file_build_id(const struct elf_file *file, char *out, size_t size);
 /* The name of a section; "" where it cannot be told. */
 const char *elf_file_section_name(const struct elf_file *file, const GElf_Shdr *header);
 
+/*
+ * The data of the next section of a type (SHT_…) after `section`, which begins as NULL, with its
+ * header; NULL: no more.
+ */
+Elf_Data *elf_file_next(const struct elf_file *file, unsigned type, Elf_Scn **section,
+                        GElf_Shdr *header);
+
 /* A table of symbols: SHT_DYNSYM, or SHT_SYMTAB, which stripped files lack. */
 struct elf_symbols {
     const struct elf_file *file;

@@ -146,6 +146,11 @@ static void relocate(struct elf_image *image, const struct elf_file *file)
     }
 }
 
+bool elf_image_possible(void)
+{
+    return (int)RELATIVE >= 0;
+}
+
 int elf_image_make(struct elf_image *image, const struct elf_file *file, char *why, size_t why_size)
 {
     size_t segments = 0;

@@ -15,6 +15,9 @@ struct elf_image {
     size_t size;
 };
 
+/* Whether the relocations of this machine are known. */
+bool elf_image_possible(void);
+
 /* 0; or -1 with the reason in `why`. */
 int elf_image_make(struct elf_image *image, const struct elf_file *file, char *why,
                    size_t why_size);

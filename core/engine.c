@@ -13,14 +13,17 @@
 #include "core/log.h"
 #include "core/notify.h"
 #include "core/pg.h"
+#include "core/pool.h"
 #include "core/redis.h"
 #include "core/reload.h"
 #include "core/retire.h"
+#include "core/share.h"
 #include "core/sql.h"
 #include "core/stop.h"
 #include "core/stream.h"
 #include "core/text.h"
 #include "core/turnover.h"
+#include "core/watchdog.h"
 
 static int64_t number(const struct generation *g, const char *section, const char *name)
 {
@@ -45,11 +48,9 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
 
 struct http_settings engine_http_settings(const struct engine *engine, const struct generation *g)
 {
-    unsigned most = (unsigned)number(g, "http", "max_connections");
-
     return (struct http_settings){
         .listen_fd = engine->listen_fd,
-        .max_connections = (most + engine->loop_count - 1) / engine->loop_count,
+        .max_connections = (unsigned)number(g, "http", "max_connections"),
         .per_address = (unsigned)number(g, "http", "connections_per_address"),
         .header_ms = number(g, "http", "header_timeout") * 1000,
         .body_ms = number(g, "http", "body_timeout") * 1000,
@@ -104,9 +105,15 @@ void engine_free(struct engine *engine)
         ear_free(engine->ear);
     if (g->jobs)
         jobs_end(g->jobs);
+    if (g->pools)
+        work_pools_free(g->pools); /* a thread may still be ringing the bell of a loop */
+    g->pools = NULL;
     for (unsigned i = 0; i < engine->loop_count; i++)
         loop_empty(&engine->loops[i]);
     free(engine->loops);
+    shares_free(engine->bodies);
+    shares_free(engine->answers);
+    shares_free(engine->peers);
     generation_quiesce(g);
     turnover_discard(g);
     pthread_mutex_destroy(&engine->lock);
@@ -140,7 +147,11 @@ int engine_init(struct engine *engine, unsigned loop_count)
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    if (!engine->loops || keep_texts(engine))
+    engine->bodies = shares_new();
+    engine->answers = shares_new();
+    engine->peers = shares_new();
+    if (!engine->loops || !engine->bodies || !engine->answers || !engine->peers ||
+        keep_texts(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -207,6 +218,7 @@ static void run_loops(struct engine *engine)
 static int serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = signals_new(engine, set);
+    struct watchdog *watchdog = NULL;
     struct control *control = NULL;
     int status = 1;
 
@@ -215,10 +227,12 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->retirer && engine->reloader) {
         turnover_first(engine);
         control = control_new(engine);
+        watchdog = watchdog_new(engine);
         run_loops(engine);
         stop_rest();
         status = 0;
     }
+    watchdog_free(watchdog);
     control_free(control);
     reloader_free(engine->reloader);
     retirer_free(engine->retirer);

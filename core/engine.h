@@ -9,6 +9,7 @@
 #include "core/loop.h"
 
 struct ear;
+struct shares;
 struct retirer;
 struct reloader;
 
@@ -22,13 +23,16 @@ struct engine {
     struct generation *alive;      /* it, those that drain, and one that is about to go live */
     size_t alive_count;
     unsigned held;                         /* see engine_hold() */
+    unsigned next_loop;                    /* for bb_run(): they take turns */
     bool stopping;                         /* … to here */
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
     int64_t started_ms;
+    struct shares *peers;   /* who has how many connections */
+    struct shares *bodies;  /* who has how much of large bodies in memory; see body_room.c */
+    struct shares *answers; /* … and of large answers */
     struct ear *ear; /* on loops[0]; NULL in a command, and where no database is configured */
     struct retirer *retirer; /* these two NULL: a command */
     struct reloader *reloader;
-    atomic_uint next_loop; /* for bb_run(): they take turns */
     int listen_fd;
 };
 

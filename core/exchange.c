@@ -6,7 +6,9 @@
 #include "core/engine.h"
 #include "core/fiber.h"
 #include "core/idempotency.h"
+#include "core/json_in.h"
 #include "core/log.h"
+#include "core/pool.h"
 #include "core/reply.h"
 #include "core/stream.h"
 #include "core/text.h"
@@ -17,7 +19,8 @@ enum { DRAIN_MAX = 32 * 1024 * 1024 };
 
 void exchange_free(struct exchange *exchange)
 {
-    free(exchange->bytes);
+    body_free(exchange);
+    answer_give_room(exchange);
     request_free(&exchange->rq);
 }
 
@@ -59,19 +62,21 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     struct http *http = cls;
     struct exchange *exchange = NULL;
+    struct connection *connection = connection_of(mhd);
     struct generation *generation = engine_generation(http->loop->engine);
 
-    if (connection_of(mhd))
+    if (connection && !connection->cut) /* else what had come before is not served any more */
         exchange = request_make(sizeof *exchange, REQUEST_HTTP, http->loop, generation);
     generation_release(generation); /* the request holds its own */
     if (!exchange)
         return NULL;
     exchange->mhd = mhd;
-    exchange->connection = connection_of(mhd);
+    exchange->connection = connection;
     exchange->rq.ended = fiber_ended;
     exchange->rq.cut = exchange_cut;
     exchange->started_us = clock_mono_us();
     exchange->rq.id = exchange->id;
+    exchange->connection->request_id = exchange->id;
     split_target(exchange, uri);
     connection_stage(exchange->connection, STAGE_HEADER, 0);
     return exchange;
@@ -131,7 +136,7 @@ static int begin_idempotency(struct exchange *exchange)
         identity = upload_identity(exchange->upload, &length);
     if (exchange->upload && !identity)
         request_out_of_memory(&exchange->rq);
-    return idempotency_begin(&exchange->rq, exchange->match.route, exchange->path,
+    return idempotency_begin(&exchange->rq, exchange->match.route, exchange->target,
                              exchange_header(exchange, "Idempotency-Key"), identity, length);
 }
 
@@ -151,14 +156,38 @@ static void handler_entry(struct core_request *rq)
     reply_error(rq, 500, "Internal server error");
 }
 
+static void check_aside(void *arg)
+{
+    body_check(arg);
+}
+
+/*
+ * A megabyte of JSON takes ten milliseconds and more, in which a loop would serve nobody else: it
+ * is read by a thread of the host's pool.
+ */
+static void large_entry(struct core_request *rq)
+{
+    if (pool_run(rq, check_aside, rq))
+        reply_failed(rq);
+    if (!rq->answer.status)
+        handler_entry(rq);
+}
+
+static bool is_large(const struct exchange *exchange)
+{
+    return !exchange->multipart && exchange->length >= BODY_LARGE;
+}
+
 /* The whole request is there. */
 static enum MHD_Result request_complete(struct exchange *exchange)
 {
-    if (exchange->drop_body || body_check(exchange))
+    bool large = is_large(exchange);
+
+    if (exchange->drop_body || answer_check_room(exchange) || (!large && body_check(exchange)))
         return answer_send(exchange);
     connection_stage(exchange->connection, STAGE_HANDLER, 0);
     exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
-    run_phase(exchange, PHASE_HANDLER, handler_entry);
+    run_phase(exchange, PHASE_HANDLER, large ? large_entry : handler_entry);
     if (exchange->phase == PHASE_BODY) { /* cannot be: handler_entry() always answers */
         reply_error(&exchange->rq, 500, "Internal server error");
         exchange->phase = PHASE_ANSWER;
@@ -190,7 +219,8 @@ static enum MHD_Result answer_early(struct exchange *exchange)
 static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
 {
     exchange->phase = PHASE_BODY;
-    if (!exchange->target) {
+    exchange->method = arena_text(exchange->rq.arena, method, strlen(method));
+    if (!exchange->target || !exchange->method) {
         request_fail(&exchange->rq, FAILED_MEMORY);
         reply_failed(&exchange->rq);
         exchange->close = true;
@@ -212,12 +242,14 @@ static enum MHD_Result take_piece(struct exchange *exchange, const char *data, s
 {
     size_t piece = *size;
 
+    exchange->connection->http->stirred = true;
     *size = 0;
     if (exchange->phase == PHASE_ANSWER)
         exchange->drop_body = true;
     if (!exchange->drop_body && body_take(exchange, data, piece)) {
         exchange->phase = PHASE_ANSWER;
         exchange->drop_body = true;
+        body_drop(exchange);
     }
     if (exchange->drop_body) {
         size_t most = exchange->upload && exchange->limit > DRAIN_MAX ? exchange->limit : DRAIN_MAX;
@@ -228,6 +260,19 @@ static enum MHD_Result take_piece(struct exchange *exchange, const char *data, s
     if (exchange->upload && upload_stalls(exchange->upload))
         MHD_suspend_connection(exchange->mhd);
     return MHD_YES;
+}
+
+static enum MHD_Result go_on(struct exchange *exchange, const char *data, size_t *size)
+{
+    if (exchange->first_again) {
+        exchange->first_again = false;
+        return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
+    }
+    if (*size)
+        return take_piece(exchange, data, size);
+    if (exchange->phase == PHASE_ANSWER)
+        return answer_send(exchange);
+    return request_complete(exchange);
 }
 
 enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -241,17 +286,12 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
     (void)url;
     if (!exchange)
         return MHD_NO; /* out of memory when the request line came */
-    if (exchange->phase == PHASE_HEADERS)
-        return begin(exchange, method, version);
-    if (exchange->first_again) {
-        exchange->first_again = false;
-        return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
-    }
-    if (*size)
-        return take_piece(exchange, data, size);
-    if (exchange->phase == PHASE_ANSWER)
-        return answer_send(exchange);
-    return request_complete(exchange);
+    bool *before = json_starves(&exchange->rq.starved);
+    enum MHD_Result result = exchange->phase == PHASE_HEADERS ? begin(exchange, method, version)
+                                                              : go_on(exchange, data, size);
+
+    json_starves(before);
+    return result;
 }
 
 void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
@@ -267,6 +307,7 @@ void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
     if (exchange->stream)
         stream_closed(exchange->stream);
     answer_log(exchange, why);
+    exchange->connection->request_id = NULL;
     connection_stage(exchange->connection, STAGE_IDLE, 0);
     if (exchange->upload)
         upload_end(exchange->upload);

@@ -24,7 +24,10 @@ enum exchange_phase {
     PHASE_ANSWER   /* there is an answer to give */
 };
 
-enum { REQUEST_ID_MAX = 64 };
+enum {
+    REQUEST_ID_MAX = 64,
+    BODY_LARGE = 64 * 1024 /* a body from here on is read by a thread of the pool, and counted */
+};
 
 struct upload;
 
@@ -49,9 +52,12 @@ struct exchange {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
-    size_t taken, dropped;                     /* of a multipart body; of what is thrown away */
-    bool multipart;                            /* the body is; then `bytes` are its fields */
-    struct upload *upload;                     /* of a multipart body, once it has begun to come */
+    size_t counted;        /* of it, and of buffers of its upload, in the engine's shares */
+    size_t answer_counted; /* of the answer, among those in memory */
+    size_t taken, dropped; /* of a multipart body or one that nobody reads; of what is refused */
+    bool form;             /* the body is one, and not JSON */
+    bool multipart;        /* the body is; then `bytes` are its fields */
+    struct upload *upload; /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
 };
@@ -83,10 +89,39 @@ int64_t body_declared(const struct exchange *exchange);
 bool body_follows(const struct exchange *exchange);
 /* Takes a piece. 0, or the status of an answer (413). */
 int body_take(struct exchange *exchange, const char *data, size_t size);
-/* Keeps it in memory, as far as there are no more than `limit` bytes. 0, or the same. */
+/*
+ * Keeps it in memory, as far as there are no more than `limit` bytes and there is room for it. 0,
+ * or the same, or that of body_take_room().
+ */
 int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit);
-/* Parses and checks the body against the route's fields. 0 or the status of an answer. */
+/* Lets go of what was kept: it is of no use any more. */
+void body_drop(struct exchange *exchange);
+/* The same, and of all that was counted. */
+void body_free(struct exchange *exchange);
+/*
+ * Parses and checks the body against the route's fields. 0 or the status of an answer. Any thread,
+ * while the loop's leaves the exchange alone.
+ */
 int body_check(struct exchange *exchange);
+
+/*
+ * body_room.c. Who may send one large body may send thousands, so they share a bound
+ * (http.max_bodies), of which each account, or without one each address, has a part
+ * (http.bodies_per_account). Counts so many bytes more of this one: 0; or 429, 503, where there is
+ * no room for them.
+ */
+int body_take_room(struct exchange *exchange, size_t bytes);
+/* The same, of who can wait where there is none: nothing is answered. */
+bool body_try_room(struct exchange *exchange, size_t bytes);
+void body_give_room(struct exchange *exchange, size_t bytes);
+/*
+ * The same for an answer that waits for its client to read it (http.max_answers): it is counted, or
+ * 429, 503 takes its place, if the request was to read only. Any other is refused by the first
+ * function, before it does anything, where its account has its part unread: 0, or 429.
+ */
+int answer_check_room(struct exchange *exchange);
+void answer_take_room(struct exchange *exchange);
+void answer_give_room(struct exchange *exchange);
 
 /* answer.c */
 enum MHD_Result answer_send(struct exchange *exchange);

@@ -70,7 +70,7 @@ int api_gate_wait(struct bb_request *pub, struct bb_gate *gate, int64_t timeout_
 {
     struct core_request *rq = request_of(pub);
 
-    if (timer_set(&gate->loop->timers, &gate->timer, gate->loop->now_ms + timeout_ms))
+    if (timer_try(&gate->loop->timers, &gate->timer, gate->loop->now_ms + timeout_ms))
         return request_fail(rq, FAILED_MEMORY);
     if (request_wait(rq, &gate->done))
         return -1;

@@ -1,4 +1,5 @@
 #include "core/generation.h"
+#include "core/module_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,18 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 {
     struct generation *g = generation_new(number, problems);
 
+    if (!g || !generation_load(g, conf_path, problems))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}
+
+struct generation *generation_judge(const char *conf_path, struct setting_problems *problems)
+{
+    struct generation *g = generation_new(0, problems);
+
+    if (g)
+        g->judged = true;
     if (!g || !generation_load(g, conf_path, problems))
         return g;
     generation_destroy(g);
@@ -140,6 +153,7 @@ void generation_destroy(struct generation *g)
         if (module->opened && module->face->close)
             module->face->close(&module->handle.host, module->handle.host.state);
         free(module->handle.open_problem);
+        module_unread(module);
     }
     arena_free(g->arena);
     free(g);

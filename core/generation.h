@@ -58,6 +58,7 @@ struct generation {
     struct settings *settings;
     struct core_module *modules; /* in the order they were opened in */
     size_t module_count;
+    bool judged;           /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
     struct seal_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module gives one */
@@ -77,12 +78,16 @@ struct generation *generation_build(const char *conf_path, unsigned number,
                                     const struct bb_api *api, struct setting_problems *problems);
 
 /*
- * The same without calling any module: for `check`, for the reference, and as the first half of
- * generation_build(). A generation as far as it could be made; where problems were added it is only
- * good to be read and destroyed. NULL when not even the file could be read or memory ran out.
+ * The same without calling any module: for the reference, and as the first half of
+ * generation_build(). Constructors of modules' files run. A generation as far as it could be made;
+ * where problems were added it is only good to be read and destroyed. NULL when not even the file
+ * could be read or memory ran out.
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
+
+/* The same without running a line of any module, constructors included: for `check`. */
+struct generation *generation_judge(const char *conf_path, struct setting_problems *problems);
 
 /* The second half: opens the modules of a generation without problems. 0, or -1: destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,

@@ -4,6 +4,7 @@
 
 #include "core/generation_load.h"
 #include "core/module_check.h"
+#include "core/module_read.h"
 #include "core/service_order.h"
 
 /* Relative paths begin at the file's directory; all have a slash then, as dlopen() wants it. */
@@ -48,7 +49,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         setting_problem(problems, "%s: out of memory", settings_path(g->settings));
         return;
     }
-    if (!module_load(module, g->arena, path, where, problems)) {
+    if (!(g->judged ? module_read : module_load)(module, g->arena, path, where, problems)) {
         g->module_count++;
         return;
     }

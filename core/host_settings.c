@@ -55,6 +55,28 @@ static const struct bb_field http_fields[] = {
      .max = 1073741824,
      .fallback = "2097152",
      .help = "Largest body in bytes, unless the route says other; more is answered 413."},
+    {.name = "max_bodies",
+     .type = BB_INT,
+     .min = 1048576,
+     .max = 1099511627776,
+     .fallback = "268435456",
+     .help =
+         "Bytes of all bodies of 64 KiB and more in memory at a time, with 1 MiB of each upload; "
+         "more are answered 503."},
+    {.name = "max_answers",
+     .type = BB_INT,
+     .min = 1048576,
+     .max = 1099511627776,
+     .fallback = "268435456",
+     .help = "Bytes of all answers of 64 KiB and more in memory at a time, until they are read; "
+             "further GETs for such are answered 503."},
+    {.name = "bodies_per_account",
+     .type = BB_INT,
+     .min = 1,
+     .max = 100,
+     .fallback = "50",
+     .help = "Percent of max_bodies, and of max_answers, that one account may have at a time, or "
+             "without a token one address; more are answered 429."},
     {.name = "max_connections",
      .type = BB_INT,
      .flags = BB_RESTART,
@@ -72,7 +94,8 @@ static const struct bb_field http_fields[] = {
      .flags = BB_RESTART,
      .max = 1000000,
      .fallback = "0",
-     .help = "Connections of one address at a time; 0: no limit. Leave 0 behind a proxy."},
+     .help = "Connections of one address (of IPv6: one network of 64 bits) at a time, more are "
+             "closed at once; 0: no limit. Leave 0 behind a proxy."},
     {.name = "header_timeout",
      .type = BB_INT,
      .min = 1,

@@ -7,8 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/address.h"
+#include "core/engine.h"
+#include "core/listener.h"
 #include "core/log.h"
 #include "core/metrics.h"
+#include "core/share.h"
 
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
@@ -16,9 +20,40 @@ enum {
     POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
     BYTES_PER_MS = 16,     /* who reads an answer or sends an upload slower than 16 KiB/s is cut */
     REFUSE_MS = 200,
-    RUNS_MAX = 8,
+    RUNS_MAX = 32,
+    VAIN_MAX = 32,           /* runs that libmicrohttpd may ask for while nothing comes of them, */
+    VAIN_WRITING_MAX = 1024, /* or while large answers are sent, of which the host hears nothing */
+    REST_MS = 2,
     DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
+
+/*
+ * Whether there are no more connections than there may be, of all and of this peer; this one is one
+ * of them then. They are counted for all loops together: while there is little to do, the first of
+ * them takes whatever comes.
+ */
+static bool take_place(struct connection *connection)
+{
+    const struct http_settings *settings = &connection->http->settings;
+    struct share_bounds bounds = {.all = settings->max_connections, .each = SIZE_MAX};
+    struct share_owner owner = {
+        .network = address_peer_network((const struct sockaddr *)&connection->peer)};
+
+    if (settings->per_address)
+        bounds.each = settings->per_address;
+    connection->placed =
+        share_take(connection->http->loop->engine->peers, &owner, 0, 1, &bounds) == SHARE_TAKEN;
+    return connection->placed;
+}
+
+static void give_place(const struct connection *connection)
+{
+    struct share_owner owner = {
+        .network = address_peer_network((const struct sockaddr *)&connection->peer)};
+
+    if (connection->placed)
+        share_give(connection->http->loop->engine->peers, &owner, 1);
+}
 
 static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
 {
@@ -29,8 +64,10 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     struct connection *connection = calloc(1, sizeof *connection);
 
     *context = connection;
-    if (!connection)
+    if (!connection) {
+        shutdown(fd->connect_fd, SHUT_RDWR); /* nobody would watch its time */
         return;
+    }
     connection->http = http;
     connection->fd = fd->connect_fd;
     if (peer && peer->client_addr)
@@ -43,6 +80,8 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     http->connections = connection;
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
+    if (!take_place(connection))
+        connection_cut(connection);
 }
 
 static void connection_closed(struct http *http, struct connection *connection)
@@ -56,6 +95,8 @@ static void connection_closed(struct http *http, struct connection *connection)
     else
         http->connections = connection->next;
     http->connection_count--;
+    http->writing -= connection->stage == STAGE_WRITE;
+    give_place(connection);
     free(connection);
 }
 
@@ -73,6 +114,9 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     const struct http_settings *settings = &connection->http->settings;
     int64_t now = connection->http->loop->now_ms;
 
+    connection->http->stirred = true;
+    connection->http->writing -= connection->stage == STAGE_WRITE;
+    connection->http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
     switch (stage) {
     case STAGE_IDLE:
@@ -110,6 +154,18 @@ void connection_cut(struct connection *connection)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
+/*
+ * A client that sent a part of a head and closed in one go: libmicrohttpd, told of both by one
+ * edge, reads the part and waits for another until the time for a head is over.
+ */
+static bool has_left(const struct connection *connection)
+{
+    char next;
+
+    return connection->stage == STAGE_HEADER &&
+           !recv(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+}
+
 /* Cuts what is over its limit. */
 static void patrol(struct timer *timer)
 {
@@ -121,7 +177,7 @@ static void patrol(struct timer *timer)
 
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
             at->limit_ms = now + DRAIN_MS;
-        if (over)
+        if (over || (!at->cut && has_left(at)))
             connection_cut(at);
     }
     if (http->refusing) {
@@ -189,8 +245,7 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         NULL, NULL, exchange_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
         exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
-        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->settings.per_address,
+        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);
 }
@@ -247,6 +302,18 @@ void http_run(struct http *http)
         http->uploads = false;
         MHD_run(http->daemon);
     } while (http->uploads && ++runs < RUNS_MAX);
+    http->vain = http->stirred ? 0 : http->vain + 1;
+    http->stirred = false;
+}
+
+/*
+ * A connection whose memory is full of the line before a chunk, which never ends, is run again and
+ * again without effect until its time for a body is over. Others are not kept waiting by a rest:
+ * whatever comes ends it.
+ */
+static bool in_vain(const struct http *http)
+{
+    return http->vain > (http->writing ? VAIN_WRITING_MAX : VAIN_MAX);
 }
 
 int64_t http_timeout_ms(struct http *http)
@@ -255,13 +322,16 @@ int64_t http_timeout_ms(struct http *http)
 
     if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
         return -1;
+    if (!ms && in_vain(http))
+        return REST_MS;
     return ms > INT32_MAX ? INT32_MAX : (int64_t)ms;
 }
 
 bool http_drain(struct http *http)
 {
     if (!http->draining) {
-        accept_ready(&http->accept_watch, EPOLLIN); /* what has been connected is served */
+        for (int i = 0; i < LISTENER_BACKLOG && accept_one(http); i++)
+            ; /* what has been connected is served */
         http->draining = true;
         watch_listener(http, false);
         /* who comes now is refused, rather than queued by the kernel and reset at the end */

@@ -15,9 +15,9 @@
 #include "core/request.h"
 
 struct http_settings {
-    int listen_fd; /* owned by the engine, shared by the loops */
-    unsigned max_connections;
-    unsigned per_address; /* 0: no limit */
+    int listen_fd;            /* owned by the engine, shared by the loops */
+    unsigned max_connections; /* of all loops, these two */
+    unsigned per_address;     /* 0: no limit */
     int64_t header_ms, body_ms, idle_ms, write_ms;
 };
 
@@ -32,6 +32,9 @@ struct connection {
     int64_t limit_ms; /* monotonic; when the patrol cuts it; 0: never */
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
+    bool placed;      /* it counts among those that there may be */
+    unsigned refused; /* libmicrohttpd's own answer, a status; 0: none */
+    char *request_id; /* of the exchange under way, "": none yet; NULL: there is no exchange */
     struct sockaddr_storage peer;
 };
 
@@ -44,9 +47,12 @@ struct http {
     struct timer patrol;
     struct connection *connections;
     size_t connection_count;
-    bool refusing; /* out of descriptors: the listener is not watched for a while */
-    bool uploads;  /* a piece of one was taken in this run */
-    bool draining; /* a stop: every answer closes its connection */
+    bool refusing;  /* out of descriptors: the listener is not watched for a while */
+    bool uploads;   /* a piece of one was taken in this run */
+    bool draining;  /* a stop: every answer closes its connection */
+    bool stirred;   /* a connection came on in this run */
+    unsigned vain;  /* runs since then */
+    size_t writing; /* connections in STAGE_WRITE */
 };
 
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
@@ -70,6 +76,13 @@ void connection_stage(struct connection *connection, enum connection_stage stage
 
 /* Ends it from our side, whatever it is doing. */
 void connection_cut(struct connection *connection);
+
+/*
+ * MHD_queue_response(); the host calls this one, for libmicrohttpd's own is taken (refusal.c): it
+ * is where the answers pass that libmicrohttpd gives by itself.
+ */
+enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned status,
+                           struct MHD_Response *response);
 
 /* Callbacks of libmicrohttpd in exchange.c; cls is the struct http. */
 void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd);

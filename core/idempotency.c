@@ -16,7 +16,7 @@ enum { KEY_MAX = 255, HASH_HEX = 65 };
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
     const char *key;     /* the client's; on a public route with its address in front */
-    char hash[HASH_HEX]; /* SHA-256 of path and body */
+    char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
 static const struct bb_sql find = {
@@ -64,12 +64,12 @@ static bool key_fit(const char *key)
     return length > 0 && length <= KEY_MAX;
 }
 
-static int hash_request(const char *path, const char *body, size_t length, char hex[HASH_HEX])
+static int hash_request(const char *target, const char *body, size_t length, char hex[HASH_HEX])
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     unsigned char digest[32];
     int done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
-               EVP_DigestUpdate(context, path, strlen(path) + 1) &&
+               EVP_DigestUpdate(context, target, strlen(target) + 1) &&
                EVP_DigestUpdate(context, body, length) && EVP_DigestFinal_ex(context, digest, NULL);
 
     EVP_MD_CTX_free(context);
@@ -115,7 +115,7 @@ int idempotency_look(struct core_request *rq)
     return answer_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
 }
 
-int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *path,
+int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length)
 {
     struct idempotency *idem = arena_alloc(rq->arena, sizeof *idem);
@@ -131,7 +131,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     idem->key = rq->pub.principal
                     ? arena_text(rq->arena, key, strlen(key))
                     : arena_format(rq->arena, "%s %s", bb_client_address(&rq->pub), key);
-    if (!idem->route || !idem->key || hash_request(path, body, body_length, idem->hash))
+    if (!idem->route || !idem->key || hash_request(target, body, body_length, idem->hash))
         request_out_of_memory(rq);
     rq->idempotency = idem;
     return idempotency_look(rq);

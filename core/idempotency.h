@@ -13,10 +13,11 @@
 struct idempotency;
 
 /*
- * Takes the key of a request; `body` are its raw bytes. Returns 0: go on and create; otherwise the
- * status of the answer that it gave (the stored one, or an error). Parks.
+ * Takes the key of a request; `target` is its raw path with the query, `body` are its raw bytes.
+ * Returns 0: go on and create; otherwise the status of the answer that it gave (the stored one, or
+ * an error). Parks.
  */
-int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *path,
+int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length);
 
 /* Adds the storing of the answer to the transaction. 0 or -1. */

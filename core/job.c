@@ -40,24 +40,31 @@ static void expire_idempotency(struct bb_request *rq)
 
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
 
-static void end_lent(void *tx)
+/* The job has not come back: for want of memory. */
+static void drop_lent(void *tx)
 {
-    pg_tx_end(tx);
+    pg_tx_drop(tx);
 }
 
+/*
+ * The connection that holds the lock is the one for the job's transactions: with another one two
+ * jobs could each wait for the other's, and one without a lock any more could still commit.
+ */
 static void run_once(struct core_request *rq, const struct bb_job *job)
 {
     struct pg_tx *tx = pg_tx_begin(rq);
 
     if (!tx)
         return;
-    if (arena_defer(rq->arena, end_lent, tx)) {
+    if (arena_defer(rq->arena, drop_lent, tx)) {
         pg_tx_end(tx);
         return;
     }
     PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
     if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
+        rq->lent = tx;
         job->run(&rq->pub);
+        rq->lent = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
     }
     pg_tx_end(tx);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local bool starved, reading;
+static _Thread_local bool reading, missed; /* missed: since it reads */
+static _Thread_local bool *starved;
 
 /*
  * The library goes on reading when it got no memory for a text, and asks again for each byte that
@@ -13,9 +14,11 @@ static _Thread_local bool starved, reading;
  */
 static void *watched(size_t size)
 {
-    void *memory = reading && starved ? NULL : malloc(size);
+    void *memory = reading && missed ? NULL : malloc(size);
 
-    starved = starved || !memory;
+    missed = missed || !memory;
+    if (!memory && starved)
+        *starved = true;
     return memory;
 }
 
@@ -24,12 +27,12 @@ void json_watch_memory(void)
     json_set_alloc_funcs(watched, free);
 }
 
-bool json_starved(void)
+bool *json_starves(bool *whose)
 {
-    bool was = starved;
+    bool *before = starved;
 
-    starved = false;
-    return was;
+    starved = whose;
+    return before;
 }
 
 static json_t *refuse(struct json_problem *problem, const char *text, int line, int column)
@@ -131,14 +134,14 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
         return refuse_at(problem, why, bytes, over);
     json_error_t error;
 
-    starved = false;
+    missed = false;
     reading = true;
     json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
     reading = false;
     if (!value) {
         refuse(problem, words(json_error_code(&error)), error.line, error.column);
-        problem->memory = starved;
+        problem->memory = missed;
     }
     return value;
 }

@@ -26,8 +26,11 @@ struct json_problem {
  */
 void json_watch_memory(void);
 
-/* Whether the library got no memory in this thread, of late: since this was asked last. */
-bool json_starved(void);
+/*
+ * Whoever gets no memory for a value in this thread from here on has it noted in *whose, which must
+ * last as long; NULL: nowhere. Returns where it was noted before, to be restored.
+ */
+bool *json_starves(bool *whose);
 
 /* The value, the caller's; NULL with *problem filled. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);

@@ -11,7 +11,6 @@
 #include "core/log.h"
 
 enum {
-    BACKLOG = 4096,
     SPARE_FILES = 256,   /* of the host itself */
     MODULE_FILES = 4096, /* of modules, as far as the hard limit goes */
 };
@@ -54,7 +53,7 @@ static int bind_one(const struct addrinfo *to)
     if (fd < 0)
         return -1;
     if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
-        !bind(fd, to->ai_addr, to->ai_addrlen) && !listen(fd, BACKLOG))
+        !bind(fd, to->ai_addr, to->ai_addrlen) && !listen(fd, LISTENER_BACKLOG))
         return fd;
     close(fd);
     return -1;

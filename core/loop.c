@@ -135,13 +135,20 @@ static void inbox_take(struct loop *loop)
 
 static void resume_ready(struct loop *loop)
 {
-    while (loop->ready) {
+    int64_t before = clock_mono_us(), heavy_us = 0;
+
+    while (loop->ready && heavy_us < LOOP_SHARE_US) {
         struct core_request *rq = loop->ready;
 
         loop->ready = rq->next_ready;
         if (!loop->ready)
             loop->ready_last = NULL;
         request_resume(rq);
+        int64_t now = clock_mono_us();
+
+        if (now - before >= LOOP_HEAVY_US)
+            heavy_us += now - before;
+        before = now;
     }
 }
 

@@ -41,6 +41,7 @@ struct message {
 
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_told {
+    atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
     atomic_size_t requests, connections;
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
 };
@@ -65,8 +66,16 @@ struct loop {
     struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
     struct loop_told told;
-    bool stop; /* leave loop_run() after this turn */
+    bool stop;         /* leave loop_run() after this turn */
+    atomic_bool ended; /* the same, for the first loop, which ends last */
 };
+
+/*
+ * How long fibers that take long are resumed in a turn; the others have the next turns, so that who
+ * asks for little does not wait for all that many have asked at once. Those that take little are
+ * all resumed: were they put off, more would begin in each turn than end, and queues overflow.
+ */
+enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 
 /* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */
 int loop_init(struct loop *loop, struct engine *engine, unsigned index);

@@ -26,8 +26,20 @@ struct host_metric {
     void (*write)(struct metrics *metrics);
 };
 
+/* metrics_host.c */
 extern const struct host_metric host_metrics[];
 extern const size_t host_metric_count;
+
+/* metrics_routes.c */
+void metrics_requests(struct metrics *metrics);
+void metrics_durations(struct metrics *metrics);
+
+/* metrics_loops.c */
+void metrics_connections(struct metrics *metrics);
+void metrics_alive(struct metrics *metrics);
+void metrics_lane_ready(struct metrics *metrics);
+void metrics_lane_waiting(struct metrics *metrics);
+void metrics_lane_batches(struct metrics *metrics);
 
 /* metrics_process.c */
 void metrics_memory(struct metrics *metrics);
@@ -39,13 +51,15 @@ void metrics_started(struct metrics *metrics);
 /* One number, of the metric that is being written, without and with a label. */
 void metric_number(struct metrics *metrics, double number);
 void metric_labelled(struct metrics *metrics, const char *label, const char *value, double number);
+/* Only the number, behind a name and labels. */
+void metric_end(struct metrics *metrics, double number);
 
-/* metrics_reference.c: the name of a module's metric, in full; "0" or "number" as it is written. */
+/* The name of a module's metric, in full. */
 enum { METRIC_NAME_MAX = 128 };
 void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX]);
 
-/* What each loop last told of itself; written by the loop twice a second. */
+/* metrics_loops.c: what each loop last told of itself; written by the loop twice a second. */
 void metrics_publish(struct loop *loop, size_t connections);
 
 /* bb_metrics() */

@@ -13,19 +13,15 @@ each_entry(const struct modcheck *check,
     Elf_Scn *section = NULL;
     GElf_Shdr header;
     GElf_Dyn entry;
+    Elf_Data *data;
 
-    while ((section = elf_nextscn(check->file->elf, section)) != NULL) {
-        Elf_Data *data = NULL;
-
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC)
-            data = elf_getdata(section, NULL);
-        for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+    while ((data = elf_file_next(check->file, SHT_DYNAMIC, &section, &header)) != NULL)
+        for (int i = 0; gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
             look(check, &entry,
                  entry.d_tag == DT_NEEDED
                      ? elf_strptr(check->file->elf, header.sh_link, entry.d_un.d_val)
                      : NULL,
                  arg);
-    }
 }
 
 /* Length of what names a library whatever its version: "libcurl" of libcurl.so.4. */

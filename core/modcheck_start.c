@@ -16,6 +16,8 @@ enum { RELATIVE = -1, INDIRECT = -2 };
     "outside of the four verbs, even for `busbar check`, and whatever generation it is; move it "  \
     "to open and close"
 
+enum { ENTRIES_MAX = 64 /* of a list, that are named one by one */ };
+
 /* The one function that the compiler's own start-up files put into each list. */
 static bool is_toolchains(const char *name)
 {
@@ -43,16 +45,12 @@ static uint64_t address_put_at(const struct modcheck *check, uint64_t place)
     Elf_Scn *section = NULL;
     GElf_Shdr header;
     GElf_Rela rela;
+    Elf_Data *data;
 
-    while ((section = elf_nextscn(check->file->elf, section)) != NULL) {
-        Elf_Data *data = NULL;
-
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_RELA)
-            data = elf_getdata(section, NULL);
-        for (int i = 0; data && gelf_getrela(data, i, &rela); i++)
+    while ((data = elf_file_next(check->file, SHT_RELA, &section, &header)) != NULL)
+        for (int i = 0; gelf_getrela(data, i, &rela); i++)
             if (rela.r_offset == place && (int)GELF_R_TYPE(rela.r_info) == RELATIVE)
                 return (uint64_t)rela.r_addend;
-    }
     return 0;
 }
 
@@ -75,6 +73,11 @@ static void check_list(const struct modcheck *check, Elf_Scn *section, const GEl
     uint64_t size = data ? data->d_size : 0; /* what the header says may be anything */
     unsigned nameless = 0;
 
+    if (size / sizeof(uint64_t) > ENTRIES_MAX) {
+        modcheck_find(check, "has %" PRIu64 " %ss, which run " REMEDY, size / sizeof(uint64_t),
+                      what);
+        return;
+    }
     for (uint64_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
         const char *name = function_at(check, entry_at(check, header, data, at));
 
@@ -123,19 +126,15 @@ static void check_entries(const struct modcheck *check)
     Elf_Scn *section = NULL;
     GElf_Shdr header;
     GElf_Dyn entry;
+    Elf_Data *data;
 
-    while ((section = elf_nextscn(check->file->elf, section)) != NULL) {
-        Elf_Data *data = NULL;
-
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC)
-            data = elf_getdata(section, NULL);
-        for (int i = 0; data && gelf_getdyn(data, i, &entry); i++) {
+    while ((data = elf_file_next(check->file, SHT_DYNAMIC, &section, &header)) != NULL)
+        for (int i = 0; gelf_getdyn(data, i, &entry); i++) {
             if (entry.d_tag == DT_INIT && entry.d_un.d_ptr != section_address(check, ".init"))
                 modcheck_find(check, "has a constructor (-Wl,-init), which runs " REMEDY);
             if (entry.d_tag == DT_FINI && entry.d_un.d_ptr != section_address(check, ".fini"))
                 modcheck_find(check, "has a destructor (-Wl,-fini), which runs " REMEDY);
         }
-    }
 }
 
 static void check_indirect(const struct modcheck *check)
@@ -143,20 +142,16 @@ static void check_indirect(const struct modcheck *check)
     Elf_Scn *section = NULL;
     GElf_Shdr header;
     GElf_Rela rela;
+    Elf_Data *data;
 
-    while ((section = elf_nextscn(check->file->elf, section)) != NULL) {
-        Elf_Data *data = NULL;
-
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_RELA)
-            data = elf_getdata(section, NULL);
-        for (int i = 0; data && gelf_getrela(data, i, &rela); i++) {
+    while ((data = elf_file_next(check->file, SHT_RELA, &section, &header)) != NULL)
+        for (int i = 0; gelf_getrela(data, i, &rela); i++) {
             if ((int)GELF_R_TYPE(rela.r_info) != INDIRECT)
                 continue;
             modcheck_find(check, "chooses functions while it is loaded (ifunc), which runs code "
                                  "in the linker; choose in open");
             return;
         }
-    }
 }
 
 void modcheck_constructors(const struct modcheck *check)

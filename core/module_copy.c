@@ -6,6 +6,7 @@
 #include "core/module_load.h"
 
 #define ROWS_MAX 4096
+#define ROWS_ALL_MAX 16384 /* of a module: tables may hold the same table again and again */
 #define FIELDS_DEPTH_MAX 16
 
 /* Without these members not even a message can be made. */
@@ -15,6 +16,7 @@ struct copier {
     struct arena *arena;
     char *why;
     size_t why_size;
+    size_t rows; /* copied so far */
 };
 
 static int refuse(struct copier *copier, const char *table, const char *reason)
@@ -28,7 +30,7 @@ static int check_table(struct copier *copier, const struct bb_table *table, size
 {
     if (!table->rows)
         return refuse(copier, name, "has a count but no rows");
-    if (table->count > ROWS_MAX)
+    if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
         return refuse(copier, name, "has too many rows to be true");
     if (table->stride < sizeof(void *) || table->stride % alignof(void *))
         return refuse(copier, name, "has rows of an impossible size");
@@ -52,6 +54,7 @@ static int copy_table(struct copier *copier, struct bb_table *table, size_t row_
         return -1;
     char *copy = arena_alloc(copier->arena, table->count * row_size);
 
+    copier->rows += table->count;
     if (!copy)
         return refuse(copier, name, "finds no memory");
     for (size_t i = 0; i < table->count; i++)
@@ -190,7 +193,7 @@ static int check_head(struct copier *copier, const struct bb_module *face, size_
 const struct bb_module *module_face_copy(struct arena *arena, const struct bb_module *face,
                                          size_t symbol_size, char *why, size_t why_size)
 {
-    struct copier copier = {arena, why, why_size};
+    struct copier copier = {arena, why, why_size, 0};
 
     if (check_head(&copier, face, symbol_size))
         return NULL;

@@ -47,7 +47,16 @@ static void check_field(const struct bb_field *field, const char *place,
 
 static bool named(const struct bb_field *field, const char *name)
 {
-    return !strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name));
+    return name && (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)));
+}
+
+/* Whether one of the fields before it has its name or alias. */
+static bool repeats(const struct bb_field *rows, const struct bb_field *field)
+{
+    for (const struct bb_field *at = rows; at < field; at++)
+        if (named(at, field->name) || named(at, field->alias))
+            return true;
+    return false;
 }
 
 void fields_sane(const struct bb_table *fields, const char *place,
@@ -61,8 +70,7 @@ void fields_sane(const struct bb_table *fields, const char *place,
             return;
         }
         check_field(&rows[i], place, problems);
-        for (size_t k = 0; k < i; k++)
-            if (named(&rows[k], rows[i].name) || (rows[i].alias && named(&rows[k], rows[i].alias)))
-                complain(problems, place, rows[i].name, "is there twice");
+        if (repeats(rows, &rows[i]))
+            complain(problems, place, rows[i].name, "is there twice");
     }
 }

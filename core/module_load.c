@@ -112,7 +112,7 @@ static const struct bb_module *find_face(void *dl, size_t *size, char *why, size
     return NULL;
 }
 
-static void set_handle(struct core_module *module)
+void module_set_handle(struct core_module *module)
 {
     module->handle.host.size = sizeof module->handle.host;
     module->handle.host.module = module->face;
@@ -141,6 +141,6 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
     module->face = module_face_copy(arena, face, size, why, sizeof why);
     if (!module->face)
         return refuse(problems, where, path, why);
-    set_handle(module);
+    module_set_handle(module);
     return 0;
 }

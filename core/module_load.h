@@ -39,10 +39,13 @@ static inline struct host_handle *handle_of(struct bb_host *host)
 
 #define MODULE_BUILD_ID_SIZE 65
 
+struct elf_image;
+
 struct core_module {
     const struct bb_module *face; /* a full copy; all its tables are arrays of the host's rows */
     const char *path;
-    void *dl;
+    void *dl;                            /* NULL: it was read (module_read.h), not loaded */
+    struct elf_image *image;             /* of one that was read */
     char build_id[MODULE_BUILD_ID_SIZE]; /* hexadecimal; "": the file has none */
     struct host_handle handle;           /* handle.host.state is what `open` returned */
     bool opened, started;
@@ -58,6 +61,9 @@ struct core_module {
  */
 int module_load(struct core_module *module, struct arena *arena, const char *path,
                 const char *where, struct setting_problems *problems);
+
+/* Points its handle to it. */
+void module_set_handle(struct core_module *module);
 
 /* module_build.c; one thread at a time. */
 #define MODULE_DIGEST_SIZE 32

@@ -141,15 +141,30 @@ static int match(struct multipart *multipart, char byte, bool *taken)
     return 0;
 }
 
-/* Up to the next CR, which may begin a delimiter. Returns how many bytes were taken, or -1. */
+/* Where the delimiter may begin; NULL: nowhere. A CR by itself is common in what is no text. */
+static const char *find_delimiter(const struct multipart *multipart, const char *at,
+                                  const char *end)
+{
+    while (at < end && (at = memchr(at, '\r', (size_t)(end - at)))) {
+        size_t left = (size_t)(end - at);
+        size_t length = left < multipart->delimiter_length ? left : multipart->delimiter_length;
+
+        if (!memcmp(at, multipart->delimiter, length))
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
+/* Up to what may be a delimiter. Returns how many bytes were taken, or -1. */
 static ptrdiff_t scan(struct multipart *multipart, const char *bytes, size_t length)
 {
-    const char *cr = memchr(bytes, '\r', length);
-    size_t plain = cr ? (size_t)(cr - bytes) : length;
+    const char *found = find_delimiter(multipart, bytes, bytes + length);
+    size_t plain = found ? (size_t)(found - bytes) : length;
 
     if (data(multipart, bytes, plain))
         return -1;
-    if (!cr)
+    if (!found)
         return (ptrdiff_t)plain;
     multipart->state = DELIMITER;
     multipart->matched = 1;

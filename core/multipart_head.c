@@ -117,7 +117,20 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     return found;
 }
 
-/* filename*=UTF-8''%41: in place. NULL: not of that form, or not UTF-8; it is then ignored. */
+/* C0, DEL and C1; of UTF-8. */
+static bool has_control_characters(const char *text)
+{
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text, next = (unsigned char)text[1];
+
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0))
+            return true;
+    }
+    return false;
+}
+
+/* filename*=UTF-8''%41: in place. NULL: not of that form, not UTF-8, or with controls; it is then
+ * ignored. */
 static char *extended(char *value)
 {
     char *language = strchr(value, '\'');
@@ -131,14 +144,14 @@ static char *extended(char *value)
 
         if (byte == '%') {
             if (text_hex_decode((char[]){from[1], from[1] ? from[2] : '\0', '\0'}, &byte, 1) ||
-                byte < 0x20)
+                !byte)
                 return NULL;
             from += 2;
         }
         *to++ = (char)byte;
     }
     *to = '\0';
-    return text_utf8(text, strlen(text)) ? text : NULL;
+    return text_utf8(text, strlen(text)) && !has_control_characters(text) ? text : NULL;
 }
 
 struct head {

@@ -1,6 +1,7 @@
 #include "core/notify.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +26,32 @@ static socklen_t manager(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
+/*
+ * Kept open from the first word on: a host that runs out of descriptors must still say that it is
+ * alive. -1: there is none.
+ */
+static int own_socket(void)
+{
+    static atomic_int kept = -1;
+    int fd = atomic_load(&kept), none = -1;
+
+    if (fd >= 0)
+        return fd;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || atomic_compare_exchange_strong(&kept, &none, fd))
+        return fd;
+    close(fd); /* another thread was quicker */
+    return none;
+}
+
 static void tell(const char *text)
 {
     struct sockaddr_un address;
     socklen_t length = manager(&address);
-    int fd = length ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+    int fd = length ? own_socket() : -1;
 
-    if (fd < 0)
-        return;
-    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
-    close(fd);
+    if (fd >= 0)
+        (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
 }
 
 void notify_ready(void)
@@ -52,6 +69,11 @@ void notify_reloading(void)
     snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
              (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
     tell(text);
+}
+
+void notify_alive(void)
+{
+    tell("WATCHDOG=1");
 }
 
 void notify_stopping(void)

@@ -12,6 +12,9 @@ void notify_ready(void);
 /* A reload begins; notify_ready() ends it. */
 void notify_reloading(void);
 
+/* Every loop turns; see watchdog.h. */
+void notify_alive(void);
+
 /* The host has begun to stop. */
 void notify_stopping(void);
 

@@ -28,6 +28,7 @@
 #include "core/request.h"
 
 enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
+extern const char *const pg_lane_names[PG_LANES];
 
 /* One statement with its values, ready for libpq. */
 struct pg_op {
@@ -108,6 +109,8 @@ struct pg_tx *pg_tx_begin(struct core_request *rq);
 PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                     size_t count);
 void pg_tx_end(struct pg_tx *tx);
+/* The same, and closes the connection: what it holds (a lock) nobody will give back. */
+void pg_tx_drop(struct pg_tx *tx);
 
 /* Fills a failure from an error result. */
 void pg_failure(struct failure *failure, const PGresult *result);

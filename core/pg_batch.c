@@ -1,177 +1,10 @@
-#include "core/pg_lane.h"
-
+/* What has become of batches: their results, and which of their items are sent again. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/pg_lane.h"
 
-enum { TRIES_MAX = 4, NAME_SIZE = 24 };
-
-/* A statement's name on the server: its address, which no other statement ever has. */
-static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
-{
-    uintptr_t rest = (uintptr_t)sql;
-    char *at = name;
-
-    for (*at++ = 's'; rest; rest >>= 4)
-        *at++ = "0123456789abcdef"[rest & 15];
-    *at = '\0';
-}
-
-static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
-{
-    size_t mask = conn->prepared_room - 1;
-    size_t slot = (size_t)((uintptr_t)sql >> 4) * 0x9e3779b1U & mask;
-
-    while (conn->prepared[slot] && conn->prepared[slot] != sql)
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static int prepared_grow(struct pg_conn *conn)
-{
-    const struct bb_sql **old = conn->prepared;
-    size_t old_room = conn->prepared_room;
-    const struct bb_sql **bigger = calloc(old_room * 2, sizeof *bigger);
-
-    if (!bigger)
-        return -1;
-    conn->prepared = bigger;
-    conn->prepared_room = old_room * 2;
-    for (size_t i = 0; i < old_room; i++) {
-        if (old[i])
-            conn->prepared[prepared_slot(conn, old[i])] = old[i];
-    }
-    free(old);
-    return 0;
-}
-
-static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
-{
-    if (conn->prepared_count * 2 >= conn->prepared_room && prepared_grow(conn))
-        return -1;
-    conn->prepared[prepared_slot(conn, sql)] = sql;
-    conn->prepared_count++;
-    return 0;
-}
-
-static struct pg_expect *expect_at(struct pg_conn *conn, size_t i)
-{
-    return &conn->expects[(conn->expect_first + i) % conn->expect_room];
-}
-
-static int expect_grow(struct pg_conn *conn)
-{
-    size_t room = conn->expect_room ? conn->expect_room * 2 : 128;
-    struct pg_expect *bigger = calloc(room, sizeof *bigger);
-
-    if (!bigger)
-        return -1;
-    for (size_t i = 0; i < conn->expect_count; i++)
-        bigger[i] = *expect_at(conn, i);
-    free(conn->expects);
-    conn->expects = bigger;
-    conn->expect_room = room;
-    conn->expect_first = 0;
-    return 0;
-}
-
-static int expect(struct pg_conn *conn, struct pg_expect what)
-{
-    if (conn->expect_count == conn->expect_room && expect_grow(conn))
-        return -1;
-    *expect_at(conn, conn->expect_count) = what;
-    conn->expect_count++;
-    return 0;
-}
-
-static void expect_next(struct pg_conn *conn)
-{
-    conn->expect_first = (conn->expect_first + 1) % conn->expect_room;
-    conn->expect_count--;
-}
-
-/* Prepares a statement that this connection has not seen. */
-static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
-                        const struct bb_sql *sql)
-{
-    char name[NAME_SIZE];
-
-    if (conn->prepared[prepared_slot(conn, sql)])
-        return 0;
-    statement_name(sql, name);
-    if (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL))
-        return -1;
-    return expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, item, NULL});
-}
-
-static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
-                   struct pg_op *op)
-{
-    char name[NAME_SIZE];
-
-    PQclear(op->result);
-    op->result = NULL;
-    if (send_prepare(conn, batch, item, op->sql))
-        return -1;
-    statement_name(op->sql, name);
-    if (!PQsendQueryPrepared(conn->pg, name, op->count, op->values, op->lengths, op->formats, 0))
-        return -1;
-    return expect(conn, (struct pg_expect){PG_EXPECT_ROWS, op->sql, batch, item, op});
-}
-
-static int send_items(struct pg_conn *conn, struct pg_batch *batch)
-{
-    int64_t sent_us = clock_mono_us();
-
-    for (struct pg_item *item = batch->items; item; item = item->next) {
-        item->sent = true;
-        item->sent_us = sent_us;
-        item->tries++;
-        for (struct pg_op *op = item->ops; op; op = op->next) {
-            if (send_op(conn, batch, item, op))
-                return -1;
-        }
-    }
-    if (!PQpipelineSync(conn->pg))
-        return -1;
-    return expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
-}
-
-static void fail_list(struct pg_item *list, enum failure_kind kind)
-{
-    while (list) {
-        struct pg_item *next = list->next;
-
-        pg_item_fail(list, kind);
-        list = next;
-    }
-}
-
-int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count)
-{
-    struct pg_batch *batch = calloc(1, sizeof *batch);
-
-    if (!batch) {
-        fail_list(items, FAILED_MEMORY);
-        return 0;
-    }
-    batch->items = items;
-    batch->count = count;
-    batch->sent_ms = conn->lane->pg->loop->now_ms;
-    if (!conn->batches++)
-        conn->oldest_ms = batch->sent_ms;
-    if (send_items(conn, batch)) {
-        /* Without its Sync nothing of it can have been committed; pg_batch_lost() frees it. */
-        if (expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-            fail_list(items, FAILED_MEMORY);
-            free(batch);
-        }
-        return -1;
-    }
-    pg_conn_flush_output(conn);
-    return 0;
-}
+enum { TRIES_MAX = 4 };
 
 /*
  * Sends an item of a failed batch again: by itself where the batch was undone as a whole, and one
@@ -307,7 +140,7 @@ static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGre
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
     PGresult *result = PQgetResult(conn->pg);
-    struct pg_expect *e = expect_at(conn, 0);
+    struct pg_expect *e = pg_expect_at(conn, 0);
 
     if (!result) {
         /* a NULL ends each statement's results; two in a row mean that there is nothing */
@@ -323,11 +156,11 @@ static int read_one(struct pg_conn *conn, bool *after_null)
             take_commit_error(conn, now.batch, result);
             return 0;
         }
-        expect_next(conn);
+        pg_expect_next(conn);
         take_result(conn, &now, result);
         return 0;
     }
-    expect_next(conn);
+    pg_expect_next(conn);
     PQclear(result);
     batch_synced(conn, now.batch);
     return 0;
@@ -362,7 +195,7 @@ static bool harmless(const struct pg_conn *conn, const struct pg_item *item)
 void pg_batch_lost(struct pg_conn *conn)
 {
     while (conn->expect_count) {
-        struct pg_expect e = *expect_at(conn, conn->expect_count - 1);
+        struct pg_expect e = *pg_expect_at(conn, conn->expect_count - 1);
 
         conn->expect_count--;
         if (e.kind != PG_EXPECT_SYNC)

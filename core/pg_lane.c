@@ -9,6 +9,8 @@ enum {
     SILENCE_MS = 2000 /* beyond statement_timeout: the connection is dead */
 };
 
+const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
+
 void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front)
 {
     conn->waiting_count++;

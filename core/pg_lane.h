@@ -74,8 +74,15 @@ bool pg_conn_hopeful(const struct pg_conn *conn);
 void pg_conn_want(struct pg_conn *conn, uint32_t events);
 void pg_conn_flush_output(struct pg_conn *conn);
 
-/* pg_batch.c */
+/* pg_expect.c: the results that are still to come. */
+struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);
+int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: no memory */
+void pg_expect_next(struct pg_conn *conn);                      /* the first has come */
+
+/* pg_send.c: items under one Sync. -1: the connection is of no use any more. */
 int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count);
+
+/* pg_batch.c */
 void pg_batch_read(struct pg_conn *conn);
 /* Judges the items of all batches under way after the connection was lost. */
 void pg_batch_lost(struct pg_conn *conn);

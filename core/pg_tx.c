@@ -173,13 +173,18 @@ void pg_tx_lost(struct pg_tx *tx)
     tx->conn = NULL;
 }
 
+static void abandon(struct pg_tx *tx)
+{
+    if (tx->item)
+        pg_item_abandon(tx->item);
+    tx->item = NULL;
+}
+
 void pg_tx_end(struct pg_tx *tx)
 {
     struct pg_conn *conn = tx->conn;
 
-    if (tx->item)
-        pg_item_abandon(tx->item);
-    tx->item = NULL;
+    abandon(tx);
     if (!conn)
         return;
     conn->lent = NULL;
@@ -190,4 +195,11 @@ void pg_tx_end(struct pg_tx *tx)
         pg_conn_lost(conn, "a transaction was given up");
     else
         pg_tx_offer(conn);
+}
+
+void pg_tx_drop(struct pg_tx *tx)
+{
+    abandon(tx);
+    if (tx->conn)
+        pg_conn_lost(tx->conn, "a request ended with what it held");
 }

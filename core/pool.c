@@ -1,5 +1,6 @@
 #include "core/pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +9,23 @@
 #include <unistd.h>
 
 #include "core/engine.h"
+#include "core/json_in.h"
 #include "core/log.h"
 #include "core/text.h"
+
+enum { OWN_QUEUE = 4096 };
 
 /* One offloaded call; on the fiber's stack, for the fiber waits for it. */
 struct work {
     struct pool_call call; /* first */
     struct core_request *rq;
+    void (*run)(void *arg);
+    void *arg;
     bool done;
 };
 
 struct work_pool {
-    const struct bb_host *host; /* whose it is */
+    const struct bb_host *host; /* whose it is; NULL: the host's own */
     const struct bb_pool *face;
     pthread_mutex_t lock;
     pthread_cond_t more;
@@ -31,8 +37,9 @@ struct work_pool {
 };
 
 struct work_pools {
-    struct work_pool *list;
+    struct work_pool *list; /* the host's own first */
     size_t count;
+    struct bb_pool own;
 };
 
 static struct pool_call *take(struct work_pool *pool)
@@ -53,12 +60,29 @@ static struct pool_call *take(struct work_pool *pool)
     return call;
 }
 
+/* Than the process is, whoever started it how. Without it the pool works, at others' expense. */
+static void become_nicer(const struct bb_pool *face)
+{
+    id_t self = (id_t)syscall(SYS_gettid);
+    char reason[128];
+
+    if (!face->nice)
+        return;
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
+
+    if (!errno && !setpriority(PRIO_PROCESS, self, now + face->nice))
+        return;
+    log_line(BB_WARN, "a thread of a pool keeps its priority", "pool", face->name, "reason",
+             strerror_r(errno, reason, sizeof reason), NULL);
+}
+
 static void *worker(void *arg)
 {
     struct work_pool *pool = arg;
     struct pool_call *call;
 
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->face->nice);
+    become_nicer(pool->face);
     while ((call = take(pool))) {
         struct loop *loop = call->loop;
 
@@ -66,7 +90,18 @@ static void *worker(void *arg)
         call->run(call->arg);
         loop_post(loop, &call->message);
     }
+    arena_thread_end();
     return NULL;
+}
+
+/* In the request's name, as on its fiber. */
+static void work_run(void *arg)
+{
+    struct work *work = arg;
+    bool *before = json_starves(&work->rq->starved);
+
+    work->run(work->arg);
+    json_starves(before);
 }
 
 static void work_done(struct message *message)
@@ -137,25 +172,36 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
     return enqueue(find(pools, host, name), call, bounded);
 }
 
-int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
+static int offload(struct core_request *rq, struct work_pool *pool, void (*run)(void *), void *arg)
 {
-    struct core_request *rq = request_of(pub);
-    struct work_pool *pool = find(rq->generation->pools, pub->host, name);
-    struct work work = {
-        .call = {.message.run = work_done, .loop = rq->loop, .run = run, .arg = arg}, .rq = rq};
+    struct work work = {.rq = rq, .run = run, .arg = arg};
 
+    work.call = (struct pool_call){
+        .message.run = work_done, .loop = rq->loop, .run = work_run, .arg = &work};
     int64_t asked_us = clock_mono_us();
     if (enqueue(pool, &work.call, true))
         return request_fail(rq, FAILED_BUSY);
-    if (request_wait(rq, &work.done)) {
+    if (!request_wait_in_time(rq, &work.done)) {
         if (take_back(pool, &work.call)) {
             rq->spent.queue_us += clock_mono_us() - asked_us;
-            return -1;
+            return request_fail(rq, FAILED_DEADLINE);
         }
         request_wait_always(rq, &work.done);
     }
     rq->spent.queue_us += work.call.begun_us - asked_us;
     return 0;
+}
+
+int pool_run(struct core_request *rq, void (*run)(void *), void *arg)
+{
+    return offload(rq, &rq->generation->pools->list[0], run, arg);
+}
+
+int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+
+    return offload(rq, find(rq->generation->pools, pub->host, name), run, arg);
 }
 
 static int pool_start(struct work_pool *pool)
@@ -202,7 +248,7 @@ bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_sta
         return false;
     struct work_pool *pool = &pools->list[index];
 
-    *status = (struct work_pool_status){.module = pool->host->module->name,
+    *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
                                         .name = pool->face->name,
                                         .threads = pool->started,
                                         .most = pool->face->queue};
@@ -215,24 +261,36 @@ bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_sta
 
 static size_t count_pools(const struct generation *generation)
 {
-    size_t count = 0;
+    size_t count = 1;
 
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].face->pools.count;
     return count;
 }
 
+static int start_one(struct work_pools *pools, const struct bb_host *host,
+                     const struct bb_pool *face)
+{
+    struct work_pool *pool = &pools->list[pools->count++];
+
+    pool->host = host;
+    pool->face = face;
+    return pool_start(pool);
+}
+
 static int start_all(struct work_pools *pools, const struct generation *generation)
 {
+    unsigned loops = generation->engine ? generation->engine->loop_count : 1;
+
+    pools->own = (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE};
+    if (start_one(pools, NULL, &pools->own))
+        return -1;
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
 
         for (size_t j = 0; j < module->face->pools.count; j++) {
-            struct work_pool *pool = &pools->list[pools->count++];
-
-            pool->host = &module->handle.host;
-            pool->face = &MODULE_ROWS(bb_pool, module->face->pools)[j];
-            if (pool_start(pool))
+            if (start_one(pools, &module->handle.host,
+                          &MODULE_ROWS(bb_pool, module->face->pools)[j]))
                 return -1;
         }
     }
@@ -245,7 +303,7 @@ struct work_pools *work_pools_new(const struct generation *generation)
 
     if (!pools)
         return NULL;
-    pools->list = calloc(count_pools(generation) + 1, sizeof *pools->list);
+    pools->list = calloc(count_pools(generation), sizeof *pools->list);
     if (pools->list && !start_all(pools, generation))
         return pools;
     log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);

@@ -1,6 +1,7 @@
 /*
  * Thread pools for what blocks or burns the processor: bb_offload(). The pools that the modules of
- * a generation declare are started before it goes live, and end with it. Each has a bounded queue.
+ * a generation declare, and one of the host's own with a thread for each loop, are started before
+ * it goes live, and end with it. Each has a bounded queue.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -41,6 +42,12 @@ struct work_pool_status {
 
 /* The pool at this place; false: there are no more. Any thread. */
 bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_status *status);
+
+/*
+ * Runs a call in the host's own pool, while the fiber waits. 0: it has returned; -1: it was not
+ * begun, for the pool is too busy or the request's time is over (request_fail()).
+ */
+int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 
 /* bb_offload() */
 int api_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg);

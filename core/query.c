@@ -147,11 +147,14 @@ json_t *form_read(const char *bytes, size_t length, struct json_problem *problem
 
     while (!reason && next_pair(&at, bytes + length, &pair))
         reason = form_add(object, &pair, arena);
+    bool memory = !object || arena_starved(arena);
+
     arena_free(arena);
     if (!reason)
         return object;
     json_decref(object);
-    *problem = (struct json_problem){.line = 1, .column = (int)(pair.name - bytes) + 1};
+    *problem =
+        (struct json_problem){.line = 1, .column = (int)(pair.name - bytes) + 1, .memory = memory};
     snprintf(problem->text, sizeof(problem->text), "%s", reason);
     return NULL;
 }

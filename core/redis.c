@@ -1,10 +1,13 @@
 #include "core/redis.h"
 
-#include <hiredis/async.h>
+#include <errno.h>
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/text.h"
@@ -15,7 +18,6 @@ enum { TICK_MS = 50, PROBE_MS = 250, AGAIN_MS = 250, CALLS_MAX = 4096 };
 struct call {
     struct call *next;
     struct core_request *rq; /* NULL: given up, or a probe */
-    struct redis *redis;
     int64_t sent_ms;
     bool probe;
     bool done;
@@ -26,8 +28,8 @@ struct redis {
     struct watch watch; /* first */
     struct loop *loop;
     struct redis_settings settings;
-    redisAsyncContext *context; /* NULL: not connected */
-    bool ready;
+    redisContext *context; /* NULL: not connected */
+    bool ready;            /* it has been connected */
     struct timer tick;
     int64_t again_ms, probe_ms;
     int64_t latency_ms;
@@ -35,41 +37,6 @@ struct redis {
     size_t call_count;
     bool told; /* that it is away, or takes no writes */
 };
-
-static void interest(struct redis *redis, uint32_t add, uint32_t remove)
-{
-    uint32_t events = (redis->watch.events | add) & ~remove;
-
-    loop_watch(redis->loop, &redis->watch, redis->context ? redis->context->c.fd : -1, events);
-}
-
-static void add_read(void *redis)
-{
-    interest(redis, EPOLLIN, 0);
-}
-
-static void del_read(void *redis)
-{
-    interest(redis, 0, EPOLLIN);
-}
-
-static void add_write(void *redis)
-{
-    interest(redis, EPOLLOUT, 0);
-}
-
-static void del_write(void *redis)
-{
-    interest(redis, 0, EPOLLOUT);
-}
-
-/* hiredis lets go of the socket: it closes it next. */
-static void cleanup(void *arg)
-{
-    struct redis *redis = arg;
-
-    loop_watch(redis->loop, &redis->watch, -1, 0);
-}
 
 static void away(struct redis *redis, const char *reason)
 {
@@ -83,81 +50,113 @@ static void away(struct redis *redis, const char *reason)
     log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
 }
 
+static void answer(struct redis *redis, const redisReply *reply);
+
+/* Ends the connection; whoever waits for an answer gets none. */
 static void drop(struct redis *redis, const char *reason)
 {
-    redisAsyncContext *context = redis->context;
+    redisContext *context = redis->context;
 
     if (!context)
         return;
+    loop_watch(redis->loop, &redis->watch, -1, 0);
     away(redis, reason);
-    redisAsyncFree(context); /* calls back with NULL for everything under way */
+    redisFree(context);
+    while (redis->calls)
+        answer(redis, NULL);
 }
 
-static void on_connect(const redisAsyncContext *context, int status)
+static redisContext *context_of(int fd)
 {
-    struct redis *redis = context->data;
+    redisContext *context = redisConnectFd(fd);
 
-    if (status != REDIS_OK) {
-        away(redis, context->errstr); /* hiredis frees the context */
-        return;
-    }
-    redis->ready = true;
-    redis->probe_ms = 0;
-}
-
-static void on_disconnect(const redisAsyncContext *context, int status)
-{
-    struct redis *redis = context->data;
-
-    (void)status;
-    if (redis->context == context)
-        away(redis, context->errstr);
-}
-
-static redisAsyncContext *start_connect(const char *url)
-{
-    char host[128];
-    const char *colon = strrchr(url, ':');
-
-    if (!strncmp(url, "unix:", 5))
-        return redisAsyncConnectUnix(url + 5);
-    if (!colon || (size_t)(colon - url) >= sizeof host)
+    if (!context)
         return NULL;
-    snprintf(host, sizeof host, "%.*s", (int)(colon - url), url);
-    return redisAsyncConnect(host, atoi(colon + 1));
+    context->flags &= ~REDIS_BLOCK;
+    context->reader->maxbuf = 0; /* it would let go of a large buffer, and assert to get another */
+    return context;
 }
 
 static void redis_connect(struct redis *redis)
 {
-    redisAsyncContext *context = start_connect(redis->settings.url);
+    int fd = redis_socket(redis->settings.url);
+    redisContext *context = fd >= 0 ? context_of(fd) : NULL;
 
-    if (!context || context->err) {
-        away(redis, context ? context->errstr : "the address is malformed");
+    if (!context || loop_watch(redis->loop, &redis->watch, fd, EPOLLOUT)) {
+        away(redis, strerror(errno));
         if (context)
-            redisAsyncFree(context);
+            redisFree(context); /* closes it */
+        else if (fd >= 0)
+            close(fd);
         return;
     }
     redis->context = context;
-    context->data = redis;
-    context->ev = (typeof(context->ev)){.data = redis,
-                                        .addRead = add_read,
-                                        .delRead = del_read,
-                                        .addWrite = add_write,
-                                        .delWrite = del_write,
-                                        .cleanup = cleanup};
     redis->again_ms = redis->loop->now_ms + redis->settings.timeout_ms;
-    redisAsyncSetConnectCallback(context, on_connect);
-    redisAsyncSetDisconnectCallback(context, on_disconnect);
+}
+
+static void connected(struct redis *redis)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    if (getsockopt(redis->context->fd, SOL_SOCKET, SO_ERROR, &error, &size))
+        error = errno;
+    if (error) {
+        drop(redis, strerror(error));
+        return;
+    }
+    loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN);
+    redis->ready = true;
+    redis->probe_ms = 0;
+}
+
+static void receive(struct redis *redis)
+{
+    if (redisBufferRead(redis->context) != REDIS_OK) {
+        drop(redis, redis->context->errstr);
+        return;
+    }
+    for (;;) {
+        void *reply = NULL;
+
+        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
+            drop(redis, redis->context->errstr);
+            return;
+        }
+        if (!reply)
+            return;
+        if (redis->calls)
+            answer(redis, reply);
+        freeReplyObject(reply);
+    }
+}
+
+/*
+ * Sends what is gathered; -1: the connection is of no use any more. Without memory for the next
+ * buffer hiredis is left with none, and would read its length if it were asked what is left.
+ */
+static int send_gathered(struct redis *redis)
+{
+    redisContext *context = redis->context;
+
+    if (redisBufferWrite(context, NULL) != REDIS_OK || !context->obuf)
+        return -1;
+    uint32_t events = sdslen(context->obuf) ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    return loop_watch(redis->loop, &redis->watch, context->fd, events);
 }
 
 static void redis_ready(struct watch *watch, uint32_t events)
 {
     struct redis *redis = (struct redis *)(void *)watch;
 
-    if (redis->context && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        redisAsyncHandleRead(redis->context);
-    if (redis->context && events & EPOLLOUT)
-        redisAsyncHandleWrite(redis->context);
+    if (!redis->ready) {
+        connected(redis);
+        return;
+    }
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(redis);
+    if (redis->context && events & EPOLLOUT && send_gathered(redis))
+        drop(redis, "what is asked cannot be sent");
 }
 
 static enum bb_redis_type type_of(const redisReply *reply)
@@ -201,21 +200,6 @@ static int copy_reply(struct arena *arena, const redisReply *from, struct bb_red
     return 0;
 }
 
-static void call_take(struct redis *redis, struct call *call)
-{
-    struct call *before = NULL;
-
-    for (struct call *at = redis->calls; at != call; at = at->next)
-        before = at;
-    if (before)
-        before->next = call->next;
-    else
-        redis->calls = call->next;
-    if (redis->calls_last == call)
-        redis->calls_last = before;
-    redis->call_count--;
-}
-
 /* It is up when it takes writes, for without them it is of no use. */
 static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
 {
@@ -231,17 +215,16 @@ static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
         log_line(BB_WARN, "Redis takes no writes", "reason", reply->str, NULL);
 }
 
-static void on_reply(redisAsyncContext *context, void *data, void *privdata)
+/* The answer to the oldest call; NULL: there will be none. */
+static void answer(struct redis *redis, const redisReply *reply)
 {
-    struct call *call = privdata;
-    struct redis *redis = call->redis;
-    const redisReply *reply = data;
+    struct call *call = redis->calls;
 
-    (void)context;
-    call_take(redis, call);
+    redis->calls = call->next;
+    redis->call_count--;
     call->done = true;
     if (!call->rq) {
-        if (call->probe && reply && redis->context)
+        if (call->probe && reply)
             judge(redis, reply, call->sent_ms);
         free(call);
         return;
@@ -252,7 +235,19 @@ static void on_reply(redisAsyncContext *context, void *data, void *privdata)
     request_wake(call->rq);
 }
 
-/* Without memory hiredis may send a command and not know it: its answer would end the process. */
+static int gather(redisContext *context, int argc, const char *const *argv, const size_t *lengths)
+{
+    char *command = NULL;
+    int length = redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
+
+    if (length < 0)
+        return -1;
+    int status = redisAppendFormattedCommand(context, command, (size_t)length);
+    redisFreeCommand(command);
+    return status == REDIS_OK ? 0 : -1;
+}
+
+/* NULL: it was not sent; the connection may be gone. */
 static struct call *send_call(struct redis *redis, struct core_request *rq, int argc,
                               const char *const *argv, const size_t *lengths)
 {
@@ -260,17 +255,13 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
 
     if (!call)
         return NULL;
-    *call = (struct call){.rq = rq, .redis = redis, .sent_ms = redis->loop->now_ms};
-    const redisCallback *last = redis->context->replies.tail;
-    int failed = redisAsyncCommandArgv(redis->context, on_reply, call, argc,
-                                       (const char **)(uintptr_t)argv, lengths);
-
-    if (failed || redis->context->replies.tail == last) {
+    *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
+    if (gather(redis->context, argc, argv, lengths) || send_gathered(redis)) {
         free(call);
-        drop(redis, "out of memory");
+        drop(redis, "what is asked cannot be sent");
         return NULL;
     }
-    if (redis->calls_last)
+    if (redis->calls)
         redis->calls_last->next = call;
     else
         redis->calls = call;
@@ -302,7 +293,7 @@ static void on_tick(struct timer *timer)
         drop(redis, "no connection within the time limit");
     if (!redis->context && redis->again_ms <= now)
         redis_connect(redis);
-    else if (redis->ready && redis->probe_ms <= now)
+    else if (redis->context && redis->ready && redis->probe_ms <= now)
         send_probe(redis);
     timer_set(&redis->loop->timers, timer, now + TICK_MS);
 }

@@ -1,7 +1,9 @@
 /*
- * Redis in a loop: one asynchronous connection of hiredis. It holds what is shared, small and may
- * be lost; whoever asks must do without an answer. Any error, and any answer that takes longer than
- * the time-out, drops the connection, so that a late reply can never meet another command.
+ * Redis in a loop: one connection that never blocks. hiredis writes and reads on it; it does not
+ * make it, and its asynchronous interface is not used, for both end the process when they get no
+ * memory (0.14). Redis holds what is shared, small and may be lost; whoever asks must do without an
+ * answer. Any error, and any answer that takes longer than the time-out, drops the connection, so
+ * that a late reply can never meet another command.
  */
 #ifndef CORE_REDIS_H
 #define CORE_REDIS_H
@@ -16,6 +18,13 @@ struct redis_settings {
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
 void redis_free(struct redis *redis);
+
+/*
+ * redis_socket.c: begins to connect to "unix:/path" or "host:port"; a name is looked up, and that
+ * may block. The descriptor, the caller's, which is writable once the outcome is known; -1 with
+ * errno.
+ */
+int redis_socket(const char *url);
 
 /* bb_redis() */
 const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,

@@ -137,10 +137,16 @@ static void tell_log(const struct reload_history *now, const struct setting_prob
                  "more", problems->count > 1 ? more : NULL, NULL);
 }
 
+/* NULL: there was no memory for the lines. */
+static const char *line_of(char *const *lines, size_t i)
+{
+    return lines && lines[i] ? lines[i] : "out of memory";
+}
+
 static void say_lines(FILE *out, char *const *lines, size_t count, const char *before)
 {
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, lines[i] ? lines[i] : "out of memory");
+        fprintf(out, "%s%s\n", before, line_of(lines, i));
 }
 
 static void tell_askers(const int *fds, size_t count, const struct reload_history *now,
@@ -196,13 +202,13 @@ static int reload(struct reloader *reloader, struct reload_history *now,
         turnover_discard(next);
         return -1;
     }
-    hand_migration_on(reloader, next);
     apply_log(next);
     unsigned number = next->number;
     size_t modules = next->module_count;
 
     turnover(engine, next);
     engine_unhold(engine);
+    hand_migration_on(reloader, next); /* may wait for the database: not while the loops must */
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
@@ -217,8 +223,7 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
     now.last_done = !reload(reloader, &now, &problems);
     notify_ready();
     if (!now.last_done)
-        snprintf(now.last, sizeof now.last, "%s",
-                 problems.count && problems.lines[0] ? problems.lines[0] : "out of memory");
+        snprintf(now.last, sizeof now.last, "%s", line_of(problems.lines, 0));
     note(reloader, &now);
     tell_log(&now, &problems);
     tell_askers(fds, count, &now, &problems);

@@ -6,9 +6,15 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "core/json_in.h"
 #include "core/json_out.h"
 #include "core/log.h"
+#include "core/pool.h"
+#include "core/text.h"
+
+enum {
+    EACH = 8,         /* bytes of a value beside its text, roughly */
+    LARGE = 64 * 1024 /* an answer from here on is written by a thread of the pool */
+};
 
 static const struct {
     int status;
@@ -69,20 +75,70 @@ int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
     return status;
 }
 
+struct written {
+    json_t *json; /* given away with it */
+    char *bytes;
+    size_t length;
+};
+
+static void write_json(void *arg)
+{
+    struct written *written = arg;
+
+    written->bytes = json_write(written->json, &written->length);
+    json_decref(written->json);
+}
+
+/* An answer with what has been written; NULL: there was no memory for it. */
+static int reply_written(struct core_request *rq, int status, const struct written *written)
+{
+    if (written->bytes)
+        return reply_bytes(rq, status, written->bytes, written->length);
+    request_fail(rq, FAILED_MEMORY);
+    return reply_failed(rq);
+}
+
 int reply_json(struct core_request *rq, int status, json_t *json)
 {
-    size_t length = 0;
-    char *bytes = NULL;
+    struct written written = {.json = json};
 
-    if (json) {
-        bytes = json_write(json, &length);
-        json_decref(json);
-        if (!bytes) {
-            request_fail(rq, FAILED_MEMORY);
-            return reply_failed(rq);
-        }
+    if (!json)
+        return reply_bytes(rq, status, NULL, 0);
+    write_json(&written);
+    return reply_written(rq, status, &written);
+}
+
+/* Whether a value is longer than what is *left, roughly; looks no further then. */
+static bool is_longer(json_t *json, size_t *left)
+{
+    size_t own = EACH + (json_is_string(json) ? json_string_length(json) : 0), index;
+    const char *key;
+    json_t *value;
+
+    if (own > *left)
+        return true;
+    *left -= own;
+    json_array_foreach(json, index, value)
+    {
+        if (is_longer(value, left))
+            return true;
     }
-    return reply_bytes(rq, status, bytes, length);
+    json_object_foreach(json, key, value)
+    {
+        if (is_longer(value, left))
+            return true;
+    }
+    return false;
+}
+
+int reply_json_aside(struct core_request *rq, int status, json_t *json)
+{
+    struct written written = {.json = json};
+    size_t left = LARGE;
+
+    if (!json || !is_longer(json, &left) || pool_run(rq, write_json, &written))
+        return reply_json(rq, status, json);
+    return reply_written(rq, status, &written);
 }
 
 static bool header_fit(const char *name, const char *value)
@@ -120,6 +176,18 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
     return NULL;
 }
 
+json_t *reply_text(const char *text)
+{
+    size_t left = strlen(text), size;
+    const char *end = text;
+
+    while (left && text_code_point(end, left, &size) >= 0) {
+        end += size;
+        left -= size;
+    }
+    return json_stringn(text, (size_t)(end - text));
+}
+
 static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
 {
     struct answer_header **at = &rq->answer.headers;
@@ -129,7 +197,7 @@ static void take_oauth_mark(struct core_request *rq, json_t *body, const char *m
     if (!*at)
         return;
     json_object_set_new(body, "error", json_string((*at)->value));
-    json_object_set_new(body, "error_description", json_string(message));
+    json_object_set_new(body, "error_description", reply_text(message));
     *at = (*at)->next;
 }
 
@@ -144,9 +212,7 @@ static void usual_headers(struct core_request *rq, int status)
 /* What a request finds wrong once memory ran out need not be anybody's fault. */
 static bool is_starved(const struct core_request *rq)
 {
-    bool json = json_starved();
-
-    return json || arena_starved(rq->arena);
+    return rq->starved || arena_starved(rq->arena);
 }
 
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
@@ -158,7 +224,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     json_t *body = json_object();
 
     json_object_set_new(body, "statusCode", json_integer(status));
-    json_object_set_new(body, "message", json_string(message));
+    json_object_set_new(body, "message", reply_text(message));
     json_object_set_new(body, "error", json_string(reply_reason(status)));
     if (errors)
         json_object_set_new(body, "errors", errors);

@@ -12,11 +12,17 @@
  */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
+/* A text as far as it is UTF-8: a bound may have cut its last character in two. NULL: no memory. */
+json_t *reply_text(const char *text);
+
 /* The standard's name of a status; "Error" for one that has none here. */
 const char *reply_reason(int status);
 
 /* See request.h of the public headers; they return the status. */
 int reply_json(struct core_request *rq, int status, json_t *json);
+/* The same on a fiber, and parks it while a thread of the host's pool writes a large answer: 60 MB
+ * take half a second, in which the loop would serve nobody else. */
+int reply_json_aside(struct core_request *rq, int status, json_t *json);
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);

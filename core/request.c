@@ -4,6 +4,7 @@
 
 #include "core/api.h"
 #include "core/fiber.h"
+#include "core/json_in.h"
 #include "core/reply.h"
 
 static void deadline_fire(struct timer *timer)
@@ -55,7 +56,11 @@ void request_free(struct core_request *rq)
         loop->alive = rq->next;
     json_decref(rq->body);
     reply_drop(rq);
-    arena_free(rq->arena);
+    struct arena *own = rq->outer ? rq->outer : rq->arena;
+
+    if (rq->outer) /* it ended in the middle, for want of memory */
+        arena_free(rq->arena);
+    arena_free(own);
     loop->requests--;
     generation_release(generation);
 }
@@ -64,6 +69,26 @@ void request_enter(struct core_request *rq, struct bb_host *host)
 {
     rq->pub.host = host;
     rq->pub.state = host ? host->state : NULL;
+}
+
+int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+{
+    struct answer_header *headers = rq->answer.headers;
+    struct arena *arena = rq->outer ? NULL : arena_new();
+
+    if (rq->outer)
+        return work(&rq->pub, arg);
+    if (!arena)
+        request_out_of_memory(rq);
+    rq->outer = rq->arena;
+    rq->arena = arena;
+    int status = work(&rq->pub, arg);
+
+    rq->arena = rq->outer;
+    rq->outer = NULL;
+    rq->answer.headers = headers;
+    arena_free(arena);
+    return status;
 }
 
 static void fiber_entry(void *arg)
@@ -75,12 +100,15 @@ static void fiber_entry(void *arg)
 
 bool request_start(struct core_request *rq)
 {
+    bool *before = json_starves(&rq->starved);
+
     rq->running = true;
     if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
         request_fail(rq, FAILED_MEMORY);
         reply_failed(rq);
     }
     rq->running = false;
+    json_starves(before);
     if (rq->fiber)
         return false;
     rq->ended(rq);
@@ -94,9 +122,12 @@ void request_resume(struct core_request *rq)
         request_start(rq);
         return;
     }
+    bool *before = json_starves(&rq->starved);
+
     rq->running = true;
     bool ended = fiber_resume(rq->fiber);
     rq->running = false;
+    json_starves(before);
     if (!ended)
         return;
     rq->fiber = NULL;
@@ -107,19 +138,21 @@ static void set_deadline(struct core_request *rq)
 {
     if (!rq->deadline_ms || rq->deadline.slot || rq->timed_out)
         return;
-    if (timer_set(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
+    if (timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
         rq->timed_out = true;
+}
+
+bool request_wait_in_time(struct core_request *rq, const bool *done)
+{
+    set_deadline(rq);
+    while (!*done && !rq->timed_out)
+        fiber_park();
+    return *done;
 }
 
 int request_wait(struct core_request *rq, const bool *done)
 {
-    set_deadline(rq);
-    while (!*done) {
-        if (rq->timed_out)
-            return request_fail(rq, FAILED_DEADLINE);
-        fiber_park();
-    }
-    return 0;
+    return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 
 void request_wait_always(struct core_request *rq, const bool *done)

@@ -60,6 +60,7 @@ struct core_request {
     struct loop *loop;
     struct generation *generation; /* held */
     struct arena *arena;
+    struct arena *outer; /* the request's own, while `arena` is request_scratch()'s; else NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* no fiber, and its time is over; NULL: nothing */
@@ -72,12 +73,14 @@ struct core_request {
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
+    bool starved; /* JSON of its got no memory; see json_starves() */
     struct request_spent spent;
     struct failure failure;
     struct answer answer;
     json_t *body;                    /* checked; owned */
     const char *id;                  /* request id, for logs and error bodies */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
+    struct pg_tx *lent;              /* of a job: the connection for its transactions, or NULL */
 };
 
 static inline struct core_request *request_of(struct bb_request *rq)
@@ -110,6 +113,9 @@ void request_resume(struct core_request *rq);
 /* Waits until *done; -1 with FAILED_DEADLINE when the deadline came first. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
+/* The same, and false then: no failure is recorded, for another thread may just record one. */
+bool request_wait_in_time(struct core_request *rq, const bool *done);
+
 /* The same, however long it takes: for what cannot be taken back. Fiber only. */
 void request_wait_always(struct core_request *rq, const bool *done);
 
@@ -127,6 +133,9 @@ void request_on_superseded(struct core_request *rq, void (*superseded)(struct co
 /* On the loop: tells all its requests of this generation; ends them: their time is over. */
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 void requests_cut(struct loop *loop, const struct generation *generation);
+
+/* bb_scratch(). Fiber only. */
+int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
 
 /* Records a failure for bb_failed(). Returns -1. */
 int request_fail(struct core_request *rq, enum failure_kind kind);

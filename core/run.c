@@ -1,5 +1,4 @@
 /* bb_run(): work that a thread of a module hands to a loop. */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/request.h"
@@ -54,6 +53,17 @@ static void run_begin(struct message *message)
     request_schedule(&made->rq);
 }
 
+/* The loops take turns. Where the host stops the first one takes all, for it ends last. */
+static void hand_over(struct engine *engine, struct run *run)
+{
+    pthread_mutex_lock(&engine->lock);
+    unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
+
+    run->loop = &engine->loops[turn];
+    loop_post(run->loop, &run->message);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
 {
     struct generation *generation = handle_of(host)->generation;
@@ -62,13 +72,8 @@ int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), voi
 
     if (!run)
         return -1;
-    unsigned turn = atomic_fetch_add(&engine->next_loop, 1);
-    *run = (struct run){.message.run = run_begin,
-                        .loop = &engine->loops[turn % engine->loop_count],
-                        .host = host,
-                        .work = work,
-                        .arg = arg};
+    *run = (struct run){.message.run = run_begin, .host = host, .work = work, .arg = arg};
     generation_acquire(generation);
-    loop_post(run->loop, &run->message);
+    hand_over(engine, run);
     return 0;
 }

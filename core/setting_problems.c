@@ -2,11 +2,12 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A line that finds no memory still counts: the configuration must not pass for its want. */
 static void keep(char ***lines, size_t *count, size_t *room, char *line)
 {
-    if (*count == *room) {
+    if (*count >= *room) {
         size_t wanted = *room ? *room * 2 : 16;
         char **grown = realloc(*lines, wanted * sizeof **lines);
 
@@ -16,6 +17,7 @@ static void keep(char ***lines, size_t *count, size_t *room, char *line)
                 ++*count;
             return;
         }
+        memset(grown + *room, 0, (wanted - *room) * sizeof *grown);
         *lines = grown;
         *room = wanted;
     }

@@ -65,17 +65,36 @@ static char *read_all(struct arena *arena, int fd, const char *path, size_t *len
     return NULL;
 }
 
+/*
+ * -1 with a problem. Without O_NONBLOCK a pipe nobody writes to would hold whoever opens it, and
+ * with it a reload and the stop behind it.
+ */
+static int open_regular(const char *path, struct setting_problems *problems)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat about;
+
+    if (fd < 0 || fstat(fd, &about)) {
+        setting_problem(problems, "%s: cannot be read: %s", path, strerror(errno));
+    } else if (!S_ISREG(about.st_mode)) {
+        setting_problem(problems, "%s: is no regular file", path);
+    } else {
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 /* The file's bytes, in a scratch arena so that they do not stay with the generation. */
 static int load_tree(struct settings *settings, struct arena *scratch,
                      struct setting_problems *problems)
 {
     size_t length;
-    int fd = open(settings->path, O_RDONLY | O_CLOEXEC);
+    int fd = open_regular(settings->path, problems);
 
-    if (fd < 0) {
-        setting_problem(problems, "%s: cannot be read: %s", settings->path, strerror(errno));
+    if (fd < 0)
         return -1;
-    }
     char *bytes = read_all(scratch, fd, settings->path, &length, problems);
 
     close(fd);
@@ -180,20 +199,28 @@ unsigned settings_line(const struct settings *settings, const char *section, con
     return node ? node->line : parent ? parent->line : 0;
 }
 
-void settings_complain(const struct settings *settings, struct setting_problems *problems,
-                       const char *section, const char *name, const char *format, ...)
+void settings_complain_at(const struct settings *settings, struct setting_problems *problems,
+                          unsigned line, const char *section, const char *name, const char *format,
+                          va_list args)
 {
-    unsigned line = settings_line(settings, section, name);
     char reason[512], place[32] = "";
-    va_list args;
 
-    va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
-    va_end(args);
     if (line)
         snprintf(place, sizeof place, ":%u", line);
     setting_problem(problems, "%s%s: %s%s%s: %s", settings->path, place, section,
                     *section && name ? "." : "", name ? name : "", reason);
+}
+
+void settings_complain(const struct settings *settings, struct setting_problems *problems,
+                       const char *section, const char *name, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    settings_complain_at(settings, problems, settings_line(settings, section, name), section, name,
+                         format, args);
+    va_end(args);
 }
 
 /* Asking for what no table declares is a mistake in the program, found by its first test. */

@@ -57,7 +57,7 @@ struct settings *settings_load(struct arena *arena, const char *path,
 /*
  * Checks a section against its table of fields and keeps the values; an absent section takes the
  * defaults. `section` and the table must outlive the settings. Returns the section, for the getters
- * below; NULL when problems were added.
+ * below; NULL when problems were added, here or for one of its values when the file was read.
  */
 const struct setting_section *settings_bind(struct settings *settings, const char *section,
                                             const struct bb_table *fields,

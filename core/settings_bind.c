@@ -9,6 +9,7 @@ struct binder {
     struct settings *settings;
     struct setting_section *section;
     struct setting_problems *problems;
+    bool unread; /* a value that reading the file complained of already */
 };
 
 static void json_undo(void *json)
@@ -20,19 +21,13 @@ BB_PRINTF(4, 5)
 static void complain(struct binder *binder, const struct node *node, const char *name,
                      const char *format, ...)
 {
-    const struct settings *settings = binder->settings;
-    const char *section = binder->section->name;
-    unsigned line = node ? node->line : binder->section->node ? binder->section->node->line : 0;
-    char reason[512], place[32] = "";
+    const struct node *place = node ? node : binder->section->node;
     va_list args;
 
     va_start(args, format);
-    vsnprintf(reason, sizeof reason, format, args);
+    settings_complain_at(binder->settings, binder->problems, place ? place->line : 0,
+                         binder->section->name, name, format, args);
     va_end(args);
-    if (line)
-        snprintf(place, sizeof place, ":%u", line);
-    setting_problem(binder->problems, "%s%s: %s%s%s: %s", settings->path, place, section,
-                    *section ? "." : "", name, reason);
 }
 
 /* Problems of the field tables' checks, with the place in front. */
@@ -158,8 +153,10 @@ static void bind_field(struct binder *binder, struct setting_value *value)
     const struct bb_field *field = value->field;
     const struct node *node = find_node(binder, field);
 
-    if (node && node_broken(node))
+    if (node && node_broken(node)) {
+        binder->unread = true;
         return;
+    }
     if (node && node_null(node) && !(field->flags & BB_NULLABLE) && field->type != BB_ANY) {
         complain(binder, node, field->name, "has no value (write \"\" for an empty text)");
         return;
@@ -222,7 +219,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
                                             struct setting_problems *problems)
 {
     struct setting_section *section = section_new(settings, name, fields->count);
-    struct binder binder = {settings, section, problems};
+    struct binder binder = {.settings = settings, .section = section, .problems = problems};
     size_t before = problems->count;
 
     if (!section || take_rows(settings, section, fields)) {
@@ -238,7 +235,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
     for (size_t i = 0; i < section->count; i++)
         bind_field(&binder, &section->values[i]);
     report_unknown(&binder, fields);
-    return problems->count == before ? section : NULL;
+    return problems->count == before && !binder.unread ? section : NULL;
 }
 
 void settings_claim(struct settings *settings, const char *section)

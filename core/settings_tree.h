@@ -5,6 +5,7 @@
 #ifndef CORE_SETTINGS_TREE_H
 #define CORE_SETTINGS_TREE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 
 #include "core/settings.h"
@@ -52,6 +53,15 @@ int settings_parse(struct settings *settings, const char *bytes, size_t length,
 /* The text with ${NAME} replaced; NULL with a problem added. `where` names the setting. */
 const char *settings_expand(const struct settings *settings, const char *text, unsigned line,
                             const char *where, struct setting_problems *problems);
+
+/*
+ * Adds the problem "file:line: section.name: …"; without the line where it is 0, without a name
+ * where that is NULL.
+ */
+BB_PRINTF(6, 0)
+void settings_complain_at(const struct settings *settings, struct setting_problems *problems,
+                          unsigned line, const char *section, const char *name, const char *format,
+                          va_list args);
 
 /* The child of a mapping; NULL: none, or no mapping. */
 struct node *node_child(const struct node *map, const char *key);

@@ -13,16 +13,8 @@
 #include "core/redis.h"
 #include "core/reload.h"
 #include "core/text.h"
+#include "core/version.h"
 #include "core/worker.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
-
-static const char *const lanes[PG_LANES] = {"read", "unit", "long", "tx"};
 
 struct loop_status {
     size_t requests, connections;
@@ -57,7 +49,7 @@ static void print_loop(FILE *out, unsigned index, const struct loop_status *stat
         const struct pg_lane_status *lane = &status->lanes[kind];
 
         fprintf(out, "  database %s: %u of %u connections, %zu waiting, %zu batches under way\n",
-                lanes[kind], lane->ready, lane->connections, lane->waiting, lane->batches);
+                pg_lane_names[kind], lane->ready, lane->connections, lane->waiting, lane->batches);
     }
 }
 

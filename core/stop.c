@@ -22,11 +22,11 @@ struct stop {
     int64_t until_ms;
 };
 
-static void end_now(const char *why)
+static _Noreturn void end_now(const char *why, int status)
 {
     log_line(BB_WARN, why, NULL);
     log_close();
-    _exit(0);
+    _exit(status);
 }
 
 /* A reload may hang in a lock of the database, or in a file that is a pipe. */
@@ -34,8 +34,7 @@ static void *rest(void *arg)
 {
     (void)arg;
     sleep(REST_S);
-    end_now("stopped with threads unfinished");
-    return NULL;
+    end_now("stopped with threads unfinished", 0);
 }
 
 void stop_rest(void)
@@ -44,6 +43,18 @@ void stop_rest(void)
 
     if (!pthread_create(&thread, NULL, rest, NULL))
         pthread_detach(thread);
+    else
+        alarm(REST_S); /* by the signal, then, and without a word */
+}
+
+/* The first loop ends last, for it takes what others hand on by bb_run() (run.c). */
+static bool is_last(const struct loop *loop)
+{
+    for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
+        if (!atomic_load(&loop->engine->loops[i].ended))
+            return false;
+    }
+    return true;
 }
 
 static void stop_tick(struct timer *timer)
@@ -52,12 +63,14 @@ static void stop_tick(struct timer *timer)
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 
-    if (empty && !loop->requests && engine_idle(loop->engine) && loop_quiet(loop)) {
+    if (empty && !loop->requests && is_last(loop) && engine_idle(loop->engine) &&
+        loop_quiet(loop)) {
         loop->stop = true;
+        atomic_store(&loop->ended, true);
         return;
     }
     if (loop->now_ms >= stop->until_ms)
-        end_now("stopped with requests unfinished");
+        end_now("stopped with requests unfinished", 1); /* they were cut, so all was not well */
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 

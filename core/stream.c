@@ -167,10 +167,14 @@ static void end_early(struct bb_stream *stream)
         api_stream_end(stream);
 }
 
-/* Another generation is live: the client comes again, and meets it. */
+/* Another generation is live: the client comes again, and meets it. An answer that should be whole
+ * goes on, for as long as requests may. */
 static void superseded(struct core_request *rq)
 {
-    end_early(((struct exchange *)(void *)rq)->stream);
+    struct bb_stream *stream = ((struct exchange *)(void *)rq)->stream;
+
+    if (!stream->options.whole)
+        api_stream_end(stream);
 }
 
 int api_stream_open(struct bb_request *pub, const struct bb_stream_options *options,
@@ -273,6 +277,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
     return 0;
 }
 
+/* The end of the answer is the end of the connection. */
 struct MHD_Response *stream_response(struct bb_stream *stream)
 {
     struct connection *connection = stream->exchange->connection;
@@ -282,12 +287,16 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
 
     if (!response)
         return NULL;
-    stream->exchange->close = true; /* the end of the answer is the end of the connection */
-    MHD_add_response_header(response, "Content-Type", stream->options.type);
-    MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    stream->exchange->close = true;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     loop_watch(stream->loop, &stream->watch, connection->fd, EPOLLRDHUP);
     return response;
+}
+
+void stream_headers(const struct bb_stream *stream, struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "Content-Type", stream->options.type);
+    MHD_add_response_header(response, "X-Accel-Buffering", "no");
 }
 
 /* ---- the end ---- */

@@ -5,6 +5,7 @@
 #include "core/text.h"
 
 #define DAY_MS INT64_C(86400000)
+#define FRACTION_MAX 30                    /* digits */
 #define YEAR_0 INT64_C(-62167219200000)    /* 0000-01-01T00:00:00.000Z */
 #define YEAR_1 INT64_C(-62135596800000)    /* 0001-01-01T00:00:00.000Z */
 #define YEAR_9999 INT64_C(253402300799999) /* its last millisecond */
@@ -103,13 +104,14 @@ static bool take_date(const char **at, int64_t *ms)
     return true;
 }
 
+/* PostgreSQL reads 128 characters of a time at most. */
 static bool take_fraction(const char **at, int *ms)
 {
     int digits = 0;
 
     for (int unit = 100; **at >= '0' && **at <= '9'; (*at)++, unit /= 10, digits++)
         *ms += (**at - '0') * unit;
-    return digits > 0;
+    return digits > 0 && digits <= FRACTION_MAX;
 }
 
 static bool take_clock(const char **at, int64_t *ms)
@@ -130,16 +132,20 @@ static bool take_clock(const char **at, int64_t *ms)
     return true;
 }
 
+/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL goes */
 static bool take_offset(const char **at, int64_t *ms)
 {
-    int hour, minute;
+    int hour, minute = 0;
 
     if (take_char(at, 'Z'))
         return true;
     int sign = take_char(at, '+') ? 1 : take_char(at, '-') ? -1 : 0;
 
-    if (!sign || !take(at, 2, &hour) || !take_char(at, ':') || !take(at, 2, &minute) || hour > 23 ||
-        minute > 59)
+    if (!sign || !take(at, 2, &hour))
+        return false;
+    if ((take_char(at, ':') || **at) && !take(at, 2, &minute))
+        return false;
+    if (hour > 15 || minute > 59)
         return false;
     *ms -= sign * (hour * 60 + minute) * INT64_C(60000);
     return true;

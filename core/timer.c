@@ -46,15 +46,25 @@ static int grow(struct timers *timers)
     return 0;
 }
 
-int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
+static int set(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
 {
     timer_clear(timers, timer);
-    if (timers->count == timers->room && grow(timers))
+    if (timers->room - timers->count <= spare && grow(timers))
         return -1;
     timer->at_ms = at_ms;
     place(timers, ++timers->count, timer);
     sift_up(timers, timer->slot);
     return 0;
+}
+
+int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
+{
+    return set(timers, timer, at_ms, 0);
+}
+
+int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms)
+{
+    return set(timers, timer, at_ms, TIMERS_SPARE);
 }
 
 void timer_clear(struct timers *timers, struct timer *timer)

@@ -19,8 +19,14 @@ struct timers {
     size_t count, room;
 };
 
-/* Sets or moves a timer. 0, or -1 when memory ran out (then it is not set). */
+/* So many the host's own timers, which have nobody to tell, find room for without memory. */
+#define TIMERS_SPARE 48
+
+/* Sets or moves one of the host's own timers. 0, or -1 when memory ran out (then it is not set). */
 int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
+
+/* The same for what there are many of; it leaves TIMERS_SPARE places to the host. */
+int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
 /* Takes a timer out; no effect on one that is not set. */
 void timer_clear(struct timers *timers, struct timer *timer);

@@ -17,6 +17,7 @@ static void drop_raised(void *arg)
 
     for (struct raised *at = tx->raised; at; at = at->next)
         json_decref(at->payload);
+    tx->raised = NULL;
 }
 
 static struct bb_tx *tx_new(struct core_request *rq)
@@ -221,7 +222,7 @@ static void end_lent(void *arg)
 {
     struct bb_tx *tx = arg;
 
-    if (tx->lent)
+    if (tx->lent && tx->lent != tx->rq->lent)
         pg_tx_end(tx->lent);
     tx->lent = NULL;
 }
@@ -276,10 +277,11 @@ int api_transaction(struct bb_request *pub,
 
     if (arena_defer(rq->arena, end_lent, tx))
         request_out_of_memory(rq);
-    tx->lent = pg_tx_begin(rq);
+    tx->lent = rq->lent ? rq->lent : pg_tx_begin(rq);
     if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
         return reply_failed(rq);
     int status = finish(tx, work(pub, tx, arg), headers);
     end_lent(tx);
+    drop_raised(tx); /* a job has many transactions */
     return status;
 }

@@ -60,23 +60,40 @@ static int write_all(int fd, const char *bytes, size_t length)
     return 0;
 }
 
-static int end_file(struct upload_file *file)
+static int end_file(struct upload *upload, struct upload_file *file)
 {
     unsigned char digest[32];
-    int fd = file->fd;
 
     if (!EVP_DigestFinal_ex(file->digest, digest, NULL)) {
         errno = ENOMEM;
         return -1;
     }
     text_hex(digest, sizeof digest, file->sha256);
-    if (fsync(fd))
-        return -1;
-    file->fd = -1;
-    return close(fd);
+    file->next_written = upload->written;
+    upload->written = file;
+    upload->written_count++;
+    return 0;
 }
 
-static int write_segment(const struct upload *upload, const struct upload_segment *segment,
+/* The first one has the file system commit what the others need, too. */
+static int sync_files(struct upload *upload)
+{
+    while (upload->written) {
+        struct upload_file *file = upload->written;
+        int fd = file->fd;
+
+        if (fsync(fd))
+            return -1;
+        upload->written = file->next_written;
+        file->fd = -1;
+        if (close(fd))
+            return -1;
+    }
+    upload->written_count = 0;
+    return 0;
+}
+
+static int write_segment(struct upload *upload, const struct upload_segment *segment,
                          const char *bytes)
 {
     struct upload_file *file = segment->file;
@@ -91,7 +108,7 @@ static int write_segment(const struct upload *upload, const struct upload_segmen
         return -1;
     /* on its way to the disk while more comes, so that fsync() at the end has little to wait for */
     (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-    return segment->last ? end_file(file) : 0;
+    return segment->last ? end_file(upload, file) : 0;
 }
 
 void upload_write(void *arg)
@@ -105,6 +122,9 @@ void upload_write(void *arg)
             upload->error = errno ? errno : EIO;
         bytes += batch->segments[i].length;
     }
+    if (!upload->error && (upload->last || upload->written_count >= UPLOAD_OPEN_MAX) &&
+        sync_files(upload))
+        upload->error = errno ? errno : EIO;
 }
 
 void upload_discard(void *arg)

@@ -90,4 +90,5 @@ const struct bb_api fake_api = {
     .reply_file = fake_request_reply_file,
     .stream_cut = fake_stream_end,
     .vfail_listed = fake_request_vfail_listed,
+    .scratch = fake_request_scratch,
 };

@@ -54,6 +54,8 @@ int fake_request_refuse(struct bb_request *rq, json_t *errors);
 BB_PRINTF(4, 0)
 int fake_request_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
                               va_list args);
+int fake_request_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *),
+                         void *arg);
 const struct bb_file *fake_request_file(struct bb_request *rq, size_t index);
 int fake_request_reply_file(struct bb_request *rq, int fd, int64_t length);
 int fake_request_failed(struct bb_request *rq);

@@ -118,6 +118,8 @@ void fake_text_append(char **text, const char *more);
 /* run.c */
 struct run *fake_run_begin(struct bb_fake *fake);
 void fake_run_free(struct run *run);
+/* As the host does at the end of a request; what was recorded stays. */
+void fake_run_undo(struct run *run);
 static inline struct run *run_of(struct bb_request *rq)
 {
     return (struct run *)(void *)rq;

@@ -18,8 +18,7 @@ struct run *fake_run_begin(struct bb_fake *fake)
     return run;
 }
 
-/* As the host does at the end of a request; what was recorded stays. */
-static void run_end(struct run *run)
+void fake_run_undo(struct run *run)
 {
     while (run->undo) {
         struct undo *undo = run->undo;
@@ -33,7 +32,7 @@ void fake_run_free(struct run *run)
 {
     if (!run)
         return;
-    run_end(run);
+    fake_run_undo(run);
     for (struct raised *at = run->raised; at; at = at->next)
         json_decref(at->payload);
     json_decref(run->body);
@@ -130,7 +129,7 @@ int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, con
     take_query(run, route, path);
     run->body = body ? parse(body) : json_object();
     route->handler(&run->rq);
-    run_end(run);
+    fake_run_undo(run);
     if (!run->status)
         fake_die("the handler of %s %s has not answered", method, path);
     return run->status;
@@ -184,7 +183,7 @@ int bb_fake_raise(struct bb_fake *fake, const char *name, const char *payload)
         if (hook->committed && concerns(hook, name))
             hook->committed(&run->rq, &event);
     }
-    run_end(run);
+    fake_run_undo(run);
     return vetoed;
 }
 
@@ -196,7 +195,7 @@ int bb_fake_job(struct bb_fake *fake, const char *name)
     if (!job)
         fake_die("the module has no job %s", name);
     job->run(&run->rq);
-    run_end(run);
+    fake_run_undo(run);
     return 0;
 }
 
@@ -210,7 +209,7 @@ int bb_fake_command(struct bb_fake *fake, const char *name, const char *options)
     run->body = options ? parse(options) : json_object();
     int status = command->run(&run->rq);
 
-    run_end(run);
+    fake_run_undo(run);
     return status;
 }
 

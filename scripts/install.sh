@@ -1,7 +1,7 @@
 # What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
 # works with the build `gcc` of the linters, installed into an emptied prefix.
 
-install_names="prefix modcheck specimens hello service man dist"
+install_names="prefix modcheck specimens hello service boot man dist"
 
 # The empty prefix; once in a run.
 installed=
@@ -128,6 +128,23 @@ install_service() {
         printf '%s\n' "$said" >&2
         return 1
     }
+}
+
+# Another build: the paths of a package, below a directory of its own.
+need_bootable() {
+    (export DESTDIR=$top/build/boot/root && build boot --prefix=/usr/local --sysconfdir=/etc \
+        --localstatedir=/var --disable-tests CFLAGS="-O1 -g")
+}
+
+# The unit under a real systemd, where this machine lets one be booted in namespaces.
+install_boot() {
+    local status=0
+
+    need_bootable || return 1
+    "$top/tests/boot/boot" "$top/build/boot/root" "$top/tests/boot/prove" "$top/build/boot.log" ||
+        status=$?
+    [ "$status" -eq 77 ] || cat "$top/build/boot.log" >&2
+    return "$status"
 }
 
 install_man() {

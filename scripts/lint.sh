@@ -15,6 +15,7 @@ lint_flags=(
     -DTEST_CONF='"conf"'
     -DTEST_EXAMPLES='"examples"'
     -DTEST_MODULES='"modules"'
+    -DTEST_S3='"s3"'
     -DTEST_RECEIVER='"receiver"'
     -DTEST_TORTURE='"torture.so"'
     -DTEST_WITNESS='"witness.so"'

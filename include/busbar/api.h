@@ -133,6 +133,9 @@ struct bb_api {
     /* stream.h: answers that are whole or cut; request.h: errors with a list of what is wrong */
     void (*stream_cut)(struct bb_stream *);
     int (*vfail_listed)(struct bb_request *, int, json_t *, const char *, va_list);
+
+    /* request.h */
+    int (*scratch)(struct bb_request *, int (*)(struct bb_request *, void *), void *);
 };
 
 #endif

@@ -47,6 +47,19 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
     rq->api->defer(rq, undo, arg);
 }
 
+/*
+ * Calls work(rq, arg) with memory of its own, and returns what that returns. What is allocated,
+ * deferred or queried meanwhile ends with it; what was there before stays. For jobs and commands
+ * that do the same again and again, whose memory would else grow until their end. Not for answers:
+ * headers that are set in it are gone with it. Within another one it is a plain call. Since
+ * minor 1.
+ */
+static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
+                             void *arg)
+{
+    return rq->api->scratch(rq, work, arg);
+}
+
 /* A declared segment of the path, decoded and checked. Never NULL. */
 static inline const char *bb_segment(struct bb_request *rq, const char *name)
 {
@@ -115,7 +128,9 @@ static inline const char *bb_client_address(struct bb_request *rq)
     return rq->api->client_address(rq);
 }
 
-/* Answers. `json` is taken (NULL: no body). Returns the status: `return bb_reply(rq, 200, json)`.
+/*
+ * Answers. `json` is taken (NULL: no body), and nobody else may touch what it holds. Returns the
+ * status: `return bb_reply(rq, 200, json)`. Parks while a large answer is written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -185,15 +200,18 @@ static inline json_t *bb_check(struct bb_request *rq, const struct bb_table *fie
     return rq->api->check(rq, fields, object, errors);
 }
 
-/* A 400 with a list of {"field","problem"}, which is taken. */
+/*
+ * A 400 with a list of {"field","problem"}, which is taken, in the words that the host uses for its
+ * own checks: what to say of a request that is not valid. Since minor 1.
+ */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {
     return rq->api->refuse(rq, errors);
 }
 
 /*
- * Like bb_fail(), with "errors": a list (taken) of {"field":…,"problem":…}, for what the host's own
- * checks do not cover.
+ * The same with another status and words of one's own, as bb_fail() takes them: what is valid, and
+ * yet not possible (409). A 400 is bb_refuse()'s. Since minor 1.
  */
 BB_PRINTF(4, 5)
 static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,

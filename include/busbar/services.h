@@ -86,13 +86,15 @@ struct bb_devices {
 };
 
 /*
- * "readings" 1: the stored meter readings, for statements of other modules. The service is three
+ * "readings" 2: the stored meter readings, for statements of other modules. The service is four
  * functions in SQL, so that a million readings are summed where they lie;
  * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
  * device and type never overlap, are never changed and never deleted.
  *
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
+ *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
+ *       (end_at) of the first `most` of these of one device, in their order. Since version 2.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
  *   reading_take_fresh(type "char", most integer)

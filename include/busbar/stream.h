@@ -35,7 +35,8 @@ struct bb_stream_options {
     /* Called once for every stream that was opened, on a thread of the host; must not wait. */
     void (*closed)(struct bb_stream *stream, void *arg);
     void *arg;
-    /* The end means that the answer is whole: where the host ends the stream, it is cut instead. */
+    /* The end means that the answer is whole: where the host ends the stream, it is cut instead;
+     * after a reload not before reload.drain seconds have passed. */
     bool whole;
 };
 

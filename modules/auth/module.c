@@ -144,12 +144,15 @@ static const struct bb_field organisation_reply[] = {
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
+enum { PUBLIC_BODY_MAX = 32768 }; /* nobody who is unknown yet has much to say */
+
 static const struct bb_route routes[] = {
     {.method = "POST",
      .path = "/api/user/register",
      .roles = BB_ANYONE,
      .handler = auth_register,
      .body = BB_TABLE(register_body),
+     .body_max = PUBLIC_BODY_MAX,
      .reply = BB_TABLE(account_reply),
      .flags = BB_CREATES,
      .success = 201,
@@ -166,6 +169,7 @@ static const struct bb_route routes[] = {
      .roles = BB_ANYONE,
      .handler = auth_login,
      .body = BB_TABLE(login_body),
+     .body_max = PUBLIC_BODY_MAX,
      .reply = BB_TABLE(login_reply),
      .help = "Begins a session."},
     {.method = "POST",
@@ -186,6 +190,7 @@ static const struct bb_route routes[] = {
      .roles = BB_ANYONE,
      .handler = auth_get_access,
      .body = BB_TABLE(access_body),
+     .body_max = PUBLIC_BODY_MAX,
      .reply = BB_TABLE(access_reply),
      .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS,
      .help = "A token for a program: OAuth 2.0 client credentials, or an ApiUser's password."},

@@ -138,6 +138,8 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
 static int read_account(const json_t *payload, int64_t *account)
 {
     const char *sub = json_string_value(json_object_get(payload, "sub"));
@@ -190,6 +192,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
                 strlen(claims->jti) == sizeof(claims->jti) - 1 &&
                 strspn(claims->jti, "0123456789abcdef-") == sizeof(claims->jti) - 1 &&
                 read_text(payload, "role", claims->role, sizeof(claims->role)) == 0 &&
+                strspn(claims->role, LETTERS) == strlen(claims->role) &&
                 read_times(payload, now_s, claims) == 0;
 
     json_decref(payload);

@@ -12,19 +12,27 @@
 #define CERTIFICATE_H
 
 #include <busbar/busbar.h>
+#include <stdatomic.h>
 
 #define CERTIFICATE_GROUP_MOST 10000 /* devices in a group */
 #define CERTIFICATE_KWH 1000         /* what is issued to a group is a multiple of this */
+
+struct certificate_places;
 
 /* State of one generation. */
 struct certificate {
     bool internal;     /* certificate.issuer: internal */
     json_t *issuers;   /* e-mails of external ones, in lower case */
     int64_t threshold; /* Wh */
+    struct certificate_places *places;
     const struct bb_devices *devices;
     void *devices_state;
     const struct bb_accounts *accounts;
     void *accounts_state;
+    /* Where the job goes on when a run had its bound; 0: at the head. */
+    _Atomic int64_t cycles_failed;  /* so many cycles at the head, which failed, are passed by */
+    _Atomic int64_t history_failed; /* and the devices up to this one */
+    _Atomic int64_t looked;         /* up to this device fresh Delta readings were looked through */
 };
 
 /* Whose entries a caller sees. */
@@ -47,6 +55,10 @@ struct certificate_scope {
     "e.id, " CERTIFICATE_MS("e.start_at") ", " CERTIFICATE_MS(                                     \
         "e.end_at") ", e.wh, e.status,"                                                            \
                     " e.device, e.group_id, c.uid, e.certificate, e.organisation, c.issued_wh"
+/* Their certificate. A join would let the planner, who does not know how few rows there are, read
+ * all certificates. */
+#define CERTIFICATE_OF_ENTRY                                                                       \
+    " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"
 enum certificate_column {
     CERTIFICATE_ID,
     CERTIFICATE_START,
@@ -63,6 +75,14 @@ enum certificate_column {
 
 /* state.c */
 int certificate_open(struct bb_host *host, void **state);
+void certificate_close(struct bb_host *host, void *state);
+
+/* places.c: the exports under way; any thread. NULL: no memory. They live as long as the host. */
+struct certificate_places *certificate_places_new(struct bb_host *host);
+void certificate_places_free(struct certificate_places *places);
+/* A place for the caller: 0; or the status of the answer given: 429 or 503. */
+int certificate_place_take(struct bb_request *rq, struct certificate_places *places);
+void certificate_place_give(struct certificate_places *places, int64_t account);
 
 /* scope.c: 0, or the status of the answer given. `asked`: organizationId, 0 for none. */
 int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope);
@@ -77,6 +97,12 @@ json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, siz
                           const struct bb_device *device);
 int certificate_reply(struct bb_request *rq, int status, json_t *json);
 
+/* csv_entry.c: the names of the columns, and an entry. */
+struct csv;
+void csv_head(struct csv *csv);
+void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows, size_t row,
+               const struct bb_device *device);
+
 /* filter.c: the log's filter and cursor, as parameters of a statement. */
 struct certificate_filter {
     struct certificate_scope scope;
@@ -89,17 +115,26 @@ int certificate_filter(struct bb_request *rq, struct certificate_filter *filter)
 /* The next rows behind the cursor, newest first; NULL: failed. */
 const struct bb_rows *certificate_fetch(struct bb_request *rq,
                                         const struct certificate_filter *filter, int64_t limit);
+/* The same, for whoever fetches page after page: behind what else may take long. */
+const struct bb_rows *certificate_fetch_long(struct bb_request *rq,
+                                             const struct certificate_filter *filter,
+                                             int64_t limit);
 /* Moves the cursor behind a row. */
 void certificate_move(struct bb_request *rq, struct certificate_filter *filter,
                       const struct bb_rows *rows, size_t row);
 
 /* fold.c, history.c, cycle.c, settle.c: a step of the job. How much it did; -1: it failed, and that
  * is in the log. */
-int64_t certificate_fold(struct bb_request *rq);
-int64_t certificate_history(struct bb_request *rq);
+/* 0, or -1; *more, here and below: the bound of a run was met before the end. */
+int64_t certificate_fold(struct bb_request *rq, bool *more);
+/* How many History readings were issued. */
+int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq);
 int64_t certificate_settle(struct bb_request *rq);
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
+/* Runs a statement whose $1 is `size`, until it does less. How much it did; -1: it failed. */
+int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                            const char *step);
 
 /* event.c */
 struct certificate_issued {

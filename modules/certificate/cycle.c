@@ -4,14 +4,17 @@
  * What is not accounted for of each device is added up, with what the group carries; whole kWh are
  * issued if that reaches the threshold, and the rest is carried on. A cycle that was issued before
  * and is due again has late readings: only these count, and make a further certificate. Devices are
- * summed in chunks, so that no statement takes long however many there are; all of it sees the
- * database as it was when the transaction began.
+ * summed in chunks, so that no statement takes long however many there are, and in smaller ones
+ * where they have more readings than one for each hour; all of it sees the database as it was when
+ * the transaction began.
  */
 #include <string.h>
 
 #include "certificate.h"
 
 #define BATCH 200
+#define FEWER 7     /* so many times fewer devices where a chunk takes too long */
+#define FAILURES 20 /* in a run; the next one passes them by: they hold up no others */
 
 struct cycle {
     int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
@@ -20,14 +23,16 @@ struct cycle {
     const char *frequency;
     int64_t organisation, carry;
     int64_t devices;
+    int64_t most; /* in a chunk; 0: not known yet */
 };
 
+/* Those that failed stay at the head. $1 how many, $2 how many of these to pass by */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end, " CERTIFICATE_MS(
         "d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end") " FROM certificate_due d WHERE "
                                                             "d.cycle_end <= now()"
                                                             " ORDER BY d.cycle_end, d.group_id "
-                                                            "LIMIT $1::int",
+                                                            "LIMIT $1::int OFFSET $2::int",
     BB_SQL_LONG};
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
@@ -47,13 +52,14 @@ static const struct bb_sql chunk = {
     " WHERE group_id = $1::bigint AND device > $2::bigint ORDER BY device LIMIT $3::int) m",
     0};
 
-/* $1 group, $2 and $3 the cycle, $4 certificate, $5 devices */
+/* $1 group, $2 and $3 the cycle, $4 certificate, $5 devices. OFFSET keeps what was accounted for
+ * from being joined by statistics older than the rows, each with each. */
 static const struct bb_sql account = {
     "WITH late AS (SELECT s.device, s.wh - coalesce(a.wh, 0) AS wh"
     " FROM (SELECT r.device, sum(r.wh)::bigint AS wh FROM reading_deltas($5::bigint[],"
     " $2::timestamptz, $3::timestamptz) r GROUP BY r.device) s"
-    " LEFT JOIN certificate_account a ON a.group_id = $1::bigint"
-    " AND a.cycle_start = $2::timestamptz AND a.device = s.device"
+    " LEFT JOIN LATERAL (SELECT c.wh FROM certificate_account c WHERE c.group_id = $1::bigint"
+    " AND c.cycle_start = $2::timestamptz AND c.device = s.device OFFSET 0) a ON true"
     " WHERE s.wh > coalesce(a.wh, 0))"
     " INSERT INTO certificate_account AS a"
     " (group_id, cycle_start, device, wh, late_wh, certificate)"
@@ -89,23 +95,20 @@ static const struct bb_sql issue = {
 /* So many devices have at most some 200,000 hourly readings in a cycle. */
 static int64_t chunk_size(const struct cycle *cycle)
 {
-    switch (cycle->frequency[0]) {
-    case 'm':
-        return 300;
-    case 'w':
-        return 1200;
-    default:
-        return 8000;
-    }
+    int64_t most = 8000;
+
+    if (cycle->frequency[0] == 'm' || cycle->frequency[0] == 'w')
+        most = cycle->frequency[0] == 'm' ? 300 : 1200;
+    return most < cycle->devices ? most : cycle->devices;
 }
 
 static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
 {
-    int64_t last = 0, most = chunk_size(cycle);
+    int64_t last = 0;
 
-    for (int64_t done = 0; done < cycle->devices; done += most) {
+    for (int64_t done = 0; done < cycle->devices; done += cycle->most) {
         const struct bb_rows *rows =
-            bb_tx_query(rq, tx, &chunk, BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(most)));
+            bb_tx_query(rq, tx, &chunk, BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(cycle->most)));
 
         if (!rows)
             return -1;
@@ -154,9 +157,23 @@ static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
     cycle->carry = bb_cell_int(rq, rows, 0, 1);
     cycle->frequency = bb_cell(rq, rows, 0, 2);
     cycle->devices = bb_cell_int(rq, rows, 0, 3);
+    if (!cycle->most)
+        cycle->most = chunk_size(cycle);
     if (account_chunks(rq, tx, cycle) || issue_total(rq, tx, cycle))
         return bb_failed(rq);
     return 200;
+}
+
+/* Anew with fewer devices in a chunk, as long as a statement takes too long. */
+static int issue_cycle(struct bb_request *rq, struct cycle *cycle)
+{
+    int status = bb_transaction(rq, one_cycle, cycle);
+
+    while (status >= 400 && cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014")) {
+        cycle->most = cycle->most > FEWER ? cycle->most / FEWER : 1;
+        status = bb_transaction(rq, one_cycle, cycle);
+    }
+    return status;
 }
 
 static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -170,26 +187,49 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 
     if (cycle.certificate < 0)
         return -1;
-    if (bb_transaction(rq, one_cycle, &cycle) < 400)
+    if (issue_cycle(rq, &cycle) < 400)
         return 0;
-    /* the command and the job at a time: the other one was faster */
+    /* the command and the job at a time: the other one was faster, or has found more for it */
     return strcmp(bb_sqlstate(rq), "40001") ? -1 : 0;
+}
+
+struct batch {
+    size_t count;   /* of the last one */
+    int64_t cycles; /* of all so far */
+    int64_t passed; /* at the head: they failed in earlier runs */
+    int failures;   /* they are in the log */
+};
+
+static int run_batch(struct bb_request *rq, void *arg)
+{
+    struct batch *batch = arg;
+    const struct bb_rows *rows =
+        bb_query(rq, &due, BB_ARGS(bb_i(BATCH), bb_i(batch->passed + batch->failures)));
+
+    batch->count = rows ? bb_count(rq, rows) : 0;
+    if (!rows) {
+        certificate_step_failed(rq, "looking for cycles that have ended");
+        batch->failures++;
+    }
+    for (size_t row = 0; row < batch->count && batch->failures < FAILURES; row++) {
+        if (run(rq, rows, row) == 0) {
+            batch->cycles++;
+            continue;
+        }
+        certificate_step_failed(rq, "issuing a cycle");
+        batch->failures++;
+    }
+    return rows && batch->failures < FAILURES ? 0 : -1;
 }
 
 int64_t certificate_cycles(struct bb_request *rq)
 {
-    int64_t cycles = 0;
-    size_t count = BATCH;
+    struct certificate *certificate = rq->state;
+    struct batch batch = {.count = BATCH, .passed = atomic_load(&certificate->cycles_failed)};
 
-    while (count == BATCH) {
-        const struct bb_rows *rows = bb_query(rq, &due, BB_ARGS(bb_i(BATCH)));
-
-        if (!rows)
-            return certificate_step_failed(rq, "looking for cycles that have ended");
-        count = bb_count(rq, rows);
-        for (size_t row = 0; row < count; row++, cycles++)
-            if (run(rq, rows, row))
-                return certificate_step_failed(rq, "issuing a cycle");
-    }
-    return cycles;
+    while (batch.count == BATCH && !bb_scratch(rq, run_batch, &batch))
+        ;
+    atomic_store(&certificate->cycles_failed,
+                 batch.failures == FAILURES ? batch.passed + FAILURES : 0);
+    return batch.failures ? -1 : batch.cycles;
 }

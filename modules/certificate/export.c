@@ -2,9 +2,10 @@
  * GET /api/certificate-log/export.csv: the log as a stream, whatever its length.
  *
  * A page of entries is fetched, written and sent by a piece of work of its own, which asks for the
- * next one when it is done; before it sends, it waits until the client has taken most of what went
- * before. So an export holds a page or two in memory. When something fails the stream is cut, so
- * that what is missing does not look like the end.
+ * next one when it is done; before it fetches, it waits until the client has taken most of what
+ * went before. So an export holds a page or two in memory, and no connection to the database while
+ * its client does not read. When something fails the stream is cut, so that what is missing does
+ * not look like the end. How many may be under way is bounded (places.c).
  *
  * The stream closes on a thread of its own choosing, and may be used only until then: the lock.
  */
@@ -25,6 +26,7 @@
 struct export
 {
     struct bb_host *host;
+    int64_t account;                  /* who holds a place for it */
     struct certificate_filter filter; /* its texts and organisations are the export's own */
     pthread_mutex_t lock;
     /* under the lock */
@@ -34,6 +36,9 @@ struct export
 
 static void free_export(struct export *export)
 {
+    const struct certificate *certificate = export->host->state;
+
+    certificate_place_give(certificate->places, export->account);
     pthread_mutex_destroy(&export->lock);
     free((void *)(uintptr_t) export->filter.scope.organisations);
     free((void *)(uintptr_t) export->filter.start);
@@ -96,57 +101,10 @@ static int send(struct export *export, const struct csv *csv)
     return failed;
 }
 
-static const char *const columns[] = {"id",
-                                      "certificate_issuance_start",
-                                      "certificate_issuance_end",
-                                      "readvalue_watthour",
-                                      "status",
-                                      "externalId",
-                                      "developerId",
-                                      "serialNumber",
-                                      "deviceId",
-                                      "groupId",
-                                      "certificateTransactionUID",
-                                      "timezone",
-                                      "ongoing_start_date",
-                                      "ongoing_end_date"};
-
-static void write_head(struct csv *csv)
-{
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-        csv_plain(csv, columns[i]);
-    csv_end_row(csv);
-}
-
-/* In the order of `columns`. */
-static void write_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows,
-                        size_t row, const struct bb_device *device)
-{
-    const char *group = bb_cell(rq, rows, row, CERTIFICATE_GROUP);
-    const char *start = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_START));
-    const char *end = bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_END));
-
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_ID));
-    csv_plain(csv, start);
-    csv_plain(csv, end);
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_WH));
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_STATUS));
-    csv_plain(csv, device->uuid);
-    csv_text(csv, device->external_id);
-    csv_text(csv, device->serial_number);
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_DEVICE));
-    csv_plain(csv, group);
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_UID));
-    csv_text(csv, device->timezone);
-    csv_plain(csv, group ? start : NULL);
-    csv_plain(csv, group ? end : NULL);
-    csv_end_row(csv);
-}
-
 /* How many entries were sent; -1: it failed. */
 static int64_t send_page(struct bb_request *rq, struct export *export)
 {
-    const struct bb_rows *rows = certificate_fetch(rq, &export->filter, PAGE);
+    const struct bb_rows *rows = certificate_fetch_long(rq, &export->filter, PAGE);
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = rows ? certificate_devices(rq, rows, count) : NULL;
     struct csv csv = {.failed = false};
@@ -154,7 +112,7 @@ static int64_t send_page(struct bb_request *rq, struct export *export)
     if (!devices)
         return -1;
     for (size_t i = 0; i < count; i++)
-        write_entry(rq, &csv, rows, i, &devices[i]);
+        csv_entry(rq, &csv, rows, i, &devices[i]);
     int failed = count ? send(export, &csv) : 0;
 
     free(csv.bytes);
@@ -201,7 +159,7 @@ static char *copy(const char *text, bool *failed)
     return copied;
 }
 
-/* NULL: no memory. */
+/* With the place that was taken for it; NULL: no memory, and the place is given back. */
 static struct export *new_export(struct bb_request *rq, const struct certificate_filter *filter)
 {
     struct export *export = calloc(1, sizeof(*export));
@@ -210,12 +168,16 @@ static struct export *new_export(struct bb_request *rq, const struct certificate
     bool failed = !export || !organisations || pthread_mutex_init(&export->lock, NULL) != 0;
 
     if (failed) {
+        const struct certificate *certificate = rq->state;
+
+        certificate_place_give(certificate->places, rq->principal->account);
         free(organisations);
         free(export);
         return NULL;
     }
     memcpy(organisations, filter->scope.organisations, size);
     export->host = rq->host;
+    export->account = rq->principal->account;
     export->filter = *filter;
     export->filter.scope.organisations = organisations;
     export->filter.start = copy(filter->start, &failed);
@@ -245,7 +207,7 @@ static int begin(struct bb_request *rq, struct export *export)
         return status;
     }
     bb_reply_header(rq, "Content-Disposition", "attachment; filename=\"certificate-log.csv\"");
-    write_head(&csv);
+    csv_head(&csv);
     export->working = true;
     if (send(export, &csv) || bb_run(rq->host, work, export))
         finish(export, false);
@@ -255,9 +217,12 @@ static int begin(struct bb_request *rq, struct export *export)
 
 int certificate_export(struct bb_request *rq)
 {
+    const struct certificate *certificate = rq->state;
     struct certificate_filter filter;
     int refused = certificate_filter(rq, &filter);
 
+    if (!refused)
+        refused = certificate_place_take(rq, certificate->places);
     if (refused)
         return refused;
     struct export *export = new_export(rq, &filter);

@@ -5,42 +5,68 @@
  * their ends lie. That is noted first, and looked through by a later statement: only that one is
  * sure to see the readings of a request whose lock the first had to wait for. The cycles of the
  * device's group that have readings there become due; readings of a device without a group are left
- * alone until it joins one.
+ * alone until it joins one. Devices are looked through in turn, a part of each at a time, so that
+ * one with years of readings of seconds holds up no others.
+ *
+ * A cycle that is due already is written anew: whoever is about to take it with an older view of
+ * the readings meets that (cycle.c), and leaves it to a later run.
  */
+#include <string.h>
+
 #include "certificate.h"
 
 #define TAKEN 1000
-/* Devices looked through at a time: each may have years of hourly readings. */
-#define LOOKED 50
+#define LOOKED 50     /* devices looked through at a time */
+#define READINGS 5000 /* of each; those behind them have their turn when all others had theirs */
+#define FEWER 7       /* so many times fewer devices */
+#define TURNS 50      /* in a run; the next one goes on behind them */
 
 /* $1 how many */
 static const struct bb_sql take = {
     "WITH noted AS (INSERT INTO certificate_look AS l (device, first_at, last_at)"
-    " SELECT device, first, last FROM reading_take_fresh('D', $1::int)"
+    " SELECT device, first, last FROM reading_take_fresh('D', $1::int) ORDER BY device"
     " ON CONFLICT (device) DO UPDATE SET first_at = least(l.first_at, excluded.first_at),"
     " last_at = greatest(l.last_at, excluded.last_at) RETURNING 1) SELECT count(*) FROM noted",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-/* $1 how many */
+/*
+ * $1 how many, $2 behind which device. Held before they are looked through by a statement of its
+ * own, which then sees who has changed them: a group that the device has joined, more readings. One
+ * that somebody holds just now is left to the next run.
+ */
+static const struct bb_sql hold = {
+    "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
+    " FROM (SELECT device FROM certificate_look WHERE device > $2::bigint"
+    " ORDER BY device LIMIT $1::int FOR UPDATE SKIP LOCKED) l",
+    BB_SQL_WRITE};
+
+/* $1 devices, $2 how many readings of each. The last one of so many is the first of the rest. */
 static const struct bb_sql look = {
-    "WITH f AS (DELETE FROM certificate_look l USING (SELECT device FROM certificate_look"
-    " ORDER BY device LIMIT $1::int FOR UPDATE) d WHERE l.device = d.device"
-    " RETURNING l.device, l.first_at, l.last_at),"
-    " due AS (INSERT INTO certificate_due (group_id, cycle_start, cycle_end)"
-    " SELECT DISTINCT g.id, certificate_cycle_at(g.frequency, g.start_at, n.cycle),"
-    " least(certificate_cycle_at(g.frequency, g.start_at, n.cycle + 1), g.end_at)"
-    " FROM f JOIN certificate_member m ON m.device = f.device"
+    "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"
+    " WHERE device = ANY ($1::bigint[])),"
+    " r AS MATERIALIZED (SELECT f.device, g.id, g.frequency, g.start_at, g.end_at AS stop_at,"
+    " e.end_at FROM f JOIN certificate_member m ON m.device = f.device"
     " JOIN certificate_group g ON g.id = m.group_id"
-    " CROSS JOIN LATERAL (SELECT DISTINCT"
-    " certificate_cycle(g.frequency, g.start_at, r.end_at) AS cycle"
-    " FROM reading_deltas(ARRAY[f.device],"
+    " CROSS JOIN LATERAL reading_delta_ends(f.device,"
     " greatest(f.first_at - interval '1 microsecond', g.start_at),"
-    " least(f.last_at, coalesce(g.end_at, 'infinity'))) r) n"
-    " ON CONFLICT DO NOTHING)"
-    " SELECT count(*) FROM f",
+    " least(f.last_at, coalesce(g.end_at, 'infinity')), $2::int) e),"
+    " due AS (INSERT INTO certificate_due (group_id, cycle_start, cycle_end)"
+    " SELECT n.id, certificate_cycle_at(n.frequency, n.start_at, n.cycle),"
+    " least(certificate_cycle_at(n.frequency, n.start_at, n.cycle + 1), n.stop_at)"
+    " FROM (SELECT DISTINCT id, frequency, start_at, stop_at,"
+    " certificate_cycle(frequency, start_at, end_at) AS cycle FROM r) n ORDER BY 1, 2"
+    " ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end),"
+    " rest AS (SELECT device, max(end_at) AS first_at FROM r GROUP BY device"
+    " HAVING count(*) = $2::int),"
+    " moved AS (UPDATE certificate_look l SET first_at = rest.first_at FROM rest"
+    " WHERE l.device = rest.device),"
+    " ended AS (DELETE FROM certificate_look l USING f WHERE l.device = f.device"
+    " AND NOT EXISTS (SELECT FROM rest WHERE rest.device = f.device))"
+    " SELECT count(*) FROM rest",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-static int64_t batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size)
+int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                            const char *step)
 {
     int64_t devices = 0, count = size;
 
@@ -48,14 +74,81 @@ static int64_t batches(struct bb_request *rq, const struct bb_sql *sql, int64_t 
         const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
 
         if (!rows)
-            return certificate_step_failed(rq, "finding the cycles that are due");
+            return certificate_step_failed(rq, step);
         count = bb_cell_int(rq, rows, 0, 0);
         devices += count;
     }
     return devices;
 }
 
-int64_t certificate_fold(struct bb_request *rq)
+struct looked {
+    int64_t size;  /* of a batch */
+    int64_t count; /* of the last one */
+    int64_t after; /* the last device that was looked at; 0: begin */
+    bool rest;     /* of some device since the beginning more was left */
+    int turns;     /* batches so far */
+};
+
+static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    return batches(rq, &take, TAKEN) < 0 ? -1 : batches(rq, &look, LOOKED);
+    struct looked *looked = arg;
+    const struct bb_rows *held =
+        bb_tx_query(rq, tx, &hold, BB_ARGS(bb_i(looked->size), bb_i(looked->after)));
+    const struct bb_rows *rest =
+        held ? bb_tx_query(rq, tx, &look, BB_ARGS(bb_t(bb_cell(rq, held, 0, 0)), bb_i(READINGS)))
+             : NULL;
+
+    if (!rest)
+        return bb_failed(rq);
+    looked->count = bb_cell_int(rq, held, 0, 1);
+    looked->after = bb_cell_int(rq, held, 0, 2);
+    looked->rest = looked->rest || bb_cell_int(rq, rest, 0, 0);
+    return 200;
+}
+
+static int transact(struct bb_request *rq, void *arg)
+{
+    return bb_transaction(rq, look_batch, arg);
+}
+
+/* Batch after batch, and again from the first device on while something is left of any. */
+static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
+{
+    for (; looked->turns < TURNS; looked->turns++) {
+        if (bb_scratch(rq, transact, looked) >= 400)
+            return certificate_step_failed(rq, step);
+        if (looked->count == looked->size)
+            continue;
+        if (!looked->rest)
+            return 0;
+        looked->after = 0;
+        looked->rest = false;
+    }
+    return 0;
+}
+
+/* Where so many devices have so much that a statement takes too long: fewer at a time. */
+static int64_t look_all(struct bb_request *rq, struct looked *looked, const char *step)
+{
+    int64_t failed = look_batches(rq, looked, step);
+
+    while (failed && looked->size > 1 && !strcmp(bb_sqlstate(rq), "57014")) {
+        looked->size = looked->size > FEWER ? looked->size / FEWER : 1;
+        failed = look_batches(rq, looked, step);
+    }
+    return failed;
+}
+
+int64_t certificate_fold(struct bb_request *rq, bool *more)
+{
+    static const char step[] = "finding the cycles that are due";
+    struct certificate *certificate = rq->state;
+    int64_t after = atomic_load(&certificate->looked);
+    struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
+    bool failed =
+        certificate_batches(rq, &take, TAKEN, step) < 0 || look_all(rq, &looked, step) < 0;
+
+    *more = looked.turns == TURNS;
+    atomic_store(&certificate->looked, *more ? looked.after : 0);
+    return failed ? -1 : 0;
 }

@@ -8,7 +8,8 @@
 
 struct group {
     int64_t id, organisation;
-    int64_t start, end, created; /* ms since 1970; end 0: none */
+    int64_t start, end, created; /* ms since 1970 */
+    bool ends;
     int64_t *devices;
     size_t count;
 };
@@ -43,15 +44,6 @@ static int problem(struct bb_request *rq, json_t *errors, size_t index, const ch
         json_pack("{s:s, s:s}", "field", bb_format(rq, "deviceIds[%zu]", index), "problem", text));
 }
 
-/* Takes the list of problems if there are any: the status of the answer; else 0. */
-static int refuse(struct bb_request *rq, json_t *errors, int status, const char *message)
-{
-    if (json_array_size(errors))
-        return bb_fail_listed(rq, status, errors, "%s", message);
-    json_decref(errors);
-    return 0;
-}
-
 /* Devices of other organisations are as unknown as those that there are not. */
 static int check_devices(struct bb_request *rq, const struct group *group)
 {
@@ -66,7 +58,10 @@ static int check_devices(struct bb_request *rq, const struct group *group)
     for (size_t i = 0; i < group->count; i++)
         if (!devices[i].size || devices[i].organisation != group->organisation)
             problem(rq, errors, i, "is no device of the organisation");
-    return refuse(rq, errors, 400, "The request is not valid");
+    if (json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    return 0;
 }
 
 static int read_times(struct bb_request *rq, struct group *group)
@@ -78,7 +73,8 @@ static int read_times(struct bb_request *rq, struct group *group)
         return bb_failed(rq);
     group->start = bb_cell_int(rq, rows, 0, 0);
     group->end = bb_cell_int(rq, rows, 0, 1);
-    if (bb_text(rq, "end") && group->end <= group->start)
+    group->ends = bb_text(rq, "end") != NULL;
+    if (group->ends && group->end <= group->start)
         return bb_invalid(rq, "end", "must be later than start");
     return 0;
 }
@@ -102,7 +98,7 @@ static int read_group(struct bb_request *rq, struct group *group)
 
 static json_t *answer(struct bb_request *rq, const struct group *group)
 {
-    json_t *end = group->end ? json_string(bb_time_text(rq, group->end)) : json_null();
+    json_t *end = group->ends ? json_string(bb_time_text(rq, group->end)) : json_null();
 
     return json_pack("{s:I, s:s, s:s, s:s, s:o, s:O, s:I, s:i, s:s}", "id", (json_int_t)group->id,
                      "name", bb_text(rq, "name"), "frequency", bb_text(rq, "frequency"), "start",
@@ -126,14 +122,15 @@ static int refused(struct bb_request *rq, const struct group *group)
 
     for (size_t i = 0; i < bb_count(rq, rows); i++)
         problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
-    int status = refuse(rq, errors, 409, "A device can be in one group only");
-
-    return status ? status : bb_invalid(rq, "deviceIds", "must not have a device twice");
+    if (json_array_size(errors))
+        return bb_fail_listed(rq, 409, errors, "A device can be in one group only");
+    json_decref(errors);
+    return bb_invalid(rq, "deviceIds", "must not have a device twice");
 }
 
 static int add(struct bb_request *rq, struct bb_tx *unit, const struct group *group)
 {
-    const char *end = group->end ? bb_time_text(rq, group->end) : NULL;
+    const char *end = group->ends ? bb_time_text(rq, group->end) : NULL;
     struct bb_value devices = bb_ints(group->devices, group->count);
 
     if (bb_add(rq, unit, &make,

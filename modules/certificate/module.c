@@ -17,6 +17,10 @@ static const struct bb_field settings[] = {
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .help = "Accounts that may say so, beside the Admins.", .example = "[registry@example.org]"},
+    {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
+     .help = "Exports of the log that an account may have under way on a host; more: 429."},
+    {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
+     .help = "Exports under way on a host, of all accounts; more: 503."},
 };
 
 static const struct bb_field id_segment[] = {
@@ -186,7 +190,7 @@ static const struct bb_event_face events[] = {
      .help = "A certificate was issued, for a History reading or a group's cycle."},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 1}, {"readings", 1}};
+static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 1}, {"readings", 2}};
 
 static const struct bb_job jobs[] = {
     {.name = "certificate.issue", .every_s = 10, .flags = BB_ONCE, .run = certificate_issue},
@@ -207,4 +211,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .jobs = BB_TABLE(jobs),
     .commands = BB_TABLE(commands),
     .open = certificate_open,
+    .close = certificate_close,
 };

@@ -10,31 +10,54 @@
 
 #define PAGE 20
 
-/* $1 $2 scope, $3 and $4 first and last day, $5 how many entries come before the page */
-#define PLACE                                                                                      \
-    "WITH days AS (SELECT d.day, sum(d.entries) AS n FROM certificate_day d"                       \
-    " WHERE d.organisation = ANY (CASE WHEN $1::boolean THEN '{0}'::bigint[] ELSE $2::bigint[]"    \
-    " END) AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"         \
-    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"               \
-    " GROUP BY d.day),"                                                                            \
-    " upto AS (SELECT day, n, sum(n) OVER (ORDER BY day DESC) AS upto FROM days)"                  \
-    " SELECT coalesce((SELECT sum(n) FROM days), 0)::bigint, u.day + 1, $5::bigint - (u.upto - "   \
-    "u.n),"                                                                                        \
-    " (SELECT min(day) FROM days)"                                                                 \
-    " FROM (SELECT 1) one LEFT JOIN (SELECT * FROM upto WHERE upto > $5::bigint"                   \
-    " ORDER BY day DESC LIMIT 1) u ON true"
-static const struct bb_sql place = {PLACE, 0};
+/*
+ * $1 $2 scope, $3 and $4 first and last day, $5 how many entries come before the page. How many
+ * there are, behind which day the page begins, how many of that day come before it, the first day.
+ * Sums of bigint would be numeric, which is slow; these are exact up to 2^53.
+ */
+#define PLACE(days)                                                                                \
+    "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
+    " ($5::bigint - coalesce(max(upto) FILTER (WHERE upto <= $5::bigint), 0))::bigint, min(day)"   \
+    " FROM (SELECT day, sum(n) OVER (ORDER BY day DESC ROWS UNBOUNDED PRECEDING) AS upto"          \
+    " FROM (" days ") d) u"
+#define DAYS(columns, condition)                                                                   \
+    "SELECT " columns " FROM certificate_day d WHERE " condition                                   \
+    " AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"              \
+    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"
+static const struct bb_sql place_of_one = {
+    PLACE(DAYS("d.day, d.entries::float8 AS n",
+               "d.organisation = CASE WHEN $1::boolean THEN 0 ELSE ($2::bigint[])[1] END")),
+    0};
+static const struct bb_sql place_of_many = {
+    PLACE(DAYS("d.day, sum(d.entries::float8) AS n",
+               "NOT $1::boolean AND d.organisation = ANY ($2::bigint[])") " GROUP BY d.day"),
+    0};
 
-/* $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many */
-#define ENTRIES(condition)                                                                         \
-    "SELECT " CERTIFICATE_COLUMNS " FROM (SELECT * FROM certificate_entry e WHERE " condition      \
-    " AND e.start_at < ($3::date)::timestamp AT TIME ZONE 'UTC'"                                   \
-    " AND e.start_at >= ($4::date)::timestamp AT TIME ZONE 'UTC'"                                  \
-    " ORDER BY e.start_at DESC, e.id DESC OFFSET $5::bigint LIMIT $6::bigint) e"                   \
-    " JOIN certificate c ON c.id = e.certificate ORDER BY e.start_at DESC, e.id DESC"
-static const struct bb_sql of_one = {
-    ENTRIES("NOT $1::boolean AND e.organisation = ($2::bigint[])[1]"), 0};
-static const struct bb_sql of_many = {ENTRIES(CERTIFICATE_SEES), 0};
+/*
+ * $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many.
+ * Those are passed over in the index. What an organisation's is asked for are rows, as in filter.c.
+ */
+#define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
+#define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"
+#define NEWEST "e.start_at DESC, e.id DESC"
+#define ENTRIES(keys)                                                                              \
+    "SELECT " CERTIFICATE_COLUMNS " FROM (" keys " ORDER BY " NEWEST                               \
+    " OFFSET $5::bigint LIMIT $6::bigint) k CROSS JOIN LATERAL"                                    \
+    " (SELECT * FROM certificate_entry e WHERE e.id = k.id LIMIT 1) e" CERTIFICATE_OF_ENTRY        \
+    " ORDER BY " NEWEST
+static const struct bb_sql of_some = {
+    ENTRIES("SELECT e.id FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"
+            " (SELECT e.start_at, e.id FROM certificate_entry e"
+            " WHERE (e.organisation, e.start_at) < (o.id, " BEFORE ")"
+            " AND (e.organisation, e.start_at) >= (o.id, " FROM ")"
+            " ORDER BY e.organisation DESC, " NEWEST " LIMIT $5::bigint + $6::bigint) e"
+            " WHERE NOT $1::boolean"),
+    0};
+static const struct bb_sql of_all = {
+    ENTRIES("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
+            " AND cardinality($2::bigint[]) >= 0"
+            " AND e.start_at < " BEFORE " AND e.start_at >= " FROM),
+    0};
 
 static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -96,7 +119,7 @@ int certificate_pages(struct bb_request *rq)
     if (refused)
         return refused;
     const struct bb_rows *found =
-        bb_query(rq, &place,
+        bb_query(rq, scope.all || scope.count <= 1 ? &place_of_one : &place_of_many,
                  BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "start_date")),
                          bb_t(bb_arg(rq, "end_date")), bb_i((page - 1) * PAGE)));
 
@@ -107,7 +130,7 @@ int certificate_pages(struct bb_request *rq)
 
     if (!day)
         return answer(rq, json_array(), page, total);
-    const struct bb_sql *sql = !scope.all && scope.count == 1 ? &of_one : &of_many;
+    const struct bb_sql *sql = scope.all ? &of_all : &of_some;
     const struct bb_rows *rows =
         bb_query(rq, sql,
                  BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(day), bb_t(bb_cell(rq, found, 0, 3)),

@@ -124,3 +124,13 @@ CREATE TABLE certificate_day (
     entries      bigint NOT NULL,
     PRIMARY KEY (organisation, day)
 ) WITH (fillfactor = 70);
+
+-- step 2: History readings are issued in chunks
+
+-- Devices whose History readings are to be issued, and where the ends of these lie. A chunk moves
+-- the first one on.
+CREATE TABLE certificate_history (
+    device   bigint PRIMARY KEY,
+    first_at timestamptz NOT NULL,
+    last_at  timestamptz NOT NULL
+);

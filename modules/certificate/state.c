@@ -12,6 +12,9 @@ int certificate_open(struct bb_host *host, void **state)
     certificate->internal = strcmp(bb_setting_text(host, "issuer"), "internal") == 0;
     certificate->issuers = bb_setting_json(host, "issuers");
     certificate->threshold = bb_setting_int(host, "threshold");
+    certificate->places = certificate_places_new(host);
+    if (!certificate->places)
+        return bb_open_fail(host, "out of memory");
 
     struct bb_service devices = bb_service(host, "devices");
     struct bb_service accounts = bb_service(host, "accounts");
@@ -22,4 +25,12 @@ int certificate_open(struct bb_host *host, void **state)
     certificate->accounts_state = accounts.state;
     *state = certificate;
     return 0;
+}
+
+void certificate_close(struct bb_host *host, void *state)
+{
+    const struct certificate *certificate = state;
+
+    (void)host;
+    certificate_places_free(certificate->places);
 }

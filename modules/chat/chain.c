@@ -30,17 +30,23 @@ static const struct bb_sql chain_rest = {
     BB_SQL_LONG,
 };
 
+/* What the database holds is UTF-8: to look again takes longer than all else here. */
+static json_t *message_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                          const char *next)
+{
+    return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, 0), "username",
+                     bb_cell(rq, rows, row, 1), "chatEntry",
+                     json_string_nocheck(bb_cell(rq, rows, row, 2)), "nextEntryUuid", next,
+                     "createdAt", bb_cell(rq, rows, row, 3));
+}
+
 /* Appends `count` messages; each one's next is the row behind it. 0, or -1: no memory. */
 static int append(struct bb_request *rq, json_t *chain, const struct bb_rows *rows, size_t count)
 {
     for (size_t row = 0; row < count; row++) {
-        bool last = row + 1 == bb_count(rq, rows);
-        json_t *message = json_pack(
-            "{s:s, s:s, s:s, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, 0), "username",
-            bb_cell(rq, rows, row, 1), "chatEntry", bb_cell(rq, rows, row, 2), "nextEntryUuid",
-            last ? NULL : bb_cell(rq, rows, row + 1, 0), "createdAt", bb_cell(rq, rows, row, 3));
+        const char *next = row + 1 < bb_count(rq, rows) ? bb_cell(rq, rows, row + 1, 0) : NULL;
 
-        if (json_array_append_new(chain, message) < 0)
+        if (json_array_append_new(chain, message_of(rq, rows, row, next)) < 0)
             return -1;
     }
     return 0;

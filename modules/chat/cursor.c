@@ -95,6 +95,51 @@ bool chat_cursor_covers(const struct chat_cursor *more, const struct chat_cursor
     return !less->xid || chat_cursor_has(more, less->xid, less->conversation, less->part);
 }
 
+/* ---- both ---- */
+
+/* Of those under way in the mark that goes further, the ones that the other does not have. */
+static void mark_merge(struct chat_mark *into, const struct chat_mark *more)
+{
+    struct chat_mark old = *into;
+    const struct chat_mark *far = old.xmax > more->xmax ? &old : more;
+    const struct chat_mark *near = far == more ? &old : more;
+
+    into->xmax = far->xmax;
+    into->count = 0;
+    for (size_t i = 0; i < far->count; i++)
+        if (!chat_mark_has(near, far->xip[i]))
+            into->xip[into->count++] = far->xip[i];
+}
+
+/* Whether a cursor stands in a transaction that another mark does not have whole. */
+static bool parts(const struct chat_cursor *cursor, const struct chat_mark *other)
+{
+    return cursor->xid && !chat_mark_has(other, cursor->xid);
+}
+
+bool chat_cursor_merges(const struct chat_cursor *one, const struct chat_cursor *other)
+{
+    return one->xid == other->xid || !parts(one, &other->mark) || !parts(other, &one->mark);
+}
+
+int chat_cursor_merge(struct chat_cursor *into, const struct chat_cursor *more)
+{
+    bool mine = parts(into, &more->mark), theirs = parts(more, &into->mark);
+
+    if (!chat_cursor_merges(into, more))
+        return -1;
+    if (theirs && (!mine || not_behind(into->conversation, into->part, more))) {
+        into->xid = more->xid;
+        into->conversation = more->conversation;
+        into->part = more->part;
+    } else if (!mine) {
+        into->xid = 0;
+        into->conversation = into->part = 0;
+    }
+    mark_merge(&into->mark, &more->mark);
+    return 0;
+}
+
 /* ---- text ---- */
 
 /* A number in decimal digits, of at most `max`; moves *at behind it. */

@@ -50,6 +50,16 @@ bool chat_cursor_has(const struct chat_cursor *cursor, uint64_t xid, int64_t con
 /* Whether all that `less` has seen has been seen by `more`. */
 bool chat_cursor_covers(const struct chat_cursor *more, const struct chat_cursor *less);
 
+/* Whether one cursor can say what either has seen: not where both are in parts of transactions of
+ * their own. */
+bool chat_cursor_merges(const struct chat_cursor *one, const struct chat_cursor *other);
+
+/*
+ * Makes a cursor that of a reader who has seen what either has. 0; or -1, and *into as it was,
+ * where chat_cursor_merges() says that there is none.
+ */
+int chat_cursor_merge(struct chat_cursor *into, const struct chat_cursor *more);
+
 /* The text of a pg_snapshot, both ways. 0, or -1: malformed, or more than CHAT_XIPS under way. */
 int chat_mark_parse(const char *text, struct chat_mark *mark);
 void chat_mark_text(const struct chat_mark *mark, char text[CHAT_SNAPSHOT_SIZE]);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { TABLE = 4096 };
+enum { TABLE = 4096, ACCOUNTS = 1024 };
 
 static const char everybody[] = "*";
 
@@ -30,13 +30,18 @@ static uint64_t hash_organisation(int64_t organisation)
 
 int listeners_init(struct listeners *all)
 {
-    *all = (struct listeners){.table = calloc(TABLE, sizeof(struct listener_key *))};
-    return all->table ? 0 : -1;
+    *all = (struct listeners){.table = calloc(TABLE, sizeof(struct listener_key *)),
+                              .accounts = calloc(ACCOUNTS, sizeof(struct listener_account *))};
+    if (all->table && all->accounts)
+        return 0;
+    listeners_free(all);
+    return -1;
 }
 
 void listeners_free(struct listeners *all)
 {
     free(all->table);
+    free(all->accounts);
 }
 
 /* ---- one listener ---- */
@@ -90,8 +95,7 @@ struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_
     *copy = *at;
     listener->host = host;
     listener->at = copy;
-    listener->behind = true;
-    listener->account = account;
+    listener->account_id = account;
     copy_scope(listener, scope);
     add_keys(listener);
     return listener;
@@ -113,6 +117,51 @@ void chat_listener_free(struct chat_listener *listener)
     free(listener);
 }
 
+/* ---- accounts ---- */
+
+/* Where its account is, or NULL would be put. */
+static struct listener_account **account_place(const struct listeners *all, int64_t id)
+{
+    struct listener_account **place = &all->accounts[(uint64_t)id % ACCOUNTS];
+
+    while (*place && (*place)->id != id)
+        place = &(*place)->next;
+    return place;
+}
+
+/* A new one is as if it had just had a turn: coming anew wins nothing. */
+static struct listener_account *account_join(struct listeners *all, int64_t id)
+{
+    struct listener_account **place = account_place(all, id);
+
+    if (!*place)
+        *place = calloc(1, sizeof(**place));
+    if (!*place)
+        return NULL;
+    if (!(*place)->streams++) {
+        (*place)->id = id;
+        (*place)->turn = all->turns;
+    }
+    return *place;
+}
+
+static void account_leave(struct listeners *all, struct listener_account *account)
+{
+    struct listener_account **place = account_place(all, account->id);
+
+    if (--account->streams)
+        return;
+    *place = account->next;
+    free(account);
+}
+
+size_t listeners_count(const struct listeners *all, int64_t account)
+{
+    const struct listener_account *found = *account_place(all, account);
+
+    return found ? found->streams : 0;
+}
+
 /* ---- all of them ---- */
 
 static void link_key(struct listeners *all, struct listener_key *key)
@@ -126,15 +175,22 @@ static void link_key(struct listeners *all, struct listener_key *key)
     *bucket = key;
 }
 
-void listeners_add(struct listeners *all, struct chat_listener *listener)
+int listeners_add(struct listeners *all, struct chat_listener *listener)
 {
+    listener->account = account_join(all, listener->account_id);
+    if (!listener->account)
+        return -1;
     listener->number = ++all->numbers;
+    listener->turn = all->turns;
     listener->next = all->first;
     if (listener->next)
         listener->next->before = listener;
     all->first = listener;
     for (size_t i = 0; i < listener->key_count; i++)
         link_key(all, &listener->keys[i]);
+    all->count++;
+    listeners_set_behind(all, listener, true);
+    return 0;
 }
 
 void listeners_remove(struct listeners *all, struct chat_listener *listener)
@@ -154,6 +210,9 @@ void listeners_remove(struct listeners *all, struct chat_listener *listener)
         listener->before->next = listener->next;
     else
         all->first = listener->next;
+    listeners_set_behind(all, listener, false);
+    account_leave(all, listener->account);
+    all->count--;
     listener->number = 0;
 }
 

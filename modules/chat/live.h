@@ -4,9 +4,9 @@
  * PostgreSQL is the only source. Every message carries the number of its transaction; the host
  * reads what has become visible since it last looked, several times a second while anybody listens
  * (tail.c), and gives each message to the listeners that may see it (hub.c). What was read lately
- * is kept for those that come again after a cut (a page's memory is shared by all of them); who was
- * away for longer is read for singly. So all hosts are alike, nothing can be lost on the way, and a
- * post pays nothing for it but an entry in an index.
+ * is kept for those that come again after a cut (a page's memory is shared by all of them); for who
+ * was away for longer pages are read from the database, in turns of the accounts. So all hosts are
+ * alike, nothing can be lost on the way, and a post pays nothing for it but an entry in an index.
  *
  * A NOTIFY in each post was not taken: it makes the commits of a whole cluster queue up.
  */
@@ -33,16 +33,25 @@ struct chat_page {
     struct chat_page *next;
     struct chat_cursor start, end;
     bool complete; /* up to `end` there is nothing more */
+    bool kept;     /* in the hub: the page behind it is the next that came */
     size_t count, bytes;
     struct chat_live *events[];
 };
 
-/* page.c: reads what follows a cursor; NULL: failed. Parks. */
-struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from);
-void chat_page_free(struct bb_host *host, struct chat_page *page);
+/*
+ * live_event.c: an event of a conversation, with the cursor behind it as its id; takes the payload,
+ * NULL included. NULL: out of memory.
+ */
+struct chat_live *chat_live_new(struct bb_request *rq, const struct chat_cursor *at,
+                                const struct chat_facts *facts, const char *name, json_t *payload);
+void chat_live_free(struct bb_host *host, struct chat_live *live);
 
 /* The cursor that is the id of an event. 0, or -1: it has none. */
 int chat_cursor_of(const struct bb_chunk *chunk, struct chat_cursor *cursor);
+
+/* page.c: reads what follows a cursor; NULL: failed. Parks. */
+struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from);
+void chat_page_free(struct bb_host *host, struct chat_page *page);
 
 /* order.c: rows of a page, sorted by xid, conversation_id, seq. */
 struct chat_row {
@@ -78,7 +87,7 @@ void chat_listener_free(struct chat_listener *listener);
 /* How many streams an account has here. */
 size_t chat_hub_count(struct chat_hub *hub, int64_t account);
 
-/* Enlists a listener, and sends it what it missed if that is still in memory. */
+/* Enlists a listener, and sends it what it missed as far as that is in memory and there is room. */
 void chat_hub_add(struct chat_hub *hub, struct chat_listener *listener);
 
 /* Forgets and frees it; the stream's `closed`. */
@@ -91,15 +100,25 @@ bool chat_hub_busy(struct chat_hub *hub);
 bool chat_hub_position(struct chat_hub *hub, struct chat_cursor *at);
 void chat_hub_begin(struct chat_hub *hub, const struct chat_cursor *at);
 
-/* Sends a page that follows the position to all; takes it. */
-void chat_hub_spread(struct chat_hub *hub, struct chat_page *page);
+/*
+ * Hands a page that follows the position round to all that are joined; takes it. False: not all of
+ * it yet; then chat_hub_spread_on() goes on, as long as it says so, before anything else is done.
+ */
+bool chat_hub_spread(struct chat_hub *hub, struct chat_page *page);
+bool chat_hub_spread_on(struct chat_hub *hub);
 
-/* A listener that what is in memory does not help: its number and cursor. False: there is none. */
-bool chat_hub_behind(struct chat_hub *hub, uint64_t after, uint64_t *number,
-                     struct chat_cursor *at);
+/*
+ * Serves those that are behind, in turns, from what is in memory. SERVED: nobody has room for more;
+ * MORE: enough for one time; READ: a listener, given by number, needs the page that follows *at.
+ */
+enum chat_turn { CHAT_SERVED, CHAT_MORE, CHAT_READ };
+enum chat_turn chat_hub_turns(struct chat_hub *hub, uint64_t *number, struct chat_cursor *at);
 
-/* Sends it the page that follows its cursor, as far as there is room. Borrowed. */
-void chat_hub_catch_up(struct chat_hub *hub, uint64_t number, const struct chat_page *page);
+/* That page, for this listener and whoever else can use it; takes it. */
+void chat_hub_lend(struct chat_hub *hub, uint64_t number, struct chat_page *page);
+
+/* What follows its cursor cannot be read: it is told to read the chains anew. */
+void chat_hub_begin_anew(struct chat_hub *hub, uint64_t number);
 
 /* Says something to those that have not heard anything for that long. */
 void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms);
@@ -107,6 +126,7 @@ void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms);
 /* Metrics. */
 double chat_listeners(void *state, size_t value);
 double chat_events_read(void *state, size_t value);
+double chat_catch_up_pages(void *state, size_t value);
 
 /* tail.c */
 void chat_tail(struct bb_seat *seat);

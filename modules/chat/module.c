@@ -200,9 +200,11 @@ static const char *const listener_states[] = {"joined", "behind", NULL};
 static const struct bb_metric metrics[] = {
     {.name = "listeners", .kind = BB_GAUGE, .label = "state", .values = listener_states,
      .read = chat_listeners,
-     .help = "Open live streams; behind: what they missed is read for them singly."},
+     .help = "Open live streams; behind: they catch up at their own pace."},
     {.name = "events_read_total", .kind = BB_COUNTER, .read = chat_events_read,
      .help = "Events that were read for the live streams of this host."},
+    {.name = "catch_up_pages_total", .kind = BB_COUNTER, .read = chat_catch_up_pages,
+     .help = "Pages of events that were read once more for live streams that were behind."},
 };
 
 static const struct bb_need needs[] = {{"accounts", 3}};

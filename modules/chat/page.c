@@ -3,7 +3,7 @@
  * cursor behind it as its id.
  */
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "live.h"
 
@@ -169,90 +169,18 @@ static void finish(struct reading *reading)
 
 /* ---- events ---- */
 
-/* event: name, id: behind it, data: payload. NULL: no memory. */
-static struct bb_chunk *frame(struct reading *reading, const char *name, const json_t *payload)
-{
-    struct bb_request *rq = reading->rq;
-    char *id = bb_alloc(rq, CHAT_ID_SIZE);
-    size_t length;
-    const char *json = bb_json(rq, payload, &length);
-
-    /* Without an id, where too many transactions are under way for one, the one before counts. */
-    const char *line = chat_cursor_text(&reading->at, id) ? "" : bb_format(rq, "id: %s\n", id);
-    const char *head = bb_format(rq, "event: %s\n%sdata: ", name, line);
-    size_t head_length = strlen(head);
-    struct bb_chunk *chunk = bb_chunk_new(rq->host, head_length + length + 2);
-
-    if (!chunk)
-        return NULL;
-    memcpy(chunk->bytes, head, head_length);
-    memcpy(chunk->bytes + head_length, json, length);
-    memcpy(chunk->bytes + head_length + length, "\n\n", 2);
-    return chunk;
-}
-
-static char *put(char **room, const char *text)
-{
-    char *place = *room;
-
-    if (!text)
-        return NULL;
-    memcpy(place, text, strlen(text) + 1);
-    *room += strlen(text) + 1;
-    return place;
-}
-
-int chat_cursor_of(const struct bb_chunk *chunk, struct chat_cursor *cursor)
-{
-    static const char mark[] = "\nid: ";
-    const char *line = memmem(chunk->bytes, chunk->length, mark, sizeof(mark) - 1);
-    const char *data = memmem(chunk->bytes, chunk->length, "\ndata: ", 7);
-    char id[CHAT_ID_SIZE];
-
-    if (!line || !data || data < line)
-        return -1;
-    line += sizeof(mark) - 1;
-    size_t length = (size_t)(data - line);
-    memcpy(id, line, length);
-    id[length] = '\0';
-    return chat_cursor_parse(id, cursor);
-}
-
-/* Of the name no listener asks; it is in the payload. */
-static struct chat_live *live_new(const struct chat_facts *facts, uint64_t xid, int64_t part)
-{
-    size_t size = strlen(facts->participant1) + strlen(facts->participant2) + 2;
-    struct chat_live *live = calloc(1, sizeof(*live) + size);
-    char *room = live ? live->text : NULL;
-
-    if (!live)
-        return NULL;
-    live->xid = xid;
-    live->part = part;
-    live->facts = (struct chat_facts){.id = facts->id, .organisation = facts->organisation};
-    live->facts.participant1 = put(&room, facts->participant1);
-    live->facts.participant2 = put(&room, facts->participant2);
-    return live;
-}
-
 /* Takes the payload. 0, or -1 without memory. */
 static int add_event(struct reading *reading, const struct chat_facts *facts, int64_t part,
                      const char *name, json_t *payload)
 {
     struct chat_page *page = reading->page;
-    struct chat_live *live = NULL;
 
     reading->at.conversation = facts->id;
     reading->at.part = part;
-    if (payload)
-        live = live_new(facts, reading->at.xid, part);
-    if (live)
-        live->chunk = frame(reading, name, payload);
-    json_decref(payload);
-    if (!live || !live->chunk) {
-        free(live);
+    struct chat_live *live = chat_live_new(reading->rq, &reading->at, facts, name, payload);
+
+    if (!live)
         return -1;
-    }
     page->events[page->count++] = live;
     page->bytes += sizeof(*live) + live->chunk->length;
     return 0;
@@ -313,10 +241,8 @@ void chat_page_free(struct bb_host *host, struct chat_page *page)
 {
     if (!page)
         return;
-    for (size_t i = 0; i < page->count; i++) {
-        bb_chunk_release(host, page->events[i]->chunk);
-        free(page->events[i]);
-    }
+    for (size_t i = 0; i < page->count; i++)
+        chat_live_free(host, page->events[i]);
     free(page);
 }
 

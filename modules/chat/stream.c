@@ -83,19 +83,29 @@ static int open_stream(struct bb_request *rq, struct chat_listener *listener,
     return status;
 }
 
-int chat_stream(struct bb_request *rq)
+/* 0, or the status of the answer given. */
+static int refuse_too_many(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
+
+    if (chat_hub_count(chat->hub, rq->principal->account) < chat->streams_per_account)
+        return 0;
+    bb_reply_header(rq, "Retry-After", "5");
+    return bb_fail(rq, 429, "This account has too many streams open");
+}
+
+int chat_stream(struct bb_request *rq)
+{
     struct chat_scope scope = chat_scope(rq);
     struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
     bool anew = false;
 
-    if (chat_hub_count(chat->hub, rq->principal->account) >= chat->streams_per_account) {
-        bb_reply_header(rq, "Retry-After", "5");
-        return bb_fail(rq, 429, "This account has too many streams open");
-    }
-    int refused = find_start(rq, at, &anew);
+    int refused = refuse_too_many(rq);
 
+    if (!refused)
+        refused = find_start(rq, at, &anew);
+    if (!refused)
+        refused = refuse_too_many(rq); /* others came while the database was asked */
     if (refused)
         return refused;
     struct bb_chunk *first = greeting(rq, at, anew);

@@ -2,8 +2,9 @@
  * The reader of new messages: a thread that only keeps time, and a fiber that looks.
  *
  * While anybody listens it looks every chat.stream_interval milliseconds, and at once again where a
- * page was not the last one. Listeners that were away for longer than memory goes back are served a
- * few pages of their own in each look.
+ * page was not the last one. In each look some pages are read for listeners that were away for
+ * longer than memory goes back. A look does a bounded piece of work and ends; the next one follows
+ * at once where more is to be done, so that the requests of its loop come in between.
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -14,7 +15,7 @@
 
 enum {
     BACKLOG = 1000, /* messages that the first look takes into memory, for those that come again */
-    OWN_PAGES = 8,  /* pages in a look that are for one listener each */
+    PAGES = 8,      /* in a look, for those that are behind */
     IDLE_MS = 500,
     HEARTBEATS_MS = 1000
 };
@@ -24,7 +25,6 @@ struct tail {
     atomic_bool looking;
     atomic_bool again;
     int64_t heartbeats_at; /* the fiber's */
-    uint64_t served;       /* the fiber's: the listener whose turn was last */
 };
 
 /* Where to begin, not long ago: the snapshot, and a transaction so many messages back. */
@@ -52,7 +52,7 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
     return true;
 }
 
-/* False: the database does not answer. */
+/* False: the database does not answer, or there is more to be handed round. */
 static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_hub *hub)
 {
     struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
@@ -66,31 +66,41 @@ static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_h
 
     if (!page)
         return false;
-    if (!page->complete)
+    bool complete = page->complete, done = chat_hub_spread(hub, page);
+
+    if (!complete || !done)
         atomic_store(&tail->again, true);
-    chat_hub_spread(hub, page);
+    return done;
+}
+
+/* False: the database does not answer. */
+static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t number,
+                     const struct chat_cursor *at)
+{
+    struct chat_page *page = chat_page_read(rq, at);
+
+    if (page)
+        chat_hub_lend(hub, number, page);
+    else if (!strncmp(bb_sqlstate(rq), "22", 2))
+        chat_hub_begin_anew(hub, number); /* its id is none: the others must not wait for it */
+    else
+        return false;
     return true;
 }
 
 static void look_for_some(struct bb_request *rq, struct tail *tail, struct chat_hub *hub)
 {
     struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
+    enum chat_turn turn = CHAT_READ;
+    uint64_t number;
 
-    for (int i = 0; i < OWN_PAGES; i++) {
-        if (!chat_hub_behind(hub, tail->served, &tail->served, at)) {
-            tail->served = 0;
+    for (int i = 0; i < PAGES && turn == CHAT_READ; i++) {
+        turn = chat_hub_turns(hub, &number, at);
+        if (turn == CHAT_READ && !read_for(rq, hub, number, at))
             return;
-        }
-        struct chat_page *page = chat_page_read(rq, at);
-
-        if (!page && !strncmp(bb_sqlstate(rq), "22", 2))
-            continue; /* this one's id is none: the others must not wait for it */
-        if (!page)
-            return;
-        chat_hub_catch_up(hub, tail->served, page);
-        chat_page_free(rq->host, page);
     }
-    atomic_store(&tail->again, true);
+    if (turn != CHAT_SERVED)
+        atomic_store(&tail->again, true);
 }
 
 static void looked(void *arg)
@@ -109,7 +119,9 @@ static void look(struct bb_request *rq, void *arg)
     int64_t now = bb_now_ms(rq->host);
 
     bb_defer(rq, looked, tail);
-    if (look_for_all(rq, tail, chat->hub))
+    if (!chat_hub_spread_on(chat->hub))
+        atomic_store(&tail->again, true);
+    else if (look_for_all(rq, tail, chat->hub))
         look_for_some(rq, tail, chat->hub);
     if (now < tail->heartbeats_at)
         return;

@@ -39,9 +39,18 @@ enum {
     YIELD_MAX = 4000
 };
 
+#define DEVICE_ATTRIBUTES_MAX 32768 /* bytes of JSON */
+#define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes of JSON together"
+
 #define DEVICE_POOL "documents"
+#define DEVICE_S3_POOL "s3"
+
+/* What is counted of the store, in the order of the metrics' labels. */
+enum device_call { CALL_KEEP, CALL_OPEN, CALL_LIST, CALL_REMOVE };
+enum device_metric { METRIC_CALLS, METRIC_FAILURES };
 
 struct type_finder;
+struct store;
 
 /* State of one generation. */
 struct device {
@@ -49,9 +58,9 @@ struct device {
     void *accounts_state;
     double default_yield;     /* kWh/kW per year */
     double yields[COUNTRIES]; /* 0: the default */
-    const char *documents;    /* the store's directory */
-    json_t *types;            /* that documents may have; empty: any */
-    int64_t grace_s;          /* before a file without a row is swept */
+    struct store *store;
+    json_t *types;   /* that documents may have; empty: any */
+    int64_t grace_s; /* before a file without a row is swept */
     struct type_finder *finder;
 };
 
@@ -75,8 +84,11 @@ struct device_record {
 
 /* Documents that came with a request and lie in the store now. */
 struct device_documents {
-    const char *rows;  /* JSON array for device_documents_add(); NULL: none came */
-    const char *shown; /* JSON array as the API shows it */
+    const char *rows;           /* JSON array for device_documents_add(); NULL: none came */
+    const char *shown;          /* JSON array as the API shows it */
+    size_t begun;               /* how many uploads of this request device_upload has rows for */
+    const char *const *uploads; /* their names */
+    int64_t until_ms;           /* for the store, see struct store_keep */
 };
 
 /* Where a request looks for devices. */
@@ -99,16 +111,18 @@ struct device_scope {
     "json_build_object('id', f.id, 'field', f.field, 'name', f.name, 'type', f.type,"              \
     " 'size', f.size, 'createdAt', " DEVICE_TIME("f.created_at") ")"
 
-/* What device_record_of() reads: of a device `d`. */
-#define DEVICE_COLUMNS                                                                             \
+/* What device_facts_of() reads, of a device `d`, and what device_record_of() does. */
+#define DEVICE_FACTS                                                                               \
     "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
     " d.commissioning_date, d.capacity, d.address, d.latitude, d.longitude, d.fuel_code,"          \
-    " d.device_type_code, d.serial_number, d.timezone, d.yield_value, d.attributes,"               \
-    " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.created_at, f.place), '[]')"        \
-    " FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(                                \
-        "d.created_at") ", " DEVICE_TIME("d.updated_at")
+    " d.device_type_code, d.serial_number, d.timezone, d.yield_value"
+#define DEVICE_COLUMNS                                                                             \
+    DEVICE_FACTS ", d.attributes,"                                                                 \
+                 " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.created_at, f.place)," \
+                 " '[]') FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(             \
+                     "d.created_at") ", " DEVICE_TIME("d.updated_at")
 
-enum { DEVICE_COLUMN_COUNT = 3 + DEVICE_FIELDS + 4 };
+enum { DEVICE_FACT_COUNT = 3 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
 /* fields.c: the fields of a body, for routes too; in the order of enum device_field. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
@@ -138,6 +152,8 @@ int device_warn(const struct device_values *values, json_t *warnings);
 /* record.c: rows to records to JSON. JSON is given; NULL: no memory. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
+/* Without attributes, documents and times, which cost more than all the rest. */
+struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *device_json(const struct device_record *record);
 /* With `warnings` beside the fields, where there are any. */
 json_t *device_json_warned(const struct device_record *record, const struct device_values *values);
@@ -146,6 +162,12 @@ int device_no_memory(struct bb_request *rq);
 /* bb_failed() for a write of a device: says which rule was broken. */
 int device_failed(struct bb_request *rq);
 
+/* attributes.c: JSON as the database writes it, the caller's; NULL: no memory. */
+json_t *device_parsed(const char *text);
+/* Whether attributes that have grown are within their bound: 0, or the status of the answer given.
+ */
+int device_attributes_check(struct bb_request *rq, const char *attributes);
+
 /* scope.c: 0, or the status of the answer given. `asked`: organizationId, 0 for none. */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
 int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
@@ -153,6 +175,9 @@ int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
 /* find.c: the device of a key, or of a site's name: 0, or the status of the answer given. */
 int device_find(struct bb_request *rq, const char *key, int64_t asked,
                 struct device_record *record);
+/* The same without attributes, documents and times. */
+int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
+                      struct device_record *record);
 int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
                      struct device_record *record);
 
@@ -162,11 +187,17 @@ int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents);
 
-/* documents.c: 0, or the status of the answer given. */
+/* keep.c: puts them into the store. 0, or the status of the answer given. */
 int device_documents_take(struct bb_request *rq, struct device_documents *documents);
-/* Adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field. */
+/* After an answer: takes out of the store again what is surely no document. */
+void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
+/* A call of store.h in its pool, counted. -1: `return bb_failed(rq)`. */
+int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(void *), void *arg,
+                      const char *why);
+/* documents.c: adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field.
+ * `documents` must live until the commit. */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx, int64_t device,
-                         const struct device_documents *documents);
+                         struct device_documents *documents);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
@@ -177,6 +208,7 @@ void device_close(struct bb_host *host, void *state);
 
 /* sweep.c */
 void device_sweep(struct bb_request *rq);
+void device_tidy(struct bb_request *rq);
 int device_command_sweep(struct bb_request *rq);
 
 /* The handlers of the routes, a file each. */

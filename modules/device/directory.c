@@ -37,7 +37,7 @@ static int find(void *state, struct bb_request *rq, const char *key, int64_t org
                 struct bb_device *device)
 {
     struct device_record record;
-    int refused = device_find(rq, key, organisation, &record);
+    int refused = device_find_facts(rq, key, organisation, &record);
 
     if (!refused)
         *device = device_of(state, &record);
@@ -47,7 +47,7 @@ static int find(void *state, struct bb_request *rq, const char *key, int64_t org
 static int get(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
                struct bb_device **devices)
 {
-    static const struct bb_sql by_ids = {"SELECT " DEVICE_COLUMNS
+    static const struct bb_sql by_ids = {"SELECT " DEVICE_FACTS
                                          ", w.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY"
                                          " AS w(id, place) JOIN device d ON d.id = w.id",
                                          0};
@@ -57,9 +57,9 @@ static int get(void *state, struct bb_request *rq, const int64_t *ids, size_t co
         return -1;
     *devices = bb_alloc(rq, (count + 1) * sizeof(**devices));
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
-        struct device_record record = device_record_of(rq, rows, row);
+        struct device_record record = device_facts_of(rq, rows, row);
 
-        (*devices)[bb_cell_int(rq, rows, row, DEVICE_COLUMN_COUNT)] = device_of(state, &record);
+        (*devices)[bb_cell_int(rq, rows, row, DEVICE_FACT_COUNT)] = device_of(state, &record);
     }
     return 0;
 }

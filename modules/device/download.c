@@ -8,7 +8,7 @@
 enum { NAME_BYTES = 120 /* of a name in a header, before it is encoded */ };
 
 static const struct bb_sql by_id = {
-    "SELECT name, type, encode(sha256, 'hex') FROM device_document"
+    "SELECT name, type, coalesce(object, encode(sha256, 'hex')), size FROM device_document"
     " WHERE id = $1::uuid AND device = $2::bigint",
     0,
 };
@@ -25,7 +25,7 @@ static const char *last_part(const char *name)
         name += length - NAME_BYTES;
     while (((unsigned char)*name & 0xc0) == 0x80)
         name++;
-    return name + strspn(name, ". ");
+    return name;
 }
 
 /* What turns the direction of text: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
@@ -38,6 +38,12 @@ static bool turns(const unsigned char *at)
            (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
 }
 
+/* C0, DEL, and the first byte of C1. */
+static bool controls(const unsigned char *at)
+{
+    return *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+}
+
 /* filename for old clients, filename* (RFC 8187) for the others. */
 static const char *disposition(struct bb_request *rq, const char *name)
 {
@@ -47,10 +53,12 @@ static const char *disposition(struct bb_request *rq, const char *name)
     char *to = plain, *code = coded;
 
     for (; *at; at++) {
-        if (turns(at)) {
-            at += 2;
+        if (turns(at) || controls(at)) {
+            at += turns(at) ? 2 : *at == 0xc2;
             continue;
         }
+        if (to == plain && strchr(". ", *at)) /* a name that is hidden, or looks like another */
+            continue;
         bool safe = *at < 0x80 && (isalnum(*at) || strchr("._-", *at));
 
         *to++ = (char)(safe || *at == ' ' ? *at : '_');
@@ -67,21 +75,22 @@ static const char *disposition(struct bb_request *rq, const char *name)
     return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, coded);
 }
 
-static int send(struct bb_request *rq, const char *name, const char *type, const char *sha256)
+static int send(struct bb_request *rq, const char *name, const char *type, const char *object,
+                int64_t length)
 {
     const struct device *state = rq->state;
-    struct store_open open = {.directory = state->documents, .name = sha256, .fd = -1};
+    struct store_open open = {.store = state->store, .name = object, .length = length, .fd = -1};
 
-    if (bb_offload(rq, DEVICE_POOL, store_open, &open))
+    if (device_store_call(rq, CALL_OPEN, store_open, &open, open.why))
         return bb_failed(rq);
     if (open.fd < 0) {
-        bb_log(rq, BB_ERROR, "document %s cannot be read: %s", sha256, strerror(open.error));
+        bb_log(rq, BB_ERROR, "document %s cannot be read: %s", object, open.why);
         return bb_fail(rq, 503, "The document cannot be read now");
     }
     bb_reply_header(rq, "Content-Type", type);
     bb_reply_header(rq, "Content-Disposition", disposition(rq, name));
     bb_reply_header(rq, "Content-Security-Policy", "default-src 'none'; sandbox");
-    return bb_reply_file(rq, open.fd, open.length);
+    return bb_reply_file(rq, open.fd, length);
 }
 
 int device_download(struct bb_request *rq)
@@ -99,7 +108,8 @@ int device_download(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Document not found");
-    return send(rq, bb_cell(rq, rows, 0, 0), bb_cell(rq, rows, 0, 1), bb_cell(rq, rows, 0, 2));
+    return send(rq, bb_cell(rq, rows, 0, 0), bb_cell(rq, rows, 0, 1), bb_cell(rq, rows, 0, 2),
+                bb_cell_int(rq, rows, 0, 3));
 }
 
 int device_documents_list(struct bb_request *rq)

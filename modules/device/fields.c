@@ -44,8 +44,6 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 // clang-format on
 
-enum { ATTRIBUTES_MAX = 32768 };
-
 /* Of an answer, which a client may send back whole: none of these is an attribute. */
 static const char *const own_names[] = {"id",        "uuid",     "documents", "createdAt",
                                         "updatedAt", "warnings", NULL};
@@ -107,9 +105,9 @@ static int read_attributes(struct bb_request *rq, json_t *object, struct device_
         return -1;
     values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
     json_decref(others);
-    if (length <= ATTRIBUTES_MAX)
+    if (length <= DEVICE_ATTRIBUTES_MAX)
         return 0;
-    return problem(errors, "attributes", "must be at most 32768 bytes of JSON together");
+    return problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
 static int read_field(struct bb_request *rq, json_t *object, enum device_field field,

@@ -8,34 +8,62 @@
 
 enum { UUID_LENGTH = 36, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
-#define HIT(rank, condition)                                                                       \
-    "SELECT d.id, " rank " AS rank FROM device d WHERE " DEVICE_SEES " AND " condition
+/*
+ * $1 $2 scope, $3 the key, or the site's name, $4 the key if it is a uuid. However many share a
+ * serial number or a site, here or elsewhere, a few are read, in an index that begins with it: for
+ * those who see all between rows that begin with it, as equality would let the planner sort; for
+ * others by organisation. Most act in one: with a plan for any number of them PostgreSQL would plan
+ * each look-up anew.
+ */
+#define MOST " LIMIT 21"
+#define FROM_ALL(what, column, name, value)                                                        \
+    "(SELECT " what " FROM device d WHERE $1::boolean AND cardinality($2::bigint[]) >= 0"          \
+    " AND " column " IS NOT NULL AND (" name ", d.organisation) >= (" value ", 0::bigint)"         \
+    " AND (" name ", d.organisation) <= (" value ", 9223372036854775807)"                          \
+    " ORDER BY " name ", d.organisation" MOST ")"
+#define FROM_ONE(what, column, name, value)                                                        \
+    "(SELECT " what " FROM device d WHERE NOT $1::boolean AND " name " = " value                   \
+    " AND d.organisation = ($2::bigint[])[1]" MOST ")"
+#define FROM_SOME(what, column, name, value)                                                       \
+    "(SELECT " what " FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"      \
+    " (SELECT * FROM device d WHERE " name " = " value " AND d.organisation = o.id" MOST ") d"     \
+    " WHERE NOT $1::boolean" MOST ")"
+#define EXTERNAL(from)                                                                             \
+    from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower($3::text)")
+#define UUID "SELECT d.id, 2 FROM device d WHERE " DEVICE_SEES " AND d.uuid = $4::uuid"
+#define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "$3::text")
+#define SITE(from) from("d.*", "d.site_name", "d.site_name", "$3::text")
+#define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from)
+#define BY_KEY(from, columns)                                                                      \
+    "WITH hit AS (" HITS(from) ")"                                                                 \
+                               " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id"       \
+                               " WHERE hit.rank = (SELECT min(rank) FROM hit) ORDER BY d.id"
+#define BY_SITE(from) "SELECT " DEVICE_COLUMNS " FROM " SITE(from) " d ORDER BY d.id"
 
-/* $3 the key, $4 the key if it is a uuid */
-static const struct bb_sql by_key = {
-    "WITH hit AS (" HIT("1", "lower(d.external_id) = lower($3::text)") " UNION ALL " HIT(
-        "2",
-        "d.uuid = $4::uuid") " UNION ALL " HIT("3",
-                                               "d.serial_number = $3::text") " ORDER BY rank LIMIT "
-                                                                             "21)"
-                                                                             " SELECT"
-                                                                             " " DEVICE_COLUMNS
-                                                                             " FROM hit JOIN "
-                                                                             "device d ON d.id = "
-                                                                             "hit.id"
-                                                                             " WHERE hit.rank = "
-                                                                             "(SELECT min(rank) "
-                                                                             "FROM hit) ORDER BY "
-                                                                             "d.id",
-    0,
+enum sight { OF_ALL, OF_ONE, OF_SOME };
+
+static const struct bb_sql by_key[] = {
+    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_COLUMNS), 0},
+    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_COLUMNS), 0},
+    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_COLUMNS), 0},
+};
+static const struct bb_sql facts_by_key[] = {
+    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_FACTS), 0},
+    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_FACTS), 0},
+    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_FACTS), 0},
+};
+static const struct bb_sql by_site[] = {
+    [OF_ALL] = {BY_SITE(FROM_ALL), 0},
+    [OF_ONE] = {BY_SITE(FROM_ONE), 0},
+    [OF_SOME] = {BY_SITE(FROM_SOME), 0},
 };
 
-/* $3 the name */
-static const struct bb_sql by_site = {
-    "SELECT " DEVICE_COLUMNS " FROM device d WHERE " DEVICE_SEES
-    " AND d.site_name = $3::text ORDER BY d.id LIMIT 21",
-    0,
-};
+static enum sight sight_of(const struct device_scope *scope)
+{
+    if (scope->all)
+        return OF_ALL;
+    return scope->count == 1 ? OF_ONE : OF_SOME;
+}
 
 static bool is_uuid(const char *text)
 {
@@ -53,7 +81,7 @@ static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
     const char *list = "";
 
     for (size_t row = 0; row < bb_count(rq, rows) && row < NAMED_MAX; row++) {
-        struct device_record record = device_record_of(rq, rows, row);
+        struct device_record record = device_facts_of(rq, rows, row);
         const char *name = record.text[DEVICE_EXTERNAL_ID];
         const char *longer =
             bb_format(rq, "%s%s%s", list, *list ? ", " : "", name ? name : record.uuid);
@@ -65,8 +93,8 @@ static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
     return list;
 }
 
-static int only_one(struct bb_request *rq, const struct bb_rows *rows, const char *what,
-                    struct device_record *record)
+/* 0 with exactly one row; else the status of the answer given. */
+static int only_one(struct bb_request *rq, const struct bb_rows *rows, const char *what)
 {
     if (!rows)
         return bb_failed(rq);
@@ -74,22 +102,46 @@ static int only_one(struct bb_request *rq, const struct bb_rows *rows, const cha
         return bb_fail(rq, 404, "Device not found");
     if (bb_count(rq, rows) > 1)
         return bb_fail(rq, 409, "Several devices have this %s: %s", what, names_of(rq, rows));
-    *record = device_record_of(rq, rows, 0);
     return 0;
+}
+
+/* The one row of the scope's statement with a key; else *refused is the status of the answer given.
+ */
+static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sql, const char *key,
+                                  int64_t asked, int *refused)
+{
+    struct device_scope scope;
+
+    *refused = device_scope(rq, asked, &scope);
+    if (*refused)
+        return NULL;
+    const char *uuid = is_uuid(key) ? key : NULL;
+    const struct bb_rows *rows = bb_query(
+        rq, &sql[sight_of(&scope)], BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid)));
+
+    *refused = only_one(rq, rows, "identifier");
+    return rows;
 }
 
 int device_find(struct bb_request *rq, const char *key, int64_t asked, struct device_record *record)
 {
-    struct device_scope scope;
-    int refused = device_scope(rq, asked, &scope);
+    int refused;
+    const struct bb_rows *rows = find(rq, by_key, key, asked, &refused);
 
-    if (refused)
-        return refused;
-    const char *uuid = is_uuid(key) ? key : NULL;
+    if (!refused)
+        *record = device_record_of(rq, rows, 0);
+    return refused;
+}
 
-    return only_one(
-        rq, bb_query(rq, &by_key, BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid))),
-        "identifier", record);
+int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
+                      struct device_record *record)
+{
+    int refused;
+    const struct bb_rows *rows = find(rq, facts_by_key, key, asked, &refused);
+
+    if (!refused)
+        *record = device_facts_of(rq, rows, 0);
+    return refused;
 }
 
 int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
@@ -100,6 +152,11 @@ int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
 
     if (refused)
         return refused;
-    return only_one(rq, bb_query(rq, &by_site, BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(site))),
-                    "siteName", record);
+    const struct bb_rows *rows =
+        bb_query(rq, &by_site[sight_of(&scope)], BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(site)));
+
+    refused = only_one(rq, rows, "siteName");
+    if (!refused)
+        *record = device_record_of(rq, rows, 0);
+    return refused;
 }

@@ -4,6 +4,8 @@
 
 #include "modules/device/schema.h"
 
+#include "s3.h"
+
 // clang-format off
 
 #define DEVICE_ROLES                                                                               \
@@ -12,21 +14,44 @@
 static const struct bb_field type_item[] = {
     {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 100},
 };
+static const char *const stores[] = {"directory", "s3", NULL};
+
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
      .fallback = "2000",
      .help = "kWh/kW in a year, of a device whose country has no yield and that names none."},
     {.name = "yields", .type = BB_OBJECT, .fallback = "{}",
      .help = "kWh/kW in a year by country, as {DE: 950, ES: 1600}."},
+    {.name = "store", .type = BB_CHOICE, .choices = stores, .fallback = "directory",
+     .help = "Where documents are kept: in the directory `documents`, or in a bucket of S3."},
     {.name = "documents", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
      .fallback = "/var/lib/busbar/documents",
-     .help = "Directory that documents are kept in; all hosts of a service share one."},
+     .help = "Directory that documents are kept in, which all hosts of a service share; with s3"
+             " each host's own, for what comes and goes."},
+    {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "",
+     .help = "Address of the server that speaks S3; the bucket is put behind it.",
+     .example = "https://s3.eu-central-1.amazonaws.com"},
+    {.name = "s3_region", .type = BB_TEXT, .max = 63, .fallback = "us-east-1",
+     .help = "Region that requests are signed for."},
+    {.name = "s3_bucket", .type = BB_TEXT, .max = 255, .fallback = "",
+     .help = "Bucket, which must be there; all hosts of a service share one."},
+    {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "",
+     .help = "What names of objects begin with.", .example = "documents/"},
+    {.name = "s3_access_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
+     .help = "Id of the key that requests are signed with.", .example = "${BUSBAR_S3_ACCESS_KEY}"},
+    {.name = "s3_secret_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
+     .help = "The key itself.", .example = "${BUSBAR_S3_SECRET_KEY}"},
+    {.name = "s3_timeout", .type = BB_INT, .min = 100, .max = 45000, .fallback = "20000",
+     .help = "Milliseconds for keeping the files of a request, or for fetching one."},
+    {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "",
+     .help = "File of certificates (PEM) of the authorities that the server's must come from; empty:"
+             " the system's."},
     {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
      .fallback = "[]",
      .help = "Types that documents may have, as application/pdf or image/*; none: any."},
     {.name = "document_grace", .type = BB_INT, .min = 1, .max = 604800, .fallback = "3600",
-     .help = "Seconds after which a file that no document names is deleted; longer than any"
-             " upload lasts."},
+     .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
+             " refused."},
 };
 
 static const struct bb_field key_segment[] = {
@@ -165,7 +190,8 @@ static const struct bb_route routes[] = {
      .help = "The documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
      .roles = DEVICE_ROLES, .handler = device_download, .segments = BB_TABLE(document_segments),
-     .query = BB_TABLE(get_query), .help = "A document's content, as an attachment."},
+     .query = BB_TABLE(get_query), .deadline_ms = 60000,
+     .help = "A document's content, as an attachment."},
 };
 
 static const struct bb_field event_device[] = {
@@ -197,9 +223,18 @@ static const struct bb_service_face services[] = {
 };
 static const struct bb_pool pools[] = {
     {.name = DEVICE_POOL, .threads = 2, .queue = 256},
+    {.name = DEVICE_S3_POOL, .threads = S3_THREADS, .queue = 256},
 };
 static const struct bb_job jobs[] = {
     {.name = "device.sweep", .every_s = 600, .flags = BB_ONCE, .run = device_sweep},
+    {.name = "device.tidy", .every_s = 600, .run = device_tidy},
+};
+static const char *const calls[] = {"keep", "open", "list", "remove", NULL};
+static const struct bb_metric metrics[] = {
+    [METRIC_CALLS] = {.name = "store_calls_total", .kind = BB_COUNTER, .label = "call",
+                      .values = calls, .help = "Calls of the store of documents."},
+    [METRIC_FAILURES] = {.name = "store_failures_total", .kind = BB_COUNTER, .label = "call",
+                         .values = calls, .help = "Those that failed."},
 };
 static const struct bb_command commands[] = {
     {.name = "device sweep", .run = device_command_sweep,
@@ -220,4 +255,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .commands = BB_TABLE(commands),
     .open = device_open,
     .close = device_close,
+    .metrics = BB_TABLE(metrics),
 };

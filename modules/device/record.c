@@ -19,27 +19,33 @@ int device_failed(struct bb_request *rq)
     if (!strcmp(bb_constraint(rq), "device_external"))
         return bb_fail(rq, 409, "A device with this externalId exists already");
     if (!strcmp(bb_constraint(rq), "device_attributes_size"))
-        return bb_invalid(rq, "attributes", "must be at most 32768 bytes of JSON together");
+        return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
     return bb_failed(rq);
+}
+
+/* A row that begins with DEVICE_FACTS. */
+struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct device_record record = {
+        .id = bb_cell_int(rq, rows, row, 0),
+        .uuid = bb_cell(rq, rows, row, 1),
+        .organisation = bb_cell_int(rq, rows, row, 2),
+    };
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        record.text[field] = bb_cell(rq, rows, row, 3 + field);
+    return record;
 }
 
 /* A row that begins with DEVICE_COLUMNS. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    size_t column = 0;
-    struct device_record record = {
-        .id = bb_cell_int(rq, rows, row, column),
-        .uuid = bb_cell(rq, rows, row, column + 1),
-        .organisation = bb_cell_int(rq, rows, row, column + 2),
-    };
+    struct device_record record = device_facts_of(rq, rows, row);
 
-    column += 3;
-    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        record.text[field] = bb_cell(rq, rows, row, column++);
-    record.attributes = bb_cell(rq, rows, row, column++);
-    record.documents = bb_cell(rq, rows, row, column++);
-    record.created_at = bb_cell(rq, rows, row, column++);
-    record.updated_at = bb_cell(rq, rows, row, column);
+    record.attributes = bb_cell(rq, rows, row, DEVICE_FACT_COUNT);
+    record.documents = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 1);
+    record.created_at = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 2);
+    record.updated_at = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 3);
     return record;
 }
 
@@ -50,13 +56,6 @@ static json_t *field_json(enum device_field field, const char *text)
     return device_field_number(field) ? json_real(strtod(text, NULL)) : json_string(text);
 }
 
-static json_t *parsed(const char *text)
-{
-    json_error_t error;
-
-    return json_loads(text, 0, &error);
-}
-
 static int add_fields(json_t *json, const struct device_record *record)
 {
     int failed = 0;
@@ -65,8 +64,8 @@ static int add_fields(json_t *json, const struct device_record *record)
         failed |= json_object_set_new(json, device_field_name(field),
                                       field_json(field, record->text[field]));
     failed |= json_object_set_new(json, "organizationId", json_integer(record->organisation));
-    failed |= json_object_set_new(json, "attributes", parsed(record->attributes));
-    failed |= json_object_set_new(json, "documents", parsed(record->documents));
+    failed |= json_object_set_new(json, "attributes", device_parsed(record->attributes));
+    failed |= json_object_set_new(json, "documents", device_parsed(record->documents));
     failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
     return failed | json_object_set_new(json, "updatedAt", json_string(record->updated_at));
 }

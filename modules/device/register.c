@@ -26,7 +26,7 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
 }
 
 static int store(struct bb_request *rq, const struct device_record *record,
-                 const struct device_values *values, const struct device_documents *documents)
+                 const struct device_values *values, struct device_documents *documents)
 {
     struct bb_tx *unit = bb_unit(rq, (uint64_t)record->id);
 
@@ -46,24 +46,27 @@ static int store(struct bb_request *rq, const struct device_record *record,
 int device_register(struct bb_request *rq)
 {
     struct device_values values;
-    struct device_documents documents;
+    struct device_documents documents = {.shown = "[]"};
     struct device_record record = {.id = 0};
     int refused = device_read_body(rq, true, &values);
 
     if (!refused)
         refused = device_home(rq, values.organisation, &record.organisation);
-    if (!refused)
-        refused = device_documents_take(rq, &documents);
+    if (!refused) {
+        record.id = bb_next_id(rq, "device_id");
+        refused = record.id < 0 ? bb_failed(rq) : device_documents_take(rq, &documents);
+    }
     if (refused)
         return refused;
-    record.id = bb_next_id(rq, "device_id");
-    if (record.id < 0)
-        return bb_failed(rq);
     memcpy(record.text, values.text, sizeof(record.text));
     record.uuid = bb_new_uuid(rq);
     record.attributes = values.attributes ? values.attributes : "{}";
     record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     record.updated_at = record.created_at;
     record.documents = documents.shown;
-    return store(rq, &record, &values, &documents);
+    int status = store(rq, &record, &values, &documents);
+
+    /* An answer that another request with the same Idempotency-Key gave is 201, too. */
+    device_documents_drop(rq, &documents);
+    return status;
 }

@@ -47,3 +47,17 @@ CREATE TABLE device_document (
 
 CREATE INDEX device_document_device ON device_document (device);
 CREATE INDEX device_document_content ON device_document (sha256);
+
+-- step 2: names of contents of their own, and uploads under way
+
+-- null: the SHA-256 alone
+ALTER TABLE device_document ADD COLUMN object text;
+
+CREATE INDEX device_document_object
+    ON device_document ((coalesce(object, encode(sha256, 'hex'))));
+
+-- A content that is being put, from before it is there until its documents are, in the same commit.
+CREATE TABLE device_upload (
+    object text PRIMARY KEY,
+    begun_at timestamptz NOT NULL
+);

@@ -1,5 +1,9 @@
 /* The state of one generation: settings and the yields of countries. */
+#include <stdio.h>
+#include <string.h>
+
 #include "device.h"
+#include "store.h"
 #include "type.h"
 
 static int read_yields(struct bb_host *host, struct device *device)
@@ -23,6 +27,26 @@ static int read_yields(struct bb_host *host, struct device *device)
     return 0;
 }
 
+static struct store *open_store(struct bb_host *host, char why[STORE_WHY])
+{
+    const struct store_s3_settings s3 = {
+        .directory = bb_setting_text(host, "documents"),
+        .endpoint = bb_setting_text(host, "s3_endpoint"),
+        .region = bb_setting_text(host, "s3_region"),
+        .bucket = bb_setting_text(host, "s3_bucket"),
+        .prefix = bb_setting_text(host, "s3_prefix"),
+        .access_key = bb_setting_text(host, "s3_access_key"),
+        .secret_key = bb_setting_text(host, "s3_secret_key"),
+        .ca = bb_setting_text(host, "s3_ca"),
+        .timeout_ms = bb_setting_int(host, "s3_timeout"),
+    };
+
+    if (!strcmp(bb_setting_text(host, "store"), "s3"))
+        return store_s3_new(&s3, why);
+    snprintf(why, STORE_WHY, "out of memory");
+    return store_directory_new(s3.directory);
+}
+
 int device_open(struct bb_host *host, void **state)
 {
     char why[256];
@@ -31,7 +55,6 @@ int device_open(struct bb_host *host, void **state)
     if (!device)
         return bb_open_fail(host, "out of memory");
     device->default_yield = bb_setting_number(host, "default_yield");
-    device->documents = bb_setting_text(host, "documents");
     device->types = bb_setting_json(host, "document_types");
     device->grace_s = bb_setting_int(host, "document_grace");
     if (read_yields(host, device))
@@ -39,6 +62,11 @@ int device_open(struct bb_host *host, void **state)
     device->finder = type_finder_new(why, sizeof(why));
     if (!device->finder)
         return bb_open_fail(host, "libmagic: %s", why);
+    device->store = open_store(host, why);
+    if (!device->store) {
+        type_finder_free(device->finder);
+        return bb_open_fail(host, "%s", why);
+    }
     *state = device;
     return 0;
 }
@@ -48,5 +76,6 @@ void device_close(struct bb_host *host, void *state)
     struct device *device = state;
 
     (void)host;
+    store_free(device->store);
     type_finder_free(device->finder);
 }

@@ -1,14 +1,25 @@
 /*
- * The store of documents: a directory in which content lies under its SHA-256, so the same content
- * lies there once. `incoming/` in it is where the host puts what arrives.
+ * The store of documents, behind a table of functions: a directory (store_directory.c), or a bucket
+ * that speaks S3 (store_s3.c), for several hosts that share no file system. What arrives lies in
+ * `incoming/` of a directory first, whatever the store; from there it is kept.
  *
- * A file gets its name only when it is on disk, and before its row: after a crash there may be
- * files without a row, which the sweep takes away once they are older than a while, but never a row
- * without its file. The sweep moves a file aside before it deletes it, and looks at its age again:
- * what the same content of another request has replaced meanwhile is put back.
+ * An object's name is the SHA-256 of its content, behind which the upload that brought it stands:
+ * "<sha256>-<uuid>". The same content is put under the name that it has already, if a document
+ * names it. So a name that no document has named belongs to one upload alone, and who takes it away
+ * cannot take it from another.
  *
- * All functions block; they run in the pool `documents`. Paths and names are the caller's. None
- * touches anything but its argument.
+ * Neither a document without its content, nor for long content without its document:
+ * - device_upload has a row for each new name, committed before the object is put there.
+ * - The transaction that adds the documents takes that row away, and is refused where it has gone.
+ * - Whoever wants to delete an object makes sure first that neither a document nor an upload names
+ *   it. A request that was refused takes its own upload's row away, and deletes the object only if
+ *   that was still there; the sweep lists the store and then asks for both in one statement, after
+ *   it has ended uploads that last too long. From then on no document can name it any more.
+ * No clock but the database's has a say in this, and no lock is held while a store is at work.
+ *
+ * The functions block; they run in the pool of the store. Paths and names are the caller's; none
+ * touches anything but its argument and the store. `why` says what went wrong, "" for nothing, and
+ * never holds a secret.
  */
 #ifndef DEVICE_STORE_H
 #define DEVICE_STORE_H
@@ -18,51 +29,104 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { STORE_NAME = 65, STORE_TYPE = 128, STORE_SHARDS = 256, STORE_BATCH = 500 };
+enum {
+    STORE_SHA256 = 64, /* hexadecimal digits */
+    STORE_NAME = 102,  /* with '-', a uuid and a NUL */
+    STORE_AFTER = 1025,
+    STORE_TYPE = 128,
+    STORE_BATCH = 500,
+    STORE_WHY = 200
+};
 
-/* Names files that have arrived by their content. */
+struct store;
+
+/* Names files that have arrived. They are taken from their paths, or left there. */
 struct store_keep {
-    const char *directory;
+    struct store *store;
     size_t count;
-    const char *const *paths; /* where they lie */
-    const char *const *names; /* SHA-256 in hexadecimal */
-    int error;                /* errno; 0: all are kept */
+    const char *const *paths;
+    const char *const *names;
+    size_t begun;     /* how many may lie there now */
+    int64_t until_ms; /* monotonic; when it must have ended; 0: no such time */
+    char why[STORE_WHY];
 };
-void store_keep(void *keep);
 
-/* Opens a file, and reads it ahead, so that who sends it need not wait for the disk. */
+/* Opens an object, whole and on this machine, so that who sends it need not wait for a disk. */
 struct store_open {
-    const char *directory, *name;
-    int fd; /* -1: errno in `error` */
-    int64_t length;
-    int error;
+    struct store *store;
+    const char *name;
+    int64_t length; /* that it must have */
+    int fd;         /* the caller's; -1: see `why` */
+    char why[STORE_WHY];
 };
-void store_open(void *open);
 
-/* Names of files in a shard (the first byte of the name) that are older than `before`. */
+/* The next names behind `after` that are older than `before`, in their order. */
 struct store_list {
-    const char *directory;
-    unsigned shard;
+    struct store *store;
     time_t before;
+    char after[STORE_AFTER]; /* "" to begin with; then where to go on */
+    bool more;
     size_t count;
     char names[STORE_BATCH][STORE_NAME];
+    char why[STORE_WHY];
 };
-void store_list(void *list);
 
-/* Deletes what was listed, but for those whose `keep` is set, or that are young again. */
+/* Deletes objects; one that is not there counts as deleted. Ends at the first failure. */
 struct store_remove {
-    const struct store_list *list;
-    bool keep[STORE_BATCH];
+    struct store *store;
+    size_t count;
+    const char *const *names;
+    int64_t until_ms; /* what a store_keep that they are of has; 0: it gets time of its own */
     size_t removed;
+    char why[STORE_WHY];
 };
+
+struct store_calls {
+    void (*keep)(struct store_keep *keep);
+    void (*open)(struct store_open *open);
+    void (*list)(struct store_list *list);
+    void (*remove)(struct store_remove *remove);
+    void (*free)(struct store *store);
+};
+
+/* What every store begins with. */
+struct store {
+    const struct store_calls *calls;
+    const char *directory; /* borrowed: of `incoming/` */
+    const char *pool;      /* of the module: whose threads run the calls */
+};
+
+/* NULL without memory. `directory` is borrowed. */
+struct store *store_directory_new(const char *directory);
+
+struct store_s3_settings {
+    const char *directory; /* of `incoming/` */
+    const char *endpoint, *region, *bucket, *prefix, *access_key, *secret_key;
+    const char *ca; /* file of certificates; "": the system's */
+    int64_t timeout_ms;
+};
+
+/* NULL with the reason in `why`. The settings are borrowed; nothing is connected to yet. */
+struct store *store_s3_new(const struct store_s3_settings *settings, char why[STORE_WHY]);
+
+/* For the pool: the arguments are the structs above. */
+void store_keep(void *keep);
+void store_open(void *open);
+void store_list(void *list);
 void store_remove(void *remove);
 
-/* Deletes what uploads left in `incoming/` when their host died, older than `before`. */
+/* Deletes what uploads and downloads left in `incoming/` when their host died, older than `before`.
+ */
 struct store_tidy {
-    const char *directory;
+    const struct store *store;
     time_t before;
     size_t removed;
 };
 void store_tidy(void *tidy);
+
+void store_free(struct store *store);
+
+/* Whether this is a name as above; the SHA-256 alone is one of earlier versions. */
+bool store_is_name(const char *text);
 
 #endif

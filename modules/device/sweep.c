@@ -1,106 +1,142 @@
 /*
- * The job device.sweep, and the command `device sweep`: takes away files that have no row, because
- * a host died before the row or the database refused it. Only what is older than
- * device.document_grace, which is longer than any request lasts.
+ * The job device.sweep, and the command `device sweep`: takes away what has no document, because a
+ * host died before the row or the database refused it, and is older than device.document_grace.
+ * The job device.tidy does the same on each host for what has not come into the store.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "device.h"
 #include "store.h"
 
-static const struct bb_sql known = {
-    "SELECT encode(sha256, 'hex') FROM device_document WHERE sha256 IN"
-    " (SELECT decode(n, 'hex') FROM jsonb_array_elements_text($1::jsonb) n) GROUP BY sha256",
+/* From here on their documents are refused. */
+static const struct bb_sql end_uploads = {
+    "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
+    BB_SQL_WRITE,
+};
+
+/* One statement: what it sees is either still an upload, or a document, or never will be one. */
+static const struct bb_sql nameless = {
+    "SELECT n FROM jsonb_array_elements_text($1::jsonb) n WHERE NOT EXISTS (SELECT FROM"
+    " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
+    " WHERE coalesce(object, encode(sha256, 'hex')) = n)",
     BB_SQL_LONG,
 };
 
 struct sweep {
     struct store_list list;
     struct store_remove remove;
+    const char *names[STORE_BATCH];
+    char array[STORE_BATCH * (STORE_NAME + 2) + 3];
 };
 
-static const char *names_of(struct bb_request *rq, const struct store_list *list)
+/* The names as a JSON array, in place: a sweep may see millions. */
+static const char *array_of(struct sweep *sweep)
 {
-    json_t *names = json_array();
-    size_t length;
+    char *at = sweep->array;
 
-    for (size_t i = 0; i < list->count; i++)
-        if (json_array_append_new(names, json_string(list->names[i]))) {
-            json_decref(names);
-            return NULL;
-        }
-    const char *text = names ? bb_json(rq, names, &length) : NULL;
-
-    json_decref(names);
-    return text;
+    *at++ = '[';
+    for (size_t i = 0; i < sweep->list.count; i++)
+        at += sprintf(at, "%s\"%s\"", i ? "," : "", sweep->list.names[i]);
+    memcpy(at, "]", 2);
+    return sweep->array;
 }
 
-static void mark_known(struct bb_request *rq, const struct bb_rows *rows, struct sweep *sweep)
+static int failed(struct bb_request *rq, const char *why)
 {
-    for (size_t row = 0; row < bb_count(rq, rows); row++)
-        for (size_t i = 0; i < sweep->list.count; i++)
-            if (!strcmp(bb_cell(rq, rows, row, 0), sweep->list.names[i]))
-                sweep->remove.keep[i] = true;
+    bb_log(rq, BB_WARN, "the documents are not swept to the end: %s", why);
+    return -1;
 }
 
-/* 0, or -1: the next run goes on. */
-static int sweep_shard(struct bb_request *rq, struct sweep *sweep, size_t *removed)
+/* Deletes what no row names of those that were listed. 0, or -1. */
+static int sweep_listed(struct bb_request *rq, struct sweep *sweep)
 {
-    if (bb_offload(rq, DEVICE_POOL, store_list, &sweep->list))
-        return -1;
-    if (!sweep->list.count)
-        return 0;
-    const char *names = names_of(rq, &sweep->list);
-    const struct bb_rows *rows = names ? bb_query(rq, &known, BB_ARGS(bb_t(names))) : NULL;
+    const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(array_of(sweep))));
+    struct store_remove *remove = &sweep->remove;
 
     if (!rows)
-        return -1;
-    memset(sweep->remove.keep, 0, sizeof(sweep->remove.keep));
-    mark_known(rq, rows, sweep);
-    if (bb_offload(rq, DEVICE_POOL, store_remove, &sweep->remove))
-        return -1;
-    *removed += sweep->remove.removed;
-    return 0;
+        return failed(rq, "the database cannot be asked");
+    *remove = (struct store_remove){.store = sweep->list.store, .names = sweep->names};
+    for (; remove->count < bb_count(rq, rows); remove->count++)
+        sweep->names[remove->count] = bb_cell(rq, rows, remove->count, 0);
+    if (!remove->count)
+        return 0;
+    if (device_store_call(rq, CALL_REMOVE, store_remove, remove, remove->why))
+        return failed(rq, "the store is busy");
+    return *remove->why ? failed(rq, remove->why) : 0;
 }
 
-/* 0 with how many files were removed, or -1. */
+static int sweep_page(struct bb_request *rq, void *arg)
+{
+    struct sweep *sweep = arg;
+
+    sweep->remove.removed = 0;
+    if (device_store_call(rq, CALL_LIST, store_list, &sweep->list, sweep->list.why))
+        return failed(rq, "the store is busy");
+    if (*sweep->list.why)
+        return failed(rq, sweep->list.why);
+    return sweep->list.count ? sweep_listed(rq, sweep) : 0;
+}
+
+static time_t before(struct bb_request *rq)
+{
+    const struct device *state = rq->state;
+
+    return (time_t)(bb_wall_ms(rq->host) / 1000 - state->grace_s);
+}
+
+/* 0 with how many objects were removed, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
     const struct device *state = rq->state;
     struct sweep *sweep = bb_alloc(rq, sizeof(*sweep));
-    time_t before = (time_t)(bb_wall_ms(rq->host) / 1000 - state->grace_s);
-    struct store_tidy tidy = {.directory = state->documents, .before = before};
+    int status = 0;
 
-    *removed = 0;
+    if (!bb_query(rq, &end_uploads, BB_ARGS(bb_i(state->grace_s))))
+        return failed(rq, "the database cannot be asked");
+    sweep->list.store = state->store;
+    sweep->list.before = before(rq);
+    do {
+        status = bb_scratch(rq, sweep_page, sweep);
+        *removed += sweep->remove.removed;
+    } while (!status && sweep->list.more);
+    return status;
+}
+
+static int tidy(struct bb_request *rq, size_t *removed)
+{
+    const struct device *state = rq->state;
+    struct store_tidy tidy = {.store = state->store, .before = before(rq)};
+
     if (bb_offload(rq, DEVICE_POOL, store_tidy, &tidy))
         return -1;
-    *removed = tidy.removed;
-    sweep->list.directory = state->documents;
-    sweep->list.before = before;
-    sweep->remove.list = &sweep->list;
-    for (unsigned shard = 0; shard < STORE_SHARDS; shard++) {
-        sweep->list.shard = shard;
-        if (sweep_shard(rq, sweep, removed))
-            return -1;
-    }
+    *removed += tidy.removed;
     return 0;
+}
+
+void device_tidy(struct bb_request *rq)
+{
+    size_t removed = 0;
+
+    (void)tidy(rq, &removed); /* the next run does it */
+    if (removed)
+        bb_log(rq, BB_INFO, "%zu files that had not arrived whole were removed", removed);
 }
 
 void device_sweep(struct bb_request *rq)
 {
-    size_t removed;
+    size_t removed = 0;
 
-    if (sweep_all(rq, &removed))
-        bb_log(rq, BB_WARN, "the documents were not swept to the end");
+    (void)sweep_all(rq, &removed); /* it has said why */
     if (removed)
         bb_log(rq, BB_INFO, "%zu files without a document were removed", removed);
 }
 
 int device_command_sweep(struct bb_request *rq)
 {
-    size_t removed;
-    int failed = sweep_all(rq, &removed);
+    size_t removed = 0;
+    int status = tidy(rq, &removed) | sweep_all(rq, &removed);
 
     bb_print(rq, "%zu files removed\n", removed);
-    return failed ? 1 : 0;
+    return status ? 1 : 0;
 }

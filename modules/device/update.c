@@ -1,10 +1,12 @@
 /*
  * PATCH by identifier and by site: one UPDATE of what was sent. The row's lock lets parallel ones
- * follow each other, so each keeps the other's fields. Files alone are a change, too.
+ * follow each other, so each keeps the other's fields. Files alone are a change, too. What changes
+ * nothing (an empty body, values that the device has already) is answered with the device as it is:
+ * it writes nothing and raises no event.
  */
 #include "device.h"
 
-/* $1 id, $2 to $14 the fields, $15 attributes, $16 time; what is null stays */
+/* $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came; what is null stays */
 static const struct bb_sql update = {
     "UPDATE device d SET external_id = coalesce($2, external_id),"
     " site_name = coalesce($3, site_name), country_code = coalesce($4, country_code),"
@@ -16,9 +18,20 @@ static const struct bb_sql update = {
     " yield_value = coalesce($14::float8, yield_value),"
     " attributes = attributes || coalesce($15::jsonb, '{}'),"
     " updated_at = greatest($16::timestamptz, updated_at)"
-    " WHERE id = $1::bigint RETURNING " DEVICE_COLUMNS,
+    " WHERE id = $1::bigint AND ($17::boolean OR (coalesce($2, external_id),"
+    " coalesce($3, site_name), coalesce($4, country_code), coalesce($5::date, commissioning_date),"
+    " coalesce($6::float8, capacity), coalesce($7, address), coalesce($8, latitude),"
+    " coalesce($9, longitude), coalesce($10, fuel_code), coalesce($11, device_type_code),"
+    " coalesce($12, serial_number), coalesce($13, timezone), coalesce($14::float8, yield_value),"
+    " attributes || coalesce($15::jsonb, '{}')) IS DISTINCT FROM (external_id, site_name,"
+    " country_code, commissioning_date, capacity, address, latitude, longitude, fuel_code,"
+    " device_type_code, serial_number, timezone, yield_value, attributes))"
+    " RETURNING " DEVICE_COLUMNS,
     BB_SQL_WRITE,
 };
+
+static const struct bb_sql as_it_is = {
+    "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
 
 struct change {
     int64_t id;
@@ -37,11 +50,24 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
                                bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
                                bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
                                bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
-                               bb_t(now)));
+                               bb_t(now), bb_b(change->documents.rows != NULL)));
+}
+
+static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
+{
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(change->id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Device not found");
+    struct device_record record = device_record_of(rq, rows, 0);
+
+    return device_reply(rq, 200, device_json_warned(&record, &change->values));
 }
 
 /* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
-static int add_documents(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
+static int add_documents(struct bb_request *rq, struct bb_tx *tx, struct change *change)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
 
@@ -54,7 +80,7 @@ static int add_documents(struct bb_request *rq, struct bb_tx *tx, const struct c
 
 static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    const struct change *change = arg;
+    struct change *change = arg;
 
     if (add_documents(rq, tx, change))
         return bb_failed(rq);
@@ -63,9 +89,15 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return device_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Device not found");
+        return unchanged(rq, tx, change);
     struct device_record record = device_record_of(rq, rows, 0);
 
+    if (change->values.attributes) {
+        int refused = device_attributes_check(rq, record.attributes);
+
+        if (refused)
+            return refused;
+    }
     if (device_emit_updated(rq, tx, &record, &change->values, change->documents.rows != NULL))
         return bb_failed(rq);
     return device_reply(rq, 200, device_json_warned(&record, &change->values));
@@ -85,7 +117,10 @@ static int apply(struct bb_request *rq, const char *name,
     if (refused)
         return refused;
     change.id = record.id;
-    return bb_transaction(rq, work, &change);
+    int status = bb_transaction(rq, work, &change);
+
+    device_documents_drop(rq, &change.documents);
+    return status;
 }
 
 int device_update(struct bb_request *rq)

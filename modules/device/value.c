@@ -12,16 +12,35 @@
 
 enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
 
+/* What the host counts as blank, too (BB_NOT_BLANK). */
+static const char *const blanks[] = {
+    " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85", "\u00a0", "\u1680",
+    "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",   "\u2007", "\u2008",
+    "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000",   "\ufeff", NULL};
+
+/* Bytes of the blank with which a text begins or ends; 0: none. */
+static size_t blank_at(const char *text, size_t length, bool end)
+{
+    for (size_t i = 0; blanks[i]; i++) {
+        size_t size = strlen(blanks[i]);
+
+        if (size <= length && !memcmp(end ? text + length - size : text, blanks[i], size))
+            return size;
+    }
+    return 0;
+}
+
 /* A copy without white space around it. */
 static char *trimmed(struct bb_request *rq, const char *text)
 {
-    size_t length;
+    size_t length = strlen(text), blank;
 
-    while (isspace((unsigned char)*text))
-        text++;
-    length = strlen(text);
-    while (length && isspace((unsigned char)text[length - 1]))
-        length--;
+    while ((blank = blank_at(text, length, false))) {
+        text += blank;
+        length -= blank;
+    }
+    while ((blank = blank_at(text, length, true)))
+        length -= blank;
     return bb_format(rq, "%.*s", (int)length, text);
 }
 
@@ -56,8 +75,11 @@ static char *decimal(struct bb_request *rq, const json_t *value)
     if (fabs(number) >= 1)
         return bb_format(rq, "%.0f", number);
     text = bb_format(rq, "%.20f", number);
-    for (size_t length = strlen(text); text[length - 1] == '0'; length--)
-        text[length - 1] = '\0';
+    size_t length = strlen(text);
+
+    while (text[length - 1] == '0')
+        length--;
+    text[length - (text[length - 1] == '.')] = '\0';
     return text;
 }
 
@@ -123,30 +145,23 @@ static const char *country(struct bb_request *rq, const char *text, const char *
     return code;
 }
 
-static bool digits(const char *text, size_t count)
+/* A date, or a date and time as ISO 8601 writes them; a time without an offset is that of the
+ * plant. */
+static bool real_date(struct bb_request *rq, const char *text)
 {
-    return strspn(text, "0123456789") >= count;
-}
+    static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
+    static const struct bb_table fields = BB_TABLE(time);
+    const char *clock = strchr(text, 'T');
+    bool local = clock && !strpbrk(clock, "Z+-");
+    json_t *object = json_pack("{s:s+}", "time", text, local ? "Z" : "");
+    json_t *errors = json_array();
+    json_t *checked = object && errors ? bb_check(rq, &fields, object, errors) : NULL;
+    bool real = checked != NULL;
 
-/* Whether YYYY-MM-DD is a day of the calendar. */
-static bool real_day(const char *text)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-    if (year < 1 || month < 1 || month > 12 || day < 1)
-        return false;
-    return day <= days[month - 1] + (month == 2 && leap);
-}
-
-/* What may follow the date: nothing, or a time as ISO 8601 writes it. */
-static bool time_follows(const char *text)
-{
-    if (!*text)
-        return true;
-    return *text == 'T' && digits(text + 1, 2) && text[3] == ':' && digits(text + 4, 2) &&
-           !text[strspn(text, "T0123456789:.,+-Z")];
+    json_decref(object);
+    json_decref(errors);
+    json_decref(checked);
+    return real;
 }
 
 /* Somewhere on Earth it is a later day already. */
@@ -159,8 +174,7 @@ static const char *date(struct bb_request *rq, const char *text, const char **pr
 {
     char *day = trimmed(rq, text);
 
-    if (!digits(day, 4) || day[4] != '-' || !digits(day + 5, 2) || day[7] != '-' ||
-        !digits(day + 8, 2) || !time_follows(day + 10) || !real_day(day))
+    if (!real_date(rq, day))
         *problem = "must be a date, YYYY-MM-DD";
     else if (in_future(rq, day))
         *problem = "must not be in the future";

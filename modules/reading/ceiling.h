@@ -38,8 +38,9 @@ struct ceiling_device {
 };
 
 /*
- * The largest whole number of Wh that passes, for a period in ms since 1970. A result within a part
- * in 10^12 of a whole number is that number: decimal fractions are not exact in binary.
+ * The largest whole number of Wh that passes, for a period in ms since 1970. What counts are
+ * the numbers as they were written, with up to nine decimals; a result within a part in 10^17 of a
+ * whole number is that number.
  */
 double ceiling_wh(const struct ceiling_rule *rule, const struct ceiling_device *device,
                   int64_t start, int64_t end);

@@ -122,7 +122,7 @@ static const struct bb_event_face events[] = {
 
 static const struct bb_readings readings = {.size = sizeof(readings)};
 static const struct bb_service_face services[] = {
-    {.name = "readings", .version = 1, .interface = &readings},
+    {.name = "readings", .version = 2, .interface = &readings},
 };
 
 /* In the order of enum reading_metric. */

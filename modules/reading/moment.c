@@ -106,7 +106,7 @@ static bool take_offset(const char **at, int64_t *ms)
     if ((skip(at, ':') || **at) && !take(at, 2, &minutes))
         return false;
     *ms = (hours * 60 + minutes) * (sign == '-' ? INT64_C(-60000) : INT64_C(60000));
-    return hours < 24 && minutes < 60;
+    return hours < 16 && minutes < 60;
 }
 
 int moment_parse(const char *text, struct moment *moment)

@@ -95,6 +95,19 @@ static int fill_starts(struct bb_request *rq, struct reading_submission *submiss
     return 0;
 }
 
+/* In ms: as time passes, or by the clock of the time zone where that shows less. */
+static int64_t length(const struct reading_submission *submission, const struct reading_item *item)
+{
+    int64_t passed = item->end - item->start;
+
+    if (!submission->zone)
+        return passed;
+    int64_t shown =
+        zone_local(submission->zone, item->end) - zone_local(submission->zone, item->start);
+
+    return shown < passed ? shown : passed;
+}
+
 static void check_period(struct reading_submission *submission, const struct reading_item *item,
                          int64_t now)
 {
@@ -110,7 +123,7 @@ static void check_period(struct reading_submission *submission, const struct rea
         reading_problem(submission, item->index, "startDate",
                         "must not be before the device's commissioning on %s",
                         submission->device.commissioned);
-    else if (item->end - item->start > READING_PERIOD_DAYS * MOMENT_DAY_MS)
+    else if (length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
         reading_problem(submission, item->index, "endDate", "must be at most %d days later",
                         READING_PERIOD_DAYS);
 }

@@ -29,7 +29,7 @@ size_t reading_problems(const struct reading_submission *submission)
 
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 {
-    return bb_fail_listed(rq, 400, json_incref(submission->errors), "The request is not valid");
+    return bb_refuse(rq, json_incref(submission->errors));
 }
 
 int reading_conflict(struct bb_request *rq, struct reading_submission *submission, const char *hint)

@@ -5,6 +5,15 @@
 #include "reading.h"
 #include "unit.h"
 
+/* By how much of itself a double lies beside the decimal fraction that was written, at most. */
+#define BESIDE 1.2e-16L
+
+/* In whole Wh: of what was written, so that 0.5005 kWh are 501 though the double is a bit less. */
+static double whole_wh(double value, double factor)
+{
+    return (double)roundl((long double)value * factor * (1 + BESIDE));
+}
+
 /* A member by its name or its alias; NULL: it is not there, or null. */
 static const json_t *member(const json_t *object, const char *name, const char *alias)
 {
@@ -50,7 +59,7 @@ static void read_value(struct reading_submission *submission, const json_t *obje
 
     if (!(factor > 0))
         reading_problem(submission, item->index, "unit", "must be Wh, kWh, MWh or GWh");
-    item->wh = json_is_number(value) ? round(json_number_value(value) * factor) : 0;
+    item->wh = json_is_number(value) ? whole_wh(json_number_value(value), factor) : 0;
     if (!value)
         reading_problem(submission, item->index, "value", "is required");
     else if (!json_is_number(value) || !isfinite(item->wh))

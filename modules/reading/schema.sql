@@ -119,3 +119,31 @@ CREATE FUNCTION reading_take_fresh(type "char", most integer)
     WHERE d.device = t.device AND d.type = $1
     RETURNING t.device, t.fresh_from, t.fresh_to
 $$;
+
+-- step 2: Delta readings in their order, a part at a time; what is fresh by ids
+
+-- Of a device, the ends of the first so many Delta readings in a period (start exclusive, end
+-- inclusive), in their order. Without a sort there is one way to do it: a walk along the key, which
+-- ends with the last of them, however many a device has.
+CREATE FUNCTION reading_delta_ends(device bigint, after timestamptz, until timestamptz,
+                                   most integer)
+    RETURNS TABLE (end_at timestamptz) LANGUAGE plpgsql STABLE SET enable_sort = off AS $$
+BEGIN
+    RETURN QUERY
+        SELECT r.end_at FROM reading r
+        WHERE r.device = reading_delta_ends.device AND r.type = 'D'
+            AND r.end_at > reading_delta_ends.after AND r.end_at <= reading_delta_ends.until
+        ORDER BY r.end_at LIMIT most;
+END
+$$;
+
+-- As before, but by ids: a join would be planned by statistics that may be older than the rows, and
+-- then compares each with each.
+CREATE OR REPLACE FUNCTION reading_take_fresh(type "char", most integer)
+    RETURNS TABLE (device bigint, first timestamptz, last timestamptz) LANGUAGE sql VOLATILE AS $$
+    WITH fresh AS (SELECT f.device, f.fresh_from, f.fresh_to FROM reading_device f
+          WHERE f.type = $1 AND f.fresh_from IS NOT NULL ORDER BY f.device LIMIT $2 FOR UPDATE),
+    taken AS (UPDATE reading_device d SET fresh_from = NULL, fresh_to = NULL
+          WHERE d.device = ANY (ARRAY(SELECT f.device FROM fresh f)) AND d.type = $1)
+    SELECT f.device, f.fresh_from, f.fresh_to FROM fresh f
+$$;

@@ -182,6 +182,15 @@ static int refused(struct bb_request *rq, struct reading_submission *submission)
     return reading_conflict(rq, submission, "Periods of one type may touch, but not overlap");
 }
 
+/* Not for a replay: the answer of another request that stored the same. */
+static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
+{
+    const struct reading_submission *submission = arg;
+
+    (void)unit;
+    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
+}
+
 int reading_store(struct bb_request *rq, struct reading_submission *submission)
 {
     int64_t now = bb_wall_ms(rq->host);
@@ -193,10 +202,8 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
 
     if (!json)
         return bb_fail(rq, 503, "Out of memory");
+    bb_after(rq, unit, count_stored, submission);
     int status = bb_commit(rq, unit, 201, json);
 
-    if (!status)
-        return refused(rq, submission);
-    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
-    return status;
+    return status ? status : refused(rq, submission);
 }

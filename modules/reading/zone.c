@@ -168,6 +168,16 @@ int32_t zone_offset(const struct zone *zone, int64_t at)
     return low ? zone->change[low - 1].offset : zone->before;
 }
 
+static int64_t seconds(int64_t ms)
+{
+    return ms / 1000 - (ms % 1000 < 0);
+}
+
+int64_t zone_local(const struct zone *zone, int64_t at_ms)
+{
+    return at_ms + INT64_C(1000) * zone_offset(zone, seconds(at_ms));
+}
+
 /*
  * Offsets are less than a day, so those of a day before and a day behind are the two in question,
  * unless a zone changes twice within two days. If the earlier one holds at the instant it gives, it
@@ -175,7 +185,7 @@ int32_t zone_offset(const struct zone *zone, int64_t at)
  */
 int64_t zone_instant(const struct zone *zone, int64_t local_ms)
 {
-    int64_t local = local_ms / 1000 - (local_ms % 1000 < 0);
+    int64_t local = seconds(local_ms);
     int32_t before = zone_offset(zone, local - 86400), behind = zone_offset(zone, local + 86400);
     bool later =
         zone_offset(zone, local - before) != before && zone_offset(zone, local - behind) == behind;

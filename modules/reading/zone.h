@@ -25,6 +25,9 @@ struct zone *zone_read(const char *name);
 /* Seconds east of UTC at an instant (seconds since 1970). */
 int32_t zone_offset(const struct zone *zone, int64_t at);
 
+/* The local time of an instant, both in ms since 1970, as if the zone's clock were that of UTC. */
+int64_t zone_local(const struct zone *zone, int64_t at_ms);
+
 /*
  * The instant, in ms since 1970, of a local time that is given as if its clock were that of UTC. A
  * local time that occurs twice is the first of both; one that is skipped counts on from before the

@@ -43,20 +43,22 @@ int webhook_resend(struct bb_request *rq)
     return webhook_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-/* How many were queued again after the id *after, which moves on; -1: failed. */
+/* How many were queued again after the id *after, which moves on; -1: failed. The ids are an array
+ * because a join would be planned by statistics that may be older than the rows. */
 static int64_t recover_batch(struct bb_request *rq, const char *since, int64_t *after)
 {
     static const struct bb_sql batch = {
-        "WITH found AS (SELECT id FROM webhook_delivery WHERE webhook = $1::bigint"
+        "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
+        " FROM (SELECT id FROM webhook_delivery WHERE webhook = $1::bigint"
         " AND state = 'abandoned' AND created_at >= $2::timestamptz AND id > $3::bigint"
         " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
-        " ORDER BY id LIMIT " BATCH_TEXT "),"
-        " queued AS (UPDATE webhook_delivery d SET " QUEUED_AGAIN " FROM found f"
-        " WHERE d.webhook = $1::bigint AND d.id = f.id AND d.state = 'abandoned'"
-        " AND d.id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
-        " RETURNING d.id)"
-        " SELECT (SELECT count(*) FROM found), (SELECT max(id) FROM found),"
-        " (SELECT count(*) FROM queued)",
+        " ORDER BY id LIMIT " BATCH_TEXT ") abandoned),"
+        " queued AS (UPDATE webhook_delivery SET " QUEUED_AGAIN
+        " WHERE webhook = $1::bigint AND id = ANY ((SELECT ids FROM found)::bigint[])"
+        " AND state = 'abandoned'"
+        " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
+        " RETURNING id)"
+        " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_rows *rows =
         bb_query(rq, &batch, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(since), bb_i(*after)));

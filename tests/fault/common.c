@@ -21,8 +21,8 @@ Suite *fault_suite(const char *id, const TTest *const *tests)
     return suite;
 }
 
-/* Reloads under load, and configurations that are refused (with F38): suites of the integration
- * tests. */
+/* Reloads under load, configurations that are refused, and what two hosts make of both: suites of
+ * the integration tests. */
 Suite *F30_suite(void)
 {
     return reload_load_suite();
@@ -30,7 +30,12 @@ Suite *F30_suite(void)
 
 Suite *F31_suite(void)
 {
-    return reload_suite();
+    return reload_refused_suite();
+}
+
+Suite *F38_suite(void)
+{
+    return reload_status_suite();
 }
 
 /* ---- answers ---- */

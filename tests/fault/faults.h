@@ -23,6 +23,7 @@
     X(F13)                                                                                         \
     X(F14)                                                                                         \
     X(F15)                                                                                         \
+    X(F25)                                                                                         \
     X(F26)                                                                                         \
     X(F27)                                                                                         \
     X(F28)                                                                                         \
@@ -32,7 +33,8 @@
     X(F32)                                                                                         \
     X(F33)                                                                                         \
     X(F34)                                                                                         \
-    X(F36)
+    X(F36)                                                                                         \
+    X(F38)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

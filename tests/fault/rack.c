@@ -1,10 +1,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "fault/common.h"
 #include "fault/torture.h"
-#include "harness.h"
 
 struct rack rack_make(const char *name)
 {
@@ -21,4 +22,21 @@ struct rack rack_make(const char *name)
     environment[0] = text(TORTURE_FILE "=%s", path);
     environment[1] = "LD_PRELOAD=" TEST_TORTURE;
     return (struct rack){map, environment};
+}
+
+bool rack_start(struct host *host, atomic_long *counter, long n)
+{
+    atomic_store(counter, n);
+    bool up = host_run(host);
+    bool failed = atomic_load(counter) == 0;
+
+    atomic_store(counter, 0);
+    if (!up) {
+        ck_assert_msg(WIFEXITED(host->status) && WEXITSTATUS(host->status) != 0,
+                      "call %ld: wait status %d, see %s", n, host->status, host->log);
+        return false;
+    }
+    expect_soon(host, "/api/health", NULL, 200);
+    host_stop(host);
+    return failed;
 }

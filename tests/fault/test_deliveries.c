@@ -93,6 +93,7 @@ START_TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
     }
     scene_finish(scene);
     expect_nothing_lost(scene, receiver, "/slow/kill", KILLS);
+    scene_expect_ledger(scene);
     scene_end(scene);
     process_stop(receiver->pid, SIGKILL, 1000);
 }
@@ -103,12 +104,16 @@ START_TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everythi
     struct receiver *receiver = receiver_start("two");
 
     webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/two"), "message.new");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
     scene_begin(scene);
     scene_wait(scene, MESSAGES / 2);
     host_kill(scene->hosts[1]);
     atomic_store(&scene->ports[1], scene->hosts[0]->port);
     scene_finish(scene);
     expect_nothing_lost(scene, receiver, "/slow/two", 1);
+    watch_end(watch, "hook_two");
+    scene_expect_ledger(scene);
     scene_end(scene);
     process_stop(receiver->pid, SIGKILL, 1000);
 }
@@ -152,9 +157,12 @@ START_TEST(two_hosts_deliver_nothing_twice)
 
     webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/pair"),
                  "message.new");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
     scene_begin(scene);
     scene_finish(scene);
     expect_nothing_lost(scene, receiver, "/slow/pair", 0);
+    watch_end(watch, "hook_pair");
     scene_expect_ledger(scene);
     scene_end(scene);
     process_stop(receiver->pid, SIGKILL, 1000);
@@ -172,7 +180,7 @@ START_TEST(two_hosts_that_start_at_once_migrate_once)
     struct host_spec spec = both;
     struct host *hosts[2];
 
-    sql_text(db, "CREATE DATABASE fault_migrate", 0, NULL);
+    sql_run(db, "CREATE DATABASE fault_migrate");
     PQfinish(db);
     for (int i = 0; i < 2; i++) {
         spec.name = text("fault_migrate-%d", i);

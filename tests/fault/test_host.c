@@ -1,10 +1,22 @@
 /* F15, F36: the host is stopped while messages are written, and clients leave while theirs wait. */
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "fault/common.h"
+#include "fault/torture.h"
+#include "upload.h"
 #include "wire.h"
 
-enum { LEAVERS = 100, LEFT_MS = 10000 };
+enum {
+    LEAVERS = 100,
+    LEFT_MS = 10000,
+    CUT_MS = 10000,
+    GONE_MS = 14000,
+    UPLOADERS = 40,
+    LEFT_BYTES = 300000
+};
 
 START_TEST(a_stop_of_the_host_cuts_no_request)
 {
@@ -22,6 +34,77 @@ START_TEST(a_stop_of_the_host_cuts_no_request)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
+static bool one_waits(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
+}
+
+/* ms: of a host's end after SIGTERM; its wait status is returned. */
+static int stop_of(const struct host *host, int64_t *ms)
+{
+    int64_t began = now_ms();
+    int status = process_stop(host->pid, SIGTERM, GONE_MS);
+
+    *ms = now_ms() - began;
+    return status;
+}
+
+/* Somebody holds a table for longer than a stop waits. */
+START_TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = "fault-stopped",
+                                       .database = database_make(the_postgres, "fault_stopped"),
+                                       .http = "  deadline: 60000\n",
+                                       .db = "  statement_timeout: 60000\n"});
+    const struct person *admin = admin_of(host);
+    PGconn *db = database_connect(the_postgres, "fault_stopped");
+    PGconn *look = database_connect(the_postgres, "fault_stopped");
+    struct wire *wire = wire_open(host);
+    int64_t ms = 0;
+
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
+    wire_say(wire,
+             "GET /api/chat/unread-count/%s HTTP/1.1\r\nHost: x\r\n"
+             "Authorization: Bearer %s\r\n\r\n",
+             ADMIN_EMAIL, admin->token);
+    ck_assert(wait_until(one_waits, look, 3000));
+    int status = stop_of(host, &ms);
+
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
+    ck_assert_msg(ms >= CUT_MS && ms < GONE_MS, "it took %jd ms", (intmax_t)ms);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "requests unfinished"));
+    ck_assert(wire_closes(wire, 1000));
+    wire_close(wire, false);
+    PQfinish(db);
+    PQfinish(look);
+}
+
+/* Somebody migrates for long, a thread waits for it, and none can be had to bound that. */
+START_TEST(a_stop_ends_without_a_thread_that_would_end_it)
+{
+    struct rack rack = rack_make("stopped-alone");
+    const char *database = database_make(the_postgres, "stopped_alone");
+    PGconn *db = database_connect(the_postgres, database);
+    int64_t ms = 0;
+
+    sql_text(db, "SELECT pg_advisory_lock(7094709482943872001)::text", 0, NULL);
+    struct host *host = host_start(&(struct host_spec){.name = "stopped-alone",
+                                                       .database = database,
+                                                       .plain = true,
+                                                       .environment = rack.environment});
+
+    ck_assert(wait_until(one_waits, db, 3000));
+    atomic_store(&rack.numbers->threads, 1);
+    int status = stop_of(host, &ms);
+
+    ck_assert_int_eq(atomic_load(&rack.numbers->threads), 0);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM, "wait status %d", status);
+    ck_assert_msg(ms < CUT_MS, "it took %jd ms", (intmax_t)ms);
+    PQfinish(db);
+}
+
 static void post_and_leave(const struct scene *scene, int number)
 {
     struct wire *wire = wire_open(scene->hosts[0]);
@@ -35,11 +118,6 @@ static void post_and_leave(const struct scene *scene, int number)
              "Content-Length: %zu\r\n\r\n%s",
              (intmax_t)scene->load.conversation, scene->admin->token, strlen(body), body);
     wire_close(wire, number % 2 == 0);
-}
-
-static bool one_waits(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
 }
 
 struct leaving {
@@ -59,28 +137,109 @@ START_TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
 {
     struct scene *scene = scene_make("fault_leave", NULL, 1, ENOUGH);
     const struct host *host = scene->hosts[0];
+    struct watch *watch = watch_begin(host);
     struct leaving leaving = {host, open_descriptors(host->pid) + 1};
     PGconn *db = database_connect(the_postgres, "fault_leave");
 
-    sql_text(db, "BEGIN", 0, NULL);
-    sql_text(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE", 0, NULL);
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < LEAVERS; i++)
         post_and_leave(scene, i);
     PGconn *look = database_connect(the_postgres, "fault_leave");
 
     ck_assert(wait_until(one_waits, look, 3000));
-    sql_text(db, "COMMIT", 0, NULL);
+    sql_run(db, "COMMIT");
     PQfinish(db);
     PQfinish(look);
     ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
                   open_descriptors(host->pid), leaving.descriptors);
     scene_begin(scene);
     load_more(scene, 100);
-    struct ledger_report report = fault_over(scene, NULL, NULL);
+    struct ledger_report report = fault_over(scene, watch, "fault_leave");
 
     ck_assert_msg(report.unsure > 0, "no message was taken before its client left");
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
 }
 
-FAULT(F15, a_stop_of_the_host_cuts_no_request)
-FAULT(F36, clients_that_leave_while_they_wait_have_their_message_once_at_most)
+/* ---- documents ---- */
+
+static void upload_and_leave(const struct host *host, const struct person *person, int number)
+{
+    struct upload_body body = {NULL, 0};
+    struct wire *wire = wire_open(host);
+
+    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"leaver-%d\"}", number));
+    upload_file(&body, "SF_02C", "x", upload_noise((unsigned)number, LEFT_BYTES), LEFT_BYTES);
+    upload_close(&body);
+    wire_say(wire,
+             "POST /api/device HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+             "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n\r\n",
+             person->token, body.length);
+    ck_assert(wire_send(wire, body.bytes, body.length));
+    wire_close(wire, number % 2 == 0);
+    free(body.bytes);
+}
+
+/* Whether its one document is there, whole; there is no device without it. */
+static bool has_arrived(const struct host *host, const struct person *person, int number)
+{
+    const char *path = text("/api/device/leaver-%d/documents", number);
+    struct answer *list = http(host, "GET", path, person->token, NULL);
+
+    if (list->status == 404)
+        return false;
+    const char *id =
+        json_string_value(json_object_get(json_array_get(ck_status(list, 200)->json, 0), "id"));
+    struct answer *file = http(host, "GET", text("%s/%s", path, id), person->token, NULL);
+
+    ck_assert_uint_eq(ck_status(file, 200)->length, LEFT_BYTES);
+    ck_assert_mem_eq(file->body, upload_noise((unsigned)number, LEFT_BYTES), LEFT_BYTES);
+    return true;
+}
+
+static bool no_upload(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM device_upload") == 0;
+}
+
+/* A file for each document, a document for each file, and the connections are let go. */
+START_TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
+{
+    const char *database = database_make(the_postgres, "fault_upload"), *store;
+    PGconn *db = database_connect(the_postgres, database);
+    int arrived = 0;
+
+    store = harness_path("fault_upload.store");
+    struct host *host =
+        host_start(&(struct host_spec){.name = "fault_upload",
+                                       .database = database,
+                                       .modules = "[auth, device, health]",
+                                       .more = text("device:\n  documents: \"%s\"\n", store)});
+    struct person *person = person_make(host, admin_of(host), "leaver", NULL);
+    struct leaving leaving = {host, open_descriptors(host->pid) + 1};
+    PGconn *look = database_connect(the_postgres, database);
+
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE device_document IN ACCESS EXCLUSIVE MODE");
+    for (int i = 0; i < UPLOADERS; i++)
+        upload_and_leave(host, person, i);
+    ck_assert(wait_until(one_waits, look, 3000));
+    sql_run(db, "COMMIT");
+    ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
+                  open_descriptors(host->pid), leaving.descriptors);
+    ck_assert(wait_until(no_upload, look, LEFT_MS));
+    ck_assert(store_settles(store));
+    for (int i = 0; i < UPLOADERS; i++)
+        arrived += has_arrived(host, person, i);
+    ck_assert_int_gt(arrived, 0);
+    ck_assert_int_eq(store_files(store), arrived);
+    ck_assert_int_eq(sql_number(look, "SELECT count(*) FROM device_document"), arrived);
+    PQfinish(db);
+    PQfinish(look);
+    host_stop(host);
+}
+
+FAULT(F15, a_stop_of_the_host_cuts_no_request, a_stop_that_must_cut_a_request_says_so_by_its_status,
+      a_stop_ends_without_a_thread_that_would_end_it)
+FAULT(F36, clients_that_leave_while_they_wait_have_their_message_once_at_most,
+      clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)

@@ -30,11 +30,6 @@ static int lines_with(const struct host *host, const char *words)
     return count;
 }
 
-static void run(PGconn *db, const char *sql)
-{
-    sql_text(db, sql, 0, NULL);
-}
-
 /* ---- F07 ---- */
 
 struct sleepers {
@@ -64,7 +59,8 @@ static bool have_all_places(void *arg)
     struct sleepers *sleepers = arg;
     PGconn *db = sleepers->all[0];
 
-    run(db,
+    sql_run(
+        db,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'busbar'");
     take_places(sleepers);
     return !sql_number(db, "SELECT count(*) FROM pg_stat_activity "
@@ -103,20 +99,20 @@ START_TEST(no_place_at_postgresql_is_a_503_and_no_storm)
 
 static void lock_entries_too(PGconn *db)
 {
-    run(db, "CREATE FUNCTION second_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " PERFORM " SECOND_LOCK "; RETURN NEW; END $$");
-    run(db, "CREATE TRIGGER second_lock BEFORE INSERT ON chat_entry"
-            " FOR EACH ROW EXECUTE FUNCTION second_lock()");
+    sql_run(db, "CREATE FUNCTION second_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " PERFORM " SECOND_LOCK "; RETURN NEW; END $$");
+    sql_run(db, "CREATE TRIGGER second_lock BEFORE INSERT ON chat_entry"
+                " FOR EACH ROW EXECUTE FUNCTION second_lock()");
 }
 
 static void cross_locks(PGconn *db, int64_t conversation)
 {
-    run(db, "BEGIN");
-    run(db, "SET LOCAL deadlock_timeout = '60s'");
-    run(db, "SELECT " SECOND_LOCK);
-    run(db, text("UPDATE chat_conversation SET last_at = last_at WHERE id = %jd",
-                 (intmax_t)conversation));
-    run(db, "COMMIT");
+    sql_run(db, "BEGIN");
+    sql_run(db, "SET LOCAL deadlock_timeout = '60s'");
+    sql_run(db, "SELECT " SECOND_LOCK);
+    sql_run(db, text("UPDATE chat_conversation SET last_at = last_at WHERE id = %jd",
+                     (intmax_t)conversation));
+    sql_run(db, "COMMIT");
 }
 
 static int64_t deadlocks(PGconn *db)
@@ -131,7 +127,7 @@ static bool deadlocked(void *arg)
     PGconn *db = database_connect(scene->pg, scene->database);
 
     cross_locks(db, scene->load.conversation);
-    run(db, "SELECT pg_stat_force_next_flush()");
+    sql_run(db, "SELECT pg_stat_force_next_flush()");
     bool enough = deadlocks(db) >= DEADLOCKS;
 
     PQfinish(db);
@@ -160,17 +156,19 @@ START_TEST(serialization_failures_are_tried_again)
 {
     struct postgres *pg = postgres_make("pg-serial", true);
     struct scene *scene = scene_on(pg, "fault_serial");
+    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, scene->database);
 
-    run(db, "CREATE FUNCTION stumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    sql_run(db,
+            "CREATE FUNCTION stumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             " IF random() < 0.05 THEN RAISE EXCEPTION 'stumbled' USING ERRCODE = '40001'; END IF;"
             " RETURN NEW; END $$");
-    run(db, "CREATE TRIGGER stumble BEFORE INSERT ON chat_entry"
-            " FOR EACH ROW EXECUTE FUNCTION stumble()");
+    sql_run(db, "CREATE TRIGGER stumble BEFORE INSERT ON chat_entry"
+                " FOR EACH ROW EXECUTE FUNCTION stumble()");
     PQfinish(db);
     scene_begin(scene);
     load_more(scene, 1000);
-    fault_over(scene, NULL, NULL);
+    fault_over(scene, watch, "fault_serial");
     expect_only_503(scene);
 }
 
@@ -183,13 +181,13 @@ START_TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
 
     scene_begin(scene);
     scene_wait(scene, 100);
-    run(db, "BEGIN");
-    run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
     int64_t end = now_ms() + LOCKED_MS;
 
     while (now_ms() < end)
         expect_refused(scene->hosts[0], A_READ, scene->admin->token);
-    run(db, "COMMIT");
+    sql_run(db, "COMMIT");
     PQfinish(db);
     fprintf(stderr, "fault_locked: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
     fault_over(scene, watch, "fault_locked");
@@ -214,8 +212,8 @@ static void move_template(struct postgres *pg, const char *directory)
     postgres_start(pg);
     PGconn *db = database_connect(pg, "postgres");
 
-    run(db, text("CREATE TABLESPACE small LOCATION '%s'", directory));
-    run(db, "ALTER DATABASE template_busbar SET TABLESPACE small");
+    sql_run(db, text("CREATE TABLESPACE small LOCATION '%s'", directory));
+    sql_run(db, "ALTER DATABASE template_busbar SET TABLESPACE small");
     PQfinish(db);
 }
 
@@ -268,9 +266,10 @@ static void set_read_only(struct scene *scene, const char *on)
 {
     PGconn *db = database_connect(scene->pg, "postgres");
 
-    run(db, text("ALTER DATABASE %s SET default_transaction_read_only = %s", scene->database, on));
-    run(db, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'",
-                 scene->database));
+    sql_run(db,
+            text("ALTER DATABASE %s SET default_transaction_read_only = %s", scene->database, on));
+    sql_run(db, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'",
+                     scene->database));
     PQfinish(db);
 }
 
@@ -306,11 +305,11 @@ START_TEST(a_missing_column_is_a_503_and_a_line_in_the_log)
 
     scene_begin(scene);
     scene_wait(scene, 100);
-    run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
+    sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
     ck_assert(wait_until(refuses, scene, 10000));
     ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
     ck_assert_int_gt(lines_with(host, "42703"), 0);
-    run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");
+    sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");
     PQfinish(db);
     fprintf(stderr, "fault_column: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
     fault_over(scene, watch, "fault_column");

@@ -64,6 +64,7 @@ START_TEST(terminated_backends_lose_nothing)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);
     struct scene *scene = scene_on(pg, "fault_terminate");
+    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, "postgres");
     int64_t longest = 0;
 
@@ -83,7 +84,7 @@ START_TEST(terminated_backends_lose_nothing)
     }
     PQfinish(db);
     fprintf(stderr, "fault_terminate: longest recovery %jd ms\n", (intmax_t)longest);
-    fault_over(scene, NULL, NULL);
+    fault_over(scene, watch, "fault_terminate");
     expect_only_503(scene);
 }
 

@@ -93,13 +93,14 @@ START_TEST(a_host_starts_without_redis)
     unlink(socket);
     struct scene *scene =
         scene_make("fault_redis_late", &(struct host_spec){.redis = socket}, 1, ENOUGH);
+    struct watch *watch = watch_begin(scene->hosts[0]);
 
     expect_soon(scene->hosts[0], "/api/health/status", NULL, 503);
     scene_begin(scene);
     scene_wait(scene, 100);
     redis_make("redis-late", &redis);
     expect_soon(scene->hosts[0], "/api/health/status", NULL, 200);
-    fault_over(scene, NULL, NULL);
+    fault_over(scene, watch, "fault_redis_late");
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
     process_stop(redis, SIGKILL, 1000);
 }

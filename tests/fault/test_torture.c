@@ -1,7 +1,7 @@
 /*
- * F28, F29: allocations and threads that cannot be had. The build without sanitizers, for those
- * bring an allocator of their own. A failure may cost the request that met it, or at the start the
- * host, which then says so and ends by itself; it may cost nobody else anything.
+ * F28: allocations that cannot be had. The build without sanitizers, for those bring an allocator
+ * of their own. A failure may cost the request that met it, or at the start the host, which then
+ * says so and ends by itself; it may cost nobody else anything.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -12,19 +12,31 @@
 #include <sys/wait.h>
 
 #include "fault/common.h"
+#include "fault/group.h"
+#include "fault/proxy.h"
 #include "fault/torture.h"
+#include "wire.h"
 
 enum {
     ARMS = 1500,
     DEEPEST = 250,
+    CONNECTS = 60,
+    CONNECT_DEEPEST = 20,
     ARM_MS = 200,
     STARTS = 40,
     START_STEP = 23,
-    THREADS_MAX = 12,
     ROOM = 6 << 20,
     BIG = 1000000,
     BIG_WRITERS = 8,
-    TIGHT_MS = 5000
+    TIGHT_MS = 5000,
+    GROUP_BYTES = 128 << 20,
+    IDLE_ONES = 1000,
+    KILLS = 5,
+    KILLED_MS = 20000,
+    ENOUGH_MS = 5000,
+    FULL_FROM = 800,
+    FULL_TO = 1000,
+    NEXT_DEEPEST = 60
 };
 
 static struct scene *scene_on_rack(const char *name, const struct rack *rack)
@@ -74,23 +86,33 @@ START_TEST(an_allocation_that_fails_costs_one_request_at_most)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
-/* Starts it with a counter at n: it listens, is healthy and stops; or it has ended by itself, with
- * a status that says so. Returns whether it listened. */
-static bool start_with(struct host *host, atomic_long *counter, long n)
+/* A library that makes a connection has much to ask for, and must look whether it got it. */
+START_TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
 {
-    atomic_store(counter, n);
-    bool up = host_run(host);
-    bool failed = atomic_load(counter) == 0;
+    const char *directory = harness_path("redis-torture.proxy");
 
-    atomic_store(counter, 0);
-    if (!up) {
-        ck_assert_msg(WIFEXITED(host->status) && WEXITSTATUS(host->status) != 0,
-                      "call %ld: wait status %d, see %s", n, host->status, host->log);
-        return false;
+    process_service_directory(directory);
+    const char *through = text("%s/redis.sock", directory);
+    struct proxy *proxy = proxy_start(through, the_redis);
+    struct rack rack = rack_make("torture-redis");
+    struct host *host =
+        host_start(&(struct host_spec){.name = "torture-redis",
+                                       .database = database_make(the_postgres, "torture_redis"),
+                                       .redis = through,
+                                       .plain = true,
+                                       .environment = rack.environment});
+    int status = 0;
+
+    expect_soon(host, "/api/health/status", NULL, 200);
+    proxy_set(proxy, PROXY_CUT, 1); /* what has been connected is cut with its first answer */
+    for (int i = 0; i < CONNECTS; i++) {
+        atomic_store(&rack.numbers->allocations, i % CONNECT_DEEPEST + 1);
+        ck_assert(wait_until(used_up, &rack.numbers->allocations, BACK_MS));
+        ck_assert_msg(!process_wait(host->pid, 0, &status), "the host ended: %x", (unsigned)status);
     }
-    expect_soon(host, "/api/health", NULL, 200);
+    proxy_set(proxy, PROXY_PASS, 0);
+    expect_soon(host, "/api/health/status", NULL, 200);
     host_stop(host);
-    return failed;
 }
 
 START_TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
@@ -105,10 +127,94 @@ START_TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
 
     atomic_store(&rack.numbers->spare_crypto, 1);
     for (int i = 0; i < STARTS; i++)
-        borne += start_with(host, &rack.numbers->allocations, 1 + (long)i * START_STEP);
+        borne += rack_start(host, &rack.numbers->allocations, 1 + (long)i * START_STEP);
     fprintf(stderr, "torture_start: of %ld failures %d were borne\n",
             atomic_load(&rack.numbers->failed), borne);
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), STARTS / 4);
+}
+
+static void *fill(char *bytes, size_t length)
+{
+    memset(bytes, 'a', length);
+    bytes[0] = '/';
+    bytes[length] = '\0';
+    return bytes;
+}
+
+/* The status; 0: none, for the connection ended. */
+static int ask_long(const struct host *host, struct torture *numbers, size_t length, long n)
+{
+    struct wire *wire = wire_open(host);
+    const char *path = fill(kept(malloc(length + 1)), length);
+
+    wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_int_eq(wire_read(wire, ENOUGH_MS)->status, 200);
+    atomic_store(&numbers->allocations, n);
+    wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    const struct wire_answer *answer = wire_read(wire, ENOUGH_MS);
+
+    atomic_store(&numbers->allocations, 0);
+    wire_close(wire, false);
+    return answer ? answer->status : 0;
+}
+
+/* Target and path leave nothing of a request's first block, or some bytes. */
+START_TEST(a_request_whose_first_memory_is_full_ends_no_host)
+{
+    struct rack rack = rack_make("torture-full");
+    struct host *host =
+        host_start(&(struct host_spec){.name = "torture-full",
+                                       .database = database_make(the_postgres, "torture_full"),
+                                       .plain = true,
+                                       .environment = rack.environment});
+    int refused = 0, status;
+
+    for (size_t length = FULL_FROM; length <= FULL_TO; length += 16) {
+        for (long n = 1; n <= 3; n++) {
+            refused += ask_long(host, rack.numbers, length, n) == 503;
+            ck_assert_msg(!process_wait(host->pid, 0, &status), "a path of %zu bytes ended it",
+                          length);
+        }
+    }
+    ck_assert_int_gt(refused, 0);
+    host_stop(host);
+}
+
+/* On a connection of its own, while an allocation fails. The status; 0: there was no answer. */
+static int ask_tortured(const struct host *host, struct torture *numbers, long n)
+{
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_int_eq(wire_read(wire, ENOUGH_MS)->status, 200);
+    atomic_store(&numbers->allocations, n);
+    wire_say(wire, "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                   "Content-Length: 21\r\n\r\n{\"username\":[\"text\"]}");
+    const struct wire_answer *answer = wire_read(wire, ENOUGH_MS);
+
+    atomic_store(&numbers->allocations, 0);
+    wire_close(wire, false);
+    return answer ? answer->status : 0;
+}
+
+/* The 503 is that request's own: what comes after it is judged as ever. */
+START_TEST(a_request_without_memory_is_not_held_against_the_next)
+{
+    struct rack rack = rack_make("torture-next");
+    struct host *host =
+        host_start(&(struct host_spec){.name = "torture-next",
+                                       .database = database_make(the_postgres, "torture_next"),
+                                       .http = "  loops: 1\n",
+                                       .plain = true,
+                                       .environment = rack.environment});
+    int refused = 0;
+
+    for (long n = 1; n <= NEXT_DEEPEST; n++) {
+        refused += ask_tortured(host, rack.numbers, n) == 503;
+        ck_wire_error(wire_ask(host, "GET /api/nope HTTP/1.1\r\nHost: x\r\n\r\n"), 404);
+    }
+    ck_assert_int_gt(refused, 0);
+    host_stop(host);
 }
 
 /* ---- a real limit ---- */
@@ -162,19 +268,46 @@ static int64_t another_conversation(const struct scene *scene)
 
 static rlim_t data_of(pid_t pid)
 {
-    const char *line = strstr(file_text(text("/proc/%d/status", (int)pid)), "VmData:");
+    int64_t kb = process_status(pid, "VmData:");
 
-    ck_assert_ptr_nonnull(line);
-    return (rlim_t)strtoull(line + 7, NULL, 10) * 1024;
+    ck_assert_int_gt(kb, 0);
+    return (rlim_t)kb * 1024;
 }
 
-/* Messages of a megabyte from many at once, and a few megabytes for all of them. */
+struct crowd {
+    struct big_writer writers[BIG_WRITERS];
+    atomic_bool over;
+};
+
+/* Messages of a megabyte from many at once. */
+static struct crowd *crowd_begin(struct scene *scene)
+{
+    struct crowd *crowd = kept(calloc(1, sizeof *crowd));
+    int64_t conversation = another_conversation(scene);
+
+    for (int i = 0; i < BIG_WRITERS; i++) {
+        struct big_writer *writer = &crowd->writers[i];
+
+        *writer = (struct big_writer){scene, conversation, .over = &crowd->over};
+        ck_assert_int_eq(pthread_create(&writer->thread, NULL, write_big, writer), 0);
+    }
+    return crowd;
+}
+
+static void crowd_end(struct crowd *crowd)
+{
+    atomic_store(&crowd->over, true);
+    for (int i = 0; i < BIG_WRITERS; i++) {
+        pthread_join(crowd->writers[i].thread, NULL);
+        ck_assert_int_eq(crowd->writers[i].wrong, 0);
+    }
+}
+
+/* A few megabytes for all of them. */
 START_TEST(a_limit_of_memory_refuses_what_does_not_fit)
 {
     struct scene *scene = scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, ENOUGH);
     struct host *host = scene->hosts[0];
-    struct big_writer writers[BIG_WRITERS];
-    atomic_bool over = false;
     struct rlimit before, tight;
     int ends = 0;
 
@@ -185,21 +318,14 @@ START_TEST(a_limit_of_memory_refuses_what_does_not_fit)
     tight = before;
     tight.rlim_cur = data_of(host->pid) + ROOM;
     ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, &tight, NULL), 0);
-    int64_t conversation = another_conversation(scene), end = now_ms() + TIGHT_MS;
+    struct crowd *crowd = crowd_begin(scene);
+    int64_t end = now_ms() + TIGHT_MS;
 
-    for (int i = 0; i < BIG_WRITERS; i++) {
-        writers[i] = (struct big_writer){scene, conversation, .over = &over};
-        ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_big, &writers[i]), 0);
-    }
     while (now_ms() < end) {
         keep_alive(scene, &ends);
         poll(NULL, 0, 10);
     }
-    atomic_store(&over, true);
-    for (int i = 0; i < BIG_WRITERS; i++) {
-        pthread_join(writers[i].thread, NULL);
-        ck_assert_int_eq(writers[i].wrong, 0);
-    }
+    crowd_end(crowd);
     if (!ends)
         ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, &before, NULL), 0);
     fprintf(stderr, "fault_memory: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
@@ -208,31 +334,84 @@ START_TEST(a_limit_of_memory_refuses_what_does_not_fit)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
-/* ---- F29 ---- */
+/* ---- a control group ---- */
 
-START_TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
+static struct scene *scene_in_group(const char *name, const struct group *group)
 {
-    struct rack rack = rack_make("threads");
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = "threads",
-                                         .database = database_make(the_postgres, "fault_threads"),
-                                         .http = "  loops: 3\n",
-                                         .modules = "[auth, chat, health, webhook]",
-                                         .plain = true,
-                                         .environment = rack.environment});
-    int borne = 0;
+    struct scene *scene =
+        scene_make(name, &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, ENOUGH);
 
-    for (int n = 1; n <= THREADS_MAX; n++)
-        borne += start_with(host, &rack.numbers->threads, n);
-    fprintf(stderr, "fault_threads: of %ld failures %d were borne\n",
-            atomic_load(&rack.numbers->failed), borne);
-    ck_assert_int_gt(atomic_load(&rack.numbers->failed), 4);
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/auth/me", NULL, 401);
-    host_stop(host);
+    scene->load.fresh = true;
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    return scene;
 }
 
-FAULT(F28, a_limit_of_memory_refuses_what_does_not_fit,
+START_TEST(memory_of_128_mib_is_enough_for_a_crowd)
+{
+    struct group *group = group_make("memory");
+
+    group_limit(group, GROUP_BYTES);
+    struct scene *scene = scene_in_group("fault_group", group);
+    struct watch *watch = watch_begin(scene->hosts[0]);
+    struct wire *idle[IDLE_ONES];
+
+    for (int i = 0; i < IDLE_ONES; i++)
+        idle[i] = wire_open(scene->hosts[0]);
+    struct crowd *crowd = crowd_begin(scene);
+
+    load_more(scene, 2000);
+    crowd_end(crowd);
+    fprintf(stderr, "fault_group: %ld of %d bytes used\n", group_used(group), GROUP_BYTES);
+    ck_assert_int_eq(group_kills(group), 0);
+    for (int i = 0; i < IDLE_ONES; i++)
+        wire_close(idle[i], false);
+    fault_over(scene, watch, "fault_group");
+    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
+    group_end(group);
+}
+
+static bool is_killed(void *arg)
+{
+    const struct host *host = arg;
+    int status = 0;
+
+    if (!process_wait(host->pid, 0, &status))
+        return false;
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "wait status %d", status);
+    return true;
+}
+
+/* Where memory is promised and then not there, the kernel ends the host. */
+START_TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
+{
+    struct group *group = group_make("memory");
+
+    group_limit(group, GROUP_BYTES);
+    struct scene *scene = scene_in_group("fault_killed", group);
+    struct crowd *crowd = crowd_begin(scene);
+
+    for (int i = 1; i <= KILLS; i++) {
+        group_limit(group, group_used(group) + ROOM);
+        ck_assert_msg(wait_until(is_killed, scene->hosts[0], KILLED_MS), "%ld bytes are enough",
+                      group_used(group));
+        ck_assert_int_ge(group_kills(group), i);
+        group_limit(group, GROUP_BYTES);
+        scene_restart(scene, 0);
+        scene_recovery(scene, BACK_MS);
+    }
+    crowd_end(crowd);
+    load_more(scene, 100);
+    fault_over(scene, NULL, NULL);
+    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    group_end(group);
+}
+
+FAULT(F28, a_limit_of_memory_refuses_what_does_not_fit, memory_of_128_mib_is_enough_for_a_crowd,
+      a_host_that_the_kernel_kills_for_its_memory_loses_nothing,
       an_allocation_that_fails_costs_one_request_at_most,
-      an_allocation_that_fails_at_the_start_is_told_or_borne)
-FAULT(F29, a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
+      an_allocation_that_fails_while_redis_connects_ends_nothing,
+      an_allocation_that_fails_at_the_start_is_told_or_borne,
+      a_request_whose_first_memory_is_full_ends_no_host,
+      a_request_without_memory_is_not_held_against_the_next)

@@ -1,11 +1,12 @@
-/* LD_PRELOAD: makes the Nth allocation, or the Nth thread, fail, and moves the wall clock. See
- * torture.h. */
+/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, and moves the
+ * wall clock. See torture.h. */
 #include "fault/torture.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -137,6 +140,50 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     if (torture && fails(&torture->threads))
         return EAGAIN;
     return real(thread, attributes, run, arg);
+}
+
+int fsync(int fd)
+{
+    static atomic_uintptr_t known;
+    int (*real)(int) = (int (*)(int))next(&known, "fsync");
+
+    if (torture && atomic_load(&torture->sync_ms))
+        poll(NULL, 0, (int)atomic_load(&torture->sync_ms));
+    if (!torture || !fails(&torture->syncs))
+        return real(fd);
+    errno = EIO;
+    return -1;
+}
+
+int setpriority(__priority_which_t which, id_t who, int priority)
+{
+    static atomic_uintptr_t known;
+    int (*real)(__priority_which_t, id_t, int) =
+        (int (*)(__priority_which_t, id_t, int))next(&known, "setpriority");
+
+    if (!torture || !fails(&torture->priorities))
+        return real(which, who, priority);
+    errno = EPERM;
+    return -1;
+}
+
+static bool is_file(int fd)
+{
+    struct stat about;
+
+    return fd > STDERR_FILENO && !fstat(fd, &about) && S_ISREG(about.st_mode);
+}
+
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+    static atomic_uintptr_t known;
+    ssize_t (*real)(int, const void *, size_t) =
+        (ssize_t(*)(int, const void *, size_t))next(&known, "write");
+
+    if (!torture || !atomic_load(&torture->writes) || !is_file(fd) || !fails(&torture->writes))
+        return real(fd, bytes, length);
+    errno = ENOSPC;
+    return -1;
 }
 
 static time_t off(void)

@@ -7,6 +7,7 @@
 #define TESTS_FAULT_TORTURE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #define TORTURE_FILE "TORTURE_FILE" /* the environment's name of the file's path */
 
@@ -16,6 +17,10 @@ struct torture {
     atomic_long spare_crypto; /* not 0: allocations of OpenSSL do not fail */
     atomic_long failed;       /* how many calls have failed so far */
     atomic_long clock_s;      /* seconds by which the wall clock is wrong */
+    atomic_long syncs;        /* fsync: EIO */
+    atomic_long writes;       /* write to a file, but not to the log: ENOSPC */
+    atomic_long sync_ms;      /* that each fsync takes longer */
+    atomic_long priorities;   /* setpriority: EPERM */
 };
 
 /* Numbers of one's own for a host, and the environment that makes it heed them (rack.c). */
@@ -25,5 +30,11 @@ struct rack {
 };
 
 struct rack rack_make(const char *name);
+
+struct host;
+
+/* Starts it with a counter at n: it listens, is healthy and stops; or it has ended by itself, with
+ * a status that says so. Fails the test otherwise. Whether it bore a failure. */
+bool rack_start(struct host *host, atomic_long *counter, long n);
 
 #endif

@@ -2,13 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "secrets.h"
 
 struct buffer {
     char *bytes;
-    size_t length;
+    size_t length, room;
 };
 
 void client_open_library(void)
@@ -28,14 +27,19 @@ CURL *client_open(void)
 static size_t collect(char *bytes, size_t one, size_t length, void *arg)
 {
     struct buffer *buffer = arg;
-    char *grown = one == 1 ? realloc(buffer->bytes, buffer->length + length + 1) : NULL;
 
-    if (!grown)
-        return 0;
-    buffer->bytes = grown;
-    memcpy(grown + buffer->length, bytes, length);
+    if (buffer->length + length + 1 > buffer->room) {
+        size_t room = 2 * buffer->room + length + 1;
+        char *grown = one == 1 ? realloc(buffer->bytes, room) : NULL;
+
+        if (!grown)
+            return 0;
+        buffer->bytes = grown;
+        buffer->room = room;
+    }
+    memcpy(buffer->bytes + buffer->length, bytes, length);
     buffer->length += length;
-    grown[buffer->length] = '\0';
+    buffer->bytes[buffer->length] = '\0';
     return length;
 }
 
@@ -124,20 +128,20 @@ struct answer *http(const struct host *host, const char *method, const char *pat
                      &(struct call){.method = method, .path = path, .token = token, .body = body});
 }
 
+char *header_in(const char *head, const char *name)
+{
+    const char *at = strcasestr(head, text("\r\n%s:", name));
+
+    if (!at)
+        return NULL;
+    at += strlen(name) + 3;
+    at += strspn(at, " ");
+    return text("%.*s", (int)strcspn(at, "\r\n"), at);
+}
+
 const char *answer_header(const struct answer *answer, const char *name)
 {
-    size_t length = strlen(name);
-
-    for (const char *line = answer->headers; line && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncasecmp(line, name, length) != 0 || line[length] != ':')
-            continue;
-        const char *value = line + length + 1;
-
-        value += strspn(value, " ");
-        return text("%.*s", (int)strcspn(value, "\r\n"), value);
-    }
-    return NULL;
+    return header_in(answer->headers, name);
 }
 
 const char *answer_text(const struct answer *answer, const char *key)

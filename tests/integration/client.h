@@ -42,7 +42,8 @@ struct answer *http_send(const struct host *host, const struct call *call);
 struct answer *http(const struct host *host, const char *method, const char *path,
                     const char *token, json_t *json);
 
-/* The first value of a header of the answer, or NULL. */
+/* The first value of a header behind the first line of a head, or NULL. */
+char *header_in(const char *head, const char *name);
 const char *answer_header(const struct answer *answer, const char *name);
 
 /* A string of the answer's object; fails the test when it is none. */

@@ -71,6 +71,7 @@ PGconn *database_connect(struct postgres *pg, const char *database);
 /* Runs a statement with text parameters and returns the first column of the first row, or NULL. */
 char *sql_text(PGconn *db, const char *sql, int count, const char *const *values);
 int64_t sql_number(PGconn *db, const char *sql);
+void sql_run(PGconn *db, const char *sql);
 
 /* ---- hosts (host.c) ---- */
 

@@ -62,12 +62,18 @@ static void *watch_health(void *arg)
     return NULL;
 }
 
+static bool has_begun(void *watch)
+{
+    return atomic_load(&((struct watch *)watch)->count) > 0;
+}
+
 struct watch *watch_begin(const struct host *host)
 {
     struct watch *watch = kept(calloc(1, sizeof *watch));
 
     watch->host = host;
     ck_assert_int_eq(pthread_create(&watch->thread, NULL, watch_health, watch), 0);
+    ck_assert(wait_until(has_begun, watch, SAMPLES_MS));
     return watch;
 }
 

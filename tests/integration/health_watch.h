@@ -9,6 +9,7 @@
 
 struct watch;
 
+/* It has a connection, and had an answer, when it returns. */
 struct watch *watch_begin(const struct host *host);
 
 /* Prints what it saw under the name, and fails the test unless all was well. */

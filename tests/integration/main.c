@@ -1,8 +1,8 @@
 /*
- * Runs the integration tests: `run [suite…]`, all without an argument but those of faults, whose
- * ids `run --faults` prints. The environment: BUSBAR_ROOT says where busbar is installed,
- * BUSBAR_PLAIN where the build without sanitizers is, for faults; BUSBAR_TEST_KEEP keeps the
- * directory of a run that passed. The exit status is 0 if all passed.
+ * Runs the integration tests: `run [suite…]`, all without an argument but those of faults. `run
+ * --suites` and `run --faults` print the names of both kinds. The environment: BUSBAR_ROOT says
+ * where busbar is installed, BUSBAR_PLAIN where the build without sanitizers is, for faults;
+ * BUSBAR_TEST_KEEP keeps the directory of a run that passed. The exit status is 0 if all passed.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -77,9 +77,9 @@ static Suite *servers_suite(void)
     return suite;
 }
 
-static int list_faults(void)
+static int list(int from, int to)
 {
-    for (int i = 0; i < FAULT_COUNT; i++)
+    for (int i = from; i < to; i++)
         puts(rows[i].name);
     return 0;
 }
@@ -87,7 +87,9 @@ static int list_faults(void)
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--faults"))
-        return list_faults();
+        return list(0, FAULT_COUNT);
+    if (argc == 2 && !strcmp(argv[1], "--suites"))
+        return list(FAULT_COUNT, SUITE_COUNT);
     for (int i = 1; i < argc; i++) {
         if (!known(argv[i])) {
             fprintf(stderr, "integration: there is no suite %s\n", argv[i]);

@@ -86,7 +86,7 @@ struct answer *meter_list(const struct host *host, const struct person *by, cons
 
 int64_t meter_total(const struct host *host, const struct person *by, const char *external_id)
 {
-    struct answer *page = ck_status(meter_list(host, by, external_id, "?limit=2"), 200);
+    struct answer *page = ck_status(meter_list(host, by, external_id, "?limit=3"), 200);
     int64_t total = 0;
 
     for (;;) {
@@ -127,4 +127,12 @@ int64_t int_in(const json_t *object, const char *key)
 
     ck_assert_msg(json_is_integer(value), "%s is no whole number", key);
     return json_integer_value(value);
+}
+
+pid_t meter_issue_start(const struct host *by)
+{
+    const char *argv[] = {harness_program(by->plain), "-c", by->conf, "certificate", "issue", NULL};
+
+    return process_start(
+        &(struct process_spec){.argv = argv, .environment = by->environment, .log = by->log});
 }

@@ -38,6 +38,9 @@ struct answer *meter_list(const struct host *host, const struct person *by, cons
 /* Adds up `value` of all pages. */
 int64_t meter_total(const struct host *host, const struct person *by, const char *external_id);
 
+/* Starts `busbar certificate issue` beside whatever else runs; for process_wait(). */
+pid_t meter_issue_start(const struct host *by);
+
 /* Text of a member of an item of the answer's array (or of its member `list`). */
 const json_t *item_of(const struct answer *answer, const char *list, size_t index);
 const char *text_in(const json_t *object, const char *key);

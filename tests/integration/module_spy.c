@@ -2,7 +2,7 @@
  * spy: a module for the tests of the bus. Its hook `within` writes every event to a table of its
  * own in the publisher's transaction; its hook `committed` writes the copy that it got, and whether
  * the first row was there by then. Texts in its settings make it misbehave for messages that hold
- * them. It keeps nothing in memory.
+ * them. It keeps nothing in memory. Its job, if it is told so, wants more memory than there is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@ static const char schema[] =
     " payload text NOT NULL, organisation bigint NOT NULL, emails text NOT NULL);\n"
     "CREATE TABLE spy_committed (id uuid PRIMARY KEY, name text NOT NULL, payload text NOT NULL,"
     " stored boolean NOT NULL);\n"
+    "CREATE TABLE spy_run (id uuid PRIMARY KEY);\n"
     "CREATE TABLE spy_late (id uuid PRIMARY KEY,"
     " event uuid NOT NULL REFERENCES spy_event DEFERRABLE INITIALLY DEFERRED);\n";
 
@@ -39,6 +40,7 @@ static const struct bb_field settings[] = {
     {.name = "break", .type = BB_TEXT, .fallback = "", .help = "A statement fails."},
     {.name = "sour", .type = BB_TEXT, .fallback = "", .help = "A read after the commit fails."},
     {.name = "late", .type = BB_TEXT, .fallback = "", .help = "The commit itself fails."},
+    {.name = "greedy", .type = BB_BOOL, .fallback = "false", .help = "The job runs out of memory."},
 };
 
 /* Whether the event's message holds the text of a setting. */
@@ -109,14 +111,24 @@ static void committed(struct bb_request *rq, const struct bb_event *event)
         bb_log(rq, BB_ERROR, "the spy could not write its copy");
 }
 
+static void once(struct bb_request *rq)
+{
+    static const struct bb_sql ran = {"INSERT INTO spy_run SELECT gen_random_uuid()", BB_SQL_WRITE};
+
+    if (bb_setting_int(rq->host, "greedy") && bb_query(rq, &ran, BB_NO_ARGS))
+        bb_alloc(rq, SIZE_MAX / 2);
+}
+
+static const struct bb_job jobs[] = {
+    {.name = "spy.once", .every_s = 1, .flags = BB_ONCE, .run = once},
+};
+
 static const struct bb_hook hooks[] = {
     {.event = "*", .kind = BB_WITHIN, .within = within},
     {.event = "*", .kind = BB_COMMITTED, .committed = committed},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
-    BB_MODULE_HEAD("spy", "1.0.0"),
-    .schema = schema,
-    .settings = BB_TABLE(settings),
-    .hooks = BB_TABLE(hooks),
+    BB_MODULE_HEAD("spy", "1.0.0"), .schema = schema,       .settings = BB_TABLE(settings),
+    .hooks = BB_TABLE(hooks),       .jobs = BB_TABLE(jobs),
 };

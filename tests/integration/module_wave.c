@@ -28,6 +28,11 @@ static const struct bb_field settings[] = {
     {.name = "depth", .type = BB_INT, .flags = BB_RESTART, .max = 9, .fallback = "1"},
 };
 
+static void say(struct bb_host *host, const char *what)
+{
+    bb_host_log(host, BB_INFO, NAME " %s (%s)", what, bb_setting_text(host, "greeting"));
+}
+
 static int greet(struct bb_request *rq)
 {
     return bb_reply(rq, 200,
@@ -50,6 +55,27 @@ static int nap(struct bb_request *rq)
     return greet(rq);
 }
 
+static void run_late(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    say(rq->host, "ran late");
+}
+
+/* Naps, and then hands work to every loop. */
+static int hand_on(struct bb_request *rq)
+{
+    unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);
+
+    say(rq->host, "naps");
+    if (bb_offload(rq, "nap", sleep_ms, &ms))
+        return bb_failed(rq);
+    for (int i = 0; i < 8; i++) {
+        if (bb_run(rq->host, run_late, NULL))
+            return bb_fail(rq, 503, "No memory");
+    }
+    return greet(rq);
+}
+
 /* Waits in PostgreSQL, so that its fiber can be told that its time is over. */
 static int doze(struct bb_request *rq)
 {
@@ -58,11 +84,6 @@ static int doze(struct bb_request *rq)
     if (!bb_query(rq, &sleep, BB_ARGS(bb_i(bb_arg_int(rq, "ms", 0)))))
         return bb_failed(rq);
     return greet(rq);
-}
-
-static void say(struct bb_host *host, const char *what)
-{
-    bb_host_log(host, BB_INFO, NAME " %s (%s)", what, bb_setting_text(host, "greeting"));
 }
 
 static void tick(struct bb_request *rq)
@@ -115,8 +136,15 @@ static void close_wave(struct bb_host *host, void *state)
 
 static const struct bb_field ms_query[] = {{.name = "ms", .type = BB_INT, .max = 60000}};
 
+static const struct bb_field shout_body[] = {{.name = "text", .type = BB_TEXT, .max = 1048576}};
+
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/wave", .roles = BB_ANYONE, .handler = greet},
+    {.method = "POST",
+     .path = "/api/wave/shout",
+     .roles = BB_ANYONE,
+     .body = BB_TABLE(shout_body),
+     .handler = greet},
     {.method = "GET",
      .path = "/api/wave/nap",
      .roles = BB_ANYONE,
@@ -129,6 +157,12 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(ms_query),
      .deadline_ms = 60000,
      .handler = doze},
+    {.method = "GET",
+     .path = "/api/wave/late",
+     .roles = BB_ANYONE,
+     .query = BB_TABLE(ms_query),
+     .deadline_ms = 60000,
+     .handler = hand_on},
 };
 static const struct bb_channel channels[] = {{.name = "wave", .heard = heard}};
 static const struct bb_job jobs[] = {{.name = "wave.tick", .every_s = 1, .run = tick}};

@@ -102,3 +102,8 @@ void answers_soon(const struct host *host, const char *path, const char *token, 
     if (status >= 400)
         ck_error(http(host, "GET", path, token, NULL), status, message);
 }
+
+void me_soon(const struct host *host, const char *token, long status, const char *message)
+{
+    answers_soon(host, "/api/auth/me", token, status, message);
+}

@@ -4,6 +4,8 @@
 
 #include "client.h"
 
+#define REVOKED "Token revoked. Please log in again."
+
 struct person {
     int64_t id, organisation;
     char *email, *password, *token;
@@ -39,5 +41,8 @@ struct answer *person_me(const struct host *host, const struct person *person);
  */
 void answers_soon(const struct host *host, const char *path, const char *token, long status,
                   const char *message);
+
+/* That for GET /api/auth/me. */
+void me_soon(const struct host *host, const char *token, long status, const char *message);
 
 #endif

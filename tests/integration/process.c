@@ -184,6 +184,22 @@ char *text(const char *format, ...)
     return kept(out);
 }
 
+int64_t process_status(pid_t pid, const char *key)
+{
+    const char *line = strstr(file_text(text("/proc/%d/status", (int)pid)), key);
+
+    return line ? strtoll(line + strlen(key), NULL, 10) : 0;
+}
+
+bool process_shadowed(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return true;
+#else
+    return false;
+#endif
+}
+
 char *file_text(const char *path)
 {
     FILE *file = fopen(path, "re");

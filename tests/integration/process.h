@@ -33,6 +33,12 @@ int process_run(const struct process_spec *spec);
 /* Makes a directory that the service user owns, mode 0700. */
 void process_service_directory(const char *path);
 
+/* A number of /proc/PID/status, as of "VmHWM:" (KiB); 0 if there is no such process or line. */
+int64_t process_status(pid_t pid, const char *key);
+
+/* ThreadSanitizer keeps a shadow of all memory that was ever touched: growth says nothing there. */
+bool process_shadowed(void);
+
 int64_t now_ms(void);
 
 /* Asks every few milliseconds until the answer is true; false when `ms` have passed. */

@@ -9,6 +9,7 @@
 
 #define SECRET_MIN 8
 #define SECRET_MAX 2000
+#define COMMON "undefined" /* a message of the shared cases, and what dlopen() says of symbols */
 
 static char *secrets_path;
 
@@ -22,7 +23,8 @@ void secrets_add(const char *secret)
 {
     size_t length = strlen(secret);
 
-    if (!secrets_path || length < SECRET_MIN || length > SECRET_MAX || strchr(secret, '\n'))
+    if (!secrets_path || length < SECRET_MIN || length > SECRET_MAX || strchr(secret, '\n') ||
+        !strcmp(secret, COMMON))
         return;
     const char *line = text("%s\n", secret);
     int fd = open(secrets_path, O_WRONLY | O_APPEND);

@@ -9,7 +9,9 @@
 
 void secrets_open(const char *path);
 
-/* Notes one; those under 8 bytes or of more than one line are too common or too long to look for.
+/*
+ * Notes one; those under 8 bytes or of more than one line, and "undefined", are too common or too
+ * long to look for.
  */
 void secrets_add(const char *secret);
 

@@ -98,7 +98,7 @@ static void template_make(struct postgres *pg, const char *name)
     static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
     PGconn *db = database_connect(pg, "postgres");
 
-    sql_text(db, "CREATE DATABASE template_busbar", 0, NULL);
+    sql_run(db, "CREATE DATABASE template_busbar");
     PQfinish(db);
     struct host *host = host_prepare(
         &(struct host_spec){.name = text("template-%s", name),
@@ -161,11 +161,16 @@ int64_t sql_number(PGconn *db, const char *sql)
     return strtoll(value, NULL, 10);
 }
 
+void sql_run(PGconn *db, const char *sql)
+{
+    sql_text(db, sql, 0, NULL);
+}
+
 char *database_make(struct postgres *pg, const char *name)
 {
     PGconn *db = database_connect(pg, "postgres");
 
-    sql_text(db, text("CREATE DATABASE %s TEMPLATE template_busbar", name), 0, NULL);
+    sql_run(db, text("CREATE DATABASE %s TEMPLATE template_busbar", name));
     PQfinish(db);
     return text("%s", name);
 }

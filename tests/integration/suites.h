@@ -21,27 +21,53 @@
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
     X(stream)                                                                                      \
+    X(stream_behind)                                                                               \
+    X(stream_resume)                                                                               \
+    X(stream_end)                                                                                  \
     X(metrics)                                                                                     \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(cluster)                                                                                     \
     X(ledger)                                                                                      \
     X(reload)                                                                                      \
+    X(reload_refused)                                                                              \
+    X(reload_status)                                                                               \
     X(reload_load)                                                                                 \
+    X(stop)                                                                                        \
+    X(tour)                                                                                        \
     X(framing)                                                                                     \
     X(answers)                                                                                     \
     X(limits)                                                                                      \
+    X(body_limits)                                                                                 \
     X(crowd)                                                                                       \
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
     X(devices)                                                                                     \
+    X(device_owners)                                                                               \
+    X(device_changes)                                                                              \
     X(device_files)                                                                                \
+    X(device_refused)                                                                              \
+    X(device_uploads)                                                                              \
+    X(device_s3)                                                                                   \
+    X(device_s3_faults)                                                                            \
+    X(device_s3_sweep)                                                                             \
+    X(device_s3_tls)                                                                               \
     X(readings)                                                                                    \
+    X(reading_batches)                                                                             \
+    X(reading_list)                                                                                \
     X(certificates)                                                                                \
+    X(certificate_log)                                                                             \
+    X(certificate_month)                                                                           \
+    X(certificate_exports)                                                                         \
+    X(certificate_history)                                                                         \
+    X(certificate_settle)                                                                          \
+    X(certificate_loads)                                                                           \
+    X(certificate_runs)                                                                            \
     X(webhooks)                                                                                    \
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \
     X(webhook_delivery)                                                                            \
+    X(webhook_signatures)                                                                          \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \
     X(tools)                                                                                       \

@@ -11,7 +11,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FORM "application/x-www-form-urlencoded"
-#define REVOKED "Token revoked. Please log in again."
 #define SOON_MS 1000
 
 static struct host *host, *other;

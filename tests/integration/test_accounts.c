@@ -1,28 +1,16 @@
 /* Accounts, tokens and roles, on two hosts with one database. */
 #include <string.h>
 
-#include "people.h"
+#include "pair.h"
 #include "suites.h"
 
-#define REVOKED "Token revoked. Please log in again."
 #define PENDING "Your account is pending approval"
 #define SUSPENDED "Your account has been suspended"
 #define SOON_MS 1000 /* what every host may take to see a change */
 
-static struct host *one, *two;
-
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "accounts");
-
-    one = host_start(&(struct host_spec){.name = "accounts-1", .database = database});
-    two = host_start(&(struct host_spec){.name = "accounts-2", .database = database});
-}
-
-static void tear_down(void)
-{
-    host_stop(one);
-    host_stop(two);
+    pair_open("accounts");
 }
 
 static struct answer *login(const char *username, const char *password)
@@ -238,7 +226,7 @@ Suite *accounts_suite(void)
     TCase *tests = tcase_create("accounts");
 
     tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_unchecked_fixture(tests, set_up, pair_close);
     tcase_add_test(tests, a_registered_account_waits_for_approval);
     tcase_add_test(tests, an_unknown_account_and_a_wrong_password_answer_alike);
     tcase_add_test(tests, a_second_account_with_the_same_email_is_refused);

@@ -190,6 +190,39 @@ START_TEST(malformed_json_is_refused_with_its_place)
                   malformed[_i].body, answer->body);
 }
 
+START_TEST(a_malformed_form_is_not_called_json)
+{
+    static const int counts[] = {1, 10000};
+
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        const char *body = text("%sa=%%zz", repeated("&&&", counts[i]));
+        const struct wire_answer *answer = ck_wire_error(
+            post("/api/auth/getAccess", "Content-Type: application/x-www-form-urlencoded\r\n", body,
+                 strlen(body)),
+            400);
+
+        ck_assert_msg(strstr(answer->body, "Malformed body: not properly encoded") != NULL, "%s",
+                      answer->body);
+    }
+}
+
+/* Of whoever sends a megabyte something is known. */
+START_TEST(who_needs_no_token_may_send_little)
+{
+    static const char *const paths[] = {"/api/auth/login", "/api/auth/getAccess",
+                                        "/api/user/register"};
+
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        const char *little = text("{%s}", repeated(" ", 30000));
+        const char *much = text("{%s}", repeated(" ", 40000));
+
+        ck_wire_error(post(paths[i], "Content-Type: application/json\r\n", little, strlen(little)),
+                      400);
+        ck_wire_error(post(paths[i], "Content-Type: application/json\r\n", much, strlen(much)),
+                      413);
+    }
+}
+
 /* N06 */
 static const char *const no_objects[] = {"1",    "\"x\"", "true", "null", "[]",
                                          "[{}]", "-0",    "1.5",  "\"\"", "[[]]"};
@@ -273,6 +306,8 @@ Suite *bodies_suite(void)
     tcase_add_test(tests, too_many_or_too_large_values_are_refused_quickly);
     tcase_add_test(tests, thousands_of_keys_are_read_quickly);
     tcase_add_loop_test(tests, malformed_json_is_refused_with_its_place, 0, COUNT(malformed));
+    tcase_add_test(tests, a_malformed_form_is_not_called_json);
+    tcase_add_test(tests, who_needs_no_token_may_send_little);
     tcase_add_loop_test(tests, what_is_no_object_is_refused, 0, COUNT(no_objects));
     tcase_add_loop_test(tests, a_wrong_type_is_refused_and_the_field_is_named, 0, COUNT(routes));
     tcase_add_test(tests, a_message_may_have_up_to_a_mebibyte_and_must_say_something);

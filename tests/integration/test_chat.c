@@ -1,5 +1,6 @@
 /* A conversation from its start to the read mark: all eight endpoints of chat, as they should be.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "people.h"
@@ -115,6 +116,28 @@ START_TEST(messages_of_both_sides_form_one_chain)
                          text("chain entry %zu", i));
         ck_assert(json_equal(next, following));
     }
+}
+
+/* Larger than what a loop writes by itself. */
+START_TEST(a_chain_of_large_messages_is_whole)
+{
+    const char *user = "large@shop.example", *piece = "\xc3\xa4\"\n\\x";
+    char *entry = kept(calloc(100000, strlen(piece) + 1));
+
+    for (size_t i = 0; i < 100000; i++)
+        memcpy(entry + i * strlen(piece), piece, strlen(piece));
+    struct conversation talk = begin(user, "Rooftop 2b", "first");
+
+    for (int i = 0; i < 3; i++)
+        ck_status(post(&talk, platform, user, entry), 201);
+    struct answer *chain =
+        http(host, "GET", text("/api/chat/chain/%s", talk.head), platform->token, NULL);
+
+    ck_status(chain, 200);
+    ck_assert_uint_eq(json_array_size(chain->json), 4);
+    for (size_t i = 1; i < 4; i++)
+        ck_assert_str_eq(
+            json_string_value(json_object_get(json_array_get(chain->json, i), "chatEntry")), entry);
 }
 
 START_TEST(unread_messages_are_counted_until_they_are_read)
@@ -251,6 +274,7 @@ Suite *chat_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_started_conversation_has_its_first_message);
     tcase_add_test(tests, messages_of_both_sides_form_one_chain);
+    tcase_add_test(tests, a_chain_of_large_messages_is_whole);
     tcase_add_test(tests, unread_messages_are_counted_until_they_are_read);
     tcase_add_test(tests, devices_with_unread_messages_are_named_once_newest_first);
     tcase_add_test(tests, conversations_are_listed_by_latest_activity);

@@ -168,9 +168,16 @@ static int check(const char *const *environment)
 START_TEST(the_sample_of_a_host_is_good)
 {
     static const char *const environment[] = {
-        "BUSBAR_LISTEN=127.0.0.1:8081", "BUSBAR_DATABASE=dbname=busbar",
+        "BUSBAR_LISTEN=127.0.0.1:8081",
+        "BUSBAR_DATABASE=dbname=busbar",
         "BUSBAR_REDIS=127.0.0.1:6379",
-        "BUSBAR_SECRET_KEY=0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0", NULL};
+        "BUSBAR_S3_ENDPOINT=https://s3.example.org",
+        "BUSBAR_S3_REGION=eu-central-1",
+        "BUSBAR_S3_BUCKET=documents",
+        "BUSBAR_S3_ACCESS_KEY=an-id",
+        "BUSBAR_S3_SECRET_KEY=a-secret",
+        "BUSBAR_SECRET_KEY=0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0",
+        NULL};
 
     ck_assert_int_eq(check(environment), 0);
 }

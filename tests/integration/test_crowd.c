@@ -40,8 +40,8 @@ static PGconn *lock_conversations(const char *database)
 {
     PGconn *db = database_connect(the_postgres, database);
 
-    sql_text(db, "BEGIN", 0, NULL);
-    sql_text(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE", 0, NULL);
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
     return db;
 }
 
@@ -78,17 +78,6 @@ static void ask_many(struct wire *wire, int count)
     }
 }
 
-static bool is_served(void *of)
-{
-    struct wire *wire = wire_open(of);
-
-    wire_say(wire, GET_HEALTH);
-    struct wire_answer *answer = wire_read(wire, 1000);
-
-    wire_close(wire, false);
-    return answer && answer->status == 200;
-}
-
 /* Pitfall 14 */
 START_TEST(a_waiting_request_does_not_starve_another_connection)
 {
@@ -101,7 +90,7 @@ START_TEST(a_waiting_request_does_not_starve_another_connection)
     ask_many(busy, REQUESTS);
     ck_assert(!wire_has_more(waiting, (int)(start + 5000 - now_ms())));
     ask_many(busy, BATCH);
-    sql_text(db, "COMMIT", 0, NULL);
+    sql_run(db, "COMMIT");
     expect_ok(waiting, 5000);
     say_find(waiting, user->token);
     expect_ok(waiting, 5000);
@@ -122,8 +111,8 @@ START_TEST(clients_that_leave_while_they_wait_do_no_harm)
         ck_assert(wait_until(somebody_waits, db, 5000));
         wire_close(wire, i % 2 == 0);
     }
-    ck_assert(is_served(host));
-    sql_text(db, "COMMIT", 0, NULL);
+    ck_assert(wire_is_served(host));
+    sql_run(db, "COMMIT");
     PQfinish(db);
     struct wire *after = wire_open(host);
 
@@ -178,7 +167,7 @@ START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
     wire_say(all[0], GET_HEALTH); /* those inside are served */
     expect_ok(all[0], 5000);
     wire_close(all[1], false);
-    ck_assert(wait_until(is_served, small, 5000));
+    ck_assert(wait_until(wire_is_served, small, 5000));
     for (int i = 0; i < FEW; i++) {
         if (i != 1)
             wire_close(all[i], false);
@@ -203,8 +192,8 @@ START_TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
 
         ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
     }
-    ck_assert(is_served(quick));
-    sql_text(db, "COMMIT", 0, NULL);
+    ck_assert(wire_is_served(quick));
+    sql_run(db, "COMMIT");
     PQfinish(db);
     for (int i = 0; i < FINDS; i++)
         wire_close(wires[i], false);

@@ -1,115 +1,69 @@
-/*
- * Devices as JSON: what is valid, who sees and changes what (threats O20 to O24, N04, N05), and
- * that parallel changes keep each other's fields. M is an OrganizationAdmin of one organisation, K
- * an ApiUser of others.
- */
-#include <pthread.h>
+/* Devices as JSON: what is valid (N04, N05), and registering the same twice. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "suites.h"
 #include "talk.h"
 
-#define DEVICE "/api/device"
-#define UNKNOWN_UUID "0195f3a0-1111-7222-8333-444455556666"
-
-static struct host *host;
-static struct person *admin, *m, *k;
-
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "devices",
-                                          .database = database_make(the_postgres, "devices"),
-                                          .modules = "[auth, device]"});
-    admin = admin_of(host);
-    m = person_make(host, admin, "devices.m", NULL);
-    k = person_make(host, admin, "devices.k", "ApiUser");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
-static struct answer *post(const struct person *who, json_t *device)
-{
-    return http(host, "POST", DEVICE, who->token, device);
-}
-
-static struct answer *patch(const struct person *who, const char *key, json_t *device)
-{
-    return http(host, "PATCH", text(DEVICE "/%s", encoded(key)), who->token, device);
-}
-
-static struct answer *get(const struct person *who, const char *key)
-{
-    return http(host, "GET", text(DEVICE "/%s", encoded(key)), who->token, NULL);
-}
-
-static json_t *named(const char *external_id)
-{
-    return json_pack("{ss}", "externalId", external_id);
-}
-
-/* What the record says of a field, as JSON text. */
-static const char *field(const struct answer *answer, const char *name)
-{
-    return kept(json_dumps(json_object_get(answer->json, name), JSON_ENCODE_ANY | JSON_COMPACT));
-}
-
-static void expect_problem(struct answer *answer, const char *name)
-{
-    const json_t *errors = json_object_get(ck_error(answer, 400, "")->json, "errors");
-
-    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")), name);
+    devices_open("devices");
 }
 
 START_TEST(a_device_is_registered_and_read_back_as_it_was_answered)
 {
-    struct answer *made =
-        ck_status(post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss ss ss si ss s{sb}}",
-                                    "externalId", "  Whole 1 ", "siteName", "Hill", "countryCode",
-                                    "deu", "commissioningDate", "2024-02-29T10:00:00Z", "capacity",
-                                    9.9, "address", "Street 1", "latitude", "+52.5200", "longitude",
-                                    "-13.4", "fuelCode", "ES100", "deviceTypeCode", "TC110",
-                                    "serialNumber", "SN-1", "timezone", "Europe/Berlin",
-                                    "yieldValue", 950, "colour", "blue", "nested", "deep", 1)),
-                  201);
+    struct answer *made = ck_status(
+        device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss ss ss si ss s{sb}}", "externalId",
+                                 "  Whole 1 ", "siteName", "Hill", "countryCode", "deu",
+                                 "commissioningDate", "2024-02-29T10:00:00Z", "capacity", 9.9,
+                                 "address", "Street 1", "latitude", "+52.5200", "longitude",
+                                 "-13.4", "fuelCode", "ES100", "deviceTypeCode", "TC110",
+                                 "serialNumber", "SN-1", "timezone", "Europe/Berlin", "yieldValue",
+                                 950, "colour", "blue", "nested", "deep", 1)),
+        201);
 
-    ck_assert_str_eq(field(made, "externalId"), "\"Whole 1\"");
-    ck_assert_str_eq(field(made, "countryCode"), "\"DEU\"");
-    ck_assert_str_eq(field(made, "commissioningDate"), "\"2024-02-29\"");
-    ck_assert_str_eq(field(made, "latitude"), "\"+52.5200\"");
-    ck_assert_str_eq(field(made, "attributes"), "{\"colour\":\"blue\",\"nested\":{\"deep\":true}}");
-    ck_assert_str_eq(field(made, "documents"), "[]");
+    ck_assert_str_eq(device_field(made, "externalId"), "\"Whole 1\"");
+    ck_assert_str_eq(device_field(made, "countryCode"), "\"DEU\"");
+    ck_assert_str_eq(device_field(made, "commissioningDate"), "\"2024-02-29\"");
+    ck_assert_str_eq(device_field(made, "latitude"), "\"+52.5200\"");
+    ck_assert_str_eq(device_field(made, "attributes"),
+                     "{\"colour\":\"blue\",\"nested\":{\"deep\":true}}");
+    ck_assert_str_eq(device_field(made, "documents"), "[]");
     ck_assert_ptr_null(json_object_get(made->json, "warnings"));
-    struct answer *read = ck_status(get(m, "whole 1"), 200);
+    struct answer *read = ck_status(device_get(m, "whole 1"), 200);
 
     ck_assert_msg(json_equal(made->json, read->json), "%s\n%s", made->body, read->body);
-    ck_assert_str_eq(get(m, answer_text(made, "uuid"))->body, read->body);
-    ck_assert_str_eq(get(m, "SN-1")->body, read->body);
+    ck_assert_str_eq(device_get(m, answer_text(made, "uuid"))->body, read->body);
+    ck_assert_str_eq(device_get(m, "SN-1")->body, read->body);
 }
 
 START_TEST(one_name_is_enough_and_none_is_not)
 {
-    ck_status(post(m, json_pack("{ss}", "siteName", "Only a site")), 201);
-    ck_status(post(m, json_pack("{ss}", "serialNumber", "Only a number")), 201);
-    struct answer *number = ck_status(post(m, json_pack("{si}", "externalId", 4711)), 201);
+    ck_status(device_post(m, json_pack("{ss}", "siteName", "Only a site")), 201);
+    ck_status(device_post(m, json_pack("{ss}", "serialNumber", "Only a number")), 201);
+    struct answer *number = ck_status(device_post(m, json_pack("{si}", "externalId", 4711)), 201);
 
-    ck_assert_str_eq(field(number, "externalId"), "\"4711\"");
-    expect_problem(post(m, json_pack("{sf}", "capacity", 5.0)), "externalId");
-    expect_problem(post(m, json_pack("{sn sn}", "externalId", "siteName")), "externalId");
+    ck_assert_str_eq(device_field(number, "externalId"), "\"4711\"");
+    device_problem(device_post(m, json_pack("{sf}", "capacity", 5.0)), "externalId");
+    device_problem(device_post(m, device_named(" \xe3\x80\x80\xc2\xa0")), "externalId");
+    struct answer *pasted = ck_status(
+        device_post(m, device_named("\xef\xbb\xbf\xc2\xa0 A\xc2\xa0 B\xe2\x80\x89\xe3\x80\x80")),
+        201);
+
+    ck_assert_str_eq(device_field(pasted, "externalId"), "\"A\xc2\xa0 B\"");
+    device_problem(device_post(m, json_pack("{sn sn}", "externalId", "siteName")), "externalId");
 }
 
 START_TEST(an_external_id_is_unique_in_its_organisation_whatever_the_case)
 {
-    ck_status(post(m, named("Unique")), 201);
-    struct answer *twice = ck_error(post(m, named("uNIQUE")), 409, "");
+    ck_status(device_post(m, device_named("Unique")), 201);
+    struct answer *twice = ck_error(device_post(m, device_named("uNIQUE")), 409, "");
 
     ck_assert(json_is_false(json_object_get(twice->json, "success")));
-    ck_status(post(k, named("UNIQUE")), 201);
-    ck_status(post(m, named("Unique 2")), 201);
-    ck_error(patch(m, "Unique 2", named("UNIQUE")), 409, "");
+    ck_status(device_post(k, device_named("UNIQUE")), 201);
+    ck_status(device_post(m, device_named("Unique 2")), 201);
+    ck_error(device_patch(m, "Unique 2", device_named("UNIQUE")), 409, "");
 }
 
 struct bad {
@@ -131,6 +85,13 @@ static const struct bad bad[] = {
     {"commissioningDate", "\"9999-12-31\""},
     {"commissioningDate", "\"01.05.2024\""},
     {"commissioningDate", "20240501"},
+    {"commissioningDate", "\"2024-01-01T99:99:99Z\""},
+    {"commissioningDate", "\"2024-01-01T10:00:00+25:00\""},
+    {"commissioningDate", "\"2024-01-01T10:00:60Z\""},
+    {"commissioningDate", "\"2024-01-01T10\""},
+    {"commissioningDate", "\"2024-01-01T\""},
+    {"commissioningDate", "\"2024-01-01Z\""},
+    {"commissioningDate", "\"2024-01-01T10:00:00Z0\""},
     {"capacity", "-1"},
     {"capacity", "0"},
     {"capacity", "\"5\""},
@@ -168,9 +129,9 @@ START_TEST(what_is_not_valid_is_named)
             &(struct call){.method = "POST", .path = DEVICE, .token = m->token, .body = body});
 
         ck_assert_msg(answer->status == 400, "%s: %ld %s", body, answer->status, answer->body);
-        expect_problem(answer, bad[i].field);
+        device_problem(answer, bad[i].field);
     }
-    ck_error(get(m, "Bad"), 404, "");
+    ck_error(device_get(m, "Bad"), 404, "");
 }
 
 START_TEST(numbers_that_are_none_are_malformed)
@@ -190,16 +151,17 @@ START_TEST(numbers_that_are_none_are_malformed)
 START_TEST(what_is_unlikely_is_taken_with_a_warning)
 {
     struct answer *made =
-        ck_status(post(m, json_pack("{ss si ss ss}", "externalId", "Warned", "capacity", 5001,
-                                    "fuelCode", "ES10", "deviceTypeCode", "TC1100")),
+        ck_status(device_post(m, json_pack("{ss si ss ss}", "externalId", "Warned", "capacity",
+                                           5001, "fuelCode", "ES10", "deviceTypeCode", "TC1100")),
                   201);
 
     ck_assert_uint_eq(json_array_size(json_object_get(made->json, "warnings")), 3);
-    ck_assert_ptr_null(json_object_get(get(m, "Warned")->json, "warnings"));
-    struct answer *mended = ck_status(patch(m, "Warned",
-                                            json_pack("{si ss ss}", "capacity", 5000, "fuelCode",
-                                                      "ES200", "deviceTypeCode", "T012345")),
-                                      200);
+    ck_assert_ptr_null(json_object_get(device_get(m, "Warned")->json, "warnings"));
+    struct answer *mended =
+        ck_status(device_patch(m, "Warned",
+                               json_pack("{si ss ss}", "capacity", 5000, "fuelCode", "ES200",
+                                         "deviceTypeCode", "T012345")),
+                  200);
 
     ck_assert_ptr_null(json_object_get(mended->json, "warnings"));
 }
@@ -209,178 +171,37 @@ START_TEST(attributes_are_bounded)
     char *large = kept(calloc(1, 33000));
 
     memset(large, 'x', 32999);
-    expect_problem(post(m, json_pack("{ss ss}", "externalId", "Large", "note", large)),
+    device_problem(device_post(m, json_pack("{ss ss}", "externalId", "Large", "note", large)),
                    "attributes");
 }
 
-/* O20 */
-START_TEST(a_device_is_registered_where_one_may_act)
+/* The database writes all their digits, which no JSON integer has room for. */
+START_TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
 {
-    json_t *foreign = json_pack("{ss sI}", "externalId", "Foreign", "organizationId",
-                                (json_int_t)m->organisation);
-
-    ck_error(post(k, json_incref(foreign)), 403, "");
-    struct answer *own = ck_status(post(m, foreign), 201);
-
-    ck_assert_int_eq(answer_int(own, "organizationId"), m->organisation);
-}
-
-START_TEST(an_api_user_of_several_organisations_says_in_which)
-{
-    struct person *many = person_make(host, admin, "devices.many", "ApiUser");
-    struct answer *second = ck_status(http(host, "POST", "/api/organization", many->token,
-                                           json_pack("{ss}", "name", "Second of many")),
-                                      201);
-    int64_t organisation = answer_int(second, "id");
-
-    expect_problem(post(many, named("Both")), "organizationId");
-    ck_status(post(many, json_pack("{ss sI}", "externalId", "Both", "organizationId",
-                                   (json_int_t)organisation)),
-              201);
-    ck_status(post(many, json_pack("{ss sI}", "externalId", "both", "organizationId",
-                                   (json_int_t)many->organisation)),
-              201);
-    ck_error(get(many, "Both"), 409, "Several devices");
-    struct answer *one =
-        http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organisation),
-             many->token, NULL);
-
-    ck_assert_str_eq(field(ck_status(one, 200), "externalId"), "\"Both\"");
-}
-
-/* O21, O22 */
-START_TEST(devices_of_others_are_unknown)
-{
-    ck_status(post(m, json_pack("{ss ss}", "externalId", "Of M", "siteName", "Shared site")), 201);
-    ck_status(post(k, json_pack("{ss ss}", "externalId", "Of K", "siteName", "Shared site")), 201);
-    ck_error(get(k, "Of M"), 404, "Device not found");
-    ck_error(patch(k, "Of M", json_pack("{si}", "capacity", 7)), 404, "Device not found");
-    ck_error(
-        http(host, "PATCH", DEVICE "/by-site/Shared%20site", k->token,
-             json_pack("{sI si}", "organizationId", (json_int_t)m->organisation, "capacity", 7)),
-        403, "");
-    struct answer *changed = ck_status(http(host, "PATCH", DEVICE "/by-site/Shared%20site",
-                                            k->token, json_pack("{si}", "capacity", 7)),
-                                       200);
-
-    ck_assert_str_eq(field(changed, "externalId"), "\"Of K\"");
-    ck_assert_str_eq(field(get(m, "Of M"), "capacity"), "null");
-    ck_status(get(admin, "Of M"), 200);
-}
-
-START_TEST(a_site_with_none_or_several_devices_is_not_changed)
-{
-    for (int i = 0; i < 2; i++)
-        ck_status(post(m, json_pack("{ss ss}", "externalId", text("Twin %d", i), "siteName",
-                                    "Twin site")),
+    static const char body[] =
+        "{\"externalId\":\"Huge\",\"a\":1e30,\"b\":[1.5e300,5,-1e19,9223372036854775807],"
+        "\"c\":{\"-\":-9223372036854775808,\"0.5\":[9007199254740993,0.25]},"
+        "\"text\":\"\\\"10000000000000000000000\\\\\"}";
+    struct answer *made =
+        ck_status(http_send(host,
+                            &(struct call){
+                                .method = "POST", .path = DEVICE, .token = m->token, .body = body}),
                   201);
-    ck_error(http(host, "PATCH", DEVICE "/by-site/No%20site", m->token, named("x")), 404, "");
-    struct answer *several =
-        ck_error(http(host, "PATCH", DEVICE "/by-site/Twin%20site", m->token, named("x")), 409, "");
+    struct answer *read = ck_status(device_get(m, "Huge"), 200);
+    static const char *const parts[] = {"\"a\":1e+30,",
+                                        "[1.5e+300,5,-10000000000000000000,9223372036854775807]",
+                                        "\"-\":-9223372036854775808", "[9007199254740993,0.25]",
+                                        "\"text\":\"\\\"10000000000000000000000\\\\\""};
 
-    ck_assert_ptr_nonnull(strstr(answer_text(several, "message"), "Twin 0, Twin 1"));
-}
-
-START_TEST(a_serial_number_that_several_have_is_ambiguous)
-{
-    for (int i = 0; i < 2; i++)
-        ck_status(post(m, json_pack("{ss ss}", "externalId", text("Serial %d", i), "serialNumber",
-                                    "SN-twice")),
-                  201);
-    ck_error(get(m, "SN-twice"), 409, "");
-    ck_status(post(m, json_pack("{ss}", "externalId", "SN-twice")), 201);
-    ck_assert_str_eq(field(ck_status(get(m, "SN-twice"), 200), "externalId"), "\"SN-twice\"");
-}
-
-/* O23 */
-START_TEST(what_the_host_gives_is_not_written)
-{
-    struct answer *made = ck_status(post(m, named("Assigned")), 201);
-    struct answer *changed =
-        ck_status(patch(m, "Assigned",
-                        json_pack("{si ss ss s[] si}", "id", 1, "uuid", UNKNOWN_UUID, "createdAt",
-                                  "2000-01-01T00:00:00.000Z", "documents", "groupId", 9)),
-                  200);
-
-    ck_assert_int_eq(answer_int(changed, "id"), answer_int(made, "id"));
-    ck_assert_str_eq(answer_text(changed, "uuid"), answer_text(made, "uuid"));
-    ck_assert_str_eq(answer_text(changed, "createdAt"), answer_text(made, "createdAt"));
-    ck_assert_str_eq(field(changed, "attributes"), "{\"groupId\":9}");
-}
-
-/* O24 */
-START_TEST(other_roles_register_nothing)
-{
-    struct person *owner = person_with_role(host, admin, "devices.owner", "DeviceOwner");
-
-    ck_error(post(admin, named("By Admin")), 403, "Forbidden");
-    ck_error(post(owner, named("By owner")), 403, "Forbidden");
-    ck_error(get(m, "By owner"), 404, "");
-}
-
-struct patcher {
-    const char *name;
-    long bad;
-};
-
-static void *patch_often(void *arg)
-{
-    struct patcher *patcher = arg;
-
-    for (int i = 1; i <= 50; i++) {
-        struct answer *answer = patch(m, "Parallel", json_pack("{si}", patcher->name, i));
-
-        patcher->bad += answer->status != 200;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        ck_assert_msg(strstr(made->body, parts[i]), "%s", made->body);
+        ck_assert_msg(strstr(read->body, parts[i]), "%s", read->body);
     }
-    return NULL;
-}
+    ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
+    struct answer *changed = ck_status(device_patch(m, "Huge", json_pack("{sf}", "d", 2e40)), 200);
 
-START_TEST(parallel_changes_of_different_fields_all_survive)
-{
-    struct patcher patchers[] = {{"capacity", 0}, {"yieldValue", 0}, {"latitude", 0}, {"note", 0}};
-    pthread_t threads[4];
-
-    ck_status(post(m, named("Parallel")), 201);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, patch_often, &patchers[i]), 0);
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert_int_eq(patchers[i].bad, 0);
-    }
-    struct answer *device = ck_status(get(m, "Parallel"), 200);
-
-    ck_assert_str_eq(field(device, "capacity"), "50");
-    ck_assert_str_eq(field(device, "yieldValue"), "50");
-    ck_assert_str_eq(field(device, "latitude"), "\"50\"");
-    ck_assert_str_eq(field(device, "attributes"), "{\"note\":50}");
-}
-
-START_TEST(lists_are_filtered_and_paged)
-{
-    struct person *lister = person_make(host, admin, "devices.lister", NULL);
-
-    for (int i = 0; i < 5; i++)
-        ck_status(post(lister, json_pack("{ss ss}", "externalId", text("L%d", i), "countryCode",
-                                         i % 2 ? "ES" : "DE")),
-                  201);
-    struct answer *all = ck_status(http(host, "GET", DEVICE, lister->token, NULL), 200);
-    struct answer *spain =
-        ck_status(http(host, "GET", DEVICE "?countryCode=es", lister->token, NULL), 200);
-    struct answer *page = ck_status(http(host, "GET", DEVICE "?limit=3", lister->token, NULL), 200);
-
-    ck_assert_uint_eq(json_array_size(all->json), 5);
-    ck_assert_uint_eq(json_array_size(spain->json), 2);
-    ck_assert_uint_eq(json_array_size(page->json), 3);
-    const char *link = answer_header(page, "Link");
-
-    ck_assert_ptr_nonnull(link);
-    struct answer *rest = ck_status(
-        http(host, "GET", text("%.*s", (int)strcspn(link + 1, ">"), link + 1), lister->token, NULL),
-        200);
-
-    ck_assert_uint_eq(json_array_size(rest->json), 2);
-    ck_assert(json_equal(json_array_get(rest->json, 0), json_array_get(all->json, 3)));
-    ck_assert_ptr_null(answer_header(rest, "Link"));
+    ck_assert_ptr_nonnull(strstr(changed->body, "2e+40"));
+    ck_assert_ptr_nonnull(strstr(changed->body, "9007199254740993"));
 }
 
 START_TEST(a_repeated_registration_is_answered_again)
@@ -417,37 +238,26 @@ START_TEST(twenty_registrations_at_once_with_one_key_are_one)
 /* JSON numbers never come back with an exponent, nor as another number. */
 START_TEST(a_small_number_as_external_id_keeps_its_digits)
 {
-    struct answer *made = ck_status(post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
+    struct answer *made = ck_status(device_post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
 
     ck_assert_str_eq(answer_text(made, "externalId"), "0.00002");
 }
 
 Suite *devices_suite(void)
 {
-    Suite *suite = suite_create("devices");
-    TCase *tests = tcase_create("devices");
+    const TTest *const tests[] = {
+        a_device_is_registered_and_read_back_as_it_was_answered,
+        one_name_is_enough_and_none_is_not,
+        an_external_id_is_unique_in_its_organisation_whatever_the_case,
+        what_is_not_valid_is_named,
+        numbers_that_are_none_are_malformed,
+        what_is_unlikely_is_taken_with_a_warning,
+        attributes_are_bounded,
+        attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others,
+        a_repeated_registration_is_answered_again,
+        twenty_registrations_at_once_with_one_key_are_one,
+        a_small_number_as_external_id_keeps_its_digits,
+    };
 
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_device_is_registered_and_read_back_as_it_was_answered);
-    tcase_add_test(tests, one_name_is_enough_and_none_is_not);
-    tcase_add_test(tests, an_external_id_is_unique_in_its_organisation_whatever_the_case);
-    tcase_add_test(tests, what_is_not_valid_is_named);
-    tcase_add_test(tests, numbers_that_are_none_are_malformed);
-    tcase_add_test(tests, what_is_unlikely_is_taken_with_a_warning);
-    tcase_add_test(tests, attributes_are_bounded);
-    tcase_add_test(tests, a_device_is_registered_where_one_may_act);
-    tcase_add_test(tests, an_api_user_of_several_organisations_says_in_which);
-    tcase_add_test(tests, devices_of_others_are_unknown);
-    tcase_add_test(tests, a_site_with_none_or_several_devices_is_not_changed);
-    tcase_add_test(tests, a_serial_number_that_several_have_is_ambiguous);
-    tcase_add_test(tests, what_the_host_gives_is_not_written);
-    tcase_add_test(tests, other_roles_register_nothing);
-    tcase_add_test(tests, parallel_changes_of_different_fields_all_survive);
-    tcase_add_test(tests, lists_are_filtered_and_paged);
-    tcase_add_test(tests, a_repeated_registration_is_answered_again);
-    tcase_add_test(tests, twenty_registrations_at_once_with_one_key_are_one);
-    tcase_add_test(tests, a_small_number_as_external_id_keeps_its_digits);
-    suite_add_tcase(suite, tests);
-    return suite;
+    return stage_suite("devices", set_up, 60, TESTS(tests));
 }

@@ -268,6 +268,34 @@ START_TEST(every_message_has_its_event_and_every_event_its_message)
     ck_assert_int_gt(sql_number(db, "SELECT count(*) FROM spy_event"), 3 * TOGETHER);
 }
 
+static bool job_ran(void *arg)
+{
+    return schema_is_there(arg) && sql_number(arg, "SELECT count(*) FROM spy_run") > 0;
+}
+
+static bool job_is_free(void *arg)
+{
+    return !sql_number(arg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                            " AND (classid::bigint << 32 | objid::bigint)"
+                            " = hashtextextended('spy.once', 0)");
+}
+
+/* A lock that stayed with the connection would keep the job from every other host. */
+START_TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
+{
+    struct host *greedy = host_start(
+        &(struct host_spec){.name = "events-greedy",
+                            .database = database_make(the_postgres, "events_greedy"),
+                            .modules = text("[auth, \"%s\"]", harness_test_module("module_spy")),
+                            .more = "spy:\n  greedy: true\n"});
+    PGconn *other = database_connect(the_postgres, "events_greedy");
+
+    ck_assert(wait_until(job_ran, other, 20000));
+    ck_assert(wait_until(job_is_free, other, 5000));
+    PQfinish(other);
+    host_stop(greedy);
+}
+
 Suite *events_suite(void)
 {
     Suite *suite = suite_create("events");
@@ -286,6 +314,7 @@ Suite *events_suite(void)
     tcase_add_test(tests, a_failing_statement_of_a_hook_undoes_the_message_alone);
     tcase_add_test(tests, a_failing_commit_undoes_the_message_alone);
     tcase_add_test(tests, a_veto_undoes_a_start_with_its_conversation);
+    tcase_add_test(tests, a_job_that_runs_out_of_memory_leaves_its_lock_to_others);
     tcase_add_test(tests, every_message_has_its_event_and_every_event_its_message);
     suite_add_tcase(suite, tests);
     return suite;

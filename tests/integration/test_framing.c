@@ -142,10 +142,8 @@ START_TEST(what_the_library_refuses_ends_the_connection_and_reaches_nothing)
     struct wire *wire = wire_open(host);
 
     wire_say(wire, "%s" GET_HEALTH "\r\n", library_refuses[_i].request);
-    struct wire_answer *answer = wire_read(wire, 5000);
+    struct wire_answer *answer = ck_wire_error(wire_read(wire, 5000), library_refuses[_i].status);
 
-    ck_assert_msg(answer != NULL, "no answer to %s", library_refuses[_i].request);
-    ck_assert_int_eq(answer->status, library_refuses[_i].status);
     ck_assert_str_eq(wire_header(answer, "Connection"), "close");
     ck_assert(wire_closes(wire, 5000));
     ck_assert_msg(!strstr(answer->headers, "libmicrohttpd") && !strstr(answer->body, "/api/"), "%s",
@@ -264,6 +262,11 @@ START_TEST(another_method_answers_405_with_the_right_ones)
     wire_close(wire, false);
 }
 
+static bool is_logged(void *words)
+{
+    return strstr(file_text(host->log), words) != NULL;
+}
+
 /* H04 */
 START_TEST(a_head_that_is_too_large_is_refused)
 {
@@ -272,9 +275,12 @@ START_TEST(a_head_that_is_too_large_is_refused)
 
     for (int i = 0; i < 101; i++)
         many = text("%sa%d: b\r\n", many, i);
-    ck_assert_int_eq(wire_ask(host, GET_HEALTH "A: %s\r\n\r\n", a)->status, 431);
-    ck_assert_int_eq(wire_ask(host, "GET /api/%016000d HTTP/1.1\r\nHost: x\r\n\r\n", 0)->status,
-                     414);
+    struct wire_answer *answer = ck_wire_error(wire_ask(host, GET_HEALTH "A: %s\r\n\r\n", a), 431);
+    const char *id = wire_header(answer, "X-Request-Id");
+
+    ck_assert(wait_until(is_logged, (void *)(uintptr_t)text("request=%s ", id), 5000));
+    ck_wire_error(wire_ask(host, GET_HEALTH "%s%s%s\r\n", many, many, many), 431);
+    ck_wire_error(wire_ask(host, "GET /api/%016000d HTTP/1.1\r\nHost: x\r\n\r\n", 0), 414);
     ck_wire_error(wire_ask(host, GET_HEALTH "%s\r\n", many), 400);
     ck_assert_int_eq(wire_ask(host, GET_HEALTH "Authorization: Bearer %05000d\r\n\r\n", 0)->status,
                      200);

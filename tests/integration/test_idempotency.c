@@ -103,10 +103,13 @@ START_TEST(the_same_key_for_another_request_is_refused)
     struct call call = post_call(platform, "body-1", &talk, user, "idem body one");
     struct call changed = post_call(platform, "body-1", &talk, user, "idem body two");
     struct call moved = post_call(platform, "body-1", &second, user, "idem body one");
+    struct call asked = call;
 
     ck_status(http_send(host, &call), 201);
     ck_error(http_send(host, &changed), 422, "");
     ck_error(http_send(host, &moved), 422, "");
+    asked.path = text("%s?mode=other", call.path);
+    ck_error(http_send(host, &asked), 422, "");
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
     ck_assert_uint_eq(talk_length(host, platform, &second), 1);
 }

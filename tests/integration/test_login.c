@@ -2,10 +2,12 @@
  * Login, threats L01, L02, L05 to L08 and L10: what it tells and what not, whatever it is sent, and
  * what it costs the others.
  */
+#include <dirent.h>
 #include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -231,9 +233,10 @@ START_TEST(passwords_of_any_form_are_whole_or_refused)
     ck_error(login(other.email, repeated("x", 72)), 401, "Unauthorized");
     ck_error(login(other.email, text("%sy", repeated("x", 255))), 401, "Unauthorized");
     ck_error(login(other.email, repeated("x", 257)), 400, "");
-    ck_error(login(other.email, repeated("x", 1 << 20)), 400, "");
+    ck_error(login(other.email, repeated("x", 30000)), 400, "");
+    ck_error(login(other.email, repeated("x", 1 << 20)), 413, "");
     ck_error(register_with("longer", repeated("x", 257)), 400, "");
-    ck_error(register_with("huge", repeated("x", 1 << 20)), 400, "");
+    ck_error(register_with("huge", repeated("x", 1 << 20)), 413, "");
     ck_error(register_with("seven", "1234567"), 400, "");
     made = ck_status(register_with("ring", ring), 201);
     other = (struct person){.id = answer_int(made, "id"), .email = "ring@example.com"};
@@ -318,6 +321,45 @@ START_TEST(a_login_answers_the_token_and_nothing_to_keep)
     ck_assert_ptr_null(strstr(log, "$argon2"));
 }
 
+/* How many threads have a niceness. */
+static int threads_of(pid_t pid, int nice)
+{
+    DIR *list = opendir(text("/proc/%d/task", (int)pid));
+    const struct dirent *entry;
+    int count = 0;
+
+    ck_assert_ptr_nonnull(list);
+    while ((entry = readdir(list)) != NULL) {
+        id_t thread = (id_t)strtol(entry->d_name, NULL, 10);
+
+        count += thread && getpriority(PRIO_PROCESS, thread) == nice;
+    }
+    closedir(list);
+    return count;
+}
+
+/* Of the host's threads, started with 5, those that hash have 10 more, and none has less. */
+static bool is_nice(void *pid)
+{
+    pid_t host_pid = *(pid_t *)pid;
+
+    return threads_of(host_pid, 15) == 1 && threads_of(host_pid, 5) > 1;
+}
+
+START_TEST(who_hashes_is_nicer_than_the_host_however_that_was_started)
+{
+    static const char *const wrapper[] = {"nice", "-n", "5", NULL};
+    struct host *nice =
+        host_start(&(struct host_spec){.name = "login-nice",
+                                       .database = database_make(the_postgres, "login_nice"),
+                                       .wrapper = wrapper});
+
+    ck_assert(wait_until(is_nice, &nice->pid, 5000));
+    ck_assert_int_eq(threads_of(nice->pid, 0), 0);
+    ck_assert_int_eq(threads_of(nice->pid, 10), 0);
+    host_stop(nice);
+}
+
 Suite *login_suite(void)
 {
     Suite *suite = suite_create("login");
@@ -333,6 +375,7 @@ Suite *login_suite(void)
     tcase_add_test(tests, an_email_is_one_account_however_it_is_written);
     tcase_add_test(tests, what_is_no_text_is_400);
     tcase_add_test(tests, a_login_answers_the_token_and_nothing_to_keep);
+    tcase_add_test(tests, who_hashes_is_nicer_than_the_host_however_that_was_started);
     suite_add_tcase(suite, tests);
     return suite;
 }

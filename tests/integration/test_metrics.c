@@ -10,6 +10,7 @@
 #include "sse.h"
 #include "suites.h"
 #include "talk.h"
+#include "wire.h"
 
 static struct host *host;
 static struct person *admin, *platform;
@@ -112,6 +113,38 @@ START_TEST(requests_are_counted_by_pattern_and_status)
     ck_assert(value(after, "busbar_http_request_duration_seconds_sum", labels) > 0);
 }
 
+/* All but the looks at the metrics themselves. */
+static double all_answered(const struct exposition *from)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < from->count; i++)
+        if (!strcmp(from->samples[i].name, "busbar_http_requests_total") &&
+            !strstr(from->samples[i].labels, "route=\"/metrics\""))
+            sum += from->samples[i].value;
+    return sum;
+}
+
+/* libmicrohttpd refuses such a chunk by itself, with or without an answer that was decided. */
+START_TEST(a_request_whose_body_is_refused_is_counted_once)
+{
+    static const char route[] = "/api/chat/conversations/find";
+    const char *const tokens[] = {"nobody", platform->token};
+    struct exposition *before = exposition_get(host, admin->token);
+
+    for (size_t i = 0; i < sizeof(tokens) / sizeof(*tokens); i++)
+        ck_wire_error(wire_ask(host,
+                               "POST /api/chat/conversations/find HTTP/1.1\r\nHost: x\r\n"
+                               "Authorization: Bearer %s\r\nContent-Type: application/json\r\n"
+                               "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n",
+                               tokens[i]),
+                      400);
+    struct exposition *after = exposition_get(host, admin->token);
+
+    ck_assert_double_eq(all_answered(after), all_answered(before) + 2);
+    ck_assert(answered(after, "POST", route, 400) == answered(before, "POST", route, 400) + 2);
+}
+
 START_TEST(paths_of_clients_make_no_series)
 {
     size_t before = 0;
@@ -177,6 +210,7 @@ START_TEST(the_state_of_the_host_and_its_dependencies_is_there)
     ck_assert(value(now, "busbar_http_connections", "loop=\"0\"") >= 0);
     ck_assert(value(now, "busbar_database_connections", "loop=\"0\",lane=\"read\"") >= 1);
     ck_assert(value(now, "busbar_database_waiting", "loop=\"0\",lane=\"unit\"") == 0);
+    ck_assert(value(now, "busbar_pool_threads", "module=\"busbar\",pool=\"bodies\"") >= 1);
     ck_assert(value(now, "busbar_pool_threads", "module=\"auth\",pool=\"hash\"") == 1);
     ck_assert(value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 0);
     ck_assert(value(now, "busbar_webhook_attempts_total", "outcome=\"delivered\"") == 0);
@@ -301,6 +335,7 @@ Suite *metrics_suite(void)
     tcase_add_test(tcase, an_admin_may_look_and_nobody_else);
     tcase_add_test(tcase, a_network_may_look_without_a_token_but_not_through_any_proxy);
     tcase_add_test(tcase, requests_are_counted_by_pattern_and_status);
+    tcase_add_test(tcase, a_request_whose_body_is_refused_is_counted_once);
     tcase_add_test(tcase, paths_of_clients_make_no_series);
     tcase_add_test(tcase, logins_are_counted_by_outcome);
     tcase_add_test(tcase, the_state_of_the_host_and_its_dependencies_is_there);

@@ -4,32 +4,15 @@
 #include <string.h>
 
 #include "forge.h"
-#include "people.h"
+#include "pair.h"
 #include "suites.h"
 
-#define REVOKED "Token revoked. Please log in again."
 #define ROTATIONS 8
 #define LOGGERS 4
 
-static struct host *one, *two;
-
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "rotation");
-
-    one = host_start(&(struct host_spec){.name = "rotation-1", .database = database});
-    two = host_start(&(struct host_spec){.name = "rotation-2", .database = database});
-}
-
-static void tear_down(void)
-{
-    host_stop(one);
-    host_stop(two);
-}
-
-static void soon_me(const struct host *host, const char *token, long status, const char *message)
-{
-    answers_soon(host, "/api/auth/me", token, status, message);
+    pair_open("rotation");
 }
 
 /* J17 */
@@ -41,11 +24,11 @@ START_TEST(a_retired_key_is_told_from_a_key_that_never_was)
     const char *header = url64_text(parts.header), *payload = url64_text(parts.payload);
     const char *kid = with_member(header, "kid", "\"0123456789abcdef\"");
 
-    soon_me(two, person->token, 200, "");
+    me_soon(two, person->token, 200, "");
     ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
     ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
     ck_error(http(one, "GET", "/api/auth/me", admin->token, NULL), 401, REVOKED);
-    soon_me(two, person->token, 401, REVOKED);
+    me_soon(two, person->token, 401, REVOKED);
     const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
                                forged(kid, payload, "SHA256", "another key"),
                                assembled(kid, payload, parts.signature)};
@@ -99,7 +82,7 @@ START_TEST(logins_go_on_while_keys_are_rotated)
     for (int i = 0; i < ROTATIONS; i++) {
         ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
         person_login(two, admin);
-        soon_me(one, admin->token, 200, "");
+        me_soon(one, admin->token, 200, "");
     }
     atomic_store(&rotated, true);
     for (int i = 0; i < LOGGERS; i++)
@@ -116,7 +99,7 @@ Suite *rotation_suite(void)
     TCase *tests = tcase_create("rotation");
 
     tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_unchecked_fixture(tests, set_up, pair_close);
     tcase_add_test(tests, a_retired_key_is_told_from_a_key_that_never_was);
     tcase_add_test(tests, logins_go_on_while_keys_are_rotated);
     suite_add_tcase(suite, tests);

@@ -8,32 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "people.h"
+#include "pair.h"
 #include "suites.h"
 
-#define REVOKED "Token revoked. Please log in again."
 #define SUSPENDED "Your account has been suspended"
 #define RACERS 50
 
-static struct host *one, *two;
-
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "sessions");
-
-    one = host_start(&(struct host_spec){.name = "sessions-1", .database = database});
-    two = host_start(&(struct host_spec){.name = "sessions-2", .database = database});
-}
-
-static void tear_down(void)
-{
-    host_stop(one);
-    host_stop(two);
-}
-
-static void soon_me(const struct host *host, const char *token, long status, const char *message)
-{
-    answers_soon(host, "/api/auth/me", token, status, message);
+    pair_open("sessions");
 }
 
 /* ---- J18: a race with logout ---- */
@@ -107,7 +90,7 @@ START_TEST(no_request_that_starts_after_a_logout_passes)
         ck_assert_int_ge(racers[i].revoked, 3);
         ck_assert_int_eq(racers[i].other, 0);
     }
-    soon_me(two, person->token, 401, REVOKED);
+    me_soon(two, person->token, 401, REVOKED);
 }
 
 /* The same without a race, as fast as one caller can: the answer to the logout is the border. */
@@ -139,11 +122,11 @@ START_TEST(a_logout_is_final_and_ends_only_its_own_session)
     const char *first = person->token, *second = person_login(one, person);
 
     ck_assert_str_ne(first, second);
-    soon_me(two, first, 200, "");
+    me_soon(two, first, 200, "");
     ck_status(http(one, "POST", "/api/auth/logout", first, NULL), 200);
     ck_error(http(one, "GET", "/api/auth/me", first, NULL), 401, REVOKED);
     ck_error(http(one, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
-    soon_me(two, first, 401, REVOKED);
+    me_soon(two, first, 401, REVOKED);
     ck_error(http(two, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
     ck_status(http(two, "GET", "/api/auth/me", second, NULL), 200);
 }
@@ -170,10 +153,10 @@ START_TEST(a_deleted_account_is_gone_everywhere)
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "deleted", NULL);
 
-    soon_me(two, person->token, 200, "");
+    me_soon(two, person->token, 200, "");
     ck_status(person_change(one, admin, person, "status", "Deleted"), 200);
     ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, "Unauthorized");
-    soon_me(two, person->token, 401, "Unauthorized");
+    me_soon(two, person->token, 401, "Unauthorized");
     ck_error(http(one, "POST", "/api/auth/login", NULL,
                   json_pack("{ss ss}", "username", person->email, "password", person->password)),
              401, "Unauthorized");
@@ -196,11 +179,11 @@ START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
     PGconn *db = database_connect(the_postgres, "sessions");
 
     for (int round = 0; round < 3; round++) {
-        soon_me(two, person->token, 200, "");
+        me_soon(two, person->token, 200, "");
         ck_assert(wait_until(ears_cut, db, 2000));
         ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
         ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 403, SUSPENDED);
-        soon_me(two, person->token, 403, SUSPENDED);
+        me_soon(two, person->token, 403, SUSPENDED);
         ck_status(person_change(one, admin, person, "status", "Active"), 200);
     }
     PQfinish(db);
@@ -230,12 +213,12 @@ START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
     ck_error(http(one, "PUT", path, program,
                   json_pack("{ss ss}", "current", user->password, "new", "a new password")),
              403, "Forbidden");
-    soon_me(two, other, 200, "");
+    me_soon(two, other, 200, "");
     ck_status(http(one, "PUT", path, mine,
                    json_pack("{ss ss}", "current", user->password, "new", "a new password")),
               200);
     ck_error(http(one, "GET", "/api/auth/me", other, NULL), 401, REVOKED);
-    soon_me(two, other, 401, REVOKED);
+    me_soon(two, other, 401, REVOKED);
     ck_status(http(two, "GET", "/api/auth/me", mine, NULL), 200);
     ck_status(http(two, "GET", "/api/auth/me", program, NULL), 200);
 }
@@ -297,7 +280,7 @@ Suite *sessions_suite(void)
     TCase *tests = tcase_create("sessions");
 
     tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_unchecked_fixture(tests, set_up, pair_close);
     tcase_add_test(tests, no_request_that_starts_after_a_logout_passes);
     tcase_add_test(tests, the_next_request_after_a_logout_is_refused);
     tcase_add_test(tests, a_logout_is_final_and_ends_only_its_own_session);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "hello.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -16,29 +17,6 @@ static struct host *host;
 static struct person *admin, *platform;
 static const char *database, *hello, *notices;
 static int manager;
-
-static const char *root(void)
-{
-    return text("%.*s", (int)(strlen(harness_program(false)) - strlen("/bin/busbar")),
-                harness_program(false));
-}
-
-/* Copies the installed example and runs its makefile, as a stranger to the tree would. */
-static const char *build_hello(void)
-{
-    const char *copy = harness_path("hello");
-    const char *example = text("%s/share/doc/busbar/examples/hello", root());
-    const char *const copying[] = {"cp", "-r", example, copy, NULL};
-    const char *const making[] = {"make", "-C", copy, "hello.so", NULL};
-    const char *const environment[] = {text("PKG_CONFIG_PATH=%s/lib/pkgconfig", root()), NULL};
-    const char *log = harness_path("hello.log");
-
-    ck_assert_int_eq(process_run(&(struct process_spec){.argv = copying, .log = log}), 0);
-    ck_assert_msg(process_run(&(struct process_spec){
-                      .argv = making, .environment = environment, .log = log}) == 0,
-                  "hello does not build:\n%s", file_text(log));
-    return text("%s/hello.so", copy);
-}
 
 /* The test plays the service manager. */
 static void listen_for_notices(void)
@@ -83,7 +61,7 @@ static void set_up(void)
 {
     static const char *environment[2];
 
-    hello = build_hello();
+    hello = hello_build("hello");
     listen_for_notices();
     environment[0] = text("NOTIFY_SOCKET=%s", notices);
     database = database_make(the_postgres, "tools");
@@ -212,6 +190,48 @@ START_TEST(check_judges_without_a_server)
     ck_assert_ptr_nonnull(strstr(said, "module chat needs the service \"accounts\""));
 }
 
+static const char *configuration_with(const char *module)
+{
+    const char *conf = harness_path("tools-check.yaml");
+
+    file_write(conf, text("module_path: \"%s\"\nmodules: [auth, chat, health, \"%s\"]\n",
+                          harness_modules(false), module));
+    return conf;
+}
+
+/* A constructor that would end whoever runs it. */
+START_TEST(check_runs_no_line_of_a_module)
+{
+    static const char *const edits[][2] = {
+        {"static const struct bb_sql add",
+         "__attribute__((constructor)) static void early(void)\n{\n    __builtin_trap();\n}\n\n"
+         "static const struct bb_sql add"}};
+    const char *fatal = hello_build_edited("hello-fatal", edits, 1);
+    const char *const check[] = {"check", "-c", configuration_with(fatal), NULL};
+    const char *const modcheck[] = {"modcheck", fatal, NULL};
+    int status;
+    const char *said = output_of(check, &status);
+
+    ck_assert_msg(status == 0, "%d: %s", status, said);
+    ck_assert_ptr_nonnull(strstr(said, "hello        1.0.0    1 routes, 0 events, 1 hooks"));
+    ck_assert_ptr_nonnull(strstr(output_of(modcheck, &status), "has a constructor: early"));
+}
+
+START_TEST(check_tells_what_the_linker_would_not_find)
+{
+    static const char *const edits[][2] = {
+        {"static const struct bb_sql add", "void nowhere(void);\n\nstatic const struct bb_sql add"},
+        {"int64_t n = ", "nowhere();\n    int64_t n = "}};
+    const char *unlinked = hello_build_edited("hello-unlinked", edits, 2);
+    const char *const check[] = {"check", "-c", configuration_with(unlinked), NULL};
+    int status;
+    const char *said = output_of(check, &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_msg(strstr(said, "hello.so: cannot be loaded: undefined symbol: nowhere"), "%s",
+                  said);
+}
+
 START_TEST(inspect_shows_a_module_that_is_not_loaded)
 {
     const char *const words[] = {"inspect", hello, NULL};
@@ -258,6 +278,8 @@ Suite *tools_suite(void)
     tcase_add_test(tests, its_hooks_and_its_command_run);
     tcase_add_test(tests, a_reload_is_told_to_the_service_manager);
     tcase_add_test(tests, check_judges_without_a_server);
+    tcase_add_test(tests, check_runs_no_line_of_a_module);
+    tcase_add_test(tests, check_tells_what_the_linker_would_not_find);
     tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);
     tcase_add_test(tests, modcheck_passes_hello);
     suite_add_tcase(suite, tests);

@@ -8,6 +8,7 @@
 enum {
     HANGING = 300, /* more than webhook.slots */
     TURNING = 640, /* more than twice as many */
+    MANY = 60000,  /* abandoned */
     SOON_MS = 2000,
 };
 
@@ -108,6 +109,33 @@ START_TEST(a_new_webhook_is_not_held_up_by_640_that_begin_to_hang)
     process_stop(alive->pid, SIGKILL, 1000);
 }
 
+/* None was ever looked at by PostgreSQL. A batch that is joined without that knowledge compares
+ * each with each. */
+START_TEST(tens_of_thousands_are_queued_again_whatever_the_statistics)
+{
+    const struct receiver *dead = receiver_start("late");
+    struct webhook_made made =
+        webhook_make(host, admin, receiver_url(dead, "/hang/0"), "message.new");
+    PGconn *db = database_connect(the_postgres, "hookcrowd");
+
+    sql_run(db, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
+                " WHERE inhparent = 'webhook_delivery'::regclass LOOP EXECUTE"
+                " format('ALTER TABLE %s SET (autovacuum_enabled = off)', p); END LOOP; END $$");
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, state, event_id, event, body) SELECT"
+                     " %jd, 'abandoned', gen_random_uuid(), 'message.new', '{}'"
+                     " FROM generate_series(1, %d)",
+                     (intmax_t)made.id, MANY));
+    struct answer *recovered =
+        ck_status(http(host, "POST", text("%s/recover", made.path), admin->token,
+                       json_pack("{ss}", "since", "2020-01-01T00:00:00.000Z")),
+                  200);
+
+    ck_assert_int_eq(answer_int(recovered, "queued"), MANY);
+    ck_status(webhook_call(host, admin, "DELETE", &made, ""), 200);
+    PQfinish(db);
+    process_stop(dead->pid, SIGKILL, 1000);
+}
+
 Suite *webhook_crowd_suite(void)
 {
     Suite *suite = suite_create("webhook_crowd");
@@ -117,6 +145,7 @@ Suite *webhook_crowd_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_new_webhook_is_not_held_up_by_300_that_hang);
     tcase_add_test(tests, a_new_webhook_is_not_held_up_by_640_that_begin_to_hang);
+    tcase_add_test(tests, tens_of_thousands_are_queued_again_whatever_the_statistics);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -1,128 +1,16 @@
 /*
- * What a receiver gets, when, and how often: signatures over the exact bytes (S15), the schedule,
- * what ends it, sending again, isolation. Crashes are test_webhook_crash.c's.
+ * When a receiver is called, and how often: the schedule, what ends it, sending again, isolation.
+ * What it gets is test_webhook_signatures.c's.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "receive.h"
+#include "deliver.h"
 #include "suites.h"
-
-static struct host *host;
-static struct person *admin;
-static struct talk talk;
 
 static void set_up(void)
 {
-    host = webhook_host("hookdeliver", "");
-    admin = admin_of(host);
-    talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
-static void say(const char *entry)
-{
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
-}
-
-/* Ends the interest of a test's webhook in what the next tests say. */
-static void forget(const struct webhook_made *webhook)
-{
-    ck_status(webhook_call(host, admin, "DELETE", webhook, ""), 200);
-}
-
-static void expect_signed(const struct caught *caught, const char *secret)
-{
-    const char *id = caught_header(caught, "webhook-id");
-    const char *at = caught_header(caught, "webhook-timestamp");
-
-    ck_assert_ptr_nonnull(id);
-    ck_assert_ptr_nonnull(at);
-    ck_assert_int_le(labs(strtol(at, NULL, 10) - (long)time(NULL)), 30);
-    ck_assert_str_eq(caught_header(caught, "X-Webhook-Signature"),
-                     hmac_hex(secret, caught->body, caught->length));
-    ck_assert_str_eq(caught_header(caught, "webhook-signature"),
-                     hmac_standard(secret, id, at, caught->body, caught->length));
-}
-
-/* Characters that JSON writers disagree on. */
-static char *odd_characters(void)
-{
-    char controls[64] = "";
-
-    for (int i = 1; i < 32; i++)
-        controls[i - 1] = (char)i;
-    return text("%s \x7f \" \\ / </script> é ß € 😀 \u2028 \u2029 \ufeff \uffff \u00a0 "
-                "{\"a\":1.0,\"b\":1e3} \\u0041",
-                controls);
-}
-
-START_TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
-{
-    struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "hook?a=b"), "message.new");
-
-    say("hello there");
-    const struct caught *caught = catcher_wait(catcher, 1, 5000);
-    json_t *body = kept(json_loads(caught->body, 0, NULL));
-
-    expect_signed(caught, TEST_SECRET);
-    ck_assert_int_eq(strncmp(caught->head, "POST /hook?a=b HTTP/1.1\r\n", 25), 0);
-    ck_assert_str_eq(caught_header(caught, "Content-Type"), "application/json");
-    ck_assert_str_eq(caught_header(caught, "X-Webhook-Event"), "message.new");
-    ck_assert_str_eq(caught_header(caught, "X-Webhook-Attempt"), "1");
-    ck_assert_int_eq(strncmp(caught_header(caught, "User-Agent"), "busbar/", 7), 0);
-    ck_assert_str_eq(keys_of(body), "conversationId message deviceProjectName");
-    ck_assert_str_eq(keys_of(json_object_get(body, "message")),
-                     "uuid username chatEntry createdAt");
-    json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
-
-    ck_assert_str_eq(json_string_value(json_object_get(delivery, "eventId")),
-                     caught_header(caught, "webhook-id"));
-    forget(&made);
-}
-
-/* S15 */
-START_TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes)
-{
-    static const char script[] =
-        "const b=require('fs').readFileSync(0);"
-        "const s=JSON.stringify(JSON.parse(b.toString('utf8')));"
-        "if(!Buffer.from(s).equals(b)){console.error(s);console.error(b.toString());"
-        "process.exit(1)}";
-    struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "odd"), "message.new");
-    char *large = kept(malloc(900001));
-    const char *entries[] = {odd_characters(), large};
-
-    memset(large, 'y', 900000);
-    large[900000] = '\0';
-    for (size_t i = 0; i < 2; i++) {
-        say(entries[i]);
-        const struct caught *caught = catcher_wait(catcher, i + 1, 5000);
-        const char *path = harness_path(text("body-%zu", i));
-        json_t *body = kept(json_loads(caught->body, 0, NULL));
-
-        expect_signed(caught, TEST_SECRET);
-        ck_assert_str_eq(
-            json_string_value(json_object_get(json_object_get(body, "message"), "chatEntry")),
-            entries[i]);
-        file_write(path, caught->body);
-        const char *argv[] = {"sh", "-c", "exec node -e \"$0\" < \"$1\"", script, path, NULL};
-
-        ck_assert_int_eq(process_run(&(struct process_spec){
-                             .argv = argv, .log = harness_path("node-round-trip")}),
-                         0);
-    }
-    forget(&made);
+    deliver_open("hookdeliver");
 }
 
 START_TEST(two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds)
@@ -234,31 +122,6 @@ START_TEST(a_receiver_that_is_gone_is_not_asked_again)
     forget(&made);
 }
 
-START_TEST(after_a_rotation_both_secrets_sign)
-{
-    struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "both"), "message.new");
-    struct answer *answer =
-        ck_status(webhook_call(host, admin, "POST", &made, "/rotate-secret"), 200);
-    const char *fresh = answer_text(answer, "secret");
-
-    ck_assert_str_ne(fresh, TEST_SECRET);
-    ck_assert_uint_eq(strlen(fresh), 64);
-    ck_assert_ptr_nonnull(answer_text(answer, "previousSecretUntil"));
-    say("signed by two");
-    const struct caught *caught = catcher_wait(catcher, 1, 5000);
-    const char *id = caught_header(caught, "webhook-id");
-    const char *at = caught_header(caught, "webhook-timestamp");
-
-    ck_assert_str_eq(caught_header(caught, "X-Webhook-Signature"),
-                     hmac_hex(fresh, caught->body, caught->length));
-    ck_assert_str_eq(caught_header(caught, "webhook-signature"),
-                     text("%s %s", hmac_standard(fresh, id, at, caught->body, caught->length),
-                          hmac_standard(TEST_SECRET, id, at, caught->body, caught->length)));
-    forget(&made);
-}
-
 START_TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
@@ -351,57 +214,18 @@ START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
     forget(&witness);
 }
 
-static bool says_ready(void *log)
-{
-    return strstr(file_text(log), "receiver ready") != NULL;
-}
-
-/* What people are told to start from: it takes what is genuine and refuses a wrong secret. */
-START_TEST(the_receivers_of_the_examples_verify_both_signatures)
-{
-    static const char *const programs[][2] = {{"node", TEST_EXAMPLES "/receiver.js"},
-                                              {"python3", TEST_EXAMPLES "/receiver.py"}};
-
-    for (int i = 0; i < 4; i++) {
-        bool right = i % 2 == 0;
-        const struct receiver *port = receiver_none();
-        const char *number = text("%d", port->at.port), *log = harness_path(text("example-%d", i));
-        const char *environment[] = {
-            right ? "WEBHOOK_SECRET=" TEST_SECRET : "WEBHOOK_SECRET=another secret", NULL};
-        const char *argv[] = {programs[i / 2][0], programs[i / 2][1], number, NULL};
-        pid_t pid = process_start(
-            &(struct process_spec){.argv = argv, .environment = environment, .log = log});
-        struct webhook_made made =
-            webhook_make(host, admin, receiver_url(port, "/"), "message.new");
-
-        ck_assert(wait_until(says_ready, (void *)(uintptr_t)log, 10000));
-        struct answer *answer = ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
-
-        ck_assert_int_eq(answer_int(answer, "status"), right ? 200 : 401);
-        forget(&made);
-        process_stop(pid, SIGKILL, 1000);
-    }
-}
-
 Suite *webhook_delivery_suite(void)
 {
-    Suite *suite = suite_create("webhook_delivery");
-    TCase *tests = tcase_create("webhook_delivery");
+    const TTest *const tests[] = {
+        two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds,
+        a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again,
+        retry_after_lengthens_the_gap,
+        a_receiver_that_is_gone_is_not_asked_again,
+        switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again,
+        a_change_of_the_url_takes_effect_with_the_next_attempt,
+        a_hanging_receiver_delays_nobody_else,
+        what_waits_for_a_deleted_webhook_is_dropped,
+    };
 
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_message_arrives_signed_twice_with_the_headers_that_are_promised);
-    tcase_add_test(tests, bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes);
-    tcase_add_test(tests, two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds);
-    tcase_add_test(tests, a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again);
-    tcase_add_test(tests, retry_after_lengthens_the_gap);
-    tcase_add_test(tests, a_receiver_that_is_gone_is_not_asked_again);
-    tcase_add_test(tests, after_a_rotation_both_secrets_sign);
-    tcase_add_test(tests, switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again);
-    tcase_add_test(tests, a_change_of_the_url_takes_effect_with_the_next_attempt);
-    tcase_add_test(tests, a_hanging_receiver_delays_nobody_else);
-    tcase_add_test(tests, what_waits_for_a_deleted_webhook_is_dropped);
-    tcase_add_test(tests, the_receivers_of_the_examples_verify_both_signatures);
-    suite_add_tcase(suite, tests);
-    return suite;
+    return stage_suite("webhook_delivery", set_up, 60, TESTS(tests));
 }

@@ -3,24 +3,13 @@
  */
 #include <string.h>
 
+#include "hook_owners.h"
 #include "receive.h"
 #include "suites.h"
 
-static struct host *host;
-static struct person *admin, *anna, *ben, *agent;
-
 static void set_up(void)
 {
-    host = webhook_host("hookowners", "  timeout: 2\n");
-    admin = admin_of(host);
-    anna = person_with_role(host, admin, "hook-anna", "User");
-    ben = person_with_role(host, admin, "hook-ben", "User");
-    agent = person_make(host, admin, "hook-agent", "ApiUser");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
+    hook_owners_open("hookowners", "  timeout: 2\n");
 }
 
 /* O12: what is another's answers like what does not exist, and nothing is sent or changed. */
@@ -107,14 +96,15 @@ START_TEST(webhooks_get_only_the_events_of_conversations_that_their_owner_may_se
     ck_assert_uint_eq(catcher_count(of_ben), 1);
 }
 
-static bool barred(void *db)
+static bool barred(void *arg)
 {
+    (void)arg;
     return sql_number(db, "SELECT count(*) FROM webhook_hook WHERE NOT admitted") == 1;
 }
 
-static bool admitted(void *db)
+static bool admitted(void *arg)
 {
-    return !barred(db);
+    return !barred(arg);
 }
 
 START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
@@ -124,29 +114,23 @@ START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
 
     webhook_make(host, guest, catcher_url(catcher, "g"), "conversation.created");
     ck_status(person_change(host, admin, guest, "status", "Suspended"), 200);
-    PGconn *db = database_connect(the_postgres, "hookowners");
-
-    ck_assert(wait_until(barred, db, 1000)); /* within a second */
+    ck_assert(wait_until(barred, NULL, 1000)); /* within a second */
     talk_start(host, anna, anna->email, guest->email, "while suspended");
     ck_status(person_change(host, admin, guest, "status", "Active"), 200);
-    ck_assert(wait_until(admitted, db, 1000));
+    ck_assert(wait_until(admitted, NULL, 1000));
     talk_start(host, anna, anna->email, guest->email, "once back");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 1, 5000)->body, "once back"));
-    PQfinish(db);
 }
 
 Suite *webhook_owners_suite(void)
 {
-    Suite *suite = suite_create("webhook_owners");
-    TCase *tests = tcase_create("webhook_owners");
+    const TTest *const tests[] = {
+        another_account_gets_404_for_everything_and_causes_nothing,
+        fields_that_are_not_the_callers_to_set_are_ignored_at_creation,
+        a_change_moves_neither_owner_nor_secret,
+        webhooks_get_only_the_events_of_conversations_that_their_owner_may_see,
+        a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones,
+    };
 
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, another_account_gets_404_for_everything_and_causes_nothing);
-    tcase_add_test(tests, fields_that_are_not_the_callers_to_set_are_ignored_at_creation);
-    tcase_add_test(tests, a_change_moves_neither_owner_nor_secret);
-    tcase_add_test(tests, webhooks_get_only_the_events_of_conversations_that_their_owner_may_see);
-    tcase_add_test(tests, a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones);
-    suite_add_tcase(suite, tests);
-    return suite;
+    return stage_suite("webhook_owners", set_up, 60, TESTS(tests));
 }

@@ -14,6 +14,7 @@
 
 #include "receive.h"
 #include "suites.h"
+#include "tls.h"
 
 /* lenient: loopback allowed; closed: the defaults, nothing allowed. */
 static struct host *lenient, *closed;
@@ -76,66 +77,67 @@ static struct answer *ping(const struct webhook_made *webhook)
 }
 
 /* S01, S02, S03, S04, S10, S16, S17: off by default. */
+static const char *const bad_urls[] = {
+    "http://127.0.0.1/",
+    "http://localhost/",
+    "http://[::1]/",
+    "http://0.0.0.0/",
+    "http://127.1/",
+    "http://2130706433/",
+    "http://0x7f.1/",
+    "http://0177.0.0.1/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://①②⑦.0.0.1/",
+    "http://x.localhost/",
+    "http://10.0.0.1/",
+    "http://172.16.0.1/",
+    "http://192.168.1.1/",
+    "http://169.254.169.254/latest",
+    "http://100.64.0.1/",
+    "http://198.18.0.1/",
+    "http://[fc00::1]/",
+    "http://[fe80::1]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://[2002:7f00:1::]/",
+    "http://224.0.0.1/",
+    "http://255.255.255.255/",
+    "file:///etc/passwd",
+    "gopher://a.example/",
+    "ftp://a.example/",
+    "dict://a.example/",
+    "javascript:alert(1)",
+    "//a.example/",
+    "a.example",
+    "",
+    "http:///a.example/",
+    "http://",
+    "http://user:pw@a.example/",
+    "http://a@127.0.0.1#@b",
+    "http://a.example\\@127.0.0.1/",
+    "http://a.example/\r\nX-Evil: 1",
+    "http://a.example/\n",
+    "http://a.example/\t",
+    "http://a b.example/",
+    "http://a.example:22/",
+    "http://a.example:25/",
+    "http://a.example:5432/",
+    "http://a.example:6379/",
+    "http://a.example:0/",
+    "http://a.example:65536/",
+    NULL,
+};
+
 START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
 {
-    static const char *const bad[] = {
-        "http://127.0.0.1/",
-        "http://localhost/",
-        "http://[::1]/",
-        "http://0.0.0.0/",
-        "http://127.1/",
-        "http://2130706433/",
-        "http://0x7f.1/",
-        "http://0177.0.0.1/",
-        "http://[::ffff:127.0.0.1]/",
-        "http://①②⑦.0.0.1/",
-        "http://x.localhost/",
-        "http://10.0.0.1/",
-        "http://172.16.0.1/",
-        "http://192.168.1.1/",
-        "http://169.254.169.254/latest",
-        "http://100.64.0.1/",
-        "http://198.18.0.1/",
-        "http://[fc00::1]/",
-        "http://[fe80::1]/",
-        "http://[64:ff9b::7f00:1]/",
-        "http://[2002:7f00:1::]/",
-        "http://224.0.0.1/",
-        "http://255.255.255.255/",
-        "file:///etc/passwd",
-        "gopher://a.example/",
-        "ftp://a.example/",
-        "dict://a.example/",
-        "javascript:alert(1)",
-        "//a.example/",
-        "a.example",
-        "",
-        "http:///a.example/",
-        "http://",
-        "http://user:pw@a.example/",
-        "http://a@127.0.0.1#@b",
-        "http://a.example\\@127.0.0.1/",
-        "http://a.example/\r\nX-Evil: 1",
-        "http://a.example/\n",
-        "http://a.example/\t",
-        "http://a b.example/",
-        "http://a.example:22/",
-        "http://a.example:25/",
-        "http://a.example:5432/",
-        "http://a.example:6379/",
-        "http://a.example:0/",
-        "http://a.example:65536/",
-        NULL,
-    };
     struct webhook_made made =
         webhook_make(closed, closed_admin, "http://a.example/", "message.new");
 
-    for (int i = 0; bad[i]; i++) {
-        expect_refused(closed, closed_admin, bad[i]);
-        struct answer *answer =
-            http(closed, "PATCH", made.path, closed_admin->token, json_pack("{ss}", "url", bad[i]));
+    for (int i = 0; bad_urls[i]; i++) {
+        expect_refused(closed, closed_admin, bad_urls[i]);
+        struct answer *answer = http(closed, "PATCH", made.path, closed_admin->token,
+                                     json_pack("{ss}", "url", bad_urls[i]));
 
-        ck_assert_msg(answer->status == 400, "PATCH %s: %ld", bad[i], answer->status);
+        ck_assert_msg(answer->status == 400, "PATCH %s: %ld", bad_urls[i], answer->status);
     }
     expect_refused(closed, closed_admin, text("http://a.example/%02048d", 1));
 }
@@ -290,22 +292,16 @@ static bool listens(void *arg)
 /* S13: openssl's own server, with a certificate that nobody vouches for. */
 START_TEST(a_self_signed_certificate_is_a_failed_attempt)
 {
-    const char *key = harness_path("tls.key"), *certificate = harness_path("tls.crt");
-    const char *log = harness_path("tls.log");
-    const char *make[] = {"openssl",  "req",           "-x509",   "-newkey",
-                          "rsa:2048", "-nodes",        "-keyout", key,
-                          "-out",     certificate,     "-days",   "1",
-                          "-subj",    "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-                          NULL};
+    struct tls_pair self = tls_make("tls", "IP:127.0.0.1", NULL);
     struct catcher *port = catcher_start(NULL);
     const char *number = text("%d", port->port);
-    const char *serve[] = {"openssl", "s_server",  "-accept", number,   "-key", key,
-                           "-cert",   certificate, "-www",    "-quiet", NULL};
+    const char *serve[] = {"openssl", "s_server",       "-accept", number,   "-key", self.key,
+                           "-cert",   self.certificate, "-www",    "-quiet", NULL};
 
     shutdown(port->listener, SHUT_RDWR);
-    ck_assert_int_eq(process_run(&(struct process_spec){.argv = make, .log = log}), 0);
     close(port->listener);
-    pid_t server = process_start(&(struct process_spec){.argv = serve, .log = log});
+    pid_t server =
+        process_start(&(struct process_spec){.argv = serve, .log = harness_path("tls-server.log")});
     struct webhook_made made =
         webhook_make(lenient, admin, text("https://127.0.0.1:%s/", number), "message.new");
     struct host there = {.port = port->port};

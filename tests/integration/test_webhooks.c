@@ -4,24 +4,13 @@
  */
 #include <string.h>
 
+#include "hook_owners.h"
 #include "receive.h"
 #include "suites.h"
 
-static struct host *host;
-static struct person *admin, *anna, *ben, *agent;
-
 static void set_up(void)
 {
-    host = webhook_host("webhooks", "  timeout: 2\n  per_account: 20\n");
-    admin = admin_of(host);
-    anna = person_with_role(host, admin, "hook-anna", "User");
-    ben = person_with_role(host, admin, "hook-ben", "User");
-    agent = person_make(host, admin, "hook-agent", "ApiUser");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
+    hook_owners_open("webhooks", "  timeout: 2\n  per_account: 20\n");
 }
 
 START_TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
@@ -68,12 +57,9 @@ START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
     ck_assert_str_eq(
         json_string_value(json_object_get(webhook_listed(host, admin, made.id), "secret")),
         "****ters");
-    PGconn *db = database_connect(the_postgres, "webhooks");
-
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE "
                                     "position(convert_to('thirty', 'UTF8') in secret) > 0"),
                      0);
-    PQfinish(db);
 }
 
 /* O15 */
@@ -206,7 +192,6 @@ START_TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_th
                         .body = "{\"url\":\"https://once.example/\",\"events\":[\"message.new\"]}"};
     struct answer *first = ck_status(http_send(host, &call), 201);
     struct answer *again = ck_status(http_send(host, &call), 201);
-    PGconn *db = database_connect(the_postgres, "webhooks");
 
     ck_assert_str_eq(first->body, again->body);
     ck_assert_int_eq(
@@ -217,7 +202,6 @@ START_TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_th
                                          "i::text LIKE '%%%s%%'",
                                          answer_text(first, "secret"))),
                      0);
-    PQfinish(db);
 }
 
 START_TEST(a_deleted_webhook_is_gone_for_everybody)
@@ -298,28 +282,22 @@ START_TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
 
 Suite *webhooks_suite(void)
 {
-    Suite *suite = suite_create("webhooks");
-    TCase *tests = tcase_create("webhooks");
+    const TTest *const tests[] = {
+        the_answer_to_a_creation_has_exactly_the_fields_of_the_specification,
+        without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another,
+        every_later_answer_masks_the_secret_and_the_table_has_it_encrypted,
+        a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of,
+        a_change_sets_what_it_names_and_leaves_the_rest,
+        events_must_be_a_list_of_names_that_exist_and_repetitions_count_once,
+        required_fields_and_types_are_checked,
+        the_list_of_events_names_those_of_the_loaded_modules,
+        a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again,
+        a_deleted_webhook_is_gone_for_everybody,
+        long_lists_come_in_pages,
+        an_account_may_have_so_many_webhooks_and_no_more,
+        the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it,
+        a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out,
+    };
 
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, the_answer_to_a_creation_has_exactly_the_fields_of_the_specification);
-    tcase_add_test(tests,
-                   without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another);
-    tcase_add_test(tests, every_later_answer_masks_the_secret_and_the_table_has_it_encrypted);
-    tcase_add_test(tests,
-                   a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of);
-    tcase_add_test(tests, a_change_sets_what_it_names_and_leaves_the_rest);
-    tcase_add_test(tests, events_must_be_a_list_of_names_that_exist_and_repetitions_count_once);
-    tcase_add_test(tests, required_fields_and_types_are_checked);
-    tcase_add_test(tests, the_list_of_events_names_those_of_the_loaded_modules);
-    tcase_add_test(
-        tests, a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again);
-    tcase_add_test(tests, a_deleted_webhook_is_gone_for_everybody);
-    tcase_add_test(tests, long_lists_come_in_pages);
-    tcase_add_test(tests, an_account_may_have_so_many_webhooks_and_no_more);
-    tcase_add_test(tests, the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it);
-    tcase_add_test(tests, a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out);
-    suite_add_tcase(suite, tests);
-    return suite;
+    return stage_suite("webhooks", set_up, 60, TESTS(tests));
 }

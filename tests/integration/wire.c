@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "client.h"
 
 enum { READ_BYTES = 65536, STUCK_S = 10 };
 
@@ -135,18 +136,7 @@ static size_t header_block(struct wire *wire, int64_t end)
 
 const char *wire_header(const struct wire_answer *answer, const char *name)
 {
-    size_t length = strlen(name);
-
-    for (const char *line = strchr(answer->headers, '\n'); line; line = strchr(line, '\n')) {
-        line++;
-        if (strncasecmp(line, name, length) != 0 || line[length] != ':')
-            continue;
-        const char *value = line + length + 1;
-
-        value += strspn(value, " ");
-        return text("%.*s", (int)strcspn(value, "\r\n"), value);
-    }
-    return NULL;
+    return header_in(answer->headers, name);
 }
 
 static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
@@ -229,6 +219,17 @@ struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
     free(said);
     wire_close(wire, false);
     return answer;
+}
+
+bool wire_is_served(void *host)
+{
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
+    struct wire_answer *answer = wire_read(wire, 1000);
+
+    wire_close(wire, false);
+    return answer && answer->status == 200;
 }
 
 struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, const char *file,

@@ -54,6 +54,9 @@ const char *wire_header(const struct wire_answer *answer, const char *name);
 __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct host *host,
                                                                    const char *format, ...);
 
+/* Whether the host (a struct host) answers health on a new connection within a second. */
+bool wire_is_served(void *host);
+
 /* Fails unless it is there, has that status, and is the service's error body. */
 #define ck_wire_error(answer, status) wire_expect_error((answer), (status), __FILE__, __LINE__)
 struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, const char *file,

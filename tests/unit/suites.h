@@ -11,22 +11,29 @@
     X(address)                                                                                     \
     X(arena)                                                                                       \
     X(chat_cursor)                                                                                 \
+    X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(fake)                                                                                        \
     X(field)                                                                                       \
     X(guard)                                                                                       \
     X(inspect)                                                                                     \
     X(json)                                                                                        \
+    X(json_out)                                                                                    \
     X(log)                                                                                         \
     X(module)                                                                                      \
+    X(module_files)                                                                                \
     X(notify)                                                                                      \
     X(multipart)                                                                                   \
+    X(pool)                                                                                        \
     X(query)                                                                                       \
+    X(reply)                                                                                       \
     X(route)                                                                                       \
     X(seal)                                                                                        \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
+    X(share)                                                                                       \
     X(text)                                                                                        \
+    X(timer)                                                                                       \
     X(token)                                                                                       \
     X(webhook_queue)                                                                               \
     X(webhook_schedule)                                                                            \

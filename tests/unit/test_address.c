@@ -4,20 +4,10 @@
 #include <sys/un.h>
 
 #include "core/address.h"
+#include "fixture.h"
 #include "suites.h"
 
-static struct arena *arena;
 static char why[160];
-
-static void setup(void)
-{
-    arena = arena_new();
-}
-
-static void teardown(void)
-{
-    arena_free(arena);
-}
 
 static struct cidr_list *list_of(const char *json)
 {
@@ -117,6 +107,37 @@ START_TEST(the_client_is_the_rightmost_untrusted_hop)
 }
 END_TEST
 
+static bool one_network(const char *a, const char *b)
+{
+    struct in6_addr first = address_network(a), second = address_network(b);
+
+    return !memcmp(&first, &second, sizeof(first));
+}
+
+START_TEST(clients_are_of_one_network_by_their_first_64_bits)
+{
+    ck_assert(one_network("2001:db8:1:2::1", "2001:db8:1:2:ffff::7"));
+    ck_assert(!one_network("2001:db8:1:2::1", "2001:db8:1:3::1"));
+    ck_assert(one_network("10.0.0.1", "::ffff:10.0.0.1"));
+    ck_assert(!one_network("10.0.0.1", "10.0.0.2"));
+    ck_assert(!one_network("10.0.0.1", "unknown"));
+    ck_assert(one_network("unknown", ""));
+}
+END_TEST
+
+START_TEST(a_peer_is_of_the_network_that_its_address_says)
+{
+    static const char *const texts[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct in6_addr by_text = address_network(texts[i]),
+                        by_peer = address_peer_network(peer(texts[i]));
+
+        ck_assert_mem_eq(&by_text, &by_peer, sizeof(by_text));
+    }
+}
+END_TEST
+
 START_TEST(peers_without_ip_are_unknown)
 {
     const struct sockaddr_un local = {.sun_family = AF_UNIX};
@@ -151,10 +172,12 @@ Suite *address_suite(void)
     Suite *suite = suite_create("address");
     TCase *all = tcase_create("all");
 
-    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
     tcase_add_test(all, networks_hold_their_addresses);
     tcase_add_test(all, bad_networks_are_refused);
     tcase_add_test(all, the_client_is_the_rightmost_untrusted_hop);
+    tcase_add_test(all, clients_are_of_one_network_by_their_first_64_bits);
+    tcase_add_test(all, a_peer_is_of_the_network_that_its_address_says);
     tcase_add_test(all, peers_without_ip_are_unknown);
     tcase_add_test(all, origins_are_compared_exactly);
     suite_add_tcase(suite, all);

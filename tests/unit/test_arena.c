@@ -3,20 +3,8 @@
 #include <string.h>
 
 #include "core/arena.h"
+#include "fixture.h"
 #include "suites.h"
-
-static struct arena *arena;
-
-static void setup(void)
-{
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
-}
-
-static void teardown(void)
-{
-    arena_free(arena);
-}
 
 START_TEST(memory_is_zeroed_aligned_and_apart)
 {
@@ -95,7 +83,7 @@ Suite *arena_suite(void)
     Suite *suite = suite_create("arena");
     TCase *all = tcase_create("all");
 
-    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
     tcase_add_test(all, memory_is_zeroed_aligned_and_apart);
     tcase_add_test(all, absurd_sizes_are_refused);
     tcase_add_test(all, texts_are_copied_with_their_length);

@@ -64,6 +64,17 @@ START_TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, HOUR), 24);
 }
 
+START_TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
+{
+    struct ceiling_device device = {.capacity_kw = 8760000, .yield = 1000};
+
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 10512000000000);
+    device = (struct ceiling_device){.capacity_kw = 5915260, .yield = 2000};
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, DAY), 38894860273); /* .97 */
+    device.capacity_kw = 9338940.3;
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 22413456720000);
+}
+
 START_TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
 {
     struct ceiling_device device = {.capacity_kw = 8760, .yield = 1000};
@@ -334,6 +345,7 @@ Suite *ceiling_suite(void)
     TCase *tests = tcase_create("ceiling");
 
     tcase_add_test(tests, ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754);
+    tcase_add_test(tests, the_ceiling_of_a_large_plant_holds_to_the_watt_hour);
     tcase_add_test(
         tests, a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it);
     tcase_add_test(tests, the_first_year_costs_nothing_and_each_further_one_half_a_percent);

@@ -131,6 +131,48 @@ START_TEST(a_place_in_a_transaction_is_covered_only_from_there_on)
 }
 END_TEST
 
+/* The text of what two cursors have seen together; NULL: that is none. */
+static const char *merged(const char *one, const char *other)
+{
+    static char text[CHAT_ID_SIZE];
+    struct chat_cursor into, more, before;
+
+    ck_assert_msg(!chat_cursor_parse(one, &into), "%s", one);
+    ck_assert_msg(!chat_cursor_parse(other, &more), "%s", other);
+    before = into;
+    if (chat_cursor_merge(&into, &more)) {
+        ck_assert_mem_eq(&into, &before, sizeof into);
+        return NULL;
+    }
+    ck_assert(chat_cursor_covers(&into, &before));
+    ck_assert(chat_cursor_covers(&into, &more));
+    ck_assert_int_eq(chat_cursor_text(&into, text), 0);
+    return text;
+}
+
+static const struct {
+    const char *one, *other, *both;
+} merges[] = {
+    {"10-0-", "20-0-", "20-0-"},
+    {"10-10-0.4", "10-20-0.5", "10-20-0"},            /* 14 was seen by one, 15 by the other */
+    {"10-10-0", "15-5-0", "20-0-"},                   /* each has what the other lacks */
+    {"10-5-", "20-5-0.2", "20-5-0.2"},                /* nothing is known of what is above */
+    {"10-5-0-0-7-3", "10-5-0-0-7-5", "10-5-0-0-7-5"}, /* the further place counts */
+    {"10-5-0-0-8-1", "10-5-0-0-7-5", "10-5-0-0-8-1"},
+    {"10-5-0-0-7-3", "20-0-", "20-0-"},         /* a transaction that the other has whole */
+    {"10-5-0-0-7-3", "10-6-0", "10-6-0-0-7-3"}, /* one that it does not have */
+    {"10-6-0", "10-5-0-0-7-3", "10-6-0-0-7-3"},
+    {"10-5-0.1-0-7-3", "10-5-0.1-1-7-3", NULL}, /* two are in parts */
+};
+
+START_TEST(two_cursors_make_one_that_has_what_either_has)
+{
+    const char *both = merged(merges[_i].one, merges[_i].other);
+
+    ck_assert_pstr_eq(both, merges[_i].both);
+}
+END_TEST
+
 Suite *chat_cursor_suite(void)
 {
     Suite *suite = suite_create("chat_cursor");
@@ -143,6 +185,8 @@ Suite *chat_cursor_suite(void)
     tcase_add_test(tcase, an_id_says_where_its_reader_stands);
     tcase_add_test(tcase, a_cursor_covers_another_exactly_when_it_has_all_of_it);
     tcase_add_test(tcase, a_place_in_a_transaction_is_covered_only_from_there_on);
+    tcase_add_loop_test(tcase, two_cursors_make_one_that_has_what_either_has, 0,
+                        (int)(sizeof merges / sizeof merges[0]));
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -116,6 +116,12 @@ static const struct sample samples[] = {
     {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''%E2%82%AC%2f") "1" LAST, "a(€/)=1;"},
     {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''%ff") "1" LAST, "a(x)=1;"},
     {HEAD("name=\"a\"; filename=\"x\"; filename*=iso-8859-1''y") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''%00") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''a%0d%0ab") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''a%7fb") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''a%C2%85b") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''%C2%9F") "1" LAST, "a(x)=1;"},
+    {HEAD("name=\"a\"; filename=\"x\"; filename*=UTF-8''%C2%A0") "1" LAST, "a(\xc2\xa0)=1;"},
     {HEAD("name=\"a\"; filename*=utf-8'en'%41%") "1" LAST, "a=1;"},
     {HEAD("filename=\"x;name=y\"; name=a") "1" LAST, "a(x;name=y)=1;"},
     /* headers */

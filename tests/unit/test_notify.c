@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -54,6 +55,8 @@ static void hears_all(void)
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
     ck_assert_int_le(at / 1000000, now.tv_sec);
     ck_assert_int_ge(at / 1000000, now.tv_sec - 60);
+    notify_alive();
+    ck_assert_str_eq(heard(), "WATCHDOG=1");
     notify_stopping();
     ck_assert_str_eq(heard(), "STOPPING=1");
     ck_assert_str_eq(heard(), "");
@@ -85,6 +88,27 @@ START_TEST(a_manager_in_the_abstract_space_hears)
 }
 END_TEST
 
+START_TEST(out_of_descriptors_it_is_heard)
+{
+    struct rlimit before, none;
+    char name[64];
+
+    snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
+    listen_at(name);
+    notify_ready();
+    ck_assert_str_eq(heard(), "READY=1");
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_lt(dup(manager), 0);
+    notify_alive();
+    ck_assert_str_eq(heard(), "WATCHDOG=1");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(manager);
+}
+END_TEST
+
 START_TEST(without_a_manager_nothing_is_sent)
 {
     static const char *const names[] = {"", "@", "relative/socket", "vsock:2:1"};
@@ -110,6 +134,7 @@ Suite *notify_suite(void)
 
     tcase_add_test(tests, a_manager_at_a_path_hears);
     tcase_add_test(tests, a_manager_in_the_abstract_space_hears);
+    tcase_add_test(tests, out_of_descriptors_it_is_heard);
     tcase_add_test(tests, without_a_manager_nothing_is_sent);
     suite_add_tcase(suite, tests);
     return suite;

@@ -3,23 +3,13 @@
 #include <string.h>
 
 #include "core/seal.h"
+#include "fixture.h"
 #include "suites.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define KEY_B "F00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
-static struct arena *arena;
 static char why[160];
-
-static void setup(void)
-{
-    arena = arena_new();
-}
-
-static void teardown(void)
-{
-    arena_free(arena);
-}
 
 static struct seal_keys *keys_of(const char *first, const char *second)
 {
@@ -126,7 +116,7 @@ Suite *seal_suite(void)
     Suite *suite = suite_create("seal");
     TCase *all = tcase_create("all");
 
-    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
     tcase_add_test(all, what_is_sealed_opens);
     tcase_add_test(all, old_keys_open_and_the_first_one_seals);
     tcase_add_test(all, nothing_changed_opens);

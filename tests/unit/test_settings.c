@@ -2,62 +2,23 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/host_settings.h"
 #include "core/settings.h"
+#include "fixture.h"
+#include "setting_rows.h"
 #include "suites.h"
-
-static const char *const colours[] = {"red", "blue", NULL};
-static const struct bb_field pair[] = {{.name = "x", .type = BB_INT},
-                                       {.name = "y", .type = BB_INT, .flags = BB_REQUIRED}};
-static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT, .min = 1}};
-static const struct bb_field pair_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(pair)}};
-static const struct bb_field fields[] = {
-    {.name = "text", .type = BB_TEXT, .fallback = "none", .max = 5},
-    {.name = "whole", .type = BB_INT, .min = 1, .max = 9, .fallback = "3"},
-    {.name = "number", .type = BB_NUMBER, .fallback = "0.5"},
-    {.name = "yes", .type = BB_BOOL, .fallback = "false"},
-    {.name = "colour", .type = BB_CHOICE, .choices = colours},
-    {.name = "list", .type = BB_LIST, .fields = BB_TABLE(text_item), .fallback = "[\"a\"]"},
-    {.name = "pairs", .type = BB_LIST, .fields = BB_TABLE(pair_item)},
-    {.name = "any", .type = BB_ANY},
-    {.name = "null", .type = BB_TEXT, .flags = BB_NULLABLE},
-};
-static const struct bb_table table = BB_TABLE(fields);
-
-static struct arena *arena;
-static struct setting_problems problems;
-static char path[sizeof "/tmp/busbar-settings-XXXXXX"];
-
-static void setup(void)
-{
-    int fd;
-
-    snprintf(path, sizeof path, "/tmp/busbar-settings-XXXXXX");
-    fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
-}
-
-static void teardown(void)
-{
-    unlink(path);
-    setting_problems_free(&problems);
-    arena_free(arena);
-}
 
 static struct settings *load_bytes(const char *yaml, size_t length)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(conf, "w");
 
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(yaml, 1, length, file), length);
     ck_assert_int_eq(fclose(file), 0);
-    return settings_load(arena, path, &problems);
+    return settings_load(arena, conf, &problems);
 }
 
 /* Loads and binds the section `s`. */
@@ -74,8 +35,8 @@ static struct settings *load(const char *yaml)
 static void assert_problem(const char *text)
 {
     ck_assert_uint_eq(problems.count, 1);
-    ck_assert_mem_eq(problems.lines[0], path, strlen(path));
-    ck_assert_str_eq(problems.lines[0] + strlen(path), text);
+    ck_assert_mem_eq(problems.lines[0], conf, strlen(conf));
+    ck_assert_str_eq(problems.lines[0] + strlen(conf), text);
 }
 
 START_TEST(values_are_typed)
@@ -136,7 +97,7 @@ START_TEST(all_problems_are_told_with_their_lines)
 
     ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
     for (size_t i = 0; i < problems.count; i++)
-        ck_assert_str_eq(problems.lines[i] + strlen(path), expected[i]);
+        ck_assert_str_eq(problems.lines[i] + strlen(conf), expected[i]);
 }
 END_TEST
 
@@ -226,7 +187,36 @@ START_TEST(files_that_cannot_be_read_are_told)
     ck_assert_uint_eq(problems.count, 3);
     ck_assert_str_eq(problems.lines[0],
                      "/nonexistent/busbar.yaml: cannot be read: No such file or directory");
+    ck_assert_str_eq(problems.lines[1], "/: is no regular file");
     ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
+}
+END_TEST
+
+START_TEST(a_pipe_or_a_device_is_refused_at_once)
+{
+    ck_assert_int_eq(unlink(conf), 0);
+    ck_assert_int_eq(mkfifo(conf, 0600), 0);
+    ck_assert_ptr_null(settings_load(arena, conf, &problems));
+    assert_problem(": is no regular file");
+    ck_assert_ptr_null(settings_load(arena, "/dev/zero", &problems));
+    ck_assert_str_eq(problems.lines[1], "/dev/zero: is no regular file");
+}
+END_TEST
+
+/* What was complained of in reading is not complained of again, and is no value either. */
+START_TEST(a_value_that_cannot_be_read_refuses_its_section)
+{
+    static const char *const bad[] = {"whole: ${BUSBAR_TEST_", "list: [a, \"${BUSBAR_TEST_\"]",
+                                      "whole: \"7\\0\""};
+    char yaml[64];
+
+    snprintf(yaml, sizeof yaml, "s:\n  text: a\n  %s\n", bad[_i]);
+    struct settings *s = load_bytes(yaml, strlen(yaml));
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_null(settings_bind(s, "s", &table, &problems));
+    ck_assert_uint_eq(problems.count, 1);
 }
 END_TEST
 
@@ -270,7 +260,7 @@ Suite *settings_suite(void)
     Suite *suite = suite_create("settings");
     TCase *tests = tcase_create("all");
 
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
     tcase_add_test(tests, values_are_typed);
     tcase_add_test(tests, what_is_absent_has_its_default);
     tcase_add_test(tests, all_problems_are_told_with_their_lines);
@@ -281,6 +271,8 @@ Suite *settings_suite(void)
     tcase_add_test(tests, a_problem_never_holds_the_value);
     tcase_add_test(tests, sections_of_nobody_are_told);
     tcase_add_test(tests, files_that_cannot_be_read_are_told);
+    tcase_add_test(tests, a_pipe_or_a_device_is_refused_at_once);
+    tcase_add_loop_test(tests, a_value_that_cannot_be_read_refuses_its_section, 0, 3);
     tcase_add_test(tests, any_prefix_of_a_file_is_read_or_refused);
     tcase_add_test_raise_signal(tests, undeclared_names_abort, SIGABRT);
     tcase_add_test(tests, the_defaults_of_the_host_are_valid);

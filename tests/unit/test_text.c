@@ -4,20 +4,8 @@
 #include <time.h>
 
 #include "core/text.h"
+#include "fixture.h"
 #include "suites.h"
-
-static struct arena *arena;
-
-static void setup(void)
-{
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
-}
-
-static void teardown(void)
-{
-    arena_free(arena);
-}
 
 START_TEST(every_code_point_is_utf8_and_nothing_else)
 {
@@ -193,6 +181,9 @@ START_TEST(iso_8601_is_read)
                 {"1970-01-01T00:00:00.5Z", 500},
                 {"1970-01-01T00:00:00.123456789Z", 123},
                 {"1970-01-01T01:00:00+01:00", 0},
+                {"1970-01-01T01:00:00+0100", 0},
+                {"1969-12-31T22:00-02", 0},
+                {"1970-01-01T15:59+15:59", 0},
                 {"1969-12-31T23:30:00-00:30", 0},
                 {"2000-02-29", 951782400000},
                 {"2026-04-01T12:00:00.000Z", 1775044800000}};
@@ -215,13 +206,19 @@ START_TEST(iso_8601_is_read)
                                       "2026-01-01T12:00:00.Z",
                                       "2026-01-01T12:00Zx",
                                       "2026-01-01T12:00+1:00",
-                                      "2026-01-01T12:00+0100",
+                                      "2026-01-01T12:00+2400",
+                                      "2026-01-01T12:00+16:00",
+                                      "2026-01-01T12:00-23:59",
+                                      "2026-01-01T12:00+01:",
+                                      "2026-01-01T12:00+010",
+                                      "2026-01-01T12:00+01000",
                                       "0001-01-01T00:00+01:00",
                                       "9999-12-31T23:59:59-01:00",
                                       "20260101",
                                       "2026-01-01T12Z",
                                       "+2026-01-01",
-                                      "2026-01-01T12:00:00,5Z"};
+                                      "2026-01-01T12:00:00,5Z",
+                                      "2026-01-01T12:00:00.1234567890123456789012345678901Z"};
     int64_t ms;
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -288,7 +285,7 @@ Suite *text_suite(void)
     TCase *all = tcase_create("all");
 
     tcase_set_timeout(all, 60);
-    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
     tcase_add_test(all, every_code_point_is_utf8_and_nothing_else);
     tcase_add_test(all, characters_are_code_points);
     tcase_add_test(all, blank_knows_unicode);

@@ -237,6 +237,8 @@ START_TEST(claims_are_exactly_ours)
         "\"role\":\"User\",\"kind\":\"session\",\"nbf\":1775048400}",
         "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
         "\"role\":[\"User\"],\"kind\":\"session\"}",
+        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+        "\"role\":\"Us\\r\",\"kind\":\"session\"}",
         "{\"sub\":\"42\",\"jti\":\"x\",\"iat\":1775044800,\"exp\":1775048400,"
         "\"role\":\"User\",\"kind\":\"session\"}",
         CLAIMS("42", "1775044800", "1775048400", "session"),

@@ -1,0 +1,153 @@
+/*
+ * Room in memory for large bodies, and for large answers: what there is for all of them, and for
+ * those of one account.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "core/address.h"
+#include "core/engine.h"
+#include "core/exchange.h"
+#include "core/reply.h"
+#include "core/share.h"
+
+#define RETRY_SECONDS "5"
+
+/* The same for as long as the exchange holds anything. */
+static struct share_owner owner_of(const struct exchange *exchange)
+{
+    const struct bb_principal *principal = exchange->rq.pub.principal;
+
+    if (principal)
+        return (struct share_owner){.account = principal->account};
+    return (struct share_owner){.network = address_network(exchange->address)};
+}
+
+static struct share_bounds bounds_of(const struct exchange *exchange, const char *name)
+{
+    const struct settings *settings = exchange->rq.generation->settings;
+    size_t all = (size_t)settings_int(settings, "http", name);
+    size_t percent = (size_t)settings_int(settings, "http", "bodies_per_account");
+
+    return (struct share_bounds){.all = all, .each = all * percent / 100};
+}
+
+static enum share_answer take(struct exchange *exchange, size_t bytes)
+{
+    struct share_owner owner = owner_of(exchange);
+    struct share_bounds bounds = bounds_of(exchange, "max_bodies");
+    enum share_answer answer =
+        share_take(exchange->rq.loop->engine->bodies, &owner, exchange->counted, bytes, &bounds);
+
+    if (answer == SHARE_TAKEN)
+        exchange->counted += bytes;
+    return answer;
+}
+
+/* `what`: that there are too many of. */
+static int refuse(struct core_request *rq, enum share_answer answer, const char *what)
+{
+    if (answer == SHARE_OWN_FULL) {
+        reply_header(rq, "Retry-After", RETRY_SECONDS);
+        return reply_error(rq, 429, "This %s has too many large %s under way",
+                           rq->pub.principal ? "account" : "address", what);
+    }
+    request_fail(rq, answer == SHARE_ALL_FULL ? FAILED_BUSY : FAILED_MEMORY);
+    return reply_failed(rq);
+}
+
+bool body_try_room(struct exchange *exchange, size_t bytes)
+{
+    return take(exchange, bytes) == SHARE_TAKEN;
+}
+
+/* Most bodies take none: nothing that all loops share is touched for them. */
+int body_take_room(struct exchange *exchange, size_t bytes)
+{
+    enum share_answer answer = bytes ? take(exchange, bytes) : SHARE_TAKEN;
+
+    return answer == SHARE_TAKEN ? 0 : refuse(&exchange->rq, answer, "bodies");
+}
+
+void body_give_room(struct exchange *exchange, size_t bytes)
+{
+    if (!bytes)
+        return;
+    struct share_owner owner = owner_of(exchange);
+
+    share_give(exchange->rq.loop->engine->bodies, &owner, bytes);
+    exchange->counted -= bytes;
+}
+
+static bool reads_only(const struct exchange *exchange)
+{
+    return !strcmp(exchange->method, "GET") || !strcmp(exchange->method, "HEAD");
+}
+
+/*
+ * What was done cannot be refused any more: only who just wanted to read is told to come again. But
+ * who watches the host (GET /metrics) is to see that there is no room.
+ */
+static bool may_refuse(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+
+    return reads_only(exchange) && !(route && route->flags & BB_INSIDE);
+}
+
+int answer_check_room(struct exchange *exchange)
+{
+    if (reads_only(exchange) || !shares_taken(exchange->rq.loop->engine->answers))
+        return 0;
+    struct share_owner owner = owner_of(exchange);
+    size_t each = bounds_of(exchange, "max_answers").each;
+
+    if (!share_is_full(exchange->rq.loop->engine->answers, &owner, each))
+        return 0;
+    return refuse(&exchange->rq, SHARE_OWN_FULL, "answers");
+}
+
+/* The type of the answer that an error takes the place of. */
+static void drop_type(struct answer *answer)
+{
+    struct answer_header **at = &answer->headers;
+
+    while (*at) {
+        if (!strcasecmp((*at)->name, "Content-Type"))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+}
+
+void answer_take_room(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->rq.answer;
+    struct share_bounds bounds = {SIZE_MAX, SIZE_MAX};
+
+    if (!answer->body || answer->length < BODY_LARGE)
+        return;
+    struct share_owner owner = owner_of(exchange);
+
+    if (may_refuse(exchange))
+        bounds = bounds_of(exchange, "max_answers");
+    enum share_answer taken =
+        share_take(exchange->rq.loop->engine->answers, &owner, 0, answer->length, &bounds);
+
+    if (taken == SHARE_TAKEN) {
+        exchange->answer_counted = answer->length;
+    } else if (taken != SHARE_NO_MEMORY) {
+        drop_type(answer);
+        refuse(&exchange->rq, taken, "answers");
+    }
+}
+
+void answer_give_room(struct exchange *exchange)
+{
+    if (!exchange->answer_counted)
+        return;
+    struct share_owner owner = owner_of(exchange);
+
+    share_give(exchange->rq.loop->engine->answers, &owner, exchange->answer_counted);
+    exchange->answer_counted = 0;
+}

@@ -1,0 +1,79 @@
+/* Attributes as the database writes them, and back into JSON. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+/* Behind a string's closing quote. */
+static const char *string_end(const char *at)
+{
+    for (at++; *at && *at != '"'; at++)
+        at += *at == '\\' && at[1];
+    return *at ? at + 1 : at;
+}
+
+static bool is_huge(const char *number, size_t length)
+{
+    if (memchr(number, '.', length))
+        return false;
+    errno = 0;
+    strtoll(number, NULL, 10);
+    return errno == ERANGE;
+}
+
+/* An exponent behind each whole number that no integer holds; free(). NULL: no memory. */
+static char *with_exponents(const char *text)
+{
+    char *copy = malloc(2 * strlen(text) + 1), *out = copy;
+
+    while (copy && *text) {
+        size_t length = strspn(text, "-0123456789.");
+        bool huge = length && is_huge(text, length);
+
+        if (!length)
+            length = *text == '"' ? (size_t)(string_end(text) - text) : 1;
+        memcpy(out, text, length);
+        out += length;
+        text += length;
+        if (huge) {
+            memcpy(out, "e0", 2);
+            out += 2;
+        }
+    }
+    if (copy)
+        *out = '\0';
+    return copy;
+}
+
+/* jsonb writes all digits of what was sent as 1e30; that alone becomes a real again. */
+json_t *device_parsed(const char *text)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, 0, &error);
+
+    if (json || json_error_code(&error) != json_error_numeric_overflow)
+        return json;
+    char *real = with_exponents(text);
+
+    json = real ? json_loads(real, 0, &error) : NULL;
+    free(real);
+    return json;
+}
+
+/* The database's text has blanks that do not count. */
+int device_attributes_check(struct bb_request *rq, const char *attributes)
+{
+    size_t length = strlen(attributes);
+
+    if (length <= DEVICE_ATTRIBUTES_MAX)
+        return 0;
+    json_t *json = device_parsed(attributes);
+    const char *text = json ? bb_json(rq, json, &length) : NULL;
+
+    json_decref(json);
+    if (!text)
+        return device_no_memory(rq);
+    return length <= DEVICE_ATTRIBUTES_MAX ? 0
+                                           : bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+}

@@ -1,0 +1,194 @@
+/* F25: the disk of the documents fails, is full or is slow, call by call. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault/common.h"
+#include "fault/torture.h"
+#include "people.h"
+#include "upload.h"
+#include "wire.h"
+
+enum {
+    FILE_BYTES = 400000,
+    CALLS_MAX = 60,
+    SLOW_MS = 1200,
+    SOON_MS = 500,
+    HELD_BYTES = 400000,
+    SMALL_FILES = 20,
+    SMALL_BYTES = 30000,
+    LARGE_BYTES = 1000000,
+    FLUSH_MS = 100
+};
+
+struct desk {
+    struct rack rack;
+    struct host *host;
+    struct person *person;
+    const char *store;
+};
+
+/* `http` as in struct host_spec. */
+static struct desk desk_with(const char *name, const char *http)
+{
+    struct desk desk = {.rack = rack_make(name), .store = harness_path(text("%s.store", name))};
+
+    desk.host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .modules = "[auth, device, health]",
+                                       .http = http,
+                                       .plain = true,
+                                       .environment = desk.rack.environment,
+                                       .more = text("device:\n  documents: \"%s\"\n", desk.store)});
+    desk.person = person_make(desk.host, admin_of(desk.host), "desk", NULL);
+    return desk;
+}
+
+static struct desk desk_make(const char *name)
+{
+    return desk_with(name, NULL);
+}
+
+/* Three files that no other number's request has. */
+static struct answer *post(const struct desk *desk, const char *name, int number)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"%s-%d\"}", name, number));
+    for (unsigned i = 0; i < 3; i++)
+        upload_file(&body, "SF_02C", "x", upload_noise((unsigned)number * 3 + i, FILE_BYTES),
+                    FILE_BYTES);
+    return upload_send(desk->host, "POST", "/api/device", desk->person, &body);
+}
+
+/* Makes the first call fail, then the second, until one request needs no more. How many failed. */
+static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *counter)
+{
+    int before = 0;
+
+    for (int n = 1; n <= CALLS_MAX; n++) {
+        atomic_store(counter, n);
+        struct answer *answer = post(desk, name, n);
+        bool failed = atomic_load(counter) == 0;
+
+        atomic_store(counter, 0);
+        ck_assert(store_settles(desk->store));
+        if (!failed) {
+            ck_status(answer, 201);
+            ck_assert_int_eq(store_files(desk->store), before + 3);
+            return n - 1;
+        }
+        ck_error(answer, 503, "");
+        ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+        ck_error(
+            http(desk->host, "GET", text("/api/device/%s-%d", name, n), desk->person->token, NULL),
+            404, "");
+        int files = store_files(desk->store);
+
+        ck_assert_msg(files <= before, "call %d: %d files, not %d", n, files, before);
+    }
+    ck_abort_msg("%s: %d failures, and no end", name, CALLS_MAX);
+}
+
+START_TEST(a_flush_that_fails_refuses_and_keeps_nothing)
+{
+    struct desk desk = desk_make("fault_flush");
+    int failures = fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs);
+
+    fprintf(stderr, "fault_flush: each of %d calls failed once\n", failures);
+    ck_assert_int_ge(failures, 6); /* the files, and the directories of their names */
+    host_stop(desk.host);
+}
+
+START_TEST(a_disk_that_is_full_refuses_and_keeps_nothing)
+{
+    struct desk desk = desk_make("fault_full");
+    int failures = fail_in_turn(&desk, "full", &desk.rack.numbers->writes);
+
+    fprintf(stderr, "fault_full: each of %d calls failed once\n", failures);
+    ck_assert_int_ge(failures, 3);
+    host_stop(desk.host);
+}
+
+struct slow_post {
+    const struct desk *desk;
+    struct answer *answer;
+    atomic_bool over;
+};
+
+static void *post_slowly(void *arg)
+{
+    struct slow_post *slow = arg;
+
+    slow->answer = post(slow->desk, "slow", 1);
+    atomic_store(&slow->over, true);
+    return NULL;
+}
+
+START_TEST(a_slow_disk_holds_up_nobody_else)
+{
+    struct desk desk = desk_make("fault_slow");
+    struct slow_post slow = {.desk = &desk};
+    pthread_t thread;
+    int asked = 0;
+
+    atomic_store(&desk.rack.numbers->sync_ms, SLOW_MS);
+    ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &slow), 0);
+    for (; !atomic_load(&slow.over); asked++) {
+        struct answer *answer =
+            ck_status(http(desk.host, "GET", "/api/auth/me", desk.person->token, NULL), 200);
+
+        ck_assert_msg(answer->seconds * 1000 < SOON_MS, "%f s", answer->seconds);
+    }
+    pthread_join(thread, NULL);
+    atomic_store(&desk.rack.numbers->sync_ms, 0);
+    ck_status(slow.answer, 201);
+    ck_assert_int_gt(asked, 10);
+    host_stop(desk.host);
+}
+
+/* Most of a large body of somebody else's, which takes most of what there is for all of them. */
+static struct wire *hold_room(const struct desk *desk)
+{
+    const struct person *other = person_make(desk->host, admin_of(desk->host), "holder", NULL);
+    struct wire *wire = wire_open(desk->host);
+
+    wire_say(wire,
+             "POST /api/device HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+             "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%*s",
+             other->token, HELD_BYTES, HELD_BYTES - 2, "");
+    return wire;
+}
+
+/*
+ * What is written at first is some finished files, which are flushed one after the other, and
+ * slowly: meanwhile the rest comes, and fills the other buffer, for which there is no room.
+ */
+START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+{
+    struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
+    struct upload_body body = {NULL, 0};
+
+    upload_field(&body, "deviceToRegister", "{\"externalId\":\"one buffer\"}");
+    for (unsigned i = 0; i < SMALL_FILES; i++)
+        upload_file(&body, i % 2 ? "SF_02C" : "FORM_SF_02", "x", upload_noise(i, SMALL_BYTES),
+                    SMALL_BYTES);
+    for (unsigned i = 0; i < 3; i++)
+        upload_file(&body, "COD_PROOF", "x", upload_noise(100 + i, LARGE_BYTES), LARGE_BYTES);
+    struct wire *held = hold_room(&desk);
+
+    atomic_store(&desk.rack.numbers->sync_ms, FLUSH_MS);
+    ck_status(upload_send(desk.host, "POST", "/api/device", desk.person, &body), 201);
+    atomic_store(&desk.rack.numbers->sync_ms, 0);
+    ck_assert_int_eq(store_files(desk.store), SMALL_FILES + 3);
+    wire_say(held, "{}");
+    struct wire_answer *answer = wire_read(held, 5000);
+
+    ck_assert(answer && answer->status == 400);
+    host_stop(desk.host);
+}
+
+FAULT(F25, a_flush_that_fails_refuses_and_keeps_nothing,
+      a_disk_that_is_full_refuses_and_keeps_nothing, a_slow_disk_holds_up_nobody_else,
+      an_upload_to_a_slow_disk_goes_on_with_one_buffer)

@@ -1,0 +1,127 @@
+/* F29: threads that cannot be had, at the start and at a reload, or not be made nicer. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "fault/common.h"
+#include "fault/group.h"
+#include "fault/torture.h"
+
+enum { THREADS_MAX = 12, TASKS_MAX = 32 };
+
+#define ALL_MODULES "[auth, chat, health, webhook]"
+
+START_TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
+{
+    struct rack rack = rack_make("threads");
+    struct host *host =
+        host_prepare(&(struct host_spec){.name = "threads",
+                                         .database = database_make(the_postgres, "fault_threads"),
+                                         .http = "  loops: 3\n",
+                                         .modules = ALL_MODULES,
+                                         .plain = true,
+                                         .environment = rack.environment});
+    int borne = 0;
+
+    for (int n = 1; n <= THREADS_MAX; n++)
+        borne += rack_start(host, &rack.numbers->threads, n);
+    fprintf(stderr, "fault_threads: of %ld failures %d were borne\n",
+            atomic_load(&rack.numbers->failed), borne);
+    ck_assert_int_gt(atomic_load(&rack.numbers->failed), 4);
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/auth/me", NULL, 401);
+    host_stop(host);
+}
+
+static bool has_told(void *host)
+{
+    return strstr(file_text(((struct host *)host)->log), "keeps its priority") != NULL;
+}
+
+/* The pool that hashes passwords is nicer than the rest, where the system lets it. */
+START_TEST(a_thread_that_keeps_its_priority_says_so_and_works)
+{
+    struct rack rack = rack_make("priority");
+
+    atomic_store(&rack.numbers->priorities, 1);
+    struct host *host =
+        host_start(&(struct host_spec){.name = "priority",
+                                       .database = database_make(the_postgres, "fault_priority"),
+                                       .plain = true,
+                                       .environment = rack.environment});
+
+    ck_assert(wait_until(has_told, host, BACK_MS));
+    ck_assert_int_eq(atomic_load(&rack.numbers->priorities), 0);
+    ck_status(http(host, "POST", "/api/auth/login", NULL,
+                   json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
+              200);
+    host_stop(host);
+}
+
+/* Whether it listens with so many threads at most. If not, it has ended by itself and says so. */
+static bool starts_with(struct host *host, const struct group *group, int tasks)
+{
+    group_limit(group, tasks);
+    if (!host_run(host)) {
+        ck_assert_msg(WIFEXITED(host->status) && WEXITSTATUS(host->status) != 0,
+                      "%d threads: wait status %d, see %s", tasks, host->status, host->log);
+        return false;
+    }
+    expect_soon(host, "/api/health", NULL, 200);
+    expect_soon(host, "/api/auth/me", NULL, 401);
+    host_stop(host);
+    return true;
+}
+
+START_TEST(a_limit_of_threads_ends_the_start_or_is_enough)
+{
+    struct group *group = group_make("pids");
+    struct host *host =
+        host_prepare(&(struct host_spec){.name = "few-tasks",
+                                         .database = database_make(the_postgres, "fault_tasks"),
+                                         .http = "  loops: 3\n",
+                                         .modules = ALL_MODULES,
+                                         .wrapper = group->wrapper,
+                                         .plain = true});
+    int tasks = 1;
+
+    while (tasks < TASKS_MAX && !starts_with(host, group, tasks))
+        tasks++;
+    fprintf(stderr, "fault_tasks: %d threads are enough\n", tasks);
+    ck_assert_int_gt(tasks, 3);
+    ck_assert_int_lt(tasks, TASKS_MAX);
+    group_end(group);
+}
+
+/* Loops and pools of the live generation go on; a new one has none. */
+START_TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
+{
+    struct group *group = group_make("pids");
+    struct scene *scene = scene_make(
+        "fault_reload", &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, ENOUGH);
+    struct watch *watch = watch_begin(scene->hosts[0]);
+    int status = 0;
+
+    scene_begin(scene);
+    scene_wait(scene, 100);
+    group_limit(group, 1);
+    const char *said = host_ask(scene->hosts[0], "reload", &status);
+
+    ck_assert_msg(status == 1 && strstr(said, "refused"), "%s", said);
+    load_more(scene, 100);
+    ck_status(http(scene->hosts[0], "POST", "/api/auth/login", NULL,
+                   json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
+              200);
+    group_limit(group, -1);
+    said = host_ask(scene->hosts[0], "reload", &status);
+    ck_assert_msg(status == 0, "%s", said);
+    load_more(scene, 100);
+    fault_over(scene, watch, "fault_reload");
+    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
+    group_end(group);
+}
+
+FAULT(F29, a_thread_that_cannot_be_had_ends_the_start_or_is_done_without,
+      a_thread_that_keeps_its_priority_says_so_and_works,
+      a_limit_of_threads_ends_the_start_or_is_enough,
+      a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)

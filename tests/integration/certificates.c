@@ -1,0 +1,115 @@
+#include "certificates.h"
+
+#include <string.h>
+
+#include "talk.h"
+
+void certificates_open(const char *name)
+{
+    stage_open(&(struct host_spec){.name = name, .modules = METER_MODULES});
+}
+
+struct person *certificate_person(const char *name)
+{
+    return person_make(host, admin, name, NULL);
+}
+
+static bool all_issued(void *arg)
+{
+    return sql_number(arg, "SELECT (SELECT count(*) FROM reading_device"
+                           " WHERE fresh_from IS NOT NULL)"
+                           " + (SELECT count(*) FROM certificate_look)"
+                           " + (SELECT count(*) FROM certificate_history)"
+                           " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())"
+                           " + (SELECT count(*) FROM certificate WHERE NOT settled)") == 0;
+}
+
+void certificates_issue(PGconn *database, struct host *by)
+{
+    const char *words[] = {"certificate", "issue", NULL};
+
+    host_command(by, NULL, words);
+    ck_assert_msg(wait_until(all_issued, database, 30000), "not all was issued in 30 s");
+}
+
+struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
+                                     const int64_t *devices, int count)
+{
+    json_t *ids = json_array();
+
+    for (int i = 0; i < count; i++)
+        json_array_append_new(ids, json_integer(devices[i]));
+    return http(host, "POST", GROUPS, by->token,
+                json_pack("{ss ss ss so}", "name", "Group", "frequency", frequency, "start",
+                          time_text(start), "deviceIds", ids));
+}
+
+int64_t certificate_group_make(const struct person *by, const char *frequency, int64_t start,
+                               const int64_t *devices, int count)
+{
+    return answer_int(ck_status(certificate_group_try(by, frequency, start, devices, count), 201),
+                      "id");
+}
+
+int64_t certificate_group_carried(const struct person *by, int64_t group)
+{
+    struct answer *groups = ck_status(http(host, "GET", GROUPS, by->token, NULL), 200);
+    size_t i;
+    const json_t *found;
+
+    json_array_foreach(groups->json, i, found)
+    {
+        if (int_in(found, "id") == group)
+            return int_in(found, "carriedWatthour");
+    }
+    ck_abort_msg("group not listed");
+    return 0;
+}
+
+struct answer *log_of(const struct person *by, const char *query)
+{
+    return ck_status(http(host, "GET", text(LOG "%s", query), by->token, NULL), 200);
+}
+
+size_t log_entries(const struct person *by)
+{
+    return json_array_size(log_of(by, "?limit=1000")->json);
+}
+
+static void add_page(const struct answer *page, struct sums *sums, char *last)
+{
+    const json_t *list = json_object_get(page->json, "certificatelog"), *head, *entry;
+    size_t i, j;
+
+    json_array_foreach(list, i, head)
+    {
+        const json_t *entries = json_object_get(head, "perDeviceCertificateLog");
+
+        if (strcmp(last, text_in(head, "certificateTransactionUID")) != 0)
+            sums->issued += int_in(head, "issued_watthour");
+        snprintf(last, 64, "%s", text_in(head, "certificateTransactionUID"));
+        json_array_foreach(entries, j, entry)
+        {
+            ck_assert_str_eq(keys_of(entry), ENTRY_KEYS);
+            ck_assert_str_eq(text_in(entry, "certificateTransactionUID"), last);
+            sums->wh += int_in(entry, "readvalue_watthour");
+            sums->entries++;
+        }
+    }
+    sums->total_count = answer_int(page, "totalCount");
+    sums->total_pages = answer_int(page, "totalPages");
+}
+
+struct sums pages_of(const struct person *by, const char *query)
+{
+    struct sums sums = {.total_pages = 1};
+    char last[64] = "";
+
+    while (sums.pages < sums.total_pages) {
+        const char *path = text(PAGES "?pageNumber=%jd%s", (intmax_t)++sums.pages, query);
+
+        add_page(ck_status(http(host, "GET", path, by->token, NULL), 200), &sums, last);
+    }
+    ck_assert_int_eq(sums.entries, sums.total_count);
+    return sums;
+}

@@ -1,0 +1,43 @@
+#include "devices.h"
+
+struct person *k;
+
+void devices_open(const char *name)
+{
+    stage_open(&(struct host_spec){.name = name, .modules = "[auth, device]"});
+    m = person_make(host, admin, "devices.m", NULL);
+    k = person_make(host, admin, "devices.k", "ApiUser");
+}
+
+struct answer *device_post(const struct person *who, json_t *device)
+{
+    return http(host, "POST", DEVICE, who->token, device);
+}
+
+struct answer *device_patch(const struct person *who, const char *key, json_t *device)
+{
+    return http(host, "PATCH", text(DEVICE "/%s", encoded(key)), who->token, device);
+}
+
+struct answer *device_get(const struct person *who, const char *key)
+{
+    return http(host, "GET", text(DEVICE "/%s", encoded(key)), who->token, NULL);
+}
+
+json_t *device_named(const char *external_id)
+{
+    return json_pack("{ss}", "externalId", external_id);
+}
+
+/* What the record says of a field, as JSON text. */
+const char *device_field(const struct answer *answer, const char *name)
+{
+    return kept(json_dumps(json_object_get(answer->json, name), JSON_ENCODE_ANY | JSON_COMPACT));
+}
+
+void device_problem(struct answer *answer, const char *name)
+{
+    const json_t *errors = json_object_get(ck_error(answer, 400, "")->json, "errors");
+
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")), name);
+}

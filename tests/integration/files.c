@@ -1,0 +1,74 @@
+#include "files.h"
+
+#include "harness.h"
+
+const char *const files_fields[] = {"FORM_SF_02",          "SF_02C",         "METERING_EVIDENCE",
+                                    "SINGLE_LINE_DIAGRAM", "PROJECT_PHOTOS", "COD_PROOF"};
+
+const char *files_section(const char *directory)
+{
+    return text("device:\n  documents: \"%s\"\n  document_grace: 1\n", directory);
+}
+
+struct host *files_host(const char *name, const char *database, const char *store)
+{
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = database,
+                                          .modules = "[auth, device]",
+                                          .more = files_section(store)});
+}
+
+struct answer *files_get(const struct host *host, const struct person *who, const char *path)
+{
+    return http(host, "GET", text(DEVICE "/%s", path), who->token, NULL);
+}
+
+struct upload_body files_named(const char *external_id)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"%s\"}", external_id));
+    return body;
+}
+
+struct answer *files_post(const struct host *host, const struct person *who,
+                          struct upload_body *body)
+{
+    return upload_send(host, "POST", DEVICE, who, body);
+}
+
+size_t files_count(const struct answer *answer)
+{
+    return json_array_size(json_object_get(answer->json, "documents"));
+}
+
+const char *files_document(const struct answer *answer, size_t index, const char *key)
+{
+    return json_string_value(
+        json_object_get(json_array_get(json_object_get(answer->json, "documents"), index), key));
+}
+
+struct answer *files_refused(const struct host *host, const struct person *who, const char *store,
+                             struct answer *answer, long status, const char *external_id,
+                             int files_before)
+{
+    ck_error(answer, status, "");
+    ck_error(files_get(host, who, external_id), 404, "");
+    ck_assert(store_settles(store));
+    ck_assert_int_eq(files_now(store), files_before);
+    return answer;
+}
+
+int files_now(const char *store)
+{
+    int files = store_files(store);
+
+    return files < 0 ? 0 : files;
+}
+
+void files_expect_field(const struct answer *answer, const char *name)
+{
+    const json_t *errors = json_object_get(answer->json, "errors");
+
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")), name);
+}

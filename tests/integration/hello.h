@@ -1,0 +1,16 @@
+/* The example hello, built out of the tree, from the installed package alone. */
+#ifndef TESTS_HELLO_H
+#define TESTS_HELLO_H
+
+#include "harness.h"
+
+/*
+ * Copies the installed example into a directory of that name and runs its makefile, as a stranger
+ * to the tree would. Returns the path of its hello.so.
+ */
+char *hello_build(const char *name);
+
+/* The same after what `from` names has been replaced by `to`, wherever it stands in hello.c. */
+char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t count);
+
+#endif

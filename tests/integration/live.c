@@ -1,0 +1,64 @@
+#include "live.h"
+
+#include "suites.h"
+
+const struct host_spec live_spec = {
+    .http = "  cors_origins: [\"https://platform.example\"]\n  idle_timeout: 1\n",
+    .chat = "  stream_heartbeat: 1\n  stream_buffer: 64\n",
+    .modules = "[auth, chat, health]",
+};
+
+struct host *live_host(const char *name, const char *database)
+{
+    struct host_spec spec = live_spec;
+
+    spec.name = name;
+    spec.database = database;
+    return host_start(&spec);
+}
+
+struct sse *live_listen(const struct host *on, const struct person *who, const char *last)
+{
+    struct sse *sse = sse_open(on, who->token, last, 0);
+
+    ck_assert_msg(sse->status == 200, "%s", sse->headers);
+    return sse;
+}
+
+void live_post(const struct live *live, const struct host *on, const struct talk *talk,
+               const char *username, const char *entry)
+{
+    ck_status(talk_post(on, live->platform, talk, username, entry), 201);
+}
+
+void live_expect(struct sse *sse, const char *entry)
+{
+    struct sse_event *event = sse_next(sse, SOON_MS);
+
+    ck_assert_msg(event, "no event, waiting for \"%s\"%s", entry, sse->ended ? ": ended" : "");
+    ck_assert_str_eq(sse_entry(event), entry);
+}
+
+void live_silence(struct sse *sse)
+{
+    struct sse_event *event = sse_next(sse, QUIET_MS);
+
+    ck_assert_msg(!event, "an event that should not be: %s", event ? event->data : "");
+    ck_assert(!sse->ended);
+}
+
+void live_start(struct live *live, const char *name)
+{
+    const char *database = database_make(the_postgres, name);
+
+    live->host = live_host(text("%s", name), database);
+    live->other = live_host(text("%s-other", name), database);
+    live->admin = admin_of(live->host);
+    live->platform = person_make(live->host, live->admin, "streaming", NULL);
+}
+
+void live_stop(const struct live *live)
+{
+    host_stop(live->host);
+    host_stop(live->other);
+}

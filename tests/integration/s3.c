@@ -1,0 +1,104 @@
+#include "s3.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+struct bucket *bucket;
+
+const char *s3_database;
+
+const char *s3_spool(const char *host_name)
+{
+    return harness_path(text("%s.spool", host_name));
+}
+
+struct host *s3_host(const char *name, const struct bucket *of, const char *more)
+{
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = s3_database,
+                                          .modules = "[auth, device, health]",
+                                          .more = bucket_section(of, s3_spool(name), more)});
+}
+
+void s3_open(const char *name)
+{
+    s3_open_on(name, bucket_make(name, true), NULL);
+}
+
+void s3_open_on(const char *name, struct bucket *on, const char *more)
+{
+    s3_database = database_make(the_postgres, name);
+    bucket = on;
+    bucket_run(bucket);
+    one = s3_host(text("%s-one", name), bucket, more);
+    two = s3_host(text("%s-two", name), bucket, more);
+    m = person_make(one, admin_of(one), "s3.m", NULL);
+}
+
+void s3_close(void)
+{
+    pair_close();
+    bucket_stop(bucket);
+}
+
+void s3_own_bucket(const char *name)
+{
+    bucket = bucket_make(name, true);
+    bucket_run(bucket);
+    one = s3_host(name, bucket, NULL);
+}
+
+void s3_own_bucket_end(void)
+{
+    host_stop(one);
+    bucket_stop(bucket);
+}
+
+struct answer *s3_post(const struct host *to, const char *external_id, const void *bytes,
+                       size_t length)
+{
+    struct upload_body body = files_named(external_id);
+
+    upload_file(&body, "SF_02C", "a.bin", bytes, length);
+    return files_post(to, m, &body);
+}
+
+const char *s3_path(const struct answer *made, size_t index)
+{
+    return text(DEVICE "/%s/documents/%s", answer_text(made, "uuid"),
+                files_document(made, index, "id"));
+}
+
+struct answer *s3_get(const struct host *from, const char *path)
+{
+    return http(from, "GET", path, m->token, NULL);
+}
+
+void s3_expect_refused(struct answer *answer)
+{
+    ck_error(answer, 503, "");
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+}
+
+static bool is_well(void *host)
+{
+    return s3_get(host, "/api/health/status")->status == 200;
+}
+
+void s3_refuses_uploads(struct host *host, const char *reason)
+{
+    int before = bucket_objects(bucket);
+
+    s3_expect_refused(s3_post(host, host->name, "1", 1));
+    ck_status(s3_get(host, "/api/health"), 200);
+    ck_assert(wait_until(is_well, host, 5000)); /* Redis is met after the start */
+    ck_error(s3_get(host, text(DEVICE "/%s", host->name)), 404, "");
+    ck_assert_int_eq(bucket_objects(bucket), before);
+    ck_assert(store_settles(s3_spool(host->name)));
+    const char *log = file_text(host->log);
+
+    ck_assert_msg(strstr(log, reason) != NULL, "%s", log);
+    ck_assert_ptr_null(strstr(log, BUCKET_SECRET_KEY));
+    host_stop(host);
+}

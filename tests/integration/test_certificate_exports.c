@@ -1,0 +1,258 @@
+/*
+ * The export of a large log: whole and right, in memory that does not grow; and exports that their
+ * clients do not read hold no connection to the database, delay no list, and are bounded for each
+ * account and over all.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "meter.h"
+#include "stage.h"
+#include "suites.h"
+#include "talk.h"
+
+#define LOG "/api/certificate-log"
+#define EXPORT LOG "/export.csv"
+
+enum { ENTRIES = 200000, DEVICES = 200, GROWTH_KB = 4096, STALLED = 4 };
+
+static struct person *m, *b;
+
+/* Days of a group of devices in m's organisation, and one of b's. */
+static void fill(void)
+{
+    sql_run(db,
+            text("INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
+                 " updated_at) SELECT 1000 + n, gen_random_uuid(), %jd, 'd' || n, '{}', now(),"
+                 " now() FROM generate_series(1, %d) n",
+                 (intmax_t)m->organisation, DEVICES));
+    sql_run(db,
+            text("INSERT INTO certificate_group VALUES (7, %jd, 'Large', 'daily', '2016-01-01Z',"
+                 " NULL, 0, now())",
+                 (intmax_t)m->organisation));
+    sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), %jd, 7, '2016-01-01Z'"
+                     "::timestamptz + n * interval '1 day', '2016-01-02Z'::timestamptz"
+                     " + n * interval '1 day', 1000000, true, now() FROM generate_series(1, %d) n",
+                     (intmax_t)m->organisation, ENTRIES / DEVICES));
+    sql_run(db,
+            "INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at,"
+            " end_at, wh, status) SELECT c.id, c.organisation, 7, d.id, c.start_at, c.end_at,"
+            " c.id * 7 + d.id, 'Succeeded' FROM certificate c, device d ORDER BY c.id, d.id");
+    sql_run(db, text("INSERT INTO certificate VALUES (900000, gen_random_uuid(), %jd, NULL,"
+                     " '2020-01-01Z', '2020-01-02Z', 5000, true, now())",
+                     (intmax_t)b->organisation));
+    sql_run(db,
+            "INSERT INTO certificate_entry (certificate, organisation, device, start_at, end_at,"
+            " wh) SELECT id, organisation, 1001, start_at, end_at, issued_wh FROM certificate"
+            " WHERE id = 900000");
+    sql_run(db, "ANALYZE certificate, certificate_entry");
+}
+
+/* Freed memory goes back at once, so that what the sanitizer keeps is not taken for the host's. */
+static void set_up(void)
+{
+    static const char *const environment[] = {
+        "ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=1:abort_on_error=0:exitcode=99"
+        ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
+        NULL};
+
+    stage_open(&(struct host_spec){.name = "exports",
+                                   .modules = METER_MODULES,
+                                   .environment = environment,
+                                   .more = "certificate:\n  exports: 5\n"});
+    m = person_make(host, admin, "exports.m", NULL);
+    b = person_make(host, admin, "exports.b", NULL);
+    db = database_connect(the_postgres, "exports");
+    fill();
+    PQfinish(db);
+}
+
+static struct answer *export_of(const struct person *who, const char *query)
+{
+    return http(host, "GET", text(EXPORT "%s", query), who->token, NULL);
+}
+
+/* From here on VmHWM is the most of memory since now. */
+static void forget_peak(void)
+{
+    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
+}
+
+struct totals {
+    int64_t rows, wh, ids;
+    bool ordered;
+};
+
+/* Adds up the rows behind the head, each of which ends with CRLF. The log is in the order of ids
+ * here, newest first. */
+static struct totals totals_of(const char *csv)
+{
+    struct totals totals = {.ordered = true};
+    int64_t last = INT64_MAX;
+    const char *at = strchr(csv, '\n'), *stop;
+
+    ck_assert_ptr_nonnull(at);
+    for (at++; *at; at = stop + 1) {
+        char *end;
+        int64_t id = strtoll(at, &end, 10);
+        const char *wh = strchr(strchr(end + 1, ',') + 1, ',') + 1;
+
+        stop = strchr(at, '\n');
+        ck_assert(stop && stop[-1] == '\r');
+        totals.rows++;
+        totals.ids += id;
+        totals.wh += strtoll(wh, NULL, 10);
+        totals.ordered = totals.ordered && id < last;
+        last = id;
+    }
+    return totals;
+}
+
+static int64_t of_m(const char *what)
+{
+    return sql_number(db, text("SELECT %s FROM certificate_entry WHERE organisation = %jd", what,
+                               (intmax_t)m->organisation));
+}
+
+START_TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)
+{
+    ck_status(export_of(m, "?start=2016-01-05&end=2016-01-20"), 200); /* warms up */
+    forget_peak();
+    int64_t before = process_status(host->pid, "VmRSS:");
+    struct answer *csv = ck_status(export_of(m, ""), 200);
+    int64_t growth = process_status(host->pid, "VmHWM:") - before;
+    struct totals totals = totals_of(csv->body);
+
+    ck_assert_int_eq(totals.rows, ENTRIES);
+    ck_assert_int_eq(totals.rows, of_m("count(*)"));
+    ck_assert_int_eq(totals.wh, of_m("sum(wh)"));
+    ck_assert_int_eq(totals.ids, of_m("sum(id)"));
+    ck_assert(totals.ordered);
+    ck_assert_uint_gt(csv->length, (size_t)ENTRIES * 100);
+    ck_assert_int_gt(before, 0);
+    ck_assert_msg(process_shadowed() || growth < GROWTH_KB, "memory grew by %jd KiB for %zu bytes",
+                  (intmax_t)growth, csv->length);
+    ck_assert_int_eq(totals_of(ck_status(export_of(b, ""), 200)->body).rows, 1);
+}
+
+/* ---- clients that do not read ---- */
+
+/* An export that was begun: its answer's first bytes are here, and nobody reads on. */
+static int stalled_export(const struct person *who)
+{
+    const char *request = text("GET " EXPORT " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s"
+                               "\r\n\r\n",
+                               who->token);
+    int fd = raw_open(host);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    char head[13] = "";
+
+    ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+    ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+    ck_assert_int_eq(recv(fd, head, 12, MSG_WAITALL), 12);
+    ck_assert_str_eq(head, "HTTP/1.1 200");
+    return fd;
+}
+
+static bool database_rests(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'exports'"
+                          " AND application_name = 'busbar' AND query LIKE '%certificate_entry%'"
+                          " AND (state <> 'idle' OR backend_xmin IS NOT NULL)") == 0;
+}
+
+static bool export_is_let_in(void *arg)
+{
+    return export_of(arg, "?start=2016-01-05&end=2016-01-06")->status == 200;
+}
+
+/* Reads a stalled answer to its end; whether the last chunk came, which says that it is whole. */
+static bool read_on(int fd, size_t *total)
+{
+    static const char last_chunk[] = "0\r\n\r\n";
+    static char bytes[65536];
+    size_t tail = 0;
+    ssize_t got;
+
+    *total = 0;
+    while ((got = recv(fd, bytes + tail, sizeof bytes - tail, 0)) > 0) {
+        size_t length = tail + (size_t)got;
+
+        *total += (size_t)got;
+        tail = length < sizeof last_chunk - 1 ? length : sizeof last_chunk - 1;
+        memmove(bytes, bytes + length - tail, tail);
+    }
+    close(fd);
+    return tail == sizeof last_chunk - 1 && !memcmp(bytes, last_chunk, tail);
+}
+
+START_TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
+{
+    int fds[STALLED];
+    size_t bytes;
+
+    for (int i = 0; i < STALLED; i++)
+        fds[i] = stalled_export(m);
+    ck_assert(wait_until(database_rests, NULL, 10000));
+    const char *const lists[] = {"", "?status=Succeeded", "?deviceId=1001", "?groupId=7"};
+
+    for (int i = 0; i < 40; i++) {
+        struct answer *list = http(host, "GET", text(LOG "%s", lists[i % 4]), m->token, NULL);
+
+        ck_assert_uint_eq(json_array_size(ck_status(list, 200)->json), 100);
+        ck_assert_msg(list->seconds < 1, "%s took %.3f s", lists[i % 4], list->seconds);
+    }
+    ck_assert(read_on(fds[0], &bytes));
+    ck_assert_uint_gt(bytes, (size_t)ENTRIES * 100);
+    for (int i = 1; i < STALLED; i++)
+        close(fds[i]);
+    ck_assert(wait_until(export_is_let_in, m, 10000));
+}
+
+START_TEST(an_export_under_way_at_a_reload_comes_whole)
+{
+    const char *const reload[] = {"reload", NULL};
+    int fd = stalled_export(m);
+    size_t bytes;
+
+    ck_assert_int_eq(host_command(host, NULL, reload), 0);
+    ck_assert(read_on(fd, &bytes));
+    ck_assert_uint_gt(bytes, (size_t)ENTRIES * 100);
+}
+
+START_TEST(an_account_has_four_exports_and_all_together_five)
+{
+    int fds[STALLED];
+
+    for (int i = 0; i < STALLED; i++)
+        fds[i] = stalled_export(m);
+    struct answer *more = ck_error(export_of(m, ""), 429, "This account has too many exports");
+
+    ck_assert_str_eq(answer_header(more, "Retry-After"), "5");
+    int other = stalled_export(admin_of(host));
+    struct answer *full = ck_error(export_of(b, ""), 503, "Too many exports are under way");
+
+    ck_assert_str_eq(answer_header(full, "Retry-After"), "5");
+    close(other);
+    ck_assert(wait_until(export_is_let_in, b, 10000));
+    ck_error(export_of(m, ""), 429, "This account");
+    for (int i = 0; i < STALLED; i++)
+        close(fds[i]);
+    ck_assert(wait_until(export_is_let_in, m, 10000));
+}
+
+Suite *certificate_exports_suite(void)
+{
+    const TTest *const tests[] = {
+        an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it,
+        exports_that_nobody_reads_hold_no_connection_and_delay_no_list,
+        an_export_under_way_at_a_reload_comes_whole,
+        an_account_has_four_exports_and_all_together_five,
+    };
+
+    return stage_suite("certificate_exports", set_up, 120, TESTS(tests));
+}

@@ -1,0 +1,295 @@
+/*
+ * A long backfill of History readings: it is issued in chunks, so that whoever submits meanwhile
+ * waits for no more than a few of them; and a run that is killed at any moment, and begun again,
+ * leaves the log that one run would have left.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "meter.h"
+#include "suite.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { BACKFILL = 30000, CHUNK = 1000, MOST_CHUNKS = 6, MEMORY_KB = 16 * 1024 };
+
+static struct host *host;
+static struct person *m;
+static PGconn *db;
+
+/* A sanitizer would keep what was freed. */
+static const char *const environment[] = {
+    "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
+
+static void begin(const char *name)
+{
+    host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .modules = "[auth, device, reading, certificate, webhook]",
+                                       .environment = environment});
+    db = database_connect(the_postgres, name);
+    m = person_make(host, admin_of(host), name, NULL);
+    meter_make(host, m, "big", 100, days_ago(2000));
+    meter_make(host, m, "other", 100, days_ago(2000));
+}
+
+static void end(void)
+{
+    PQfinish(db);
+    host_stop(host);
+}
+
+/* Hourly History readings of the first device as if they had just been sent; of five, one is below
+ * the threshold. */
+static void backfill(int64_t start)
+{
+    sql_run(db, text("INSERT INTO reading SELECT d.id, 'H', at, at + interval '1 hour',"
+                     " 900 + (n %% 5) * 100, now() FROM device d, generate_series(0, %d) n,"
+                     " LATERAL (SELECT timestamptz '%s' + n * interval '1 hour' AS at) t"
+                     " WHERE d.external_id = 'big'",
+                     BACKFILL - 1, time_text(start)));
+    sql_run(
+        db,
+        "INSERT INTO reading_device SELECT device, type, max(start_at), max(end_at), 900, now(),"
+        " '-infinity', min(end_at), max(end_at) FROM reading GROUP BY device, type");
+}
+
+static int64_t entries(void)
+{
+    return sql_number(db, "SELECT count(*) FROM certificate_entry");
+}
+
+static bool some_issued(void *arg)
+{
+    (void)arg;
+    return entries() > 0;
+}
+
+static bool all_issued(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT (SELECT count(*) FROM certificate_history)"
+                          " + (SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL)"
+                          " + (SELECT count(*) FROM certificate_look)"
+                          " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())"
+                          " + (SELECT count(*) FROM certificate WHERE NOT settled)") == 0;
+}
+
+/* Exactly the readings from the threshold on, each with its own energy, under a certificate. */
+static void expect_log(void)
+{
+#define READ "SELECT device, start_at, end_at, wh FROM reading WHERE type = 'H' AND wh >= 1000"
+#define ISSUED "SELECT device, start_at, end_at, wh FROM certificate_entry"
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM (" READ " EXCEPT ALL " ISSUED ") x"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM (" ISSUED " EXCEPT ALL " READ ") x"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry e JOIN certificate c"
+                                    " ON c.id = e.certificate AND c.issued_wh = e.wh"
+                                    " AND e.status = 'Succeeded'"),
+                     entries());
+    ck_assert_int_eq(sql_number(db, "SELECT sum(entries) FROM certificate_day"), 2 * entries());
+}
+
+static struct call reading_call(const char *key, const char *type, int64_t start)
+{
+    return (struct call){.method = "POST",
+                         .path = text("/api/meter-reads/new/%s", key),
+                         .token = m->token,
+                         .body = text("{\"type\":\"%s\",\"unit\":\"Wh\",\"startDate\":\"%s\","
+                                      "\"endDate\":\"%s\",\"value\":2000}",
+                                      type, time_text(start), time_text(start + HOUR_MS))};
+}
+
+START_TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
+{
+    begin("history_long");
+    backfill(days_ago(1900));
+    pid_t job = meter_issue_start(host);
+
+    ck_assert(wait_until(some_issued, NULL, 30000));
+    struct call calls[] = {reading_call("big", "History", days_ago(30)),
+                           reading_call("other", "Delta", days_ago(30))};
+    struct answer *answers[2];
+    int64_t before = entries();
+
+    parallel(host, calls, answers, 2);
+    int64_t after = entries();
+
+    ck_status(answers[0], 201);
+    ck_status(answers[1], 201);
+    ck_assert_int_lt(before, BACKFILL * 4 / 5);
+    ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK, "%jd entries were issued meanwhile",
+                  (intmax_t)(after - before));
+    process_stop(job, SIGKILL, 5000);
+    const char *words[] = {"certificate", "issue", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert(wait_until(all_issued, NULL, 30000));
+    expect_log();
+    ck_assert_int_eq(entries(), BACKFILL * 4 / 5 + 1);
+    end();
+}
+
+START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
+{
+    int64_t seen = 0, steps = 0;
+
+    begin("history_kill");
+    host_kill(host);
+    backfill(days_ago(1900));
+    for (int i = 0; i < 12; i++) {
+        pid_t job = meter_issue_start(host);
+        int status;
+
+        process_wait(job, 120 + i * 41, &status);
+        process_stop(job, SIGKILL, 5000);
+        steps += entries() > seen && entries() < BACKFILL * 4 / 5;
+        seen = entries();
+    }
+    ck_assert_int_gt(steps, 0); /* some were killed in the middle */
+    ck_assert(host_run(host));
+    const char *words[] = {"certificate", "issue", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert(wait_until(all_issued, NULL, 30000));
+    expect_log();
+    ck_assert_int_eq(entries(), BACKFILL * 4 / 5);
+    sql_run(db, "UPDATE reading_device SET fresh_from = '-infinity', fresh_to = 'infinity'");
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert(wait_until(all_issued, NULL, 30000));
+    expect_log();
+    end();
+}
+
+/* What comes late, before the place that a chunk has reached, is issued too. */
+START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
+{
+    begin("history_late");
+    host_kill(host);
+    backfill(days_ago(1900));
+    sql_run(db, "INSERT INTO certificate_history SELECT device, max(end_at) - interval '1 day',"
+                " max(end_at) FROM reading GROUP BY device");
+    ck_assert(host_run(host));
+    struct call call = reading_call("big", "History", days_ago(1950));
+
+    ck_status(http_send(host, &call), 201);
+    const char *words[] = {"certificate", "issue", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert(wait_until(all_issued, NULL, 30000));
+    expect_log();
+    end();
+}
+
+START_TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
+{
+    struct call call;
+
+    begin("history_alone");
+    host_stop(host);
+    host = host_start(&(struct host_spec){.name = "history-alone",
+                                          .database = "history_alone",
+                                          .db = "  transaction_connections: 1\n",
+                                          .modules = METER_MODULES});
+    call = reading_call("other", "History", days_ago(30));
+    ck_status(http_send(host, &call), 201);
+    ck_assert(wait_until(some_issued, NULL, 30000));
+    ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
+              200);
+    end();
+}
+
+struct watched {
+    PGconn *db;
+    pid_t job;
+    bool ended;
+    int status;
+};
+
+static bool ended_or_waits(void *arg)
+{
+    struct watched *watched = arg;
+
+    watched->ended = watched->ended || process_wait(watched->job, 1, &watched->status);
+    return watched->ended || sql_number(watched->db, "SELECT count(*) FROM pg_stat_activity"
+                                                     " WHERE wait_event_type = 'Lock'"
+                                                     " AND datname = current_database()") > 0;
+}
+
+/* What POST of a group does, by hand, so that the job meets it before its commit. */
+START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
+{
+    begin("history_join");
+    struct call call = reading_call("other", "Delta", days_ago(30));
+
+    ck_status(http_send(host, &call), 201);
+    host_kill(host);
+    struct watched watched = {.db = database_connect(the_postgres, "history_join")};
+
+    sql_run(db, "UPDATE reading_device SET fresh_from = NULL, fresh_to = NULL");
+    sql_run(db, "DELETE FROM certificate_look");
+    sql_run(db, "INSERT INTO certificate_look SELECT device, latest_end, latest_end"
+                " FROM reading_device");
+    sql_run(db, "BEGIN");
+    sql_run(db, "INSERT INTO certificate_group (id, organisation, name, frequency, start_at,"
+                " created_at) VALUES (1, 1, 'Joined', 'daily', now() - interval '90 days', now())");
+    sql_run(db, "INSERT INTO certificate_member SELECT device, 1 FROM reading_device");
+    sql_run(db, "UPDATE certificate_look SET first_at = '-infinity', last_at = 'infinity'");
+    watched.job = meter_issue_start(host);
+    ck_assert(wait_until(ended_or_waits, &watched, 20000));
+    sql_run(db, "COMMIT");
+    while (!watched.ended)
+        watched.ended = process_wait(watched.job, 100, &watched.status);
+    ck_assert_int_eq(watched.status, 0);
+    watched = (struct watched){.db = watched.db, .job = meter_issue_start(host)};
+    while (!watched.ended)
+        watched.ended = process_wait(watched.job, 100, &watched.status);
+    ck_assert_int_eq(watched.status, 0);
+    ck_assert_int_eq(sql_number(db, "SELECT coalesce(sum(issued_wh), 0) FROM certificate"), 2000);
+    PQfinish(watched.db);
+    PQfinish(db);
+}
+
+/* Each event leaves a payload and its hooks' memory, some 4 KiB, until its chunk is done. */
+START_TEST(a_backfill_needs_the_memory_of_a_chunk)
+{
+    int64_t first = 0, most = 0;
+    int status;
+
+    begin("history_memory");
+    host_kill(host);
+    backfill(days_ago(1900));
+    pid_t job = meter_issue_start(host);
+
+    while (!process_wait(job, 5, &status)) {
+        int64_t peak = process_status(job, "VmHWM:");
+
+        if (!first && entries() > 0)
+            first = peak;
+        most = peak > most ? peak : most;
+    }
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(entries(), BACKFILL * 4 / 5);
+    ck_assert_int_gt(first, 0);
+    ck_assert_msg(process_shadowed() || most - first < MEMORY_KB, "it grew from %jd to %jd KiB",
+                  (intmax_t)first, (intmax_t)most);
+    PQfinish(db);
+}
+
+Suite *certificate_history_suite(void)
+{
+    const TTest *const tests[] = {
+        who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most,
+        a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run,
+        a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well,
+        one_connection_for_transactions_is_enough_for_the_job_and_for_changes,
+        a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten,
+        a_backfill_needs_the_memory_of_a_chunk,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("certificate_history", TESTS(tests), &cases);
+
+    tcase_set_timeout(cases, 300);
+    return suite;
+}

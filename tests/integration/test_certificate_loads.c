@@ -1,0 +1,113 @@
+/*
+ * Groups of devices with more Delta readings than one statement has the time to look at: they are
+ * issued all the same, and hold up nobody.
+ */
+#include "meter.h"
+#include "suites.h"
+
+static struct host *host;
+static PGconn *db;
+
+/* A database of the suite's own, and a host that gives up statements early. */
+static void begin(const char *name)
+{
+    host = host_start(&(struct host_spec){.name = name,
+                                          .database = database_make(the_postgres, name),
+                                          .db = "  statement_timeout: 400\n",
+                                          .modules = METER_MODULES});
+    db = database_connect(the_postgres, name);
+    host_kill(host);
+}
+
+/* Devices from 1,001 on in a group, with so many readings each of so many minutes, in the past. */
+static void group(int id, int first, int devices, const char *frequency, int readings, int minutes)
+{
+    sql_run(db, text("INSERT INTO certificate_group (id, organisation, name, frequency, start_at,"
+                     " created_at) VALUES (%d, 1, 'Group', '%s', date_trunc('day', now()) -"
+                     " interval '300 days', now())",
+                     id, frequency));
+    sql_run(db, text("INSERT INTO certificate_member SELECT d, %d FROM generate_series(%d, %d) d",
+                     id, first, first + devices - 1));
+    sql_run(db, text("INSERT INTO reading SELECT d, 'D', at, at + %d * interval '1 minute', 1001,"
+                     " now() FROM generate_series(%d, %d) d, generate_series(0, %d) n, LATERAL"
+                     " (SELECT date_trunc('day', now()) - interval '290 days'"
+                     " + n * %d * interval '1 minute' AS at) t",
+                     minutes, first, first + devices - 1, readings - 1, minutes));
+    sql_run(db, text("INSERT INTO certificate_look SELECT d, '-infinity', 'infinity'"
+                     " FROM generate_series(%d, %d) d",
+                     first, first + devices - 1));
+}
+
+/* Each run has its bound; the command goes on until nothing is left. */
+static void issue(void)
+{
+    const char *words[] = {"certificate", "issue", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_look"), 0);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM certificate_due WHERE cycle_end <= now()"), 0);
+}
+
+static int64_t measured(int id)
+{
+    return sql_number(db, text("SELECT coalesce((SELECT sum(issued_wh) FROM certificate"
+                               " WHERE group_id = %d), 0) + (SELECT carry_wh FROM"
+                               " certificate_group WHERE id = %d)",
+                               id, id));
+}
+
+START_TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them)
+{
+    begin("loads_years");
+    group(1, 1001, 50, "monthly", 6000, 60);
+    issue();
+    ck_assert_int_eq(measured(1), 50 * 6000 * INT64_C(1001));
+}
+
+START_TEST(a_device_with_readings_of_minutes_holds_up_no_others)
+{
+    begin("loads_minutes");
+    group(1, 1001, 1, "daily", 200000, 2);
+    group(2, 1002, 1, "daily", 10, 60);
+    issue();
+    ck_assert_int_eq(measured(2), 10 * INT64_C(1001));
+    ck_assert_int_eq(measured(1), 200000 * INT64_C(1001));
+}
+
+/* Summing up takes 30 ms for each device: more than there is for all of them in one statement. */
+START_TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
+{
+    begin("loads_slow");
+    group(1, 1001, 20, "daily", 24, 60);
+    sql_run(db, "CREATE OR REPLACE FUNCTION reading_deltas(devices bigint[], after timestamptz,"
+                " until timestamptz) RETURNS TABLE (device bigint, end_at timestamptz, wh bigint)"
+                " LANGUAGE plpgsql STABLE AS $$ BEGIN"
+                " PERFORM pg_sleep(0.03 * cardinality(devices));"
+                " RETURN QUERY SELECT r.device, r.end_at, r.wh FROM reading r"
+                " WHERE r.device = ANY (devices) AND r.type = 'D' AND r.end_at > after"
+                " AND r.end_at <= until; END $$");
+    issue();
+    ck_assert_int_eq(measured(1), 20 * 24 * INT64_C(1001));
+}
+
+static void end(void)
+{
+    PQfinish(db);
+}
+
+Suite *certificate_loads_suite(void)
+{
+    Suite *suite = suite_create("certificate_loads");
+    TCase *cases = tcase_create("certificate_loads");
+
+    tcase_set_timeout(cases, 300);
+    tcase_add_checked_fixture(cases, NULL, end);
+    tcase_add_test(
+        cases,
+        devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them);
+    tcase_add_test(cases, a_device_with_readings_of_minutes_holds_up_no_others);
+    tcase_add_test(cases, a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

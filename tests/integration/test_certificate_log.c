@@ -1,0 +1,156 @@
+/* Reading the log: who sees what, numbered pages, filters and cursors, CSV. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "certificates.h"
+#include "suites.h"
+#include "talk.h"
+
+static void set_up(void)
+{
+    certificates_open("certificate_log");
+}
+
+START_TEST(each_sees_the_log_of_its_organisations)
+{
+    struct person *m = certificate_person("cert.scope"), *b = certificate_person("cert.scope.b");
+
+    meter_make(host, m, "s1", 10, days_ago(100));
+    ck_status(meter_read(host, m, "s1", "History", days_ago(50), days_ago(48), 2000), 201);
+    certificates_issue(db, host);
+    ck_assert_uint_eq(log_entries(m), 1);
+    ck_assert_uint_eq(log_entries(b), 0);
+    ck_assert_int_eq(pages_of(b, "").total_count, 0);
+    ck_assert_uint_ge(log_entries(admin), 1);
+    const char *asked = text("?organizationId=%jd", (intmax_t)m->organisation);
+
+    ck_assert_uint_eq(json_array_size(log_of(admin, asked)->json), 1);
+    ck_error(http(host, "GET", text(LOG "%s", asked), b->token, NULL), 403, "");
+    ck_error(http(host, "GET", text(PAGES "%s", asked), b->token, NULL), 403, "");
+    ck_error(http(host, "GET", text(LOG "/export.csv%s", asked), b->token, NULL), 403, "");
+}
+
+START_TEST(numbered_pages_count_all_entries_and_days_narrow_them)
+{
+    struct person *m = certificate_person("cert.pages");
+
+    meter_make(host, m, "p1", 10, days_ago(100));
+    ck_status(meter_series(host, m, "p1", "History", days_ago(90), DAY_MS / 2, 90, 2000), 201);
+    certificates_issue(db, host);
+    struct sums all = pages_of(m, "");
+
+    ck_assert_int_eq(all.total_count, 90);
+    ck_assert_int_eq(all.total_pages, 5);
+    struct sums some = pages_of(
+        m, text("&start_date=%s&end_date=%s", date_text(days_ago(80)), date_text(days_ago(78))));
+
+    ck_assert_int_eq(some.total_count, 6);
+    ck_assert_int_eq(pages_of(m, text("&start_date=%s", date_text(days_ago(10)))).total_count, 0);
+    struct answer *third = ck_status(http(host, "GET", PAGES "?pageNumber=3", m->token, NULL), 200);
+    const json_t *head = item_of(third, "certificatelog", 0);
+
+    ck_assert_str_eq(keys_of(third->json), "certificatelog currentPage totalPages totalCount");
+    ck_assert_int_eq(answer_int(third, "currentPage"), 3);
+    ck_assert_str_eq(text_in(head, "certificate_issuance_start"),
+                     time_text(days_ago(90) + 49 * DAY_MS / 2));
+    struct answer *beyond = http(host, "GET", PAGES "?pageNumber=6", m->token, NULL);
+
+    ck_assert_uint_eq(
+        json_array_size(json_object_get(ck_status(beyond, 200)->json, "certificatelog")), 0);
+    ck_assert_int_eq(answer_int(beyond, "totalCount"), 90);
+    ck_error(http(host, "GET", PAGES "?pageNumber=0", m->token, NULL), 400, "");
+}
+
+START_TEST(the_log_is_filtered_and_paged_by_cursor)
+{
+    struct person *m = certificate_person("cert.log");
+    int64_t device = meter_make(host, m, "f1", 10, days_ago(100));
+    size_t seen = 0;
+
+    ck_status(meter_series(host, m, "f1", "History", days_ago(90), DAY_MS, 25, 2000), 201);
+    certificates_issue(db, host);
+    struct answer *page = log_of(m, "?limit=10");
+
+    for (;;) {
+        seen += json_array_size(page->json);
+        const char *next = next_page(page);
+
+        if (!next)
+            break;
+        page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+    }
+    ck_assert_uint_eq(seen, 25);
+    ck_assert_uint_eq(json_array_size(log_of(m, text("?start=%s&end=%s", time_text(days_ago(90)),
+                                                     time_text(days_ago(88))))
+                                          ->json),
+                      2);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?status=Failed")->json), 0);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?status=Succeeded&limit=5")->json), 5);
+    ck_assert_uint_eq(json_array_size(log_of(m, text("?deviceId=%jd", (intmax_t)device))->json),
+                      25);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?groupId=999999999")->json), 0);
+    static const char *const bad[] = {"after=1", "after=-253402300799999-1", "after=1-1-1",
+                                      "start=2024-01-01T00:00:00%2B23:59",
+                                      "end=0001-01-01T00:00:00-16:00"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_error(http(host, "GET", text(LOG "?%s", bad[i]), m->token, NULL), 400, "");
+    ck_status(http(host, "GET", LOG "?after=-62135596800000-1", m->token, NULL), 200);
+    ck_status(http(host, "GET", LOG "?start=2024-01-01T00:00:00%2B15:59", m->token, NULL), 200);
+    ck_error(http(host, "GET", LOG "?status=Done", m->token, NULL), 400, "");
+}
+
+/* C02 */
+START_TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
+{
+    struct person *m = certificate_person("cert.csv");
+    static const char *const names[] = {"=cmd|' /C calc'!A0", "+1,5", "-2", "@SUM(A1)",
+                                        "say \"hi\", all"};
+    int lines = 0;
+
+    for (int i = 0; i < 5; i++) {
+        meter_make(host, m, names[i], 10, days_ago(800));
+        ck_status(meter_series(host, m, names[i], "History", days_ago(790), DAY_MS, 500, 2000),
+                  201);
+    }
+    certificates_issue(db, host);
+    struct answer *csv = ck_status(http(host, "GET", LOG "/export.csv", m->token, NULL), 200);
+
+    ck_assert_str_eq(answer_header(csv, "Content-Type"), "text/csv; charset=utf-8");
+    ck_assert_str_eq(answer_header(csv, "Content-Disposition"),
+                     "attachment; filename=\"certificate-log.csv\"");
+    for (const char *at = csv->body; (at = strstr(at, "\r\n")); at += 2)
+        lines++;
+    ck_assert_int_eq(lines, 1 + 5 * 500);
+    ck_assert_ptr_nonnull(strstr(csv->body, ",\"'=cmd|' /C calc'!A0\","));
+    ck_assert_ptr_nonnull(strstr(csv->body, ",\"'+1,5\","));
+    ck_assert_ptr_nonnull(strstr(csv->body, ",\"'-2\","));
+    ck_assert_ptr_nonnull(strstr(csv->body, ",\"'@SUM(A1)\","));
+    ck_assert_ptr_nonnull(strstr(csv->body, ",\"say \"\"hi\"\", all\","));
+    for (const char *c = "=+-@"; *c; c++) {
+        ck_assert_ptr_null(strstr(csv->body, text(",%c", *c)));
+        ck_assert_ptr_null(strstr(csv->body, text("\"%c", *c)));
+    }
+    struct answer *one = ck_status(http(host, "GET",
+                                        text(LOG "/export.csv?start=%s&end=%s",
+                                             time_text(days_ago(790)), time_text(days_ago(789))),
+                                        m->token, NULL),
+                                   200);
+
+    lines = 0;
+    for (const char *at = one->body; (at = strstr(at, "\r\n")); at += 2)
+        lines++;
+    ck_assert_int_eq(lines, 1 + 5);
+}
+
+Suite *certificate_log_suite(void)
+{
+    const TTest *const tests[] = {
+        each_sees_the_log_of_its_organisations,
+        numbered_pages_count_all_entries_and_days_narrow_them,
+        the_log_is_filtered_and_paged_by_cursor,
+        the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run,
+    };
+
+    return stage_suite("certificate_log", set_up, 600, TESTS(tests));
+}

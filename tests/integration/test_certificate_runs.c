@@ -1,0 +1,127 @@
+/*
+ * Two runs of the job at once, and a reading that comes between two steps of one of them: it is
+ * issued, whichever of the two does it. A trigger holds a run at the moment that is meant.
+ */
+#include <stdlib.h>
+
+#include "meter.h"
+#include "suites.h"
+
+enum { GATE = 4711, READINGS = 3, WH = 2000 };
+
+static struct host *host;
+static PGconn *db;
+static int64_t start; /* of the cycle */
+
+/* A device in a group, with a reading that is issued; the host is gone, so that only the runs of
+ * the test are there. */
+static void begin(const char *name)
+{
+    host = host_start(&(struct host_spec){
+        .name = name, .database = database_make(the_postgres, name), .modules = METER_MODULES});
+    db = database_connect(the_postgres, name);
+    struct person *m = person_make(host, admin_of(host), name, NULL);
+    int64_t device = meter_make(host, m, "one", 10, days_ago(100));
+
+    start = days_ago(30);
+    ck_status(http(host, "POST", "/api/device-group", m->token,
+                   json_pack("{ss ss ss s[I]}", "name", "One", "frequency", "daily", "start",
+                             time_text(start), "deviceIds", (json_int_t)device)),
+              201);
+    ck_status(meter_read(host, m, "one", "Delta", start, start + HOUR_MS, WH), 201);
+    host_kill(host);
+    const char *words[] = {"certificate", "issue", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), WH);
+}
+
+/* The reading of the cycle's hour with this number, as POST stores it. */
+static void store(int number)
+{
+    sql_run(db, text("WITH stored AS (INSERT INTO reading SELECT device, 'D', at - interval '1"
+                     " hour', at, %d, now() FROM reading_device, LATERAL (SELECT timestamptz '%s'"
+                     " AS at) t) UPDATE reading_device SET fresh_from = '%s', fresh_to = '%s'",
+                     WH, time_text(start + number * HOUR_MS), time_text(start + number * HOUR_MS),
+                     time_text(start + number * HOUR_MS)));
+}
+
+/* A run that meets a cycle stands still before or after it takes that off the list. */
+static void make_gate(const char *when)
+{
+    sql_run(db, text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
+                     " 'BEGIN PERFORM pg_advisory_xact_lock(%d); RETURN NULL; END'",
+                     GATE));
+    sql_run(db, text("CREATE TRIGGER gate %s DELETE ON certificate_due FOR EACH STATEMENT"
+                     " EXECUTE FUNCTION gate()",
+                     when));
+    sql_run(db, text("SELECT pg_advisory_lock(%d)", GATE));
+}
+
+static bool wait_in_line(void *count)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") == *(const int *)count;
+}
+
+static pid_t run_until_it_waits(int waiting)
+{
+    pid_t run = meter_issue_start(host);
+
+    ck_assert_msg(wait_until(wait_in_line, &waiting, 20000), "the run does not wait");
+    return run;
+}
+
+static void end(pid_t run)
+{
+    int status;
+
+    ck_assert(process_wait(run, 20000, &status));
+    ck_assert_int_eq(status, 0);
+}
+
+/* The second reading makes the cycle due; the third comes when a run has begun to take it. */
+static void meet(const char *name, const char *when)
+{
+    begin(name);
+    store(2);
+    sql_run(db, "UPDATE reading_device SET fresh_from = NULL, fresh_to = NULL");
+    sql_run(db, text("INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"
+                     " FROM certificate_group"));
+    make_gate(when);
+    pid_t first = run_until_it_waits(1);
+
+    store(3);
+    pid_t second = run_until_it_waits(2);
+
+    sql_run(db, text("SELECT pg_advisory_unlock(%d)", GATE));
+    end(first);
+    end(second);
+    end(meter_issue_start(host));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_due"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), READINGS * WH);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM certificate_entry"), READINGS * WH);
+    PQfinish(db);
+}
+
+START_TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
+{
+    meet("runs_before", "BEFORE");
+}
+
+START_TEST(a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well)
+{
+    meet("runs_after", "AFTER");
+}
+
+Suite *certificate_runs_suite(void)
+{
+    Suite *suite = suite_create("certificate_runs");
+    TCase *cases = tcase_create("certificate_runs");
+
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued);
+    tcase_add_test(cases, a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,142 @@
+/*
+ * Two runs of the job do not wait for each other's certificates, and no age of PostgreSQL's
+ * statistics makes a batch slow.
+ */
+#include "meter.h"
+#include "suite.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { BATCH_MS = 1000, LARGE = 100, ENTRIES = 5000 };
+
+static struct host *host;
+static PGconn *db;
+
+/* A database, and a host that is not running but settles when told to. */
+static void begin(const char *name)
+{
+    host = host_start(&(struct host_spec){.name = name,
+                                          .database = database_make(the_postgres, name),
+                                          .db = text("  statement_timeout: %d\n", BATCH_MS),
+                                          .modules = METER_MODULES});
+    db = database_connect(the_postgres, name);
+    host_kill(host);
+}
+
+static void request(int certificates)
+{
+    sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), 1, NULL, now(), now(),"
+                     " 1000, false, now() FROM generate_series(1, %d) n",
+                     certificates));
+    sql_run(db,
+            "INSERT INTO certificate_entry (certificate, organisation, device, start_at, end_at,"
+            " wh) SELECT id, 1, id, now(), now(), 1000 FROM certificate");
+}
+
+static void settle(void)
+{
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL}),
+                     0);
+}
+
+static void settle_rest(int certificates)
+{
+    settle();
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate WHERE settled"),
+                     certificates);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry"
+                                    " WHERE status = 'Succeeded'"),
+                     certificates);
+    PQfinish(db);
+}
+
+START_TEST(what_another_run_settles_is_left_to_it)
+{
+    begin("settle_two");
+    request(1200);
+    PGconn *other = database_connect(the_postgres, "settle_two");
+
+    sql_run(other, "BEGIN");
+    sql_run(other, "SELECT FROM certificate WHERE id <= 500 FOR UPDATE");
+    settle();
+    ck_assert_int_eq(sql_number(db, "SELECT min(id) FROM certificate WHERE settled"), 501);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate WHERE NOT settled"), 500);
+    PQfinish(other);
+    settle_rest(1200);
+}
+END_TEST
+
+/* PostgreSQL looked at the tables when their first rows had been rolled back: pages without a row.
+ * A batch that is joined by that knowledge takes seconds. */
+START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
+{
+    begin("settle_stale");
+    sql_run(db, "ALTER TABLE certificate SET (autovacuum_enabled = off)");
+    sql_run(db, "ALTER TABLE certificate_entry SET (autovacuum_enabled = off)");
+    sql_run(db, "BEGIN");
+    request(1000);
+    sql_run(db, "ROLLBACK");
+    sql_run(db, "ANALYZE certificate, certificate_entry");
+    request(30000);
+    settle_rest(30000);
+}
+END_TEST
+
+/* What is requested at large is settled a part at a time; the rest is not counted for each part. */
+START_TEST(entries_of_large_certificates_are_counted_once)
+{
+    begin("settle_large");
+    sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), 1, NULL, now(), now(),"
+                     " 1000, false, now() FROM generate_series(1, %d) n",
+                     LARGE));
+    sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
+                     " start_at, end_at, wh) SELECT c.id, 1, 1, d, now(), now(), 1000"
+                     " FROM certificate c, generate_series(1, %d) d",
+                     ENTRIES));
+    settle();
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate WHERE settled"), LARGE);
+    ck_assert_int_lt(sql_number(db, "SELECT idx_tup_read FROM pg_stat_user_indexes"
+                                    " WHERE indexrelname = 'certificate_entry_certificate'"),
+                     LARGE * ENTRIES * 6);
+    PQfinish(db);
+}
+END_TEST
+
+static void read_meters(int devices)
+{
+    sql_run(db,
+            text("INSERT INTO reading_device SELECT d, 'D', now(), now(), 1, now(), '-infinity',"
+                 " now(), now() FROM generate_series(1, %d) d",
+                 devices));
+}
+
+START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
+{
+    begin("fresh_stale");
+    sql_run(db, "ALTER TABLE reading_device SET (autovacuum_enabled = off)");
+    sql_run(db, "BEGIN");
+    read_meters(1000);
+    sql_run(db, "ROLLBACK");
+    sql_run(db, "ANALYZE reading_device");
+    read_meters(50000);
+    settle();
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL"), 0);
+    PQfinish(db);
+}
+END_TEST
+
+Suite *certificate_settle_suite(void)
+{
+    const TTest *const tests[] = {
+        what_another_run_settles_is_left_to_it,
+        statistics_from_before_the_rows_make_no_batch_slow,
+        entries_of_large_certificates_are_counted_once,
+        statistics_from_before_the_readings_make_no_batch_slow,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("certificate_settle", TESTS(tests), &cases);
+
+    tcase_set_timeout(cases, 120);
+    return suite;
+}

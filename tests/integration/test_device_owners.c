@@ -1,0 +1,257 @@
+/*
+ * Devices as JSON: who sees and changes what (threats O20 to O24), and that parallel changes keep
+ * each other's fields.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "devices.h"
+#include "suites.h"
+#include "talk.h"
+
+static void set_up(void)
+{
+    devices_open("device_owners");
+}
+
+/* O20 */
+START_TEST(a_device_is_registered_where_one_may_act)
+{
+    json_t *foreign = json_pack("{ss sI}", "externalId", "Foreign", "organizationId",
+                                (json_int_t)m->organisation);
+
+    ck_error(device_post(k, json_incref(foreign)), 403, "");
+    struct answer *own = ck_status(device_post(m, foreign), 201);
+
+    ck_assert_int_eq(answer_int(own, "organizationId"), m->organisation);
+}
+
+START_TEST(an_api_user_of_several_organisations_says_in_which)
+{
+    struct person *many = person_make(host, admin, "devices.many", "ApiUser");
+    struct answer *second = ck_status(http(host, "POST", "/api/organization", many->token,
+                                           json_pack("{ss}", "name", "Second of many")),
+                                      201);
+    int64_t organisation = answer_int(second, "id");
+
+    device_problem(device_post(many, device_named("Both")), "organizationId");
+    ck_status(device_post(many, json_pack("{ss sI}", "externalId", "Both", "organizationId",
+                                          (json_int_t)organisation)),
+              201);
+    ck_status(device_post(many, json_pack("{ss sI}", "externalId", "both", "organizationId",
+                                          (json_int_t)many->organisation)),
+              201);
+    ck_error(device_get(many, "Both"), 409, "Several devices");
+    struct answer *one =
+        http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organisation),
+             many->token, NULL);
+
+    ck_assert_str_eq(device_field(ck_status(one, 200), "externalId"), "\"Both\"");
+}
+
+/* O21, O22 */
+START_TEST(devices_of_others_are_unknown)
+{
+    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "Of M", "siteName", "Shared site")),
+              201);
+    ck_status(device_post(k, json_pack("{ss ss}", "externalId", "Of K", "siteName", "Shared site")),
+              201);
+    ck_error(device_get(k, "Of M"), 404, "Device not found");
+    ck_error(device_patch(k, "Of M", json_pack("{si}", "capacity", 7)), 404, "Device not found");
+    ck_error(
+        http(host, "PATCH", DEVICE "/by-site/Shared%20site", k->token,
+             json_pack("{sI si}", "organizationId", (json_int_t)m->organisation, "capacity", 7)),
+        403, "");
+    struct answer *changed = ck_status(http(host, "PATCH", DEVICE "/by-site/Shared%20site",
+                                            k->token, json_pack("{si}", "capacity", 7)),
+                                       200);
+
+    ck_assert_str_eq(device_field(changed, "externalId"), "\"Of K\"");
+    ck_assert_str_eq(device_field(device_get(m, "Of M"), "capacity"), "null");
+    ck_status(device_get(admin, "Of M"), 200);
+}
+
+START_TEST(a_site_with_none_or_several_devices_is_not_changed)
+{
+    for (int i = 0; i < 2; i++)
+        ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Twin %d", i), "siteName",
+                                           "Twin site")),
+                  201);
+    ck_error(http(host, "PATCH", DEVICE "/by-site/No%20site", m->token, device_named("x")), 404,
+             "");
+    struct answer *several = ck_error(
+        http(host, "PATCH", DEVICE "/by-site/Twin%20site", m->token, device_named("x")), 409, "");
+
+    ck_assert_ptr_nonnull(strstr(answer_text(several, "message"), "Twin 0, Twin 1"));
+}
+
+START_TEST(a_serial_number_that_several_have_is_ambiguous)
+{
+    for (int i = 0; i < 2; i++)
+        ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Serial %d", i),
+                                           "serialNumber", "SN-twice")),
+                  201);
+    ck_error(device_get(m, "SN-twice"), 409, "");
+    ck_status(device_post(m, json_pack("{ss}", "externalId", "SN-twice")), 201);
+    ck_assert_str_eq(device_field(ck_status(device_get(m, "SN-twice"), 200), "externalId"),
+                     "\"SN-twice\"");
+}
+
+enum { NAMED = 21 }; /* devices that an answer of 409 looks at */
+
+struct walk {
+    const char *index;
+    int64_t begin; /* what was read of it before */
+};
+
+static int64_t read_of(const char *index)
+{
+    return sql_number(db, text("SELECT idx_tup_read FROM pg_stat_user_indexes"
+                               " WHERE indexrelname = '%s'",
+                               index));
+}
+
+/* PostgreSQL's sessions tell of it some seconds late. */
+static bool was_walked(void *arg)
+{
+    const struct walk *walk = arg;
+
+    return read_of(walk->index) >= walk->begin + NAMED;
+}
+
+/* By that index, and whatever else is read of devices. */
+static void expect_few_rows(const char *method, const char *path, const char *index)
+{
+    static const char rows[] = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables"
+                               " WHERE relname = 'device'";
+    struct walk walk = {index, read_of(index)};
+    int64_t before = sql_number(db, rows);
+
+    ck_error(http(host, method, path, admin->token, strcmp(method, "GET") ? json_object() : NULL),
+             409, "");
+    ck_assert_msg(wait_until(was_walked, &walk, 30000), "%s was not read", index);
+    int64_t count = sql_number(db, rows) - before;
+
+    ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);
+}
+
+START_TEST(of_a_name_that_very_many_share_a_few_are_read)
+{
+    sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
+                " created_at, updated_at) SELECT 1000000 + n, gen_random_uuid(), 1000000 + n,"
+                " 'Shared by all', 'Shared by all', '{}', now(), now()"
+                " FROM generate_series(1, 20000) n");
+    sql_run(db, "ANALYZE device");
+    expect_few_rows("GET", DEVICE "/Shared%20by%20all", "device_serial");
+    expect_few_rows("PATCH", DEVICE "/by-site/Shared%20by%20all", "device_site");
+    sql_run(db, "DELETE FROM device WHERE id > 1000000");
+}
+
+/* O23 */
+START_TEST(what_the_host_gives_is_not_written)
+{
+    struct answer *made = ck_status(device_post(m, device_named("Assigned")), 201);
+    struct answer *changed = ck_status(
+        device_patch(m, "Assigned",
+                     json_pack("{si ss ss s[] si}", "id", 1, "uuid", UNKNOWN_UUID, "createdAt",
+                               "2000-01-01T00:00:00.000Z", "documents", "groupId", 9)),
+        200);
+
+    ck_assert_int_eq(answer_int(changed, "id"), answer_int(made, "id"));
+    ck_assert_str_eq(answer_text(changed, "uuid"), answer_text(made, "uuid"));
+    ck_assert_str_eq(answer_text(changed, "createdAt"), answer_text(made, "createdAt"));
+    ck_assert_str_eq(device_field(changed, "attributes"), "{\"groupId\":9}");
+}
+
+/* O24 */
+START_TEST(other_roles_register_nothing)
+{
+    struct person *owner = person_with_role(host, admin, "devices.owner", "DeviceOwner");
+
+    ck_error(device_post(admin, device_named("By Admin")), 403, "Forbidden");
+    ck_error(device_post(owner, device_named("By owner")), 403, "Forbidden");
+    ck_error(device_get(m, "By owner"), 404, "");
+}
+
+struct patcher {
+    const char *name;
+    long bad;
+};
+
+static void *patch_often(void *arg)
+{
+    struct patcher *patcher = arg;
+
+    for (int i = 1; i <= 50; i++) {
+        struct answer *answer = device_patch(m, "Parallel", json_pack("{si}", patcher->name, i));
+
+        patcher->bad += answer->status != 200;
+    }
+    return NULL;
+}
+
+START_TEST(parallel_changes_of_different_fields_all_survive)
+{
+    struct patcher patchers[] = {{"capacity", 0}, {"yieldValue", 0}, {"latitude", 0}, {"note", 0}};
+    pthread_t threads[4];
+
+    ck_status(device_post(m, device_named("Parallel")), 201);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, patch_often, &patchers[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(patchers[i].bad, 0);
+    }
+    struct answer *device = ck_status(device_get(m, "Parallel"), 200);
+
+    ck_assert_str_eq(device_field(device, "capacity"), "50");
+    ck_assert_str_eq(device_field(device, "yieldValue"), "50");
+    ck_assert_str_eq(device_field(device, "latitude"), "\"50\"");
+    ck_assert_str_eq(device_field(device, "attributes"), "{\"note\":50}");
+}
+
+START_TEST(lists_are_filtered_and_paged)
+{
+    struct person *lister = person_make(host, admin, "devices.lister", NULL);
+
+    for (int i = 0; i < 5; i++)
+        ck_status(device_post(lister, json_pack("{ss ss}", "externalId", text("L%d", i),
+                                                "countryCode", i % 2 ? "ES" : "DE")),
+                  201);
+    struct answer *all = ck_status(http(host, "GET", DEVICE, lister->token, NULL), 200);
+    struct answer *spain =
+        ck_status(http(host, "GET", DEVICE "?countryCode=es", lister->token, NULL), 200);
+    struct answer *page = ck_status(http(host, "GET", DEVICE "?limit=3", lister->token, NULL), 200);
+
+    ck_assert_uint_eq(json_array_size(all->json), 5);
+    ck_assert_uint_eq(json_array_size(spain->json), 2);
+    ck_assert_uint_eq(json_array_size(page->json), 3);
+    const char *link = answer_header(page, "Link");
+
+    ck_assert_ptr_nonnull(link);
+    struct answer *rest = ck_status(
+        http(host, "GET", text("%.*s", (int)strcspn(link + 1, ">"), link + 1), lister->token, NULL),
+        200);
+
+    ck_assert_uint_eq(json_array_size(rest->json), 2);
+    ck_assert(json_equal(json_array_get(rest->json, 0), json_array_get(all->json, 3)));
+    ck_assert_ptr_null(answer_header(rest, "Link"));
+}
+
+Suite *device_owners_suite(void)
+{
+    const TTest *const tests[] = {
+        a_device_is_registered_where_one_may_act,
+        an_api_user_of_several_organisations_says_in_which,
+        devices_of_others_are_unknown,
+        a_site_with_none_or_several_devices_is_not_changed,
+        a_serial_number_that_several_have_is_ambiguous,
+        of_a_name_that_very_many_share_a_few_are_read,
+        what_the_host_gives_is_not_written,
+        other_roles_register_nothing,
+        parallel_changes_of_different_fields_all_survive,
+        lists_are_filtered_and_paged,
+    };
+
+    return stage_suite("device_owners", set_up, 60, TESTS(tests));
+}

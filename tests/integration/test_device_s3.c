@@ -1,0 +1,186 @@
+/*
+ * Documents in a bucket that several hosts share: the same from each of them, and a store that
+ * cannot be used at all. One that fails meanwhile: test_device_s3_faults.c; what is left behind:
+ * test_device_s3_sweep.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "s3.h"
+#include "secrets.h"
+#include "suites.h"
+
+#define WRONG_KEY "a-key-that-the-server-does-not-know"
+#define WHOLE                                                                                      \
+    "  s3_endpoint: \"http://127.0.0.1/\"\n  s3_bucket: b\n  s3_access_key: a\n"                   \
+    "  s3_secret_key: s\n"
+
+static void set_up(void)
+{
+    s3_open("device_s3");
+}
+
+START_TEST(documents_are_the_same_from_every_host)
+{
+    static const size_t lengths[] = {0, 1, 4095, 65536, 1000003, 10 * MIB};
+    struct upload_body body = files_named("Same");
+    unsigned count = sizeof lengths / sizeof *lengths;
+
+    for (unsigned i = 0; i < count; i++)
+        upload_file(&body, "SF_02C", "a b.bin", upload_noise(i, lengths[i]), lengths[i]);
+    struct answer *made = ck_status(files_post(one, m, &body), 201);
+
+    ck_assert_str_eq(ck_status(s3_get(two, DEVICE "/Same/documents"), 200)->body,
+                     ck_status(s3_get(one, DEVICE "/Same/documents"), 200)->body);
+    for (unsigned i = 0; i < count; i++) {
+        struct answer *file = ck_status(s3_get(i % 2 ? one : two, s3_path(made, i)), 200);
+
+        ck_assert_uint_eq(file->length, lengths[i]);
+        ck_assert_mem_eq(file->body, upload_noise(i, lengths[i]), lengths[i]);
+        ck_assert_str_eq(answer_header(file, "Content-Disposition"),
+                         "attachment; filename=\"a b.bin\"; filename*=UTF-8''a%20b.bin");
+        ck_assert_str_eq(answer_header(file, "X-Content-Type-Options"), "nosniff");
+    }
+    ck_assert(store_settles(s3_spool(one->name)));
+    ck_assert(store_settles(s3_spool(two->name)));
+}
+
+START_TEST(the_same_content_is_there_once)
+{
+    struct upload_body body = files_named("Twice in one");
+    int before = bucket_objects(bucket);
+
+    upload_file(&body, "SF_02C", "a", "the same", 8);
+    upload_file(&body, "COD_PROOF", "b", "the same", 8);
+    ck_status(files_post(one, m, &body), 201);
+    struct answer *made = ck_status(s3_post(two, "Twice", "the same", 8), 201);
+
+    ck_assert_int_eq(bucket_objects(bucket), before + 1);
+    ck_assert_str_eq(ck_status(s3_get(one, s3_path(made, 0)), 200)->body, "the same");
+}
+
+START_TEST(a_refused_request_leaves_nothing_and_takes_nothing)
+{
+    struct answer *made = ck_status(s3_post(one, "Refused", "of another", 10), 201);
+    int before = bucket_objects(bucket);
+    struct upload_body body = files_named("refused");
+
+    upload_file(&body, "SF_02C", "a", "of another", 10);
+    upload_file(&body, "SF_02C", "b", "its own", 7);
+    ck_error(files_post(two, m, &body), 409, "");
+    ck_assert_int_eq(bucket_objects(bucket), before);
+    ck_assert_str_eq(ck_status(s3_get(two, s3_path(made, 0)), 200)->body, "of another");
+}
+
+/* ---- a store that cannot be used ---- */
+
+START_TEST(a_wrong_key_is_told_and_shown_to_nobody)
+{
+    secrets_add(WRONG_KEY);
+    s3_refuses_uploads(s3_host("s3-wrong-key", bucket, "  s3_secret_key: " WRONG_KEY "\n"),
+                       "SignatureDoesNotMatch");
+}
+
+START_TEST(a_bucket_that_is_missing_is_told)
+{
+    struct bucket *none = bucket_make("s3-none", false);
+
+    bucket_run(none);
+    s3_refuses_uploads(s3_host("s3-no-bucket", none, NULL), "NoSuchBucket");
+    bucket_stop(none);
+}
+
+START_TEST(a_start_needs_no_store)
+{
+    struct bucket *late = bucket_make("s3-late", true);
+    struct host *host = s3_host("s3-late", late, NULL);
+
+    ck_status(s3_get(host, "/api/health"), 200);
+    s3_expect_refused(s3_post(host, "Late", "1", 1));
+    bucket_run(late);
+    ck_status(s3_post(host, "Late", "1", 1), 201);
+    host_stop(host);
+    bucket_stop(late);
+}
+
+/* What is wrong with a configuration is said before anything is served. */
+START_TEST(settings_of_a_store_are_judged_at_the_start)
+{
+    static const char *const wrong[][2] = {
+        {"  s3_endpoint: \"ftp://127.0.0.1/\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://a:b@127.0.0.1/\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://127.0.0.1/a b\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://127.0.0.1/%41\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://127.0.0.1/a/../b\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://127.0.0.1/a/.\"\n", "s3_endpoint"},
+        {"  s3_endpoint: \"http://127.0.0.1/\"\n", "s3_bucket"},
+        {"  s3_endpoint: \"http://127.0.0.1/\"\n  s3_bucket: \"..\"\n", "s3_bucket"},
+        {"  s3_endpoint: \"http://127.0.0.1/\"\n  s3_bucket: b\n", "s3_access_key"},
+        {WHOLE "  s3_prefix: ../x\n", "s3_prefix"},
+        {WHOLE "  s3_ca: /no/such/file\n", "s3_ca"},
+        {WHOLE "  s3_ca: /dev/null\n", "s3_ca"},
+    };
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct host *host = host_prepare(
+            &(struct host_spec){.name = text("s3-wrong-%zu", i),
+                                .database = s3_database,
+                                .modules = "[auth, device]",
+                                .more = text("device:\n  store: s3\n%s", wrong[i][0])});
+
+        ck_assert(!host_run(host));
+        ck_assert_msg(strstr(file_text(host->log), wrong[i][1]), "%s", file_text(host->log));
+    }
+}
+
+/* ---- memory ---- */
+
+/* A sanitizer would keep what was freed. */
+START_TEST(a_hundred_mebibytes_pass_through_little_memory)
+{
+    const char *const environment[] = {
+        "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
+    struct host *flat = host_start(&(struct host_spec){
+        .name = "s3-flat",
+        .database = s3_database,
+        .modules = "[auth, device]",
+        .environment = environment,
+        .more = bucket_section(bucket, s3_spool("s3-flat"),
+                               "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n")});
+    struct upload_body body = files_named("Flat");
+
+    ck_status(s3_post(flat, "Warm", "warm", 4), 201);
+    int64_t before = process_status(flat->pid, "VmHWM:");
+
+    for (unsigned i = 0; i < 10; i++)
+        upload_file(&body, "SF_02C", "x", upload_noise(i + 300, 10 * MIB), 10 * MIB);
+    struct answer *made = ck_status(files_post(flat, m, &body), 201);
+
+    for (unsigned i = 0; i < 10; i++)
+        ck_assert_uint_eq(ck_status(s3_get(flat, s3_path(made, i)), 200)->length, 10 * MIB);
+    int64_t growth = process_status(flat->pid, "VmHWM:") - before;
+
+    ck_assert_int_gt(before, 0);
+    ck_assert_msg(process_shadowed() || growth < 8 * 1024, "the host grew by %jd KiB",
+                  (intmax_t)growth);
+    host_stop(flat);
+}
+
+Suite *device_s3_suite(void)
+{
+    Suite *suite = suite_create("device_s3");
+    TCase *tests = tcase_create("device_s3");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, s3_close);
+    tcase_add_test(tests, documents_are_the_same_from_every_host);
+    tcase_add_test(tests, the_same_content_is_there_once);
+    tcase_add_test(tests, a_refused_request_leaves_nothing_and_takes_nothing);
+    tcase_add_test(tests, a_wrong_key_is_told_and_shown_to_nobody);
+    tcase_add_test(tests, a_bucket_that_is_missing_is_told);
+    tcase_add_test(tests, a_start_needs_no_store);
+    tcase_add_test(tests, settings_of_a_store_are_judged_at_the_start);
+    tcase_add_test(tests, a_hundred_mebibytes_pass_through_little_memory);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

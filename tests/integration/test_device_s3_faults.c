@@ -1,0 +1,76 @@
+/*
+ * A bucket that refuses, cuts, hangs, corrupts or goes away: nothing is kept without its other
+ * half, nothing wrong is sent, and the answer is clear.
+ */
+#include "s3.h"
+#include "suites.h"
+
+static void set_up(void)
+{
+    s3_open("device_s3_faults");
+}
+
+START_TEST(an_upload_that_fails_keeps_nothing)
+{
+    static const char *const modes[] = {"refuse", "cut", "hang"};
+    int before = bucket_objects(bucket);
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        bucket_mode(bucket, modes[i]);
+        struct answer *answer = s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
+
+        s3_expect_refused(answer);
+        ck_assert_double_lt(answer->seconds, 5); /* s3_timeout is 3 s, whatever is tried in it */
+        ck_assert_int_gt(bucket_count(bucket), 0);
+        ck_status(s3_get(one, "/api/health"), 200);
+        ck_error(s3_get(one, DEVICE "/Fails"), 404, "");
+        ck_assert(store_settles(s3_spool(one->name)));
+    }
+    bucket_mode(bucket, "pass");
+    ck_assert_int_eq(bucket_objects(bucket), before);
+    ck_status(s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB), 201);
+    ck_assert_int_eq(bucket_objects(bucket), before + 1);
+}
+
+START_TEST(a_download_that_fails_is_never_a_wrong_one)
+{
+    static const char *const modes[] = {"refuse", "cut", "hang", "corrupt"};
+    char *bytes = upload_noise(78, 2 * MIB);
+    const char *path = s3_path(ck_status(s3_post(one, "Reads", bytes, 2 * MIB), 201), 0);
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        bucket_mode(bucket, modes[i]);
+        s3_expect_refused(s3_get(two, path));
+        ck_status(s3_get(two, "/api/health"), 200);
+    }
+    bucket_mode(bucket, "pass");
+    ck_assert_mem_eq(ck_status(s3_get(two, path), 200)->body, bytes, 2 * MIB);
+    ck_assert(store_settles(s3_spool(two->name)));
+}
+
+START_TEST(downloads_come_back_with_the_server)
+{
+    s3_own_bucket("s3-restarts");
+    const char *path = s3_path(ck_status(s3_post(one, "Restarts", "content", 7), 201), 0);
+
+    bucket_stop(bucket);
+    s3_expect_refused(s3_get(one, path));
+    s3_expect_refused(s3_post(one, "Restarts 2", "another", 7));
+    bucket_run(bucket);
+    ck_assert_str_eq(ck_status(s3_get(one, path), 200)->body, "content");
+    s3_own_bucket_end();
+}
+
+Suite *device_s3_faults_suite(void)
+{
+    Suite *suite = suite_create("device_s3_faults");
+    TCase *tests = tcase_create("device_s3_faults");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, s3_close);
+    tcase_add_test(tests, an_upload_that_fails_keeps_nothing);
+    tcase_add_test(tests, a_download_that_fails_is_never_a_wrong_one);
+    tcase_add_test(tests, downloads_come_back_with_the_server);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,148 @@
+/* What interrupted uploads leave in a bucket, and the sweep that takes it. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "s3.h"
+#include "suites.h"
+
+static void set_up(void)
+{
+    s3_open("device_s3_sweep");
+}
+
+static bool is_swept(void *arg)
+{
+    static const char *const sweep[] = {"device", "sweep", NULL};
+
+    return !host_command(one, NULL, sweep) && bucket_objects(bucket) <= *(const int *)arg;
+}
+
+/* The sweep leaves so many, once what is too young for it is old enough. */
+static void expect_swept(int objects)
+{
+    ck_assert(wait_until(is_swept, &objects, 20000));
+    ck_assert_int_eq(bucket_objects(bucket), objects);
+}
+
+START_TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
+{
+    s3_own_bucket("s3-dies");
+    bucket_mode(bucket, "die");
+    s3_expect_refused(s3_post(one, "Dies", upload_noise(79, 3 * MIB), 3 * MIB));
+    bucket_ended(bucket);
+    ck_assert_int_eq(bucket_objects(bucket), 1); /* a half */
+    bucket_run(bucket);
+    ck_error(s3_get(one, DEVICE "/Dies"), 404, "");
+    bucket_age(bucket);
+    expect_swept(0);
+    s3_own_bucket_end();
+}
+
+START_TEST(a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay)
+{
+    struct host *killed = s3_host("s3-killed", bucket, NULL);
+    struct upload_body body = files_named("Killed");
+    int before = bucket_objects(bucket), fd = raw_open(killed);
+
+    bucket_mode(bucket, "slow");
+    upload_file(&body, "SF_02C", "x", upload_noise(80, 300000), 300000);
+    upload_close(&body);
+    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n\r\n",
+                            m->token, body.length);
+
+    ck_assert_int_eq(write(fd, head, strlen(head)), (ssize_t)strlen(head));
+    ck_assert_int_eq(write(fd, body.bytes, body.length), (ssize_t)body.length);
+    while (bucket_count(bucket) == 0)
+        ck_assert(host_alive(killed));
+    host_kill(killed);
+    close(fd);
+    free(body.bytes);
+    bucket_mode(bucket, "pass");
+    ck_error(s3_get(one, DEVICE "/Killed"), 404, "");
+    expect_swept(before);
+}
+
+static bool upload_begun(void *arg)
+{
+    return sql_number(arg, "SELECT count(*) FROM device_upload") > 0;
+}
+
+static void *post_slowly(void *arg)
+{
+    *(struct answer **)arg = s3_post(one, "Fenced", "too late", 8);
+    return NULL;
+}
+
+/* Where the sweep has ended an upload its documents do not come to be, however late it is done. */
+START_TEST(an_upload_that_the_sweep_has_ended_is_refused)
+{
+    PGconn *db = database_connect(the_postgres, s3_database);
+    int before = bucket_objects(bucket);
+    struct answer *answer = NULL;
+    pthread_t thread;
+
+    sql_run(db, "DELETE FROM device_upload"); /* what killed hosts left */
+    bucket_mode(bucket, "slow");
+    ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &answer), 0);
+    ck_assert(wait_until(upload_begun, db, 5000));
+    sql_run(db, "DELETE FROM device_upload");
+    pthread_join(thread, NULL);
+    s3_expect_refused(answer);
+    bucket_mode(bucket, "pass");
+    ck_error(s3_get(one, DEVICE "/Fenced"), 404, "");
+    bucket_age(bucket);
+    expect_swept(before);
+    PQfinish(db);
+}
+
+START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+{
+    enum { ORPHANS = 1100 };
+    static const char pattern[] = "%064x-01a1fde7-316c-754a-8708-f6719680%04x";
+    struct answer *made = ck_status(s3_post(one, "Swept", "kept", 4), 201);
+    int before = bucket_objects(bucket);
+
+    for (int i = 0; i < ORPHANS; i++)
+        bucket_plant(bucket, text(pattern, i * 65521, i), "orphan");
+    bucket_plant(bucket, "readme.txt", "of somebody else");
+    bucket_age(bucket);
+    expect_swept(before + 1);
+    bucket_plant(bucket, text(pattern, 1, 1), "young");
+    expect_swept(before + 2);
+    ck_assert_str_eq(ck_status(s3_get(two, s3_path(made, 0)), 200)->body, "kept");
+}
+
+START_TEST(a_sweep_without_a_store_says_so)
+{
+    static const char *const sweep[] = {"device", "sweep", NULL};
+
+    bucket_mode(bucket, "refuse");
+    ck_assert_int_ne(host_command(one, NULL, sweep), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(one->log), "SlowDown"));
+    bucket_mode(bucket, "corrupt");
+    ck_assert_int_ne(host_command(one, NULL, sweep), 0);
+    bucket_mode(bucket, "again");
+    ck_assert_int_ne(host_command(one, NULL, sweep), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(one->log), "does not go on"));
+    bucket_mode(bucket, "pass");
+    ck_assert_int_eq(host_command(one, NULL, sweep), 0);
+}
+
+Suite *device_s3_sweep_suite(void)
+{
+    Suite *suite = suite_create("device_s3_sweep");
+    TCase *tests = tcase_create("device_s3_sweep");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, s3_close);
+    tcase_add_test(tests, a_server_that_dies_in_an_upload_leaves_nothing_to_stay);
+    tcase_add_test(tests, a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay);
+    tcase_add_test(tests, an_upload_that_the_sweep_has_ended_is_refused);
+    tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
+    tcase_add_test(tests, a_sweep_without_a_store_says_so);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,129 @@
+/*
+ * A bucket behind TLS: whose certificates a host takes, and that nothing goes where the server that
+ * has shown one sends it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "s3.h"
+#include "suite.h"
+#include "suites.h"
+#include "tls.h"
+
+static struct tls_pair ours,
+    others; /* authorities: the server's, and one that it knows nothing of */
+
+/* `authority`: whose certificates a host takes; NULL: those that the system trusts. */
+static const char *settings(const struct tls_pair *authority)
+{
+    return text("  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 3000\n%s",
+                authority ? text("  s3_ca: \"%s\"\n", authority->certificate) : "");
+}
+
+static void set_up(void)
+{
+    struct bucket *behind_tls = bucket_make("device_s3_tls", true);
+
+    ours = tls_make("tls-ours", "DNS:ours.example", NULL);
+    others = tls_make("tls-others", "DNS:others.example", NULL);
+    struct tls_pair server = tls_make("tls-server", "IP:127.0.0.1", &ours);
+
+    bucket_encrypt(behind_tls, &server);
+    s3_open_on("device_s3_tls", behind_tls, settings(&ours));
+}
+
+START_TEST(documents_go_and_come_where_the_authority_is_known)
+{
+    char *bytes = upload_noise(90, 3 * MIB);
+    struct answer *made = ck_status(s3_post(one, "Known", bytes, 3 * MIB), 201);
+
+    ck_assert_int_eq(bucket_objects(bucket), 1);
+    for (int i = 0; i < 3; i++) { /* the connection is used again */
+        struct answer *file = ck_status(s3_get(i ? two : one, s3_path(made, 0)), 200);
+
+        ck_assert_uint_eq(file->length, 3 * MIB);
+        ck_assert_mem_eq(file->body, bytes, 3 * MIB);
+    }
+}
+
+START_TEST(an_authority_that_nobody_named_is_refused)
+{
+    s3_refuses_uploads(s3_host("s3-system", bucket, settings(NULL)), "SSL certificate problem");
+    s3_refuses_uploads(s3_host("s3-others", bucket, settings(&others)), "SSL certificate problem");
+}
+
+START_TEST(a_certificate_for_another_host_is_refused)
+{
+    struct bucket elsewhere = *bucket;
+
+    elsewhere.endpoint = text("https://localhost:%d/", bucket->tls_port);
+    s3_refuses_uploads(s3_host("s3-elsewhere", &elsewhere, settings(&ours)),
+                       "no alternative certificate subject name matches");
+}
+
+/* A host on a system that trusts the server's authority. */
+static struct host *trusting(const char *name, const char *more)
+{
+    const char *store = harness_path(text("%s.certs", name));
+    const char *fill =
+        text("cp %s %s/ca-certificates.crt && openssl rehash %s", ours.certificate, store, store);
+    const char *const wrapper[] = {
+        "unshare", "-m", "sh", "-c", text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store),
+        "sh",      NULL};
+
+    ck_assert_int_eq(mkdir(store, 0755), 0);
+    ck_assert_int_eq(system(fill), 0);
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = s3_database,
+                                          .modules = "[auth, device, health]",
+                                          .wrapper = wrapper,
+                                          .more = bucket_section(bucket, s3_spool(name), more)});
+}
+
+START_TEST(without_a_file_the_systems_authorities_count)
+{
+    struct host *host = trusting("s3-trusting", settings(NULL));
+
+    ck_status(s3_post(host, "Trusted", "1", 1), 201);
+    host_stop(host);
+}
+
+START_TEST(with_a_file_the_systems_authorities_count_no_more)
+{
+    s3_refuses_uploads(trusting("s3-choosy", settings(&others)), "SSL certificate problem");
+}
+
+/* Over plain HTTP the server would take and give what it redirects. */
+START_TEST(a_redirect_is_not_followed)
+{
+    const char *path = s3_path(ck_status(s3_post(one, "Stays", "content", 7), 201), 0);
+    int before = bucket_objects(bucket);
+
+    bucket_mode(bucket, "redirect");
+    s3_expect_refused(s3_get(two, path));
+    ck_assert_int_eq(bucket_count(bucket), 1);
+    s3_expect_refused(s3_post(two, "Redirected", "another", 7));
+    bucket_mode(bucket, "pass");
+    ck_assert_int_eq(bucket_objects(bucket), before);
+    ck_error(s3_get(one, DEVICE "/Redirected"), 404, "");
+    ck_assert_ptr_nonnull(strstr(file_text(two->log), "PUT: answered 307"));
+}
+
+Suite *device_s3_tls_suite(void)
+{
+    const TTest *const tests[] = {
+        documents_go_and_come_where_the_authority_is_known,
+        an_authority_that_nobody_named_is_refused,
+        a_certificate_for_another_host_is_refused,
+        without_a_file_the_systems_authorities_count,
+        with_a_file_the_systems_authorities_count_no_more,
+        a_redirect_is_not_followed,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("device_s3_tls", TESTS(tests), &cases);
+
+    tcase_set_timeout(cases, 120);
+    tcase_add_unchecked_fixture(cases, set_up, s3_close);
+    return suite;
+}

@@ -1,0 +1,296 @@
+/* The course of an upload: waiting, clients that die, a kill in the middle, a full store, the
+ * sweep. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "suites.h"
+
+enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host gathers before it writes; less */
+
+static struct host *host;
+static struct person *m;
+static const char *database, *store;
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "device_uploads");
+    store = harness_path("documents-uploads");
+    host = files_host("device-uploads", database, store);
+    m = person_make(host, admin_of(host), "uploads.m", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void send_head(int fd, size_t length, const char *more)
+{
+    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n%s\r\n",
+                            m->token, length, more);
+
+    ck_assert_int_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
+}
+
+/* The first part of an upload, on a socket that is left open. */
+static int send_half(const struct host *to, const char *external_id)
+{
+    struct upload_body body = files_named(external_id);
+    int fd = raw_open(to);
+
+    upload_file(&body, "SF_02C", "x", upload_noise(5, HALF), HALF);
+    send_head(fd, 9000000, "");
+    ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
+    free(body.bytes);
+    return fd;
+}
+
+/* Reads up to the end of the headers that begin with this. */
+static void expect_head(int fd, const char *begin)
+{
+    char heard[4096] = "";
+    size_t length = 0;
+
+    while (!strstr(heard, "\r\n\r\n") && length + 1 < sizeof heard &&
+           recv(fd, heard + length, 1, 0) == 1)
+        heard[++length] = '\0';
+    ck_assert_msg(!strncmp(heard, begin, strlen(begin)), "%s", heard);
+}
+
+START_TEST(an_upload_may_wait_until_it_is_asked_for)
+{
+    struct upload_body body = files_named("Expected");
+    int fd = raw_open(host);
+
+    upload_file(&body, "SF_02C", "x", upload_noise(8, 2 * MIB), 2 * MIB);
+    upload_close(&body);
+    send_head(fd, body.length, "Expect: 100-continue\r\n");
+    expect_head(fd, "HTTP/1.1 100 ");
+    ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
+    expect_head(fd, "HTTP/1.1 201 ");
+    close(fd);
+    free(body.bytes);
+    ck_assert_uint_eq(files_count(ck_status(files_get(host, m, "Expected"), 200)), 1);
+}
+
+/* Closes with a reset. */
+static void die(int fd)
+{
+    struct linger reset = {1, 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(fd);
+}
+
+START_TEST(a_body_that_is_declared_too_large_is_not_awaited)
+{
+    int fd = raw_open(host);
+
+    send_head(fd, 200 * MIB, "");
+    expect_head(fd, "HTTP/1.1 413 ");
+    close(fd);
+}
+
+static int descriptors(void)
+{
+    return store_files(text("/proc/%d/fdinfo", (int)host->pid));
+}
+
+static bool few_descriptors(void *arg)
+{
+    return descriptors() <= *(int *)arg;
+}
+
+/* D10 */
+START_TEST(clients_that_die_leave_nothing)
+{
+    int files = files_now(store), before = descriptors() + 2;
+
+    for (int i = 0; i < 1000; i++)
+        die(send_half(host, "Died"));
+    ck_assert(wait_until(few_descriptors, &before, 10000));
+    ck_assert(store_settles(store));
+    ck_assert_int_eq(files_now(store), files);
+    ck_error(files_get(host, m, "Died"), 404, "");
+}
+
+static bool has_incoming(void *arg)
+{
+    return store_files(arg) > 0;
+}
+
+/* A host of one's own, for what hurts it. */
+static struct host *victim(const char *name, const char *directory)
+{
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = database,
+                                          .modules = "[auth, device]",
+                                          .more = files_section(directory)});
+}
+
+static struct answer *send_one(const struct host *to, const struct person *by,
+                               const char *external_id)
+{
+    struct upload_body body = files_named(external_id);
+
+    upload_file(&body, "SF_02C", "x", upload_noise(6, FILE_BYTES), FILE_BYTES);
+    return upload_send(to, "POST", DEVICE, by, &body);
+}
+
+static bool has_buffers(void *arg)
+{
+    const char *metrics = ck_status(http(arg, "GET", "/metrics", NULL, NULL), 200)->body;
+
+    return !strstr(metrics, "\nbusbar_body_bytes 0\n");
+}
+
+static bool has_none(void *arg)
+{
+    return !has_buffers(arg);
+}
+
+START_TEST(uploads_share_the_bound_of_large_bodies)
+{
+    struct host *tight =
+        host_start(&(struct host_spec){.name = "device-tight",
+                                       .database = database,
+                                       .modules = "[auth, device, metrics]",
+                                       .http = "  max_bodies: 1048576\n  inside: [127.0.0.1]\n",
+                                       .more = files_section(harness_path("tight"))});
+    const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
+    int fd = send_half(tight, "First");
+
+    ck_assert(wait_until(has_buffers, tight, 5000));
+    struct answer *refused =
+        ck_error(send_one(tight, m, "Second"), 429, "This account has too many");
+
+    ck_assert_ptr_nonnull(answer_header(refused, "Retry-After"));
+    ck_error(send_one(tight, other, "Second"), 503, "");
+    ck_error(files_get(host, m, "Second"), 404, "");
+    ck_error(files_get(host, other, "Second"), 404, "");
+    die(fd);
+    ck_assert(wait_until(has_none, tight, 5000));
+    ck_status(send_one(tight, m, "Second"), 201);
+    ck_assert(wait_until(has_none, tight, 5000));
+    host_stop(tight);
+}
+
+static bool swept(void *arg)
+{
+    static const char *const sweep[] = {"device", "sweep", NULL};
+    struct host *swept = arg;
+
+    return !host_command(swept, NULL, sweep) && store_files(harness_path("killed")) == 0;
+}
+
+START_TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
+{
+    char *directory = harness_path("killed");
+    struct host *killed = victim("device-killed", directory);
+    int fd = send_half(killed, "Killed");
+
+    ck_assert(wait_until(has_incoming, text("%s/incoming", directory), 5000));
+    host_kill(killed);
+    close(fd);
+    ck_assert(host_run(killed));
+    ck_error(files_get(host, m, "Killed"), 404, "");
+    ck_assert(wait_until(swept, killed, 10000));
+    host_stop(killed);
+}
+
+START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+{
+    static const char *const sweep[] = {"device", "sweep", NULL};
+    static const char orphan[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8ff";
+    char *directory = harness_path("killed");
+    struct host *own = victim("device-swept", directory);
+    struct upload_body body = files_named("Swept");
+
+    upload_file(&body, "SF_02C", "x", "kept", 4);
+    struct answer *made = ck_status(upload_send(own, "POST", DEVICE, m, &body), 201);
+    const char *shard = text("%s/e3", directory), *path = text("%s/%s", shard, orphan);
+
+    mkdir(shard, 0700);
+    file_write(path, "orphan");
+    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    ck_assert_int_eq(access(path, F_OK), 0); /* too young */
+    ck_assert_int_eq(system(text("find %s -type f -exec touch -d '1 hour ago' {} +", directory)),
+                     0);
+    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    ck_assert_int_eq(access(path, F_OK), -1);
+    struct answer *file =
+        http(own, "GET", text(DEVICE "/Swept/documents/%s", files_document(made, 0, "id")),
+             m->token, NULL);
+
+    ck_assert_str_eq(ck_status(file, 200)->body, "kept");
+    host_stop(own);
+}
+
+/* F24 */
+START_TEST(a_full_store_refuses_and_recovers)
+{
+    char *directory = harness_path("full");
+    char *ballast = text("%s/ballast", directory);
+    struct upload_body body = files_named("Full");
+
+    ck_assert_int_eq(mkdir(directory, 0700), 0);
+    ck_assert_int_eq(mount("none", directory, "tmpfs", 0, "size=1m"), 0);
+    struct host *full = victim("device-full", directory);
+
+    file_write(ballast, text("%0700000d", 1));
+    upload_file(&body, "SF_02C", "x", upload_noise(3, 800000), 800000);
+    struct answer *answer = ck_error(upload_send(full, "POST", DEVICE, m, &body), 503, "");
+
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    ck_error(files_get(host, m, "Full"), 404, "");
+    ck_assert(store_settles(directory));
+    ck_assert_int_eq(store_files(directory), 1);
+    ck_assert_int_eq(unlink(ballast), 0);
+    body = files_named("Full");
+    upload_file(&body, "SF_02C", "x", upload_noise(3, 800000), 800000);
+    ck_status(upload_send(full, "POST", DEVICE, m, &body), 201);
+    host_stop(full);
+    ck_assert_int_eq(umount(directory), 0);
+}
+
+/* F25 */
+START_TEST(a_store_that_cannot_be_written_refuses)
+{
+    char *directory = harness_path("no-directory");
+    struct upload_body body = files_named("Unwritable");
+
+    file_write(directory, "a file");
+    struct host *without = victim("device-unwritable", directory);
+
+    upload_file(&body, "SF_02C", "x", "1", 1);
+    ck_error(upload_send(without, "POST", DEVICE, m, &body), 503, "");
+    ck_error(files_get(host, m, "Unwritable"), 404, "");
+    body = files_named("Unwritable");
+    ck_status(upload_send(without, "POST", DEVICE, m, &body), 201);
+    host_stop(without);
+}
+
+Suite *device_uploads_suite(void)
+{
+    Suite *suite = suite_create("device_uploads");
+    TCase *tests = tcase_create("device_uploads");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, an_upload_may_wait_until_it_is_asked_for);
+    tcase_add_test(tests, a_body_that_is_declared_too_large_is_not_awaited);
+    tcase_add_test(tests, clients_that_die_leave_nothing);
+    tcase_add_test(tests, uploads_share_the_bound_of_large_bodies);
+    tcase_add_test(tests, a_kill_in_the_middle_leaves_neither_file_nor_row);
+    tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
+    tcase_add_test(tests, a_full_store_refuses_and_recovers);
+    tcase_add_test(tests, a_store_that_cannot_be_written_refuses);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

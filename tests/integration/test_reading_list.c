@@ -1,0 +1,245 @@
+/*
+ * Meter readings read back: whose devices (O26), pages, the latest, events, a client that leaves
+ * (F36), and the readings of real devices.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "readings.h"
+#include "shared.h"
+#include "suites.h"
+#include "talk.h"
+
+static void set_up(void)
+{
+    readings_open("reading_list");
+}
+
+/* O26 */
+START_TEST(another_organisations_device_is_unknown)
+{
+    ck_error(meter_read(host, b, PLANT, "Delta", days_ago(3), days_ago(2), 1), 404, "Device");
+    ck_error(meter_list(host, b, PLANT, ""), 404, "Device");
+    ck_error(http(host, "GET", "/api/meter-reads/latestread/" PLANT, b->token, NULL), 404,
+             "Device");
+    ck_status(meter_list(host, admin, PLANT, ""), 200);
+    ck_error(meter_post(host, b, PLANT,
+                        json_pack("{ss ss ss ss si sI}", "type", "Delta", "unit", "Wh", "startDate",
+                                  time_text(days_ago(3)), "endDate", time_text(days_ago(2)),
+                                  "value", 1, "organizationId", (json_int_t)m->organisation)),
+             403, "");
+    ck_assert_int_eq(stored(PLANT), 0);
+}
+
+START_TEST(readings_are_listed_by_their_end_in_pages_and_by_period_and_type)
+{
+    const char *key = plant("listed");
+    int64_t start = days_ago(40);
+
+    ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 10, 3), 201);
+    ck_status(meter_series(host, m, key, "History", start, DAY_MS, 10, 5), 201);
+    ck_assert_int_eq(meter_total(host, m, key), 80);
+    ck_assert_uint_eq(json_array_size(meter_list(host, m, key, "?type=history")->json), 10);
+    struct answer *some =
+        ck_status(meter_list(host, m, key,
+                             text("?type=Delta&start=%s&end=%s", time_text(start + 2 * DAY_MS),
+                                  time_text(start + 5 * DAY_MS))),
+                  200);
+
+    ck_assert_uint_eq(json_array_size(some->json), 3);
+    ck_assert_str_eq(text_in(item_of(some, NULL, 0), "endDate"), time_text(start + 3 * DAY_MS));
+    ck_assert_str_eq(text_in(item_of(some, NULL, 2), "endDate"), time_text(start + 5 * DAY_MS));
+    ck_error(meter_list(host, m, key, "?after=x"), 400, "");
+    ck_error(meter_list(host, m, key, "?type=x"), 400, "");
+}
+
+START_TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
+{
+    const char *key = plant("latest");
+    const char *path = "/api/meter-reads/latestread/latest";
+
+    ck_error(http(host, "GET", path, m->token, NULL), 404, "The device has no reading yet");
+    ck_status(meter_read(host, m, key, "Delta", days_ago(10), days_ago(9), 20), 201);
+    ck_status(meter_read(host, m, key, "Delta", days_ago(15), days_ago(14), 10), 201);
+    struct answer *latest = ck_status(http(host, "GET", path, m->token, NULL), 200);
+
+    ck_assert_int_eq(answer_int(latest, "value"), 20);
+    ck_assert_str_eq(answer_text(latest, "startDate"), time_text(days_ago(10)));
+    ck_status(meter_read(host, m, key, "History", days_ago(9), days_ago(8), 30), 201);
+    ck_assert_int_eq(answer_int(http(host, "GET", path, m->token, NULL), "value"), 30);
+}
+
+START_TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
+{
+    int64_t id = meter_make(host, m, "raised", 10, days_ago(100));
+
+    ck_status(meter_series(host, m, "raised", "Delta", days_ago(10), DAY_MS, 4, 100), 201);
+    ck_status(meter_read(host, m, "raised", "Delta", days_ago(10), days_ago(9), 1), 409);
+    const char *values[] = {text("%jd", (intmax_t)id)};
+    const char *found = sql_text(db,
+                                 "SELECT json_agg(payload::json) FROM spy_event"
+                                 " WHERE name = 'reading.accepted'"
+                                 " AND payload::jsonb ->> 'deviceId' = $1",
+                                 1, values);
+    const json_t *events = kept(json_loads(found, 0, NULL)), *event = json_array_get(events, 0);
+
+    ck_assert_uint_eq(json_array_size(events), 1);
+    ck_assert_str_eq(keys_of(event), "deviceId externalId uuid organizationId type count startDate "
+                                     "endDate value unit");
+    ck_assert_int_eq(int_in(event, "count"), 4);
+    ck_assert_int_eq(int_in(event, "value"), 400);
+    ck_assert_str_eq(text_in(event, "startDate"), time_text(days_ago(10)));
+    ck_assert_str_eq(text_in(event, "endDate"), time_text(days_ago(6)));
+}
+
+START_TEST(an_idempotency_key_gives_the_first_answer_again)
+{
+    const char *key = plant("again");
+    const char *headers[] = {"Idempotency-Key: reading-1", NULL};
+    struct call call = {
+        .method = "POST",
+        .path = "/api/meter-reads/new/again",
+        .token = m->token,
+        .headers = headers,
+        .body = text("{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%s\",\"endDate\":\"%s\","
+                     "\"value\":7}",
+                     time_text(days_ago(5)), time_text(days_ago(4)))};
+    struct answer *first = ck_status(http_send(host, &call), 201);
+    struct answer *second = ck_status(http_send(host, &call), 201);
+
+    ck_assert_str_eq(first->body, second->body);
+    ck_assert_int_eq(stored(key), 1);
+}
+
+static bool there(void *key)
+{
+    return stored(key) == 1;
+}
+
+/* F36 */
+
+START_TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
+{
+    char *key = text("%s", plant("leaver"));
+    const char *body = text("{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%s\","
+                            "\"endDate\":\"%s\",\"value\":7}",
+                            time_text(days_ago(5)), time_text(days_ago(4)));
+    const char *bytes = text("POST /api/meter-reads/new/leaver HTTP/1.1\r\nHost: x\r\n"
+                             "Authorization: Bearer %s\r\nContent-Type: application/json\r\n"
+                             "Content-Length: %zu\r\n\r\n%s",
+                             m->token, strlen(body), body);
+    int fd = raw_open(host);
+
+    ck_assert_int_eq(write(fd, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
+    close(fd);
+    ck_assert(wait_until(there, key, 5000));
+    ck_status(meter_read(host, m, key, "Delta", days_ago(4), days_ago(3), 1), 201);
+    ck_assert_int_eq(stored(key), 2);
+}
+
+struct row {
+    char id[32], timestamp[32], value[32], unit[8];
+};
+
+enum { ROWS_MAX = 1000 };
+
+static int read_rows(const char *path, struct row *rows)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    int count = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
+    while (count < ROWS_MAX && fgets(line, sizeof(line), file)) {
+        struct row *row = &rows[count++];
+        char *at = line;
+
+        line[strcspn(line, "\r\n")] = '\0';
+        snprintf(row->id, sizeof(row->id), "%s", strsep(&at, ","));
+        snprintf(row->timestamp, sizeof(row->timestamp), "%s", strsep(&at, ","));
+        snprintf(row->value, sizeof(row->value), "%s", strsep(&at, ","));
+        snprintf(row->unit, sizeof(row->unit), "%s", at);
+    }
+    fclose(file);
+    return count;
+}
+
+/* The period of a row is the 24 hours before its timestamp. */
+static struct answer *post_row(const struct row *row)
+{
+    struct tm tm = {0};
+
+    ck_assert_ptr_nonnull(strptime(row->timestamp, "%Y-%m-%dT%H:%M:%SZ", &tm));
+    int64_t end = (int64_t)timegm(&tm) * 1000;
+
+    return meter_post(host, m, row->id,
+                      json_pack("{ss ss ss ss so}", "type", "Delta", "unit", row->unit, "startDate",
+                                time_text(end - DAY_MS), "endDate", row->timestamp, "value",
+                                *row->value ? json_real(strtod(row->value, NULL)) : json_null()));
+}
+
+static bool seen_before(const struct row *rows, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!strcmp(rows[i].id, rows[index].id))
+            return true;
+    return false;
+}
+
+/* Of the file, by whole Wh, as a clerk would add them up. */
+static int64_t expected_total(const struct row *rows, int count, const char *id)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rows[i].id, id))
+            total += (int64_t)(strtod(rows[i].value, NULL) + 0.5);
+    return total;
+}
+
+START_TEST(the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why)
+{
+    static struct row rows[ROWS_MAX];
+    const char *path = shared_cases("readings/daily.csv");
+
+    if (!path)
+        return;
+    int count = read_rows(path, rows), refused = 0;
+
+    ck_assert_int_eq(count, 411);
+    for (int i = 0; i < count; i++) {
+        if (!seen_before(rows, i))
+            meter_make(host, m, rows[i].id, 0.5, 1577836800000); /* 2020-01-01 */
+        struct answer *answer = post_row(&rows[i]);
+        bool good = strtod(rows[i].value, NULL) > 0;
+
+        if (good) {
+            ck_status(answer, 201);
+            continue;
+        }
+        expect_field(answer, 400, "value");
+        refused++;
+    }
+    ck_assert_int_gt(refused, 0);
+    for (int i = 0; i < count; i++)
+        if (!seen_before(rows, i))
+            ck_assert_int_eq(meter_total(host, m, rows[i].id),
+                             expected_total(rows, count, rows[i].id));
+}
+
+Suite *reading_list_suite(void)
+{
+    const TTest *const tests[] = {
+        another_organisations_device_is_unknown,
+        readings_are_listed_by_their_end_in_pages_and_by_period_and_type,
+        the_latest_reading_is_the_one_that_ends_last_whenever_it_came,
+        each_type_of_a_request_raises_one_event_with_what_was_stored,
+        an_idempotency_key_gives_the_first_answer_again,
+        a_client_that_leaves_before_the_answer_has_its_reading_stored_once,
+        the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why,
+    };
+
+    return stage_suite("reading_list", set_up, 120, TESTS(tests));
+}

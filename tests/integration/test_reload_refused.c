@@ -1,0 +1,222 @@
+/* Reloads and starts that are refused, with one precise word: nothing changes. Faults F30 and F31.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <busbar/module.h>
+
+#include "suites.h"
+#include "wave.h"
+
+static struct wave *wave;
+
+static void start_wave(const char *name, const char *more)
+{
+    wave = wave_start(name, more);
+    wave_expect(wave, 1, "hello");
+}
+
+static void patched(const void *from, const void *to, size_t size)
+{
+    size_t length;
+    char *bytes = wave_bytes(1, &length);
+    char *at = memmem(bytes, length, from, size);
+
+    ck_assert_ptr_nonnull(at);
+    memcpy(at, to, size);
+    wave_replace(wave, bytes, length);
+}
+
+static void break_yaml(void)
+{
+    file_write(wave->host->conf, "http: [\n");
+}
+
+static void make_pipe(void)
+{
+    ck_assert_int_eq(unlink(wave->host->conf), 0);
+    ck_assert_int_eq(mkfifo(wave->host->conf, 0644), 0);
+}
+
+static void make_directory(void)
+{
+    ck_assert_int_eq(unlink(wave->host->conf), 0);
+    ck_assert_int_eq(mkdir(wave->host->conf, 0755), 0);
+}
+
+static void make_huge(void)
+{
+    const size_t size = (size_t)2 * 1024 * 1024;
+    char *huge = kept(malloc(size));
+
+    memset(huge, '#', size - 1);
+    huge[size - 1] = '\0';
+    file_write(wave->host->conf, huge);
+}
+
+static void make_bomb(void)
+{
+    file_write(wave->host->conf, "a: &a [x, x, x]\nb: [*a, *a, *a]\n");
+}
+
+static void break_value(void)
+{
+    wave_write(wave, NULL, "wave:\n  greting: moin\n");
+}
+
+static void lose_file(void)
+{
+    ck_assert_int_eq(unlink(wave->file), 0);
+}
+
+static void truncate_file(void)
+{
+    size_t length;
+    const char *bytes = wave_bytes(1, &length);
+
+    wave_replace(wave, bytes, length / 2);
+}
+
+static void name_foreign(void)
+{
+    wave_write(wave, "\"/lib/x86_64-linux-gnu/libm.so.6\"", NULL);
+}
+
+struct head {
+    size_t size;
+    unsigned abi_major, abi_minor;
+};
+
+static void age_abi(void)
+{
+    struct head from = {sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR}, to = from;
+
+    to.abi_major++;
+    patched(&from, &to, sizeof from);
+}
+
+static void rename_symbol(void)
+{
+    patched("busbar_module", "busbar_mobile", 13);
+}
+
+static void fail_open(void)
+{
+    wave_write(wave, NULL, "wave:\n  fail: true\n");
+}
+
+static void fail_migration(void)
+{
+    wave_upgrade(wave, 3);
+}
+
+static void move_listener(void)
+{
+    const char *conf = host_configuration(&wave->spec), *at = strstr(conf, "127.0.0.1:0");
+
+    file_write(wave->host->conf,
+               text("%.*s127.0.0.1:1%s", (int)(at - conf), conf, at + strlen("127.0.0.1:0")));
+}
+
+static void add_loops(void)
+{
+    wave->spec.http = "  loops: 3\n";
+    wave_write(wave, NULL, NULL);
+    wave->spec.http = NULL;
+}
+
+static void change_depth(void)
+{
+    wave_write(wave, NULL, "wave:\n  depth: 2\n");
+}
+
+static const struct mistake {
+    const char *name;
+    void (*make)(void);
+    const char *reason;                           /* in what `busbar reload` says */
+    enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first that does */
+} mistakes[] = {
+    {"yaml", break_yaml, ".yaml:", BY_CHECK},
+    {"pipe", make_pipe, ".yaml: is no regular file", BY_CHECK},
+    {"directory", make_directory, ".yaml: is no regular file", BY_CHECK},
+    {"huge", make_huge, ".yaml: is larger than 1048576 bytes", BY_CHECK},
+    {"bomb", make_bomb, ".yaml:1: a: anchors (&name) are not taken", BY_CHECK},
+    {"value", break_value, "wave.greting: ", BY_CHECK},
+    {"missing", lose_file, "-wave.so: cannot be read: No such file", BY_CHECK},
+    {"truncated", truncate_file, "-wave.so: is truncated: ", BY_CHECK},
+    {"foreign", name_foreign, "is no busbar module: it exports no busbar_module", BY_CHECK},
+    {"abi", age_abi, "was built for ABI 2.", BY_CHECK},
+    {"symbol", rename_symbol, "is no busbar module", BY_CHECK},
+    {"open", fail_open, "module wave: the sea is too rough", BY_START},
+    {"migration", fail_migration, "wavelength", BY_RELOAD},
+    {"listener", move_listener, "http.listen: cannot be changed by a reload", BY_RELOAD},
+    {"threads", add_loops, "http.loops: cannot be changed by a reload", BY_RELOAD},
+    {"depth", change_depth, "wave.depth: cannot be changed by a reload", BY_RELOAD},
+};
+
+START_TEST(a_mistake_is_named_and_changes_nothing)
+{
+    const struct mistake *mistake = &mistakes[_i];
+
+    start_wave(text("reload_no_%s", mistake->name), NULL);
+    mistake->make();
+    wave_refused(wave, mistake->reason);
+    wave_expect(wave, 1, "hello");
+    ck_assert_int_eq(wave_logged(wave, "reload refused"), 1);
+    ck_assert_int_eq(wave_logged(wave, "wave 1 closes (hello)"), 0);
+    wave_drained(wave);
+    wave_upgrade(wave, 1);
+    remove(wave->host->conf);
+    wave_write(wave, NULL, "wave:\n  greeting: mended\n");
+    wave_reload(wave);
+    wave_expect(wave, 1, "mended");
+    ck_assert_ptr_nonnull(strstr(wave_status(wave), "reloads: 1 done, 1 refused"));
+    host_stop(wave->host);
+}
+
+START_TEST(a_host_does_not_start_with_a_mistake)
+{
+    const struct mistake *mistake = &mistakes[_i];
+
+    if (mistake->found < BY_START)
+        return;
+    wave = wave_prepare(text("start_no_%s", mistake->name), NULL);
+    mistake->make();
+    ck_assert(!host_run(wave->host));
+    ck_assert_msg(wave_logged(wave, mistake->reason) == 1, "no \"%s\" in %s", mistake->reason,
+                  file_text(wave->host->log));
+    ck_assert_int_eq(wave_logged(wave, "listening"), 0);
+    host_log_clean(wave->host);
+}
+
+START_TEST(check_names_a_mistake)
+{
+    const struct mistake *mistake = &mistakes[_i];
+    int status;
+
+    if (mistake->found < BY_CHECK)
+        return;
+    wave = wave_prepare(text("check_no_%s", mistake->name), NULL);
+    mistake->make();
+    const char *said = host_ask(wave->host, "check", &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_msg(strstr(said, mistake->reason), "no \"%s\" in %s", mistake->reason, said);
+}
+
+Suite *reload_refused_suite(void)
+{
+    Suite *suite = suite_create("reload_refused");
+    TCase *tests = tcase_create("reload_refused");
+    int count = (int)(sizeof mistakes / sizeof *mistakes);
+
+    tcase_set_timeout(tests, 90);
+    tcase_add_loop_test(tests, a_mistake_is_named_and_changes_nothing, 0, count);
+    tcase_add_loop_test(tests, a_host_does_not_start_with_a_mistake, 0, count);
+    tcase_add_loop_test(tests, check_names_a_mistake, 0, count);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,103 @@
+/* The control socket, what `busbar status` shows, and reloads on two hosts: fault F38. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "suites.h"
+#include "wave.h"
+
+static struct wave *wave;
+
+static void start_wave(const char *name, const char *more)
+{
+    wave = wave_start(name, more);
+    wave_expect(wave, 1, "hello");
+}
+
+START_TEST(the_socket_is_its_owners_and_survives_a_crash)
+{
+    const char *path = harness_path("reload-sock.control");
+    struct stat about;
+    int status;
+
+    start_wave("reload-sock", NULL);
+    ck_assert_int_eq(stat(path, &about), 0);
+    ck_assert_uint_eq(about.st_mode & 0777, 0600);
+    host_kill(wave->host);
+    ck_assert_ptr_nonnull(strstr(host_ask(wave->host, "status", &status), "no host answers at"));
+    ck_assert_int_eq(status, 1);
+    ck_assert(host_run(wave->host));
+    wave_status_soon(wave, "generation 1: live");
+    ck_assert_int_eq(host_command(wave->host, NULL, (const char *const[]){"status", NULL}), 0);
+    host_stop(wave->host);
+    ck_assert_int_ne(stat(path, &about), 0);
+}
+
+START_TEST(two_hosts_do_not_take_each_others_socket)
+{
+    start_wave("reload-two", NULL);
+    struct host second = *wave->host;
+
+    second.log = harness_path("host-reload-two-b.log");
+    ck_assert(host_run(&second));
+    host_stop(&second);
+    ck_assert_ptr_nonnull(strstr(file_text(second.log), "another host answers there"));
+    ck_assert_ptr_nonnull(strstr(wave_status(wave), text("process %d", wave->host->pid)));
+    host_stop(wave->host);
+}
+
+START_TEST(status_shows_modules_pools_and_queues)
+{
+    start_wave("reload-show", NULL);
+    const char *said = wave_status(wave);
+    const char *const parts[] = {
+        "generation 1: live for ",     "module auth 1.",     "module wave 1.0.0, build ",
+        "pool wave.nap: 4 threads",    "1 workers run",      "loop 0: ",
+        "database read: 2 of 2 conne", "reloads: 0 done, 0", "Redis answers in "};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(strstr(said, parts[i]) != NULL, "no \"%s\" in:\n%s", parts[i], said);
+    host_stop(wave->host);
+}
+
+START_TEST(a_rotation_holds_on_both_hosts_across_reloads)
+{
+    const char *name = "reload-rotate";
+
+    wave = wave_prepare(name, NULL);
+    ck_assert(host_run(wave->host));
+    struct host_spec spec = wave->spec;
+
+    spec.name = "reload-rotate-b";
+    spec.modules = "[auth, health]";
+    struct host *other = host_start(&spec);
+    struct person *admin = admin_of(wave->host);
+    const char *old = admin->token;
+
+    me_soon(other, old, 200, "");
+    wave_reload(wave);
+    ck_status(http(wave->host, "GET", "/api/auth/me", old, NULL), 200);
+    ck_status(http(other, "POST", "/api/admin/rotate-secret", old, NULL), 200);
+    wave_reload(wave);
+    me_soon(wave->host, old, 401, REVOKED);
+    me_soon(other, old, 401, REVOKED);
+    person_login(wave->host, admin);
+    wave_reload(wave);
+    ck_status(http(wave->host, "GET", "/api/auth/me", admin->token, NULL), 200);
+    me_soon(other, admin->token, 200, "");
+    host_stop(other);
+    host_stop(wave->host);
+}
+
+Suite *reload_status_suite(void)
+{
+    Suite *suite = suite_create("reload_status");
+    TCase *tests = tcase_create("reload_status");
+
+    tcase_set_timeout(tests, 90);
+    tcase_add_test(tests, the_socket_is_its_owners_and_survives_a_crash);
+    tcase_add_test(tests, two_hosts_do_not_take_each_others_socket);
+    tcase_add_test(tests, status_shows_modules_pools_and_queues);
+    tcase_add_test(tests, a_rotation_holds_on_both_hosts_across_reloads);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

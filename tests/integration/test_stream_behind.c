@@ -1,0 +1,220 @@
+/*
+ * The live stream: those that are behind. A reader that takes what it is given loses nothing,
+ * however much comes at once, and accounts take turns in catching up.
+ */
+#include <string.h>
+
+#include "exposition.h"
+#include "live.h"
+#include "suites.h"
+
+enum {
+    BURST = 1500, /* messages that become visible at once: some pages, and many buffers */
+    LONG = 2000,  /* bytes of one */
+    BULK = 6000,  /* of such messages are more than a host keeps in memory */
+    MANY = 200,   /* streams of one account */
+    SERVED_MS = 30000,
+    PAGES = 12, /* that those who come again are behind */
+    PAGE = 512
+};
+
+static struct host *host;
+static struct person *admin, *platform;
+static struct talk talk;
+static PGconn *db;
+
+static void start(const char *name, const char *database)
+{
+    host = host_start(&(struct host_spec){.name = name,
+                                          .database = database_make(the_postgres, database),
+                                          .chat = "  stream_buffer: 64\n",
+                                          .db = "  statement_timeout: 60000\n",
+                                          .modules = "[auth, chat, health, metrics]"});
+    admin = admin_of(host);
+    platform = person_make(host, admin, "behind", NULL);
+    talk = talk_start(host, platform, "behind@shop.example", ADMIN_EMAIL, NULL);
+    db = database_connect(the_postgres, database);
+}
+
+static void stop(void)
+{
+    PQfinish(db);
+    host_stop(host);
+}
+
+static double metric(const char *name, const char *labels)
+{
+    return exposition_value(exposition_get(host, admin->token), name, labels);
+}
+
+static bool somebody_is_behind(void *arg)
+{
+    (void)arg;
+    return metric("busbar_chat_listeners", "state=\"behind\"") > 0;
+}
+
+/* As if other hosts had stored them: `count` messages from number `from` on, in one transaction. */
+static void store(const struct talk *in, int from, int count, int length)
+{
+    sql_text(db,
+             text("INSERT INTO chat_entry SELECT %jd, g + 2, gen_random_uuid(),"
+                  " 'behind@shop.example', rpad('stored ' || g || ' ', %d, 'x'), now()"
+                  " FROM generate_series(%d, %d) g",
+                  (intmax_t)in->id, length, from, from + count - 1),
+             0, NULL);
+}
+
+static void expect_stored(struct sse *sse, int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        struct sse_event *event = sse_next(sse, SOON_MS);
+        const char *entry = event ? sse_entry(event) : NULL, *wanted = text("stored %d ", i);
+
+        ck_assert_msg(entry, "%s instead of %s", sse->ended ? "the end" : "nothing", wanted);
+        ck_assert_msg(!strncmp(entry, wanted, strlen(wanted)), "%.20s instead of %s", entry,
+                      wanted);
+    }
+}
+
+START_TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
+{
+    start("stream-burst", "stream_burst");
+    struct sse *sse = live_listen(host, platform, NULL);
+
+    for (int round = 0; round < 3; round++) {
+        store(&talk, round * BURST, BURST, LONG);
+        expect_stored(sse, round * BURST, BURST);
+    }
+    live_silence(sse);
+    ck_assert(!somebody_is_behind(NULL));
+    sse_close(sse);
+    stop();
+}
+
+START_TEST(who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap)
+{
+    start("stream-pause", "stream_pause");
+    struct sse *sse = sse_open(host, platform->token, NULL, 4096);
+
+    ck_assert_int_eq(sse->status, 200);
+    for (int at = 0; at < BULK; at += BULK / 10)
+        store(&talk, at, BULK / 10, LONG);
+    ck_assert(wait_until(somebody_is_behind, NULL, SOON_MS));
+    struct sse *quick = live_listen(host, platform, NULL);
+
+    store(&talk, BULK, 1, LONG);
+    expect_stored(quick, BULK, 1);
+    expect_stored(sse, 0, BULK + 1);
+    live_silence(sse);
+    ck_assert(metric("busbar_chat_catch_up_pages_total", "") > 0);
+    sse_close(sse);
+    sse_close(quick);
+    stop();
+}
+
+/* ---- many come again at once ---- */
+
+/* Messages between strangers, a transaction for every 64; the number of the first one. */
+static int64_t make_history(void)
+{
+    struct person *stranger = person_make(host, admin, "strangers", NULL);
+    struct talk strange = talk_start(host, stranger, "behind@shop.example", "b@shop.example", NULL);
+    int64_t first = sql_number(db, "SELECT pg_current_xact_id()::text::bigint");
+
+    for (int at = 0; at < PAGES * PAGE; at += 64)
+        store(&strange, at, 64, 20);
+    return first;
+}
+
+/* While nobody can read messages, streams open and all begin to catch up at one moment. */
+static void hold_messages(void)
+{
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE chat_entry IN ACCESS EXCLUSIVE MODE");
+}
+
+static void open_many(struct sse **many, int64_t first, int apart)
+{
+    for (int i = 0; i < MANY; i++)
+        many[i] = live_listen(host, platform, text("%jd-0-", (intmax_t)(first + i % 20 * apart)));
+}
+
+/* How many have had their only message; each is counted once, and closed. */
+static int served(struct sse **many)
+{
+    int count = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        struct sse_event *event = many[i] ? sse_next(many[i], 0) : NULL;
+
+        if (event) {
+            ck_assert_str_eq(sse_entry(event), "for the many");
+            sse_close(many[i]);
+            many[i] = NULL;
+        }
+        count += !many[i];
+    }
+    return count;
+}
+
+static bool all_served(void *many)
+{
+    return served(many) == MANY;
+}
+
+START_TEST(the_streams_of_one_account_do_not_hold_up_another)
+{
+    struct sse *many[MANY];
+
+    start("stream-fair", "stream_fair");
+    struct person *other = person_make(host, admin, "single", NULL);
+    struct talk its = talk_start(host, other, "single@shop.example", "b@shop.example", NULL);
+    int64_t first = make_history();
+
+    ck_status(talk_post(host, platform, &talk, "behind@shop.example", "for the many"), 201);
+    ck_status(talk_post(host, other, &its, "single@shop.example", "for the single"), 201);
+    hold_messages();
+    open_many(many, first, 4);
+    struct sse *single = live_listen(host, other, text("%jd-0-", (intmax_t)first));
+
+    sql_run(db, "COMMIT");
+    live_expect(single, "for the single");
+    int before = served(many);
+
+    ck_assert_msg(before < MANY / 2, "%d of %d came before it", before, MANY);
+    ck_assert_msg(wait_until(all_served, many, SERVED_MS), "%d of %d came", served(many), MANY);
+    sse_close(single);
+    stop();
+}
+
+START_TEST(those_at_one_place_share_what_is_read_for_them)
+{
+    struct sse *many[MANY];
+
+    start("stream-share", "stream_share");
+    int64_t first = make_history();
+
+    ck_status(talk_post(host, platform, &talk, "behind@shop.example", "for the many"), 201);
+    hold_messages();
+    open_many(many, first, 0);
+    sql_run(db, "COMMIT");
+    ck_assert_msg(wait_until(all_served, many, SERVED_MS), "%d of %d came", served(many), MANY);
+    double pages = metric("busbar_chat_catch_up_pages_total", "");
+
+    ck_assert_msg(pages > 0 && pages <= 2 * PAGES, "%.0f pages were read", pages);
+    stop();
+}
+
+Suite *stream_behind_suite(void)
+{
+    Suite *suite = suite_create("stream_behind");
+    TCase *tcase = tcase_create("stream_behind");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_burst_larger_than_the_buffer_reaches_who_reads);
+    tcase_add_test(tcase, who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap);
+    tcase_add_test(tcase, the_streams_of_one_account_do_not_hold_up_another);
+    tcase_add_test(tcase, those_at_one_place_share_what_is_read_for_them);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,330 @@
+/* The live stream: what ends it, and how many there may be. */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "live.h"
+#include "suites.h"
+#include "wire.h"
+
+static struct live live;
+
+static void set_up(void)
+{
+    live_start(&live, "stream_end");
+}
+
+static void tear_down(void)
+{
+    live_stop(&live);
+}
+
+static void expect_end_within_a_second(struct sse *sse)
+{
+    int64_t from = now_ms();
+
+    ck_assert_msg(sse_ends(sse, SOON_MS), "the stream goes on");
+    ck_assert_int_le(now_ms() - from, 1500); /* a second, and half of one for a busy machine */
+    ck_assert(sse->complete);
+}
+
+START_TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
+{
+    struct person *suspended = person_make(live.host, live.admin, "stream-suspended", NULL);
+    struct sse *here = live_listen(live.host, suspended, NULL),
+               *there = live_listen(live.other, suspended, NULL);
+    struct sse *untouched = live_listen(live.other, live.platform, NULL);
+
+    ck_status(person_change(live.host, live.admin, suspended, "status", "Suspended"), 200);
+    expect_end_within_a_second(there);
+    expect_end_within_a_second(here);
+    ck_assert_int_eq(sse_open(live.other, suspended->token, there->last_id, 0)->status, 403);
+    live_silence(untouched);
+    sse_close(untouched);
+}
+
+START_TEST(a_logout_ends_the_streams_of_the_session_only)
+{
+    struct person *leaving = person_make(live.host, live.admin, "stream-leaving", NULL);
+    const char *first = leaving->token, *second = person_login(live.host, leaving);
+    struct sse *ends = sse_open(live.other, first, NULL, 0),
+               *stays = sse_open(live.other, second, NULL, 0);
+
+    ck_status(http(live.host, "POST", "/api/auth/logout", first, NULL), 200);
+    expect_end_within_a_second(ends);
+    live_silence(stays);
+    sse_close(stays);
+}
+
+START_TEST(another_role_ends_a_stream_that_then_resumes_with_its_rights)
+{
+    struct person *moving = person_make(live.host, live.admin, "stream-moving", NULL);
+    struct talk talk = talk_start(live.host, moving, "moving@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = live_listen(live.host, moving, NULL);
+
+    ck_status(person_change(live.host, live.admin, moving, "role", "User"), 200);
+    expect_end_within_a_second(sse);
+    struct sse *after = sse_open(live.host, moving->token, sse->last_id, 0);
+
+    ck_assert_int_eq(after->status, 200);
+    ck_status(talk_post(live.host, live.admin, &talk, ADMIN_EMAIL, "not for a User"), 201);
+    live_silence(after);
+    sse_close(after);
+}
+
+static bool takes_a_stream(void *arg)
+{
+    struct host *on = arg;
+    struct sse *sse = sse_open(on, live.platform->token, NULL, 0);
+
+    sse_close(sse);
+    return sse->status == 200;
+}
+
+START_TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
+{
+    struct host_spec spec = live_spec;
+    struct sse *open[3];
+
+    spec.name = "stream-few";
+    spec.database = "stream_end";
+    spec.http = "  max_streams: 3\n";
+    struct host *few = host_start(&spec);
+
+    for (int i = 0; i < 3; i++)
+        open[i] = live_listen(few, live.platform, NULL);
+    struct sse *refused = sse_open(few, live.platform->token, NULL, 0);
+
+    ck_assert_int_eq(refused->status, 503);
+    ck_assert(strstr(refused->headers, "Retry-After: "));
+    struct linger hard = {.l_onoff = 1};
+    setsockopt(open[0]->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    sse_close(open[0]);
+    ck_assert(wait_until(takes_a_stream, few, SOON_MS));
+    shutdown(open[1]->fd, SHUT_WR);
+    ck_assert(wait_until(takes_a_stream, few, SOON_MS));
+    host_stop(few);
+    ck_assert(sse_ends(open[2], SOON_MS));
+    ck_assert(open[2]->complete);
+}
+
+START_TEST(an_account_has_a_limit_of_its_own)
+{
+    struct host_spec spec = live_spec;
+
+    spec.name = "stream-mine";
+    spec.database = "stream_end";
+    spec.chat = "  streams_per_account: 2\n";
+    struct host *few = host_start(&spec);
+    struct sse *one = live_listen(few, live.platform, NULL),
+               *two = live_listen(few, live.platform, NULL);
+
+    ck_assert_int_eq(sse_open(few, live.platform->token, NULL, 0)->status, 429);
+    sse_close(live_listen(few, live.admin, NULL));
+    sse_close(one);
+    sse_close(two);
+    host_stop(few);
+}
+
+/* Headers alone, nothing of a body, and no stream that stays open behind them. */
+START_TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
+{
+    struct host_spec spec = live_spec;
+
+    spec.name = "stream-head";
+    spec.database = "stream_end";
+    spec.http = "  max_streams: 1\n";
+    struct host *few = host_start(&spec);
+
+    for (int i = 0; i < 3; i++) {
+        struct wire *wire = wire_open(few);
+
+        wire_say(wire,
+                 "HEAD /api/chat/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+                 live.platform->token);
+        struct wire_answer *answer = wire_read_head(wire, SOON_MS);
+
+        ck_assert(answer && answer->status == 200);
+        ck_assert_str_eq(wire_header(answer, "Content-Type"), "text/event-stream; charset=utf-8");
+        ck_assert_ptr_null(wire_header(answer, "Content-Length"));
+        ck_assert(!wire_has_more(wire, SOON_MS));
+        ck_assert(wire->ended);
+        wire_close(wire, false);
+    }
+    sse_close(live_listen(few, live.platform, NULL));
+    host_stop(few);
+}
+
+enum { MANY = 400, AT_ONCE = 24 };
+
+/* The first bytes of an answer that goes on. */
+static bool begins_with_200(const struct wire *wire)
+{
+    struct pollfd ready = {.fd = wire->fd, .events = POLLIN};
+    char line[16] = "";
+
+    ck_assert_int_eq(poll(&ready, 1, SOON_MS), 1);
+    ck_assert_int_ge(recv(wire->fd, line, sizeof line - 1, 0), 12);
+    ck_assert_msg(!strncmp(line, "HTTP/1.1 200", 12) || !strncmp(line, "HTTP/1.1 429", 12), "%s",
+                  line);
+    return line[9] == '2';
+}
+
+START_TEST(an_account_has_its_limit_when_all_come_at_once)
+{
+    struct host_spec spec = live_spec;
+    struct wire *wires[AT_ONCE];
+    int served = 0;
+
+    spec.name = "stream-rush";
+    spec.database = "stream_end";
+    spec.http = "  loops: 1\n";
+    spec.chat = "  streams_per_account: 2\n";
+    struct host *few = host_start(&spec);
+
+    for (int i = 0; i < AT_ONCE; i++)
+        wires[i] = wire_open(few);
+    for (int i = 0; i < AT_ONCE; i++)
+        wire_say(wires[i],
+                 "GET /api/chat/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+                 live.platform->token);
+    for (int i = 0; i < AT_ONCE; i++)
+        served += begins_with_200(wires[i]);
+    ck_assert_int_eq(served, 2);
+    for (int i = 0; i < AT_ONCE; i++)
+        wire_close(wires[i], false);
+    host_stop(few);
+}
+
+START_TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
+{
+    struct host_spec spec = live_spec;
+    struct sse *open[MANY];
+
+    spec.name = "stream-many";
+    spec.database = "stream_end";
+    spec.chat = "  streams_per_account: 1000\n";
+    struct host *many = host_start(&spec);
+    struct talk talk = talk_start(many, live.platform, "many@shop.example", ADMIN_EMAIL, NULL);
+
+    for (int i = 0; i < MANY; i++)
+        open[i] = live_listen(many, i % 2 ? live.platform : live.admin, NULL);
+    live_post(&live, live.host, &talk, "many@shop.example", "to all");
+    for (int i = 0; i < MANY; i++)
+        live_expect(open[i], "to all");
+    int64_t from = now_ms();
+
+    host_stop(many);
+    ck_assert_int_le(now_ms() - from, 4000);
+    for (int i = 0; i < MANY; i++) {
+        size_t retries = open[i]->retries;
+
+        ck_assert(sse_ends(open[i], SOON_MS));
+        ck_assert(open[i]->complete);
+        ck_assert_uint_eq(open[i]->retries, retries + 1);
+        sse_close(open[i]);
+    }
+}
+
+START_TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
+{
+    struct host *reloaded = live_host("stream-reload", "stream_end");
+    struct talk talk =
+        talk_start(reloaded, live.platform, "reload@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = live_listen(reloaded, live.platform, NULL);
+
+    for (int round = 0; round < 3; round++) {
+        int64_t from = now_ms();
+
+        live_post(&live, reloaded, &talk, "reload@shop.example", text("before %d", round));
+        live_expect(sse, text("before %d", round));
+        ck_assert_int_eq(kill(reloaded->pid, SIGHUP), 0);
+        live_post(&live, reloaded, &talk, "reload@shop.example", text("meanwhile %d", round));
+        const char *seen = NULL;
+        struct sse_event *event;
+        while ((event = sse_next(sse, SOON_MS)))
+            seen = sse_entry(event);
+        ck_assert(sse->ended && sse->complete);
+        ck_assert_int_le(now_ms() - from, 4000);
+        sse = live_listen(reloaded, live.platform, sse->last_id);
+        if (!seen)
+            live_expect(sse, text("meanwhile %d", round));
+        live_silence(sse);
+    }
+    sse_close(sse);
+    host_stop(reloaded);
+}
+
+START_TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
+{
+    struct host *stopped = live_host("stream-stuck", "stream_end");
+    struct sse *stuck = sse_open(stopped, live.platform->token, NULL, 4096);
+    struct talk talk = talk_start(stopped, live.platform, "stuck@shop.example", ADMIN_EMAIL, NULL);
+
+    for (int i = 0; i < 6; i++)
+        ck_status(
+            talk_post(stopped, live.platform, &talk, "stuck@shop.example", text("%030000d", i)),
+            201);
+    int64_t from = now_ms();
+
+    host_stop(stopped);
+    ck_assert_int_le(now_ms() - from, 5000);
+    sse_close(stuck);
+}
+
+START_TEST(a_stream_outlives_an_outage_of_the_database)
+{
+    struct postgres *own = postgres_make("stream-outage", false);
+    struct host_spec spec = live_spec;
+
+    spec.name = "stream-outage";
+    spec.pg = own;
+    spec.database = database_make(own, "outage");
+    struct host *lonely = host_start(&spec);
+    struct person *root = admin_of(lonely);
+    struct person *writer = person_make(lonely, root, "outage", NULL);
+    struct talk talk = talk_start(lonely, writer, "outage@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = sse_open(lonely, root->token, NULL, 0);
+
+    ck_status(talk_post(lonely, writer, &talk, "outage@shop.example", "before"), 201);
+    live_expect(sse, "before");
+    postgres_stop(own, SIGQUIT);
+    live_silence(sse);
+    ck_assert_ptr_null(sse_next(sse, 1500));
+    postgres_start(own);
+    const char *path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id);
+    int64_t until = now_ms() + 15000;
+    long status = 0;
+    while (status != 201 && now_ms() < until)
+        status = http(lonely, "POST", path, writer->token,
+                      json_pack("{ss ss}", "username", "outage@shop.example", "chatEntry", "after"))
+                     ->status;
+    ck_assert_int_eq(status, 201);
+    live_expect(sse, "after");
+    sse_close(sse);
+    host_stop(lonely);
+    postgres_stop(own, SIGINT);
+}
+
+Suite *stream_end_suite(void)
+{
+    Suite *suite = suite_create("stream_end");
+    TCase *tcase = tcase_create("stream_end");
+
+    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_suspension_ends_the_streams_of_the_account_on_every_host);
+    tcase_add_test(tcase, a_logout_ends_the_streams_of_the_session_only);
+    tcase_add_test(tcase, another_role_ends_a_stream_that_then_resumes_with_its_rights);
+    tcase_add_test(tcase, streams_have_a_limit_and_a_client_that_left_makes_room);
+    tcase_add_test(tcase, an_account_has_a_limit_of_its_own);
+    tcase_add_test(tcase, an_account_has_its_limit_when_all_come_at_once);
+    tcase_add_test(tcase, who_asks_for_the_head_of_a_stream_gets_no_stream);
+    tcase_add_test(tcase, many_streams_are_served_and_end_at_once_when_the_host_stops);
+    tcase_add_test(tcase, a_reload_ends_streams_that_then_resume_without_a_gap);
+    tcase_add_test(tcase, a_stop_does_not_wait_for_a_reader_that_does_not_read);
+    tcase_add_test(tcase, a_stream_outlives_an_outage_of_the_database);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,258 @@
+/* The live stream: coming again, and being behind. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "live.h"
+#include "suites.h"
+
+static struct live live;
+
+static void set_up(void)
+{
+    live_start(&live, "stream_resume");
+}
+
+static void tear_down(void)
+{
+    live_stop(&live);
+}
+
+enum { RESUMED = 12, LARGE = 1400 };
+
+START_TEST(a_stream_resumes_behind_any_event_on_any_host)
+{
+    struct sse *sse = live_listen(live.host, live.platform, NULL);
+    struct talk talk =
+        talk_start(live.host, live.platform, "resume@shop.example", ADMIN_EMAIL, NULL);
+    const char *ids[RESUMED];
+
+    sse_next(sse, SOON_MS);
+    for (int i = 0; i < RESUMED; i++) {
+        live_post(&live, i % 2 ? live.host : live.other, &talk, "resume@shop.example",
+                  text("entry %d", i));
+        live_expect(sse, text("entry %d", i));
+        ids[i] = sse->last_id;
+    }
+    sse_close(sse);
+    for (int i = 0; i < RESUMED; i++) {
+        struct sse *again = live_listen(i % 3 ? live.other : live.host, live.platform, ids[i]);
+
+        for (int next = i + 1; next < RESUMED; next++)
+            live_expect(again, text("entry %d", next));
+        ck_assert_ptr_null(sse_next(again, 120));
+        sse_close(again);
+    }
+}
+
+struct posting {
+    const struct host *on;
+    struct talk *talk;
+    const char *who;
+    int count;
+};
+
+static void *post_many(void *arg)
+{
+    const struct posting *posting = arg;
+
+    for (int i = 0; i < posting->count; i++)
+        talk_post(posting->on, live.platform, posting->talk, posting->who,
+                  text("%s %d", posting->who, i));
+    return NULL;
+}
+
+enum { EACH = 40 };
+
+/* That each of a writer's messages comes once, in its order, whatever is cut meanwhile. */
+static void note(int *seen, const struct sse_event *event)
+{
+    int writer = 0, number = 0;
+
+    ck_assert_int_eq(sscanf(sse_entry(event), "w%d@shop.example %d", &writer, &number), 2);
+    ck_assert_msg(seen[writer] == number, "writer %d: %d came where %d was due", writer, number,
+                  seen[writer]);
+    seen[writer]++;
+}
+
+START_TEST(cuts_under_load_lose_nothing_and_double_nothing)
+{
+    struct talk talks[2] = {
+        talk_start(live.host, live.platform, "w0@shop.example", "w1@shop.example", NULL),
+        talk_start(live.host, live.platform, "w2@shop.example", "w3@shop.example", NULL)};
+    struct sse *sse = live_listen(live.host, live.admin, NULL);
+    struct posting postings[4];
+    pthread_t threads[4];
+    int seen[4] = {0}, total = 0, rounds = 0;
+
+    for (int i = 0; i < 4; i++) {
+        postings[i] = (struct posting){i % 2 ? live.host : live.other, &talks[i / 2],
+                                       text("w%d@shop.example", i), EACH};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, post_many, &postings[i]), 0);
+    }
+    while (total < 4 * EACH) {
+        struct sse_event *event = sse_next(sse, SOON_MS);
+
+        ck_assert_msg(event, "after %d events none came", total);
+        note(seen, event);
+        total++;
+        if (total % 7 == 0) {
+            sse_close(sse);
+            sse = live_listen(++rounds % 2 ? live.other : live.host, live.admin, event->id);
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    live_silence(sse);
+    sse_close(sse);
+}
+
+START_TEST(who_was_away_for_long_is_read_for_from_the_database)
+{
+    const char *database = database_make(the_postgres, "stream_long");
+    struct host *first = live_host("stream-long", database);
+    struct person *root = admin_of(first);
+    struct person *writer = person_make(first, root, "longwriter", NULL);
+    struct talk talk = talk_start(first, writer, "long@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = sse_open(first, root->token, NULL, 0);
+    PGconn *db = database_connect(the_postgres, database);
+
+    ck_status(talk_post(first, writer, &talk, "long@shop.example", "last seen"), 201);
+    live_expect(sse, "last seen");
+    host_stop(first);
+    ck_assert(sse_ends(sse, SOON_MS));
+    /* as if live.other hosts had stored them, in transactions of their own */
+    for (int i = 0; i < 1500; i++)
+        PQclear(PQexec(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
+                                " 'long@shop.example', 'missed %d', now())",
+                                (intmax_t)talk.id, i + 3, i)));
+    PQfinish(db);
+    ck_assert(host_run(first));
+    sse = sse_open(first, root->token, sse->last_id, 0);
+    for (int i = 0; i < 1500; i++)
+        live_expect(sse, text("missed %d", i));
+    live_silence(sse);
+    sse_close(sse);
+    host_stop(first);
+}
+
+START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
+{
+    static const char *const malformed[] = {
+        "x", "1", "1-2", "5-1-9", "1-2-3-4", "-1-1-", "0-0-", "0-5-0", "99999999999999999999-1-"};
+
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        struct sse *sse = sse_open(live.host, live.platform->token, malformed[i], 0);
+
+        ck_assert_msg(sse->status == 400, "%s: %s", malformed[i], sse->headers);
+        sse_close(sse);
+    }
+    struct sse *sse = live_listen(live.host, live.platform, "99999999999-0-");
+    struct sse_event *event = sse_next(sse, SOON_MS);
+
+    ck_assert(event && !strcmp(event->name, "reset"));
+    struct talk talk = talk_start(live.host, live.platform, "anew@shop.example", ADMIN_EMAIL, NULL);
+    live_post(&live, live.host, &talk, "anew@shop.example", "after the reset");
+    ck_assert_ptr_nonnull(sse_next(sse, SOON_MS));
+    live_expect(sse, "after the reset");
+    sse_close(sse);
+}
+
+START_TEST(a_slow_reader_is_cut_and_delays_nobody)
+{
+    struct sse *slow = sse_open(live.host, live.platform->token, NULL, 4096);
+    struct sse *quick = live_listen(live.host, live.platform, NULL);
+    struct talk talk = talk_start(live.host, live.platform, "slow@shop.example", ADMIN_EMAIL, NULL);
+    char *long_text = text("%030000d", 7);
+
+    ck_assert_ptr_nonnull(sse_next(quick, SOON_MS));
+    for (int i = 0; i < 40; i++) {
+        int64_t from = now_ms();
+
+        live_post(&live, live.host, &talk, "slow@shop.example", long_text);
+        live_expect(quick, long_text);
+        ck_assert_int_le(now_ms() - from, 2000);
+    }
+    ck_assert(sse_ends(slow, SOON_MS));
+    ck_assert(!slow->complete);
+    live_silence(quick);
+    sse_close(quick);
+}
+
+/* In a transaction of its own, which is not over yet. */
+static PGconn *begin_large(const struct talk *talk, const char *word)
+{
+    PGconn *db = database_connect(the_postgres, "stream_resume");
+
+    sql_run(db, "BEGIN");
+    sql_text(db,
+             text("INSERT INTO chat_entry SELECT %jd, g + 2, gen_random_uuid(),"
+                  " 'large@shop.example', '%s ' || g, now() FROM generate_series(0, %d) g",
+                  (intmax_t)talk->id, word, LARGE - 1),
+             0, NULL);
+    return db;
+}
+
+static void commit(PGconn *db)
+{
+    sql_run(db, "COMMIT");
+    PQfinish(db);
+}
+
+/* Both hosts read two transactions of many pages each, one in this order and one in the other, and
+ * a client goes from one to the other in the middle. */
+START_TEST(a_place_in_one_large_transaction_holds_beside_another)
+{
+    struct talk first =
+        talk_start(live.host, live.platform, "large@shop.example", "b@b.example", NULL);
+    struct talk second =
+        talk_start(live.host, live.platform, "large@shop.example", "c@c.example", NULL);
+    struct sse *sse = live_listen(live.host, live.platform, NULL);
+    struct sse *other = live_listen(live.other, live.platform, NULL);
+    PGconn *older = begin_large(&first, "older"), *newer = begin_large(&second, "newer");
+
+    ck_assert_int_eq(kill(live.other->pid, SIGSTOP), 0);
+    commit(newer);
+    for (int i = 0; i < LARGE / 2; i++)
+        live_expect(sse, text("newer %d", i));
+    sse_close(sse);
+    commit(older);
+    ck_assert_int_eq(kill(live.other->pid, SIGCONT), 0);
+    for (int i = 0; i < LARGE; i++)
+        live_expect(other, text("older %d", i));
+    sse = live_listen(live.other, live.platform, sse->last_id);
+    int newer_ones = LARGE / 2, older_ones = 0;
+
+    while (newer_ones + older_ones < 2 * LARGE) {
+        const struct sse_event *event = sse_next(sse, SOON_MS);
+
+        ck_assert_msg(event, "after %d and %d none came", newer_ones, older_ones);
+        bool is_newer = !strncmp(sse_entry(event), "newer", 5);
+
+        ck_assert_str_eq(sse_entry(event),
+                         is_newer ? text("newer %d", newer_ones) : text("older %d", older_ones));
+        newer_ones += is_newer;
+        older_ones += !is_newer;
+    }
+    live_silence(sse);
+    sse_close(sse);
+    sse_close(other);
+}
+
+Suite *stream_resume_suite(void)
+{
+    Suite *suite = suite_create("stream_resume");
+    TCase *tcase = tcase_create("stream_resume");
+
+    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_stream_resumes_behind_any_event_on_any_host);
+    tcase_add_test(tcase, cuts_under_load_lose_nothing_and_double_nothing);
+    tcase_add_test(tcase, who_was_away_for_long_is_read_for_from_the_database);
+    tcase_add_test(tcase, ids_that_are_none_are_refused_and_foreign_ones_begin_anew);
+    tcase_add_test(tcase, a_slow_reader_is_cut_and_delays_nobody);
+    tcase_add_test(tcase, a_place_in_one_large_transaction_holds_beside_another);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

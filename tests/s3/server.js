@@ -1,0 +1,118 @@
+// A server that speaks S3, for the tests of the document store: s3rver, which checks signatures, behind
+// a front that does what s3rver lacks (a PUT is stored whole or not at all, and its content is
+// compared with x-amz-content-sha256), and that fails as it is told to.
+//
+//     node --openssl-legacy-provider server.js PORT DIRECTORY BUCKET [TLS_PORT KEY CERTIFICATE]
+//
+// An empty BUCKET is none. What is asked at PORT over HTTP may be asked at TLS_PORT over HTTPS.
+// PUT /-/MODE sets what it does from then on, GET /-/count answers how many requests it has seen since:
+//   pass     what S3 does
+//   refuse   answers 503
+//   hang     reads, and never answers
+//   cut      closes the connection in the middle of what it says, or before it has heard all
+//   corrupt  changes a byte of what it says
+//   again    answers the same page of a list, and that there is more
+//   redirect answers 307 to the same at PORT to what comes over TLS
+//   slow     waits a second and a half
+//   die      stores a half of what a PUT brings, and ends
+'use strict'
+
+const crypto = require('node:crypto')
+const fs = require('node:fs')
+const http = require('node:http')
+const https = require('node:https')
+const S3rver = require('@20minutes/s3rver')
+
+const [port, directory, bucket, tls_port, key, certificate] = process.argv.slice(2)
+let mode = 'pass', count = 0
+
+function error(res, status, code) {
+  res.writeHead(status, { 'Content-Type': 'application/xml' })
+  res.end(`<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code></Error>`)
+}
+
+function same_page(res) {
+  res.writeHead(200, { 'Content-Type': 'application/xml' })
+  res.end('<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>docs/0</Key>' +
+    '<LastModified>2020-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>')
+}
+
+function redirect(req, res) {
+  res.writeHead(307, { Location: `http://127.0.0.1:${port}${req.url}` })
+  res.end()
+}
+
+function control(req, res) {
+  if (req.method === 'PUT') {
+    mode = req.url.slice(3)
+    count = 0
+  }
+  res.end(String(count))
+}
+
+function collect(req, heard) {
+  const pieces = []
+  req.on('data', piece => {
+    pieces.push(piece)
+    if (mode === 'cut' && req.method === 'PUT') req.socket.destroy()
+  })
+  req.on('end', () => heard(Buffer.concat(pieces)))
+}
+
+function is_whole(req, body) {
+  const told = req.headers['x-amz-content-sha256']
+  return !told || told === crypto.createHash('sha256').update(body).digest('hex')
+}
+
+function spoil(body) {
+  const spoilt = Buffer.from(body)
+  if (spoilt.length) spoilt[spoilt.length >> 1] ^= 1
+  return spoilt
+}
+
+// What s3rver says, whole, so that it can be said wrongly.
+function say(inner, res) {
+  collect(inner, body => {
+    res.writeHead(inner.statusCode, inner.headers)
+    if (mode === 'cut') res.write(body.subarray(0, body.length >> 1), () => res.socket.destroy())
+    else res.end(mode === 'corrupt' ? spoil(body) : body)
+  })
+}
+
+function pass_on(inner_port, req, res, body) {
+  const call = http.request({ port: inner_port, method: req.method, path: req.url, headers: req.headers },
+    inner => say(inner, res))
+  call.on('error', () => res.socket.destroy())
+  if (mode === 'die' && req.method === 'PUT')
+    call.write(body.subarray(0, body.length >> 1), () => setTimeout(() => process.exit(1), 300))
+  else call.end(body)
+}
+
+function serve(inner_port, req, res) {
+  if (req.url.startsWith('/-/')) return control(req, res)
+  count++
+  collect(req, body => {
+    if (mode === 'hang') return
+    if (mode === 'slow') return setTimeout(() => pass_on(inner_port, req, res, body), 1500)
+    if (mode === 'redirect' && req.socket.encrypted) return redirect(req, res)
+    if (mode === 'again') return same_page(res)
+    if (mode === 'refuse') return error(res, 503, 'SlowDown')
+    if (!is_whole(req, body)) return error(res, 400, 'XAmzContentSHA256Mismatch')
+    pass_on(inner_port, req, res, body)
+  })
+}
+
+const store = new S3rver({ port: 0, address: '127.0.0.1', silent: true, directory,
+  configureBuckets: bucket ? [{ name: bucket }] : [] })
+
+function listen(inner_port) {
+  const answer = (req, res) => serve(inner_port, req, res)
+  const plain = () => http.createServer(answer)
+    .listen(Number(port), '127.0.0.1', () => console.log('ready'))
+
+  if (!tls_port) return plain()
+  https.createServer({ key: fs.readFileSync(key), cert: fs.readFileSync(certificate) }, answer)
+    .listen(Number(tls_port), '127.0.0.1', plain)
+}
+
+store.run().then(at => listen(at.port))

@@ -1,0 +1,186 @@
+#include <check.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "core/pool.h"
+#include "core/reply.h"
+#include "suites.h"
+
+enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
+
+/* The host's own pool: one thread, as there is no engine that would say more. */
+#define OWN "bodies"
+
+static struct generation generation;
+static struct loop loop;
+static struct pool_call calls[CALLS];
+static sem_t begun, go;
+static atomic_int runs;
+static int heard, awaited;
+
+static void block(void *arg)
+{
+    (void)arg;
+    sem_post(&begun);
+    sem_wait(&go);
+    atomic_fetch_add(&runs, 1);
+}
+
+static void run(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&runs, 1);
+}
+
+static void hear(struct message *message)
+{
+    (void)message;
+    loop.stop = ++heard == awaited;
+}
+
+static int submit(int number, void (*function)(void *), bool bounded)
+{
+    calls[number] = (struct pool_call){.message.run = hear, .loop = &loop, .run = function};
+    return pool_submit(generation.pools, NULL, OWN, &calls[number], bounded);
+}
+
+/* Turns the loop until it has heard of so many calls more. */
+static void hear_of(int count)
+{
+    awaited = heard + count;
+    loop.stop = false;
+    loop_run(&loop);
+    ck_assert_int_eq(heard, awaited);
+}
+
+static void set_up(void)
+{
+    heard = 0;
+    atomic_store(&runs, 0);
+    atomic_store(&generation.holders, 1);
+    ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
+    sem_init(&begun, 0, 0);
+    sem_init(&go, 0, 0);
+    generation.pools = work_pools_new(&generation);
+    ck_assert_ptr_nonnull(generation.pools);
+    ck_assert_int_eq(submit(0, block, true), 0);
+    sem_wait(&begun);
+}
+
+static void tear_down(void)
+{
+    work_pools_free(generation.pools);
+    loop_free(&loop);
+    sem_destroy(&begun);
+    sem_destroy(&go);
+}
+
+static void fill(void)
+{
+    for (int i = 1; i <= QUEUE; i++)
+        ck_assert_int_eq(submit(i, run, true), 0);
+}
+
+START_TEST(a_full_queue_takes_no_more_until_there_is_room)
+{
+    struct work_pool_status status;
+
+    fill();
+    ck_assert_int_eq(submit(QUEUE + 1, run, true), -1);
+    ck_assert(work_pool_look(generation.pools, 0, &status));
+    ck_assert_uint_eq(status.busy, 1);
+    ck_assert_uint_eq(status.waiting, QUEUE);
+    ck_assert_uint_eq(status.most, QUEUE);
+    sem_post(&go);
+    hear_of(1 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 1 + QUEUE);
+    ck_assert_int_eq(submit(QUEUE + 1, run, true), 0);
+    hear_of(1);
+}
+
+/* Who has one call under way only, and could not do without it. */
+START_TEST(a_call_that_is_not_bounded_goes_beyond)
+{
+    fill();
+    ck_assert_int_eq(submit(QUEUE + 1, run, false), 0);
+    ck_assert_int_eq(submit(QUEUE + 2, run, true), -1);
+    sem_post(&go);
+    hear_of(2 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 2 + QUEUE);
+}
+
+static void offload(struct core_request *rq)
+{
+    if (pool_run(rq, run, NULL))
+        reply_failed(rq);
+    else
+        reply_bytes(rq, 204, NULL, 0);
+}
+
+static void ended(struct core_request *rq)
+{
+    (void)rq;
+    loop.stop = true;
+}
+
+static struct core_request *request_new(void)
+{
+    struct core_request *rq = request_make(sizeof *rq, REQUEST_COMMAND, &loop, &generation);
+
+    ck_assert_ptr_nonnull(rq);
+    rq->entry = offload;
+    rq->ended = ended;
+    return rq;
+}
+
+START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
+{
+    struct core_request *rq = request_new();
+
+    fill();
+    ck_assert(request_start(rq));
+    ck_assert_int_eq(rq->answer.status, 503);
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    request_free(rq);
+    sem_post(&go);
+    hear_of(1 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 1 + QUEUE);
+    rq = request_new();
+    loop.stop = false;
+    ck_assert(!request_start(rq));
+    loop_run(&loop);
+    ck_assert_int_eq(rq->answer.status, 204);
+    request_free(rq);
+}
+
+/* It was not begun, so it is taken out of the queue, and is never run. */
+START_TEST(a_request_whose_time_is_over_takes_its_call_back)
+{
+    struct core_request *rq = request_new();
+
+    rq->deadline_ms = loop.now_ms + 20;
+    ck_assert(!request_start(rq));
+    loop_run(&loop);
+    ck_assert_int_eq(rq->answer.status, 503);
+    ck_assert_int_eq(rq->failure.kind, FAILED_DEADLINE);
+    request_free(rq);
+    sem_post(&go);
+    hear_of(1);
+    ck_assert_int_eq(submit(1, run, true), 0);
+    hear_of(1);
+    ck_assert_int_eq(atomic_load(&runs), 2);
+}
+
+Suite *pool_suite(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *cases = tcase_create("pool");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, a_full_queue_takes_no_more_until_there_is_room);
+    tcase_add_test(cases, a_call_that_is_not_bounded_goes_beyond);
+    tcase_add_test(cases, a_request_that_meets_a_full_queue_is_503_at_once);
+    tcase_add_test(cases, a_request_whose_time_is_over_takes_its_call_back);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

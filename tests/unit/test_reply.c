@@ -1,0 +1,88 @@
+#include <check.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "core/reply.h"
+#include "suites.h"
+
+static struct generation generation;
+static struct loop loop;
+static struct core_request *rq;
+
+static void set_up(void)
+{
+    atomic_store(&generation.holders, 1);
+    ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
+    rq = request_make(sizeof *rq, REQUEST_COMMAND, &loop, &generation);
+    ck_assert_ptr_nonnull(rq);
+}
+
+static void tear_down(void)
+{
+    request_free(rq);
+    loop_free(&loop);
+}
+
+/* The caller's to free. */
+static json_t *body(void)
+{
+    json_t *json = json_loadb(rq->answer.body, rq->answer.length, 0, NULL);
+
+    ck_assert(json_is_object(json));
+    return json;
+}
+
+/* Of whatever length, a message is told as far as it fits, in whole characters. */
+START_TEST(a_message_that_is_too_long_is_cut_between_characters)
+{
+    char text[2000];
+
+    for (size_t first = 0; first < 4; first++) {
+        memset(text, 'x', first);
+        for (size_t at = first; at + 4 < sizeof text; at += 4)
+            memcpy(text + at, "\xF0\x9F\x90\x9F", 5);
+        ck_assert_int_eq(reply_error(rq, 409, "%s", text), 409);
+        json_t *said = body();
+        const char *message = json_string_value(json_object_get(said, "message"));
+
+        ck_assert_ptr_nonnull(message);
+        ck_assert_uint_gt(strlen(message), 500);
+        ck_assert_uint_eq(strlen(message) % 4, first);
+        ck_assert(!strncmp(message, text, strlen(message)));
+        json_decref(said);
+    }
+}
+
+START_TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
+{
+    ck_assert_int_eq(reply_error(rq, 404, "%s", "no \xFF text"), 404);
+    json_t *said = body();
+
+    ck_assert_str_eq(json_string_value(json_object_get(said, "message")), "no ");
+    ck_assert_int_eq(json_integer_value(json_object_get(said, "statusCode")), 404);
+    ck_assert_str_eq(json_string_value(json_object_get(said, "error")), "Not Found");
+    json_decref(said);
+}
+
+/* What a request says is wrong once it got no memory need not be wrong. */
+START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
+{
+    rq->starved = true;
+    ck_assert_int_eq(reply_error(rq, 400, "wrong"), 503);
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    rq->starved = false;
+    ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
+}
+
+Suite *reply_suite(void)
+{
+    Suite *suite = suite_create("reply");
+    TCase *cases = tcase_create("reply");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, a_message_that_is_too_long_is_cut_between_characters);
+    tcase_add_test(cases, a_message_that_is_no_text_leaves_an_error_of_the_usual_shape);
+    tcase_add_test(cases, a_request_that_got_no_memory_is_503_whatever_it_finds);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
