@@ -92,7 +92,7 @@ start_postgres() {
     trim_log "$var/log/postgres.log"
     until run_postgres; do # backends of a killed server hold its shared memory for a moment
         tries=$((tries + 1))
-        [ "$tries" -lt 20 ] && tail -5 "$var/log/postgres.log" | grep -q 'shared memory block' ||
+        [ "$tries" -lt 20 ] && tail -5 "$var/log/postgres.log" | grep 'shared memory block' >/dev/null ||
             die "PostgreSQL does not start, see $var/log/postgres.log:
 $(tail -5 "$var/log/postgres.log")"
         sleep 0.5
