@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "spy.h"
+
 struct person *b;
 
 void readings_open(const char *name)
@@ -9,6 +11,7 @@ void readings_open(const char *name)
     stage_open(&(struct host_spec){.name = name,
                                    .modules = text("[auth, device, reading, metrics, \"%s\"]",
                                                    harness_test_module("module_spy"))});
+    spy_await(name);
     m = person_make(host, admin, "readings.m", NULL);
     b = person_make(host, admin, "readings.b", NULL);
     meter_make(host, m, PLANT, 10, days_ago(100));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "spy.h"
 #include "stage.h"
 #include "suites.h"
 #include "talk.h"
@@ -18,6 +19,7 @@ static void set_up(void)
     stage_open(&(struct host_spec){
         .name = "device_changes",
         .modules = text("[auth, device, \"%s\"]", harness_test_module("module_spy"))});
+    spy_await("device_changes");
     m = person_make(host, admin, "changes.m", NULL);
 }
 

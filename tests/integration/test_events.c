@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "spy.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -17,12 +18,6 @@ static struct person *admin, *platform;
 static PGconn *db;
 static const char *database;
 
-/* A host listens before a module's schema is there. */
-static bool schema_is_there(void *arg)
-{
-    return sql_text(arg, "SELECT to_regclass('spy_late')::text", 0, NULL) != NULL;
-}
-
 static void set_up(void)
 {
     database = database_make(the_postgres, "events");
@@ -32,9 +27,7 @@ static void set_up(void)
         .modules = text("[auth, chat, health, \"%s\"]", harness_test_module("module_spy")),
         .more = "spy:\n  veto: \"veto-me\"\n  raise: \"raise-me\"\n  break: \"break-me\"\n"
                 "  late: \"late-me\"\n  sour: \"sour-me\"\n"});
-    db = database_connect(the_postgres, database);
-    ck_assert(wait_until(schema_is_there, db, 10000));
-    PQfinish(db);
+    spy_await(database);
     admin = admin_of(host);
     platform = person_make(host, admin, "events.platform", NULL);
 }
@@ -270,7 +263,7 @@ START_TEST(every_message_has_its_event_and_every_event_its_message)
 
 static bool job_ran(void *arg)
 {
-    return schema_is_there(arg) && sql_number(arg, "SELECT count(*) FROM spy_run") > 0;
+    return spy_is_there(arg) && sql_number(arg, "SELECT count(*) FROM spy_run") > 0;
 }
 
 static bool job_is_free(void *arg)

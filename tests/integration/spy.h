@@ -1,0 +1,17 @@
+/* What suites need to know of module_spy.c. */
+#ifndef TESTS_SPY_H
+#define TESTS_SPY_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+
+/* A PGconn's: the spy's tables are there. */
+bool spy_is_there(void *db);
+
+/*
+ * Waits for the spy's tables in a database: a host listens before a module's schema is there, and
+ * until then the spy refuses every event.
+ */
+void spy_await(const char *database);
+
+#endif
