@@ -65,6 +65,7 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
 
     *context = connection;
     if (!connection) {
+        http->turned_away++;
         shutdown(fd->connect_fd, SHUT_RDWR); /* nobody would watch its time */
         return;
     }
@@ -80,8 +81,10 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     http->connections = connection;
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
-    if (!take_place(connection))
+    if (!take_place(connection)) {
+        http->turned_away++;
         connection_cut(connection);
+    }
 }
 
 static void connection_closed(struct http *http, struct connection *connection)
@@ -184,7 +187,7 @@ static void patrol(struct timer *timer)
         http->refusing = false;
         watch_listener(http, true);
     }
-    metrics_publish(http->loop, http->connection_count);
+    metrics_publish(http->loop, http->connection_count, http->turned_away);
     timer_set(&http->loop->timers, timer, now + PATROL_MS);
 }
 
@@ -210,8 +213,10 @@ static bool accept_one(struct http *http)
         return errno == EINTR || errno == ECONNABORTED;
     }
     /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
-    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES)
+    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES) {
+        http->turned_away++;
         log_line(BB_DEBUG, "a connection was refused", NULL);
+    }
     return true;
 }
 

@@ -47,12 +47,13 @@ struct http {
     struct timer patrol;
     struct connection *connections;
     size_t connection_count;
-    bool refusing;  /* out of descriptors: the listener is not watched for a while */
-    bool uploads;   /* a piece of one was taken in this run */
-    bool draining;  /* a stop: every answer closes its connection */
-    bool stirred;   /* a connection came on in this run */
-    unsigned vain;  /* runs since then */
-    size_t writing; /* connections in STAGE_WRITE */
+    size_t turned_away; /* connections closed at once, ever: over a limit, or no memory */
+    bool refusing;      /* out of descriptors: the listener is not watched for a while */
+    bool uploads;       /* a piece of one was taken in this run */
+    bool draining;      /* a stop: every answer closes its connection */
+    bool stirred;       /* a connection came on in this run */
+    unsigned vain;      /* runs since then */
+    size_t writing;     /* connections in STAGE_WRITE */
 };
 
 struct http *http_new(struct loop *loop, const struct http_settings *settings);

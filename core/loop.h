@@ -42,7 +42,7 @@ struct message {
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_told {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
-    atomic_size_t requests, connections;
+    atomic_size_t requests, connections, turned_away;
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
 };
 

@@ -36,6 +36,7 @@ void metrics_durations(struct metrics *metrics);
 
 /* metrics_loops.c */
 void metrics_connections(struct metrics *metrics);
+void metrics_turned_away(struct metrics *metrics);
 void metrics_alive(struct metrics *metrics);
 void metrics_lane_ready(struct metrics *metrics);
 void metrics_lane_waiting(struct metrics *metrics);
@@ -60,7 +61,7 @@ void metric_full_name(const struct bb_module *face, const struct bb_metric *metr
                       char name[METRIC_NAME_MAX]);
 
 /* metrics_loops.c: what each loop last told of itself; written by the loop twice a second. */
-void metrics_publish(struct loop *loop, size_t connections);
+void metrics_publish(struct loop *loop, size_t connections, size_t turned_away);
 
 /* bb_metrics() */
 char *api_metrics(struct bb_request *rq, size_t *length);

@@ -2,13 +2,14 @@
 #include "core/metrics.h"
 #include "core/pg.h"
 
-void metrics_publish(struct loop *loop, size_t connections)
+void metrics_publish(struct loop *loop, size_t connections, size_t turned_away)
 {
     struct loop_told *told = &loop->told;
 
     atomic_store_explicit(&told->at_ms, loop->now_ms, memory_order_relaxed);
     atomic_store_explicit(&told->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&told->connections, connections, memory_order_relaxed);
+    atomic_store_explicit(&told->turned_away, turned_away, memory_order_relaxed);
     for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
         struct pg_lane_status lane;
 
@@ -55,6 +56,11 @@ static void each_lane(struct metrics *metrics, size_t place)
 void metrics_connections(struct metrics *metrics)
 {
     each_loop(metrics, offsetof(struct loop_told, connections));
+}
+
+void metrics_turned_away(struct metrics *metrics)
+{
+    each_loop(metrics, offsetof(struct loop_told, turned_away));
 }
 
 void metrics_alive(struct metrics *metrics)

@@ -16,6 +16,8 @@ static struct host *host;
 static struct person *admin, *platform;
 static const char *database;
 
+enum { PLACES = 4, CROWD = 20 };
+
 #define MODULES "[auth, chat, health, metrics, webhook]"
 
 static void set_up(void)
@@ -87,6 +89,30 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     ck_assert_int_eq(status_from(open, "192.0.2.7\r\nX-Forwarded-For: 10.1.2.3"), 200);
     ck_assert_int_eq(status_from(open, NULL), 401);
     host_stop(open);
+}
+
+static bool all_are_counted(void *arg)
+{
+    return value(exposition_get(arg, NULL), "busbar_http_connections_refused_total",
+                 "loop=\"0\"") == CROWD - PLACES;
+}
+
+START_TEST(connections_that_are_turned_away_are_counted)
+{
+    struct host *few = host_start(&(struct host_spec){
+        .name = "metrics-few",
+        .database = database,
+        .modules = MODULES,
+        .http =
+            text("  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: %d\n", PLACES)});
+    struct wire *wires[CROWD];
+
+    for (int i = 0; i < CROWD; i++)
+        wires[i] = wire_open_from(few, "127.0.0.9", 0);
+    ck_assert(wait_until(all_are_counted, few, 5000));
+    for (int i = 0; i < CROWD; i++)
+        wire_close(wires[i], false);
+    host_stop(few);
 }
 
 START_TEST(requests_are_counted_by_pattern_and_status)
@@ -334,6 +360,7 @@ Suite *metrics_suite(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, an_admin_may_look_and_nobody_else);
     tcase_add_test(tcase, a_network_may_look_without_a_token_but_not_through_any_proxy);
+    tcase_add_test(tcase, connections_that_are_turned_away_are_counted);
     tcase_add_test(tcase, requests_are_counted_by_pattern_and_status);
     tcase_add_test(tcase, a_request_whose_body_is_refused_is_counted_once);
     tcase_add_test(tcase, paths_of_clients_make_no_series);
