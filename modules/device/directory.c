@@ -68,10 +68,13 @@ static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, i
                          const char *timezone)
 {
     static const struct bb_sql name = {
-        "UPDATE device SET timezone = $2 WHERE id = $1::bigint AND timezone IS NULL", 0};
+        "UPDATE device SET timezone = $2, updated_at = greatest($3::timestamptz, updated_at)"
+        " WHERE id = $1::bigint AND timezone IS NULL",
+        0};
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
 
     (void)state;
-    return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone))) < 0 ? -1 : 0;
+    return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone), bb_t(now))) < 0 ? -1 : 0;
 }
 
 const struct bb_devices device_directory = {
