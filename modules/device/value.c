@@ -123,9 +123,7 @@ static const char *degrees(struct bb_request *rq, const json_t *value, double mo
 {
     const char *text = json_string_value(value);
 
-    if (json_is_real(value) && fabs(json_real_value(value)) < 1e-4)
-        text = bb_format(rq, "%.15f", json_real_value(value));
-    else if (json_is_number(value))
+    if (json_is_number(value))
         text = decimal(rq, value);
     if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
         *problem = "must be decimal degrees, as in \"52.52\"";

@@ -243,6 +243,25 @@ START_TEST(a_small_number_as_external_id_keeps_its_digits)
     ck_assert_str_eq(answer_text(made, "externalId"), "0.00002");
 }
 
+/* On the equator, or by Greenwich: no digits that nobody sent. */
+START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
+{
+    static const struct {
+        double degrees;
+        const char *text;
+    } places[] = {{0.0, "0"}, {0.00005, "0.00005"}, {-0.00001, "-0.00001"}, {1e-300, "0"}};
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct answer *made = ck_status(
+            device_post(m, json_pack("{ss sf sf}", "externalId", text("Equator %zu", i), "latitude",
+                                     places[i].degrees, "longitude", places[i].degrees)),
+            201);
+
+        ck_assert_str_eq(answer_text(made, "latitude"), places[i].text);
+        ck_assert_str_eq(answer_text(made, "longitude"), places[i].text);
+    }
+}
+
 Suite *devices_suite(void)
 {
     const TTest *const tests[] = {
@@ -257,6 +276,7 @@ Suite *devices_suite(void)
         a_repeated_registration_is_answered_again,
         twenty_registrations_at_once_with_one_key_are_one,
         a_small_number_as_external_id_keeps_its_digits,
+        a_number_as_latitude_or_longitude_keeps_its_digits,
     };
 
     return stage_suite("devices", set_up, 60, TESTS(tests));
