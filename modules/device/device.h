@@ -145,6 +145,8 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
 /* value.c: one value, normalised; NULL with *problem (text) when it is not valid. */
 const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
                          const char **problem);
+/* A copy without the white space around it, as names are stored. */
+char *device_trimmed(struct bb_request *rq, const char *text);
 
 /* warning.c: appends what is valid and yet unlikely, as texts. 0, or -1 without memory. */
 int device_warn(const struct device_values *values, json_t *warnings);

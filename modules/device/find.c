@@ -107,7 +107,7 @@ static int only_one(struct bb_request *rq, const struct bb_rows *rows, const cha
 
 /* The one row of the scope's statement with a key; else *refused is the status of the answer given.
  */
-static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sql, const char *key,
+static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sql, const char *sent,
                                   int64_t asked, int *refused)
 {
     struct device_scope scope;
@@ -115,6 +115,7 @@ static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sq
     *refused = device_scope(rq, asked, &scope);
     if (*refused)
         return NULL;
+    const char *key = device_trimmed(rq, sent);
     const char *uuid = is_uuid(key) ? key : NULL;
     const struct bb_rows *rows = bb_query(
         rq, &sql[sight_of(&scope)], BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid)));
@@ -153,7 +154,8 @@ int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
     if (refused)
         return refused;
     const struct bb_rows *rows =
-        bb_query(rq, &by_site[sight_of(&scope)], BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(site)));
+        bb_query(rq, &by_site[sight_of(&scope)],
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(device_trimmed(rq, site))));
 
     refused = only_one(rq, rows, "siteName");
     if (!refused)

@@ -23,6 +23,14 @@ static bool filtered(struct bb_request *rq)
            bb_arg(rq, "fuelCode") || bb_arg(rq, "deviceTypeCode");
 }
 
+/* A filter, as names are stored; NULL: there is none. */
+static const char *filter(struct bb_request *rq, const char *name)
+{
+    const char *text = bb_arg(rq, name);
+
+    return text ? device_trimmed(rq, text) : NULL;
+}
+
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows);
@@ -54,9 +62,9 @@ int device_list(struct bb_request *rq)
     const struct bb_rows *rows =
         bb_query(rq, filtered(rq) ? &list_filtered : &list,
                  BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_t(bb_arg(rq, "siteName")), bb_t(bb_arg(rq, "serialNumber")),
-                         bb_t(bb_arg(rq, "countryCode")), bb_t(bb_arg(rq, "fuelCode")),
-                         bb_t(bb_arg(rq, "deviceTypeCode")), bb_i(limit + 1)));
+                         bb_t(filter(rq, "siteName")), bb_t(filter(rq, "serialNumber")),
+                         bb_t(filter(rq, "countryCode")), bb_t(filter(rq, "fuelCode")),
+                         bb_t(filter(rq, "deviceTypeCode")), bb_i(limit + 1)));
 
     return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
 }

@@ -30,8 +30,7 @@ static size_t blank_at(const char *text, size_t length, bool end)
     return 0;
 }
 
-/* A copy without white space around it. */
-static char *trimmed(struct bb_request *rq, const char *text)
+char *device_trimmed(struct bb_request *rq, const char *text)
 {
     size_t length = strlen(text), blank;
 
@@ -85,7 +84,7 @@ static char *decimal(struct bb_request *rq, const json_t *value)
 
 static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
 {
-    char *name = trimmed(rq, text);
+    char *name = device_trimmed(rq, text);
 
     if (!*name || characters(name) > NAME_MAX_CHARACTERS)
         *problem = "must be 1 to 255 characters";
@@ -134,7 +133,7 @@ static const char *degrees(struct bb_request *rq, const json_t *value, double mo
 
 static const char *country(struct bb_request *rq, const char *text, const char **problem)
 {
-    char *code = trimmed(rq, text);
+    char *code = device_trimmed(rq, text);
 
     for (char *at = code; *at; at++)
         *at = (char)toupper((unsigned char)*at);
@@ -170,7 +169,7 @@ static bool in_future(struct bb_request *rq, const char *day)
 
 static const char *date(struct bb_request *rq, const char *text, const char **problem)
 {
-    char *day = trimmed(rq, text);
+    char *day = device_trimmed(rq, text);
 
     if (!real_date(rq, day))
         *problem = "must be a date, YYYY-MM-DD";
@@ -191,7 +190,7 @@ static const char *number(struct bb_request *rq, const json_t *value, const char
 /* The names are files below the system's zone data; the table of them is small and cached. */
 static const char *zone(struct bb_request *rq, const char *text, const char **problem)
 {
-    const char *name = trimmed(rq, text);
+    const char *name = device_trimmed(rq, text);
     size_t plain = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                 "0123456789_+-/");
     bool known = *name && *name != '/' && !name[plain] && (strchr(name, '/') || isupper(*name));

@@ -262,6 +262,31 @@ START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
     }
 }
 
+/* What a client registers with blanks around it, it may ask for with them. */
+START_TEST(a_device_is_found_by_the_name_that_was_sent)
+{
+    ck_status(device_post(m, json_pack("{ss ss ss}", "externalId", " Padded ", "siteName",
+                                       " Padded site ", "serialNumber", " SN-padded ")),
+              201);
+    static const char *const keys[] = {"%20Padded%20", "%C2%A0padded", "SN-padded%20"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct answer *found =
+            ck_status(http(host, "GET", text(DEVICE "/%s", keys[i]), m->token, NULL), 200);
+
+        ck_assert_str_eq(answer_text(found, "externalId"), "Padded");
+    }
+    ck_status(http(host, "PATCH", DEVICE "/by-site/%20Padded%20site%20", m->token,
+                   json_pack("{si}", "capacity", 7)),
+              200);
+    struct answer *listed = ck_status(
+        http(host, "GET", DEVICE "?siteName=%20Padded%20site%20&serialNumber=SN-padded%20",
+             m->token, NULL),
+        200);
+
+    ck_assert_uint_eq(json_array_size(listed->json), 1);
+}
+
 Suite *devices_suite(void)
 {
     const TTest *const tests[] = {
@@ -277,6 +302,7 @@ Suite *devices_suite(void)
         twenty_registrations_at_once_with_one_key_are_one,
         a_small_number_as_external_id_keeps_its_digits,
         a_number_as_latitude_or_longitude_keeps_its_digits,
+        a_device_is_found_by_the_name_that_was_sent,
     };
 
     return stage_suite("devices", set_up, 60, TESTS(tests));
