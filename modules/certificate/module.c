@@ -56,6 +56,7 @@ static const struct bb_field pages_query[] = {
     {.name = "end_date", .type = BB_TIME, .help = "Last day (UTC) on which a period begins."},
     ORGANISATION,
 };
+static const struct bb_field group_query[] = {ORGANISATION};
 static const struct bb_field groups_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Groups in a page (100)."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of a Link header."},
@@ -157,7 +158,8 @@ static const struct bb_field groups_reply[] = {
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,
-     .flags = BB_CREATES, .body = BB_TABLE(group_body), .success = 201, .reply = BB_TABLE(group),
+     .flags = BB_CREATES, .query = BB_TABLE(group_query), .body = BB_TABLE(group_body),
+     .success = 201, .reply = BB_TABLE(group),
      .help = "Makes a group of devices whose Delta readings are issued together."},
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
      .query = BB_TABLE(groups_query), .reply = BB_TABLE(groups_reply),

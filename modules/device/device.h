@@ -139,7 +139,8 @@ bool device_field_number(enum device_field field);
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);
 
-/* The same of the request's body: 0, or the status of the answer given. */
+/* The same of the request's body, and of its query, where that alone names the organisation: 0, or
+ * the status of the answer given. */
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
 
 /* value.c: one value, normalised; NULL with *problem (text) when it is not valid. */

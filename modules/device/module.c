@@ -73,7 +73,7 @@ static const struct bb_field document_segments[] = {
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,                         \
      .help = "Only in this organisation."}
 
-static const struct bb_field get_query[] = {ORGANISATION_ARG};
+static const struct bb_field organisation_query[] = {ORGANISATION_ARG};
 static const struct bb_field list_query[] = {
     ORGANISATION_ARG,
     {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
@@ -168,29 +168,32 @@ static const struct bb_part update_parts[] = {
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
-     .flags = BB_CREATES | BB_KEEP_OTHERS, .body = BODY, TAKES(register_parts), .success = 201,
+     .flags = BB_CREATES | BB_KEEP_OTHERS, .query = BB_TABLE(organisation_query), .body = BODY,
+     TAKES(register_parts), .success = 201,
      .reply = BB_TABLE(device), .help = "Registers a device, with documents if it is multipart."},
     {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
      .help = "The devices of the caller's organisations, oldest first."},
     {.method = "GET", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_get, .segments = BB_TABLE(key_segment), .query = BB_TABLE(get_query),
-     .reply = BB_TABLE(device), .help = "A device."},
+     .handler = device_get, .segments = BB_TABLE(key_segment),
+     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device), .help = "A device."},
     {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
      .handler = device_update, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(key_segment),
-     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
+     .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
+     .reply = BB_TABLE(device),
      .help = "Changes the fields that are sent, and adds the documents."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
      .handler = device_update_site, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(site_segment),
-     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
+     .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
+     .reply = BB_TABLE(device),
      .help = "The same, for the only device at a site."},
     {.method = "GET", .path = "/api/device/:externalId/documents", .roles = DEVICE_ROLES,
      .handler = device_documents_list, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(get_query), .reply = BB_TABLE(documents_reply),
+     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(documents_reply),
      .help = "The documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
      .roles = DEVICE_ROLES, .handler = device_download, .segments = BB_TABLE(document_segments),
-     .query = BB_TABLE(get_query), .deadline_ms = 60000,
+     .query = BB_TABLE(organisation_query), .deadline_ms = 60000,
      .help = "A document's content, as an attachment."},
 };
 

@@ -58,7 +58,7 @@ static const struct bb_field list_query[] = {
     {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
     ORGANISATION,
 };
-static const struct bb_field latest_query[] = {ORGANISATION};
+static const struct bb_field organisation_query[] = {ORGANISATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
 static const struct bb_field stored[] = {
@@ -89,7 +89,8 @@ static const struct bb_field list_reply[] = {
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_submit,
-     .flags = BB_CREATES, .segments = BB_TABLE(device_segment), .body = BB_TABLE(submit_body),
+     .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
+     .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body),
      .body_max = 4194304, .values_max = 8 * READING_MOST, .success = 201,
      .reply = BB_TABLE(submit_reply),
      .help = "Stores one reading or many, all or none; 409 above the plausible ceiling."},
@@ -98,7 +99,7 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(list_reply), .help = "A device's readings, by their end."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(latest_query), .reply = BB_TABLE(stored),
+     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(stored),
      .help = "A device's latest reading."},
 };
 

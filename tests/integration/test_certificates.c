@@ -139,6 +139,11 @@ START_TEST(a_device_is_in_one_group_of_its_own_organisation)
     ck_error(certificate_group_try(m, "daily", days_ago(20), same, 2), 400, "");
     ck_error(certificate_group_try(m, "yearly", days_ago(20), devices + 1, 1), 400, "");
     ck_error(certificate_group_try(admin, "daily", days_ago(20), devices, 1), 400, "");
+    ck_error(http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organisation),
+                  m->token,
+                  json_pack("{ss ss ss s[I]}", "name", "Elsewhere", "frequency", "daily", "start",
+                            time_text(days_ago(3)), "deviceIds", (json_int_t)devices[1])),
+             403, "");
     ck_error(http(host, "POST", GROUPS, m->token,
                   json_pack("{ss ss ss ss s[I]}", "name", "Back", "frequency", "daily", "start",
                             time_text(days_ago(3)), "end", time_text(days_ago(3)), "deviceIds",

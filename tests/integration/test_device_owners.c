@@ -49,6 +49,49 @@ START_TEST(an_api_user_of_several_organisations_says_in_which)
     ck_assert_str_eq(device_field(ck_status(one, 200), "externalId"), "\"Both\"");
 }
 
+static struct answer *in(const struct person *who, const char *method, const char *path,
+                         int64_t organisation, json_t *body)
+{
+    return http(host, method, text("%s?organizationId=%jd", path, (intmax_t)organisation),
+                who->token, body);
+}
+
+/* A PATCH of files alone has no body to say it in. */
+START_TEST(an_organisation_in_the_query_of_a_write_counts_too)
+{
+    struct person *two = person_make(host, admin, "devices.two", "ApiUser");
+    struct answer *second = ck_status(http(host, "POST", "/api/organization", two->token,
+                                           json_pack("{ss}", "name", "Second of two")),
+                                      201);
+    const int64_t organisations[] = {two->organisation, answer_int(second, "id")};
+    json_t *device = json_pack("{ss ss}", "externalId", "Of two", "siteName", "Site of two");
+
+    for (int i = 0; i < 2; i++) {
+        struct answer *made =
+            ck_status(in(two, "POST", DEVICE, organisations[i], json_deep_copy(device)), 201);
+
+        ck_assert_int_eq(answer_int(made, "organizationId"), organisations[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        json_t *capacity = json_pack("{si}", "capacity", 7 + i);
+
+        ck_status(in(two, "PATCH", DEVICE "/Of%20two", organisations[i], json_incref(capacity)),
+                  200);
+        struct answer *changed = ck_status(
+            in(two, "PATCH", DEVICE "/by-site/Site%20of%20two", organisations[i], capacity), 200);
+
+        ck_assert_int_eq(answer_int(changed, "organizationId"), organisations[i]);
+    }
+    ck_error(in(two, "POST", DEVICE, m->organisation, device), 403, "");
+    ck_error(in(two, "PATCH", DEVICE "/Of%20two", m->organisation, json_object()), 403, "");
+    struct answer *body = ck_status(in(two, "POST", DEVICE, organisations[0],
+                                       json_pack("{ss sI}", "externalId", "By body",
+                                                 "organizationId", (json_int_t)organisations[1])),
+                                    201);
+
+    ck_assert_int_eq(answer_int(body, "organizationId"), organisations[1]);
+}
+
 /* O21, O22 */
 START_TEST(devices_of_others_are_unknown)
 {
@@ -243,6 +286,7 @@ Suite *device_owners_suite(void)
     const TTest *const tests[] = {
         a_device_is_registered_where_one_may_act,
         an_api_user_of_several_organisations_says_in_which,
+        an_organisation_in_the_query_of_a_write_counts_too,
         devices_of_others_are_unknown,
         a_site_with_none_or_several_devices_is_not_changed,
         a_serial_number_that_several_have_is_ambiguous,

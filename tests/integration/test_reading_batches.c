@@ -235,6 +235,23 @@ START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
     ck_assert_str_eq(berlin("updatedAt"), named);
 }
 
+START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
+{
+    meter_make(host, m, "query", 10, days_ago(100));
+    const char *body = "{\"type\":\"Delta\",\"unit\":\"Wh\",\"value\":5,\"endDate\":\"%s\"}";
+    json_t *reading = json_loads(text(body, date_text(days_ago(50))), 0, NULL);
+
+    ck_error(http(host, "POST",
+                  text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)b->organisation),
+                  m->token, json_deep_copy(reading)),
+             403, "");
+    ck_assert_int_eq(stored("query"), 0);
+    ck_status(http(host, "POST",
+                   text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)m->organisation),
+                   m->token, reading),
+              201);
+}
+
 Suite *reading_batches_suite(void)
 {
     const TTest *const tests[] = {
@@ -246,6 +263,7 @@ Suite *reading_batches_suite(void)
         ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not,
         a_delta_without_a_start_begins_where_the_one_before_it_ends,
         local_dates_are_those_of_the_time_zone_and_the_device_keeps_it,
+        an_organisation_in_the_query_counts_as_one_in_the_body,
     };
 
     return stage_suite("reading_batches", set_up, 120, TESTS(tests));
