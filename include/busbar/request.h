@@ -88,6 +88,14 @@ static inline json_t *bb_body(struct bb_request *rq)
     return rq->api->body(rq);
 }
 
+/* An integer that the tables of both body and query declare; the body's where both name one. */
+static inline int64_t bb_given_int(struct bb_request *rq, const char *name, int64_t absent)
+{
+    const json_t *given = json_object_get(bb_body(rq), name);
+
+    return json_is_integer(given) ? json_integer_value(given) : bb_arg_int(rq, name, absent);
+}
+
 /* A string of the body; NULL if absent. Borrowed. */
 static inline const char *bb_text(struct bb_request *rq, const char *name)
 {

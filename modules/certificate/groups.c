@@ -82,9 +82,7 @@ static int read_times(struct bb_request *rq, struct group *group)
 static int read_group(struct bb_request *rq, struct group *group)
 {
     json_t *body = bb_body(rq), *ids = json_object_get(body, "deviceIds");
-    int64_t asked = json_integer_value(json_object_get(body, "organizationId"));
-    int refused = certificate_home(rq, asked ? asked : bb_arg_int(rq, "organizationId", 0),
-                                   &group->organisation);
+    int refused = certificate_home(rq, bb_given_int(rq, "organizationId", 0), &group->organisation);
 
     if (!refused)
         refused = read_times(rq, group);

@@ -52,6 +52,10 @@ static const struct bb_field find_body[] = {
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE,
      .help = "Compared literally."},
 };
+static const struct bb_field start_query[] = {
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "The same as in the body, which counts where both name one."},
+};
 static const struct bb_field start_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .example = "operator@example.com"},
@@ -140,7 +144,8 @@ static const struct bb_route routes[] = {
      .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
      .reply = BB_TABLE(find_reply), .help = "The newest matching conversation, or null."},
     {.method = "POST", .path = "/api/chat/conversations/start", .roles = BB_ANY_ROLE,
-     .handler = chat_start, .flags = BB_CREATES, .body = BB_TABLE(start_body),
+     .handler = chat_start, .flags = BB_CREATES, .query = BB_TABLE(start_query),
+     .body = BB_TABLE(start_body),
      .body_max = 8388608, .success = 201, .reply = BB_TABLE(start_reply),
      .help = "Starts a conversation with its first message."},
     {.method = "POST", .path = "/api/chat/conversations/:id/messages", .roles = BB_ANY_ROLE,

@@ -55,7 +55,7 @@ static int refused_unknown(struct bb_request *rq, int64_t organisation)
 static int refused_organisation(struct bb_request *rq, int64_t *organisation)
 {
     const struct bb_principal *who = rq->principal;
-    int64_t wanted = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
+    int64_t wanted = bb_given_int(rq, "organizationId", 0);
 
     *organisation = wanted ? wanted : who->organisation;
     if (!wanted || wanted == who->organisation)

@@ -149,7 +149,6 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
     if (json_array_size(errors))
         return bb_refuse(rq, errors);
     json_decref(errors);
-    if (!values->organisation)
-        values->organisation = bb_arg_int(rq, "organizationId", 0);
+    values->organisation = bb_given_int(rq, "organizationId", 0);
     return 0;
 }

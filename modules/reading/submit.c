@@ -14,18 +14,10 @@ int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device
                                   organisation, device);
 }
 
-/* The body's, else the query's. */
-static int64_t organisation_asked(struct bb_request *rq)
-{
-    int64_t asked = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
-
-    return asked ? asked : bb_arg_int(rq, "organizationId", 0);
-}
-
 int reading_submit(struct bb_request *rq)
 {
     struct reading_submission submission;
-    int64_t organisation = organisation_asked(rq);
+    int64_t organisation = bb_given_int(rq, "organizationId", 0);
     int refused = reading_read(rq, &submission);
 
     if (!refused)

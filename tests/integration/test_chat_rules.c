@@ -193,12 +193,17 @@ START_TEST(open_ownership_turns_the_scoping_off)
     ck_error(talk_chain(host, b, &talk, ""), 404, "");
 }
 
+static struct answer *start_by(const struct person *by, const char *query, json_t *organisation)
+{
+    return http(host, "POST", text("/api/chat/conversations/start%s", query), by->token,
+                json_pack("{ss ss ss ss so*}", "participant1", by->email, "participant2",
+                          "partner@shop.example", "username", by->email, "chatEntry", "hello",
+                          "organizationId", organisation));
+}
+
 static struct answer *start_in(const struct person *by, int64_t organisation)
 {
-    return http(host, "POST", "/api/chat/conversations/start", by->token,
-                json_pack("{ss ss ss ss sI}", "participant1", by->email, "participant2",
-                          "partner@shop.example", "username", by->email, "chatEntry", "hello",
-                          "organizationId", (json_int_t)organisation));
+    return start_by(by, "", json_integer(organisation));
 }
 
 START_TEST(an_organisation_is_named_by_who_may_act_in_it_and_must_exist)
@@ -207,6 +212,15 @@ START_TEST(an_organisation_is_named_by_who_may_act_in_it_and_must_exist)
     ck_error(start_in(m, k->organisation), 403, "");
     ck_status(start_in(admin, m->organisation), 201);
     ck_error(start_in(admin, 987654321), 404, "Organization not found");
+}
+
+START_TEST(the_query_names_an_organisation_where_the_body_does_not)
+{
+    const char *foreign = text("?organizationId=%jd", (intmax_t)k->organisation);
+
+    ck_error(start_by(m, foreign, NULL), 403, "");
+    ck_status(start_by(m, foreign, json_integer(m->organisation)), 201);
+    ck_status(start_by(m, text("?organizationId=%jd", (intmax_t)m->organisation), NULL), 201);
 }
 
 Suite *chat_rules_suite(void)
@@ -229,6 +243,7 @@ Suite *chat_rules_suite(void)
     tcase_add_test(tests, counts_and_lists_cover_what_the_caller_sees);
     tcase_add_test(tests, open_ownership_turns_the_scoping_off);
     tcase_add_test(tests, an_organisation_is_named_by_who_may_act_in_it_and_must_exist);
+    tcase_add_test(tests, the_query_names_an_organisation_where_the_body_does_not);
     suite_add_tcase(suite, tests);
     return suite;
 }
