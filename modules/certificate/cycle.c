@@ -142,6 +142,23 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
     return issued.wh ? certificate_emit(rq, tx, &issued) : 0;
 }
 
+/* The command and the job at a time: the other one was faster, or has found more for it. */
+static bool left_to_other(struct bb_request *rq)
+{
+    return !strcmp(bb_sqlstate(rq), "40001");
+}
+
+static bool too_many(struct bb_request *rq, const struct cycle *cycle)
+{
+    return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
+}
+
+/* What is no failure of the run is not told of: run() and issue_cycle() see to it. */
+static int stop_cycle(struct bb_request *rq, const struct cycle *cycle)
+{
+    return left_to_other(rq) || too_many(rq, cycle) ? 503 : bb_failed(rq);
+}
+
 static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;
@@ -150,7 +167,7 @@ static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_tx_query(rq, tx, &steady, BB_NO_ARGS))
         rows = bb_tx_query(rq, tx, &take, BB_ARGS(bb_i(cycle->group), bb_t(cycle->start)));
     if (!rows)
-        return bb_failed(rq);
+        return stop_cycle(rq, cycle);
     if (bb_count(rq, rows) == 0)
         return 200;
     cycle->organisation = bb_cell_int(rq, rows, 0, 0);
@@ -160,7 +177,7 @@ static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!cycle->most)
         cycle->most = chunk_size(cycle);
     if (account_chunks(rq, tx, cycle) || issue_total(rq, tx, cycle))
-        return bb_failed(rq);
+        return stop_cycle(rq, cycle);
     return 200;
 }
 
@@ -169,7 +186,7 @@ static int issue_cycle(struct bb_request *rq, struct cycle *cycle)
 {
     int status = bb_transaction(rq, one_cycle, cycle);
 
-    while (status >= 400 && cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014")) {
+    while (status >= 400 && too_many(rq, cycle)) {
         cycle->most = cycle->most > FEWER ? cycle->most / FEWER : 1;
         status = bb_transaction(rq, one_cycle, cycle);
     }
@@ -187,10 +204,7 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 
     if (cycle.certificate < 0)
         return -1;
-    if (issue_cycle(rq, &cycle) < 400)
-        return 0;
-    /* the command and the job at a time: the other one was faster, or has found more for it */
-    return strcmp(bb_sqlstate(rq), "40001") ? -1 : 0;
+    return issue_cycle(rq, &cycle) < 400 || left_to_other(rq) ? 0 : -1;
 }
 
 struct batch {

@@ -98,6 +98,9 @@ static void meet(const char *name, const char *when)
     end(first);
     end(second);
     end(meter_issue_start(host));
+    const char *said = file_text(host->log);
+
+    ck_assert_msg(!strstr(said, "failed") && !strstr(said, "cannot"), "%s", said);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_due"), 0);
     ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), READINGS * WH);
     ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM certificate_entry"), READINGS * WH);
