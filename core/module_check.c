@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/cli.h"
 #include "core/field.h"
 #include "core/host_settings.h"
 #include "core/migrate.h"
@@ -212,9 +213,13 @@ static const char *metric_fault(const struct bb_metric *metric)
         return "needs a label with its values, or neither";
     if (metric->label && !name_fits(metric->label, LOWER DIGITS "_"))
         return "needs a label of a-z, 0-9 and _";
-    for (size_t i = 0; metric->values && metric->values[i]; i++)
+    for (size_t i = 0; metric->values && metric->values[i]; i++) {
         if (!name_fits(metric->values[i], LOWER DIGITS "_.-"))
             return "needs values of its label of a-z, 0-9, . - and _";
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(metric->values[k], metric->values[i]))
+                return "has a value of its label twice";
+    }
     return NULL;
 }
 
@@ -230,6 +235,15 @@ static void check_metrics(const struct core_module *module, struct setting_probl
     }
 }
 
+/* The host's own go before a module's: `busbar status mine` would be theirs. */
+static bool hidden_by_host(const char *command)
+{
+    char word[NAME_MAX_LENGTH + 1];
+
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(command, " "), command);
+    return cli_find(word) != NULL;
+}
+
 static void check_command(const struct core_module *module, const struct bb_command *command,
                           struct setting_problems *problems)
 {
@@ -240,6 +254,9 @@ static void check_command(const struct core_module *module, const struct bb_comm
                  command->name ? command->name : "");
         return;
     }
+    if (hidden_by_host(command->name))
+        complain(module, problems, "command \"%s\" begins as one of the host's does",
+                 command->name);
     snprintf(place, sizeof place, "%s: command %s", module->face->name, command->name);
     fields_sane(&command->options, place, problems);
 }

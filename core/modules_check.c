@@ -1,6 +1,7 @@
 /* Judging modules together, see module_check.h. */
 #include <string.h>
 
+#include "core/metrics.h"
 #include "core/module_check.h"
 
 /* Tables whose rows begin with their name, which must be given by one module only. */
@@ -16,6 +17,7 @@ static const struct kind kinds[] = {
     {"command", offsetof(struct bb_module, commands), false},
     {"job", offsetof(struct bb_module, jobs), true},
     {"pool", offsetof(struct bb_module, pools), true},
+    {"worker", offsetof(struct bb_module, workers), true},
 };
 
 _Static_assert(offsetof(struct bb_service_face, name) == 0, "rows begin with their name");
@@ -23,6 +25,7 @@ _Static_assert(offsetof(struct bb_event_face, name) == 0, "rows begin with their
 _Static_assert(offsetof(struct bb_command, name) == 0, "rows begin with their name");
 _Static_assert(offsetof(struct bb_job, name) == 0, "rows begin with their name");
 _Static_assert(offsetof(struct bb_pool, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_worker, name) == 0, "rows begin with their name");
 
 static const struct bb_table *table_of(const struct core_module *module, const struct kind *kind)
 {
@@ -64,6 +67,54 @@ static void check_row(const struct core_module *modules, size_t index, const str
     }
 }
 
+/* How many of the first `end` metrics of a module are shown under this name. */
+static size_t metrics_named(const struct bb_module *face, size_t end, const char *name)
+{
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, face->metrics);
+    char other[METRIC_NAME_MAX];
+    size_t found = 0;
+
+    for (size_t i = 0; i < end; i++) {
+        if (!rows[i].name)
+            continue;
+        metric_full_name(face, &rows[i], other);
+        found += !strcmp(other, name);
+    }
+    return found;
+}
+
+/* Of the metrics before the row, the host's among them. */
+static bool metric_taken(const struct core_module *modules, size_t index, size_t row,
+                         const char *name)
+{
+    size_t found = metrics_named(modules[index].face, row, name);
+
+    for (size_t i = 0; i < host_metric_count; i++)
+        found += !strcmp(host_metrics[i].name, name);
+    for (size_t i = 0; i < index; i++)
+        found += metrics_named(modules[i].face, modules[i].face->metrics.count, name);
+    return found > 0;
+}
+
+/* One name twice, and whoever reads GET /metrics takes nothing of it: busbar_a_b_c is a_b's c, too.
+ */
+static void check_metrics(const struct core_module *modules, size_t index,
+                          struct setting_problems *problems)
+{
+    const struct bb_module *face = modules[index].face;
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, face->metrics);
+    char name[METRIC_NAME_MAX];
+
+    for (size_t i = 0; i < face->metrics.count; i++) {
+        if (!rows[i].name)
+            continue;
+        metric_full_name(face, &rows[i], name);
+        if (metric_taken(modules, index, i, name))
+            setting_problem(problems, "module %s: metric \"%s\": there is a %s already", face->name,
+                            rows[i].name, name);
+    }
+}
+
 static bool event_known(const struct core_module *modules, size_t count, const char *event)
 {
     for (size_t i = 0; i < count; i++) {
@@ -98,6 +149,7 @@ void modules_check(const struct core_module *modules, size_t count,
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
             for (size_t row = 0; row < table_of(&modules[i], &kinds[k])->count; row++)
                 check_row(modules, i, &kinds[k], row, problems);
+        check_metrics(modules, i, problems);
         check_hooks(modules, count, i, problems);
     }
 }

@@ -118,6 +118,65 @@ START_TEST(senseless_tables_are_told)
 }
 END_TEST
 
+static double one(void *state, size_t value)
+{
+    (void)state;
+    (void)value;
+    return 1;
+}
+
+static int run(struct bb_request *rq)
+{
+    (void)rq;
+    return 0;
+}
+
+/* A name twice in GET /metrics, and Prometheus takes nothing of it. */
+START_TEST(metrics_given_twice_are_told)
+{
+    static const char *const values[] = {"a", "b", "a", NULL};
+    static const struct bb_metric first[] = {
+        {.name = "busy", .kind = BB_GAUGE, .help = "The host's.", .read = one},
+        {.name = "own", .kind = BB_GAUGE, .help = "Its own.", .read = one},
+        {.name = "own", .kind = BB_GAUGE, .help = "Again.", .read = one},
+        {.name = "a_b", .kind = BB_GAUGE, .help = "As a of pool_a.", .read = one},
+        {.name = "c", .kind = BB_GAUGE, .help = "x", .read = one, .label = "l", .values = values},
+    };
+    static const struct bb_metric second[] = {
+        {.name = "b", .kind = BB_GAUGE, .help = "As a_b of pool.", .read = one}};
+    struct bb_module pool = {BB_MODULE_HEAD("pool", "1"), .metrics = BB_TABLE(first)};
+    struct bb_module pool_a = {BB_MODULE_HEAD("pool_a", "1"), .metrics = BB_TABLE(second)};
+    struct core_module modules[] = {{.face = &pool, .path = "x.so"},
+                                    {.face = &pool_a, .path = "y.so"}};
+    static const char *const expected[] = {
+        "x.so: module pool: metric \"c\" has a value of its label twice",
+        "module pool: metric \"busy\": there is a busbar_pool_busy already",
+        "module pool: metric \"own\": there is a busbar_pool_own already",
+        "module pool_a: metric \"b\": there is a busbar_pool_a_b already",
+    };
+
+    module_check(&modules[0], &problems);
+    modules_check(modules, 2, &problems);
+    ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
+    for (size_t i = 0; i < problems.count; i++)
+        ck_assert_str_eq(problems.lines[i], expected[i]);
+}
+END_TEST
+
+START_TEST(commands_that_the_host_has_are_told)
+{
+    static const struct bb_command commands[] = {{.name = "check all", .run = run},
+                                                 {.name = "checks", .run = run}};
+    struct bb_module face = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
+    struct core_module module = {.face = &face, .path = "x.so"};
+
+    module_check(&module, &problems);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_str_eq(problems.lines[0],
+                     "x.so: module m: command \"check all\" begins as one of the host's does");
+}
+END_TEST
+
 static const struct bb_api api = {.size = sizeof api,
                                   .host_alloc = api_host_alloc,
                                   .setting_text = api_setting_text,
@@ -184,6 +243,8 @@ Suite *module_suite(void)
     tcase_add_test(tests, fields_in_a_circle_are_refused);
     tcase_add_test(tests, fields_that_multiply_are_refused);
     tcase_add_test(tests, senseless_tables_are_told);
+    tcase_add_test(tests, metrics_given_twice_are_told);
+    tcase_add_test(tests, commands_that_the_host_has_are_told);
     tcase_add_test(tests, a_generation_has_what_its_modules_bring);
     tcase_add_test(tests, open_says_why_it_fails);
     tcase_add_test(tests, all_problems_come_at_once);
