@@ -6,6 +6,7 @@
 #include "core/cli.h"
 #include "core/engine.h"
 #include "core/log.h"
+#include "core/stop.h"
 
 static int open_log(const struct generation *g)
 {
@@ -26,8 +27,10 @@ static int open_modules(struct generation *g)
 
 int cmd_serve(const struct cli *cli)
 {
-    struct generation *g = cli_generation(cli);
     int status = CLI_FAILED;
+
+    signals_hold_reload();
+    struct generation *g = cli_generation(cli);
 
     if (!g)
         return CLI_FAILED;

@@ -129,6 +129,15 @@ static void signals_ready(struct watch *watch, uint32_t events)
     }
 }
 
+void signals_hold_reload(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 void signals_block(sigset_t *set)
 {
     sigemptyset(set);

@@ -25,6 +25,11 @@ static const char schema[] = "-- step 1: a table\n"
 static const struct bb_field settings[] = {
     {.name = "greeting", .type = BB_TEXT, .fallback = "hello", .max = 64},
     {.name = "fail", .type = BB_BOOL, .fallback = "false", .help = "Opening fails."},
+    {.name = "slowly",
+     .type = BB_INT,
+     .max = 5000,
+     .fallback = "0",
+     .help = "Milliseconds to open."},
     {.name = "depth", .type = BB_INT, .flags = BB_RESTART, .max = 9, .fallback = "1"},
 };
 
@@ -113,6 +118,7 @@ static int open_wave(struct bb_host *host, void **state)
         return bb_open_fail(host, "the sea is too rough");
     *state = host;
     say(host, "opens");
+    usleep((unsigned)bb_setting_int(host, "slowly") * 1000);
     return 0;
 }
 

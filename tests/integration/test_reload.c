@@ -46,6 +46,21 @@ START_TEST(sighup_reloads)
     host_stop(wave->host);
 }
 
+/* Modules may take long to open; whoever says that the file is new must not end the host by it. */
+START_TEST(sighup_while_the_host_starts_reloads_later)
+{
+    static const char *wrapper[] = {"/bin/sh", "-c", NULL, NULL};
+
+    wave = wave_prepare("reload-early", "wave:\n  slowly: 1500\n");
+    wrapper[2] = text("host=$$; (until grep -q 'wave 1 opens' '%s'; do sleep 0.01; done; "
+                      "kill -HUP $host) & exec \"$0\" \"$@\"",
+                      wave->host->log);
+    wave->host->wrapper = wrapper;
+    ck_assert_msg(host_run(wave->host), "%s", file_text(wave->host->log));
+    wave_status_soon(wave, "generation 2: live");
+    host_stop(wave->host);
+}
+
 START_TEST(a_module_is_upgraded_removed_and_added_again)
 {
     start_wave("reload-mod", NULL);
@@ -220,6 +235,7 @@ Suite *reload_suite(void)
     tcase_set_timeout(tests, 90);
     tcase_add_test(tests, a_setting_changes_and_the_old_generation_closes);
     tcase_add_test(tests, sighup_reloads);
+    tcase_add_test(tests, sighup_while_the_host_starts_reloads_later);
     tcase_add_test(tests, a_module_is_upgraded_removed_and_added_again);
     tcase_add_test(tests, jobs_and_channels_follow);
     tcase_add_test(tests, a_module_that_comes_hears_at_once);
