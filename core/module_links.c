@@ -28,8 +28,17 @@ static bool has_own_paths(Elf_Data *data)
     return false;
 }
 
+enum { LIBRARIES_MAX = 64 };
+
+/* By themselves, as the linker would have them: another module's must not hide what is missing. */
+struct libraries {
+    void *handles[LIBRARIES_MAX];
+    size_t count;
+};
+
 /* 1: all are there; 0: it cannot be told; -1: one is not. */
-static int load_libraries(const struct elf_file *file, char *why, size_t why_size)
+static int load_libraries(struct libraries *libraries, const struct elf_file *file, char *why,
+                          size_t why_size)
 {
     Elf_Scn *section = NULL;
     GElf_Shdr header;
@@ -45,17 +54,35 @@ static int load_libraries(const struct elf_file *file, char *why, size_t why_siz
 
         if (entry.d_tag != DT_NEEDED)
             continue;
-        if (!name || strchr(name, '/'))
+        if (!name || strchr(name, '/') || libraries->count == LIBRARIES_MAX)
             return 0;
-        if (!dlopen(name, RTLD_LAZY | RTLD_GLOBAL))
+        void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+
+        if (!handle)
             return no_library(name, why, why_size);
+        libraries->handles[libraries->count++] = handle;
     }
     return 1;
 }
 
+/* In the program, in what it is linked to, or in one of the libraries. A symbol may be 0. */
+static bool defined(const struct libraries *libraries, const char *name)
+{
+    dlerror();
+    if (dlsym(RTLD_DEFAULT, name) || !dlerror())
+        return true;
+    for (size_t i = 0; i < libraries->count; i++) {
+        dlerror();
+        if (dlsym(libraries->handles[i], name) || !dlerror())
+            return true;
+    }
+    return false;
+}
+
 int module_links_check(const struct elf_file *file, char *why, size_t why_size)
 {
-    int there = load_libraries(file, why, why_size);
+    struct libraries libraries = {.count = 0};
+    int there = load_libraries(&libraries, file, why, why_size);
     struct elf_symbols symbols = elf_file_symbols(file, SHT_DYNSYM);
     GElf_Sym symbol;
 
@@ -65,10 +92,7 @@ int module_links_check(const struct elf_file *file, char *why, size_t why_size)
         const char *name = elf_symbol(&symbols, i, &symbol);
 
         if (!name || !*name || symbol.st_shndx != SHN_UNDEF ||
-            GELF_ST_BIND(symbol.st_info) != STB_GLOBAL)
-            continue;
-        dlerror();
-        if (dlsym(RTLD_DEFAULT, name) || !dlerror())
+            GELF_ST_BIND(symbol.st_info) != STB_GLOBAL || defined(&libraries, name))
             continue;
         snprintf(why, why_size, "cannot be loaded: undefined symbol: %s", name);
         return -1;

@@ -232,6 +232,27 @@ START_TEST(check_tells_what_the_linker_would_not_find)
                   said);
 }
 
+/* The linker gives each module its own libraries, whatever others in the list have brought. */
+START_TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
+{
+    static const char *const edits[][2] = {
+        {"static const struct bb_sql add",
+         "int magic_version(void);\n\nstatic const struct bb_sql add"},
+        {"int64_t n = ", "int64_t n = !magic_version() ? 0 : "}};
+    const char *borrower = hello_build_edited("hello-borrower", edits, 2);
+    const char *conf = harness_path("tools-check.yaml");
+    const char *const check[] = {"check", "-c", conf, NULL};
+    int status;
+
+    file_write(conf, text("module_path: \"%s\"\nmodules: [auth, device, chat, health, \"%s\"]\n",
+                          harness_modules(false), borrower));
+    const char *said = output_of(check, &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_msg(strstr(said, "cannot be loaded: undefined symbol: magic_version"), "%s", said);
+    ck_assert_msg(!strstr(said, "device"), "%s", said);
+}
+
 START_TEST(inspect_shows_a_module_that_is_not_loaded)
 {
     const char *const words[] = {"inspect", hello, NULL};
@@ -280,6 +301,7 @@ Suite *tools_suite(void)
     tcase_add_test(tests, check_judges_without_a_server);
     tcase_add_test(tests, check_runs_no_line_of_a_module);
     tcase_add_test(tests, check_tells_what_the_linker_would_not_find);
+    tcase_add_test(tests, check_takes_no_symbol_from_the_libraries_of_another_module);
     tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);
     tcase_add_test(tests, modcheck_passes_hello);
     suite_add_tcase(suite, tests);
