@@ -60,10 +60,10 @@ static void load_origins(struct generation *g, struct setting_problems *problems
     }
 }
 
-/* Whether text ends in :port. */
+/* Whether text ends in :port; an address of the web, with a password perhaps, is none. */
 static bool has_port(const char *text)
 {
-    const char *colon = strrchr(text, ':');
+    const char *colon = strpbrk(text, "/@") ? NULL : strrchr(text, ':');
 
     return colon && colon > text && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] &&
            strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;

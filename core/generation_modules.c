@@ -38,8 +38,18 @@ static void claim_section(const struct generation *g, const char *entry)
         settings_claim(g->settings, name);
 }
 
+/* Whether the directory of modules is wanted and was wrong, which has been said. */
+static bool no_directory(const struct generation *g, const char *entry)
+{
+    return !strchr(entry, '/') && !settings_text(g->settings, SETTINGS_ROOT, "module_path");
+}
+
 static void load_entry(struct generation *g, const char *entry, struct setting_problems *problems)
 {
+    if (no_directory(g, entry)) {
+        claim_section(g, entry);
+        return;
+    }
     const char *where = arena_format(g->arena, "%s:%u: modules", settings_path(g->settings),
                                      settings_line(g->settings, SETTINGS_ROOT, "modules"));
     const char *path = module_path(g, entry);

@@ -232,6 +232,23 @@ START_TEST(all_problems_come_at_once)
 }
 END_TEST
 
+START_TEST(an_address_of_the_web_is_no_place_of_redis)
+{
+    ck_assert_ptr_null(build("", "redis: {url: \"redis://:secret@cache:6379\"}\n"));
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: redis.url: must be host:port"));
+    ck_assert_ptr_null(strstr(problems.lines[0], "secret"));
+}
+END_TEST
+
+START_TEST(a_wrong_directory_of_modules_is_one_problem)
+{
+    ck_assert_ptr_null(build(", auth", "module_path: \"\"\nauth: {}\n"));
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: module_path: must not be blank"));
+}
+END_TEST
+
 Suite *module_suite(void)
 {
     Suite *suite = suite_create("module");
@@ -248,6 +265,8 @@ Suite *module_suite(void)
     tcase_add_test(tests, a_generation_has_what_its_modules_bring);
     tcase_add_test(tests, open_says_why_it_fails);
     tcase_add_test(tests, all_problems_come_at_once);
+    tcase_add_test(tests, an_address_of_the_web_is_no_place_of_redis);
+    tcase_add_test(tests, a_wrong_directory_of_modules_is_one_problem);
     suite_add_tcase(suite, tests);
     return suite;
 }
