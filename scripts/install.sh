@@ -23,6 +23,21 @@ install_clean() {
     [ -z "${work:-}" ] || rm -rf "$work"
 }
 
+# Whoever has only the package follows its pages' links to each other.
+doc_links_lead_on() {
+    local page link bad=0
+
+    for page in "$root"/share/doc/busbar/*.md; do
+        for link in $(grep -o '](\([a-z-]*\.md\)' "$page" | cut -c3- | sort -u); do
+            [ -s "$root/share/doc/busbar/$link" ] || {
+                say "$(basename "$page") leads to $link, which make install has not installed"
+                bad=1
+            }
+        done
+    done
+    return $bad
+}
+
 # What a package would have; a header in include/busbar that is not installed is a mistake, too.
 install_prefix() {
     local file missing=0
@@ -39,7 +54,7 @@ install_prefix() {
             missing=1
         }
     done
-    [ $missing -eq 0 ] && "$root/bin/busbar" -c "$root/share/doc/busbar/examples/minimal.yaml" check
+    doc_links_lead_on && [ $missing -eq 0 ] && "$root/bin/busbar" -c "$root/share/doc/busbar/examples/minimal.yaml" check
 }
 
 install_modcheck() {
