@@ -10,8 +10,8 @@
 void module_check(const struct core_module *module, struct setting_problems *problems);
 
 /*
- * Modules together: names, services, events, jobs, pools, workers, metrics and commands given twice;
- * hooks on events that nobody declares (a warning). Routes are the router's to judge.
+ * Modules together: names, services, events, jobs, pools, workers, metrics and commands given
+ * twice; hooks on events that nobody declares (a warning). Routes are the router's to judge.
  */
 void modules_check(const struct core_module *modules, size_t count,
                    struct setting_problems *problems);
