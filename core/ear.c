@@ -203,11 +203,18 @@ static void ear_ready(struct watch *watch, uint32_t events)
 
 static void ear_connect(struct ear *ear)
 {
-    const char *keys[16], *values[16];
-    char options[256];
+    struct pg_place place;
+    enum names_state names = pg_place(&ear->settings, &place);
 
-    pg_conninfo(&ear->settings, keys, values, options, sizeof options);
-    ear->pg = PQconnectStartParams(keys, values, 1);
+    if (names == NAMES_LATER) {
+        ear_again(ear, NAMES_AGAIN_MS);
+        return;
+    }
+    if (names == NAMES_NONE) {
+        ear_lost(ear, "its name is not found");
+        return;
+    }
+    ear->pg = PQconnectStartParams(place.keys, place.values, 1);
     ear->state = EAR_CONNECTING;
     if (!ear->pg || PQstatus(ear->pg) == CONNECTION_BAD) {
         ear_lost(ear, PQerrorMessage(ear->pg));

@@ -11,6 +11,7 @@
 #include "core/job.h"
 #include "core/listener.h"
 #include "core/log.h"
+#include "core/names.h"
 #include "core/notify.h"
 #include "core/pg.h"
 #include "core/pool.h"
@@ -37,6 +38,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
         .queue = (size_t)number(g, "database", "queue"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
+        .names = engine->database_names,
     };
 
     settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
@@ -64,7 +66,8 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     const struct generation *g = engine->generation;
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
-                                   .timeout_ms = number(g, "redis", "timeout")};
+                                   .timeout_ms = number(g, "redis", "timeout"),
+                                   .names = engine->redis_names};
     struct http_settings http = engine_http_settings(engine, g);
 
     if (*pg.url) {
@@ -118,6 +121,8 @@ void engine_free(struct engine *engine)
     turnover_discard(g);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
+    names_free(engine->database_names);
+    names_free(engine->redis_names);
     free(engine->database_url);
     free(engine->redis_url);
     if (engine->listen_fd >= 0)
@@ -142,6 +147,13 @@ static int keep_texts(struct engine *engine)
     return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
 }
 
+static int look_names_up(struct engine *engine)
+{
+    engine->database_names = names_of_database(engine->database_url);
+    engine->redis_names = names_of_redis(engine->redis_url);
+    return engine->database_names && engine->redis_names ? 0 : -1;
+}
+
 int engine_init(struct engine *engine, unsigned loop_count)
 {
     engine->generation->engine = engine;
@@ -151,7 +163,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     engine->answers = shares_new();
     engine->peers = shares_new();
     if (!engine->loops || !engine->bodies || !engine->answers || !engine->peers ||
-        keep_texts(engine))
+        keep_texts(engine) || look_names_up(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))

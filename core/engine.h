@@ -9,6 +9,7 @@
 #include "core/loop.h"
 
 struct ear;
+struct names;
 struct shares;
 struct retirer;
 struct reloader;
@@ -26,6 +27,7 @@ struct engine {
     unsigned next_loop;                    /* for bb_run(): they take turns */
     bool stopping;                         /* … to here */
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
+    struct names *database_names, *redis_names;
     int64_t started_ms;
     struct shares *peers;   /* who has how many connections */
     struct shares *bodies;  /* who has how much of large bodies in memory; see body_room.c */

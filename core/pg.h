@@ -25,6 +25,7 @@
 #include <busbar/sql.h>
 
 #include "core/loop.h"
+#include "core/names.h"
 #include "core/request.h"
 
 enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
@@ -62,6 +63,7 @@ struct pg_settings {
     size_t queue;          /* items that may wait in a lane */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
+    struct names *names; /* of the url's servers; NULL: as they are written */
 };
 
 struct pg_tx; /* a lent connection */
@@ -115,9 +117,15 @@ void pg_tx_drop(struct pg_tx *tx);
 /* Fills a failure from an error result. */
 void pg_failure(struct failure *failure, const PGresult *result);
 
-/* Values of PQconnectStartParams() for the settings; keys and values have room for 16. */
-void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
-                 char *options, size_t options_size);
+/* What PQconnectStartParams() takes. */
+struct pg_place {
+    const char *keys[20], *values[20];
+    char options[256];
+    struct names_found found;
+};
+
+/* Fills it for the settings; NAMES_LATER and NAMES_NONE: there is nowhere to connect to. */
+enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place);
 
 /* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
 void pg_drop_notice(void *arg, const PGresult *result);

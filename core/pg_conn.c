@@ -17,29 +17,37 @@ void pg_drop_notice(void *arg, const PGresult *result)
     (void)result;
 }
 
-void pg_conninfo(const struct pg_settings *settings, const char **keys, const char **values,
-                 char *options, size_t options_size)
+static void place_add(struct pg_place *place, size_t *count, const char *key, const char *value)
+{
+    place->keys[*count] = key;
+    place->values[(*count)++] = value;
+}
+
+enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place)
 {
     static const char *const fixed[][2] = {
         {"application_name", "busbar"}, {"client_encoding", "UTF8"}, {"keepalives_idle", "5"},
         {"keepalives_interval", "2"},   {"keepalives_count", "3"},   {"tcp_user_timeout", "8000"},
         {"connect_timeout", "3"}};
+    enum names_state names = names_look(settings->names, &place->found);
     size_t count = 0;
 
-    keys[count] = "dbname"; /* first, expanded: what follows wins over the setting */
-    values[count++] = settings->url;
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++, count++) {
-        keys[count] = fixed[i][0];
-        values[count] = fixed[i][1];
+    /* first, expanded: what follows wins over the setting */
+    place_add(place, &count, "dbname", settings->url);
+    if (names == NAMES_FOUND) {
+        place_add(place, &count, "host", place->found.host);
+        place_add(place, &count, "hostaddr", place->found.hostaddr);
+        place_add(place, &count, "port", place->found.port);
     }
-    snprintf(options, options_size,
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        place_add(place, &count, fixed[i][0], fixed[i][1]);
+    snprintf(place->options, sizeof place->options,
              "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off "
              "-c timezone=UTC -c intervalstyle=iso_8601 -c bytea_output=hex",
              settings->statement_ms, settings->statement_ms * 2);
-    keys[count] = "options";
-    values[count++] = options;
-    keys[count] = NULL;
-    values[count] = NULL;
+    place_add(place, &count, "options", place->options);
+    place_add(place, &count, NULL, NULL);
+    return names;
 }
 
 bool pg_conn_hopeful(const struct pg_conn *conn)
@@ -183,15 +191,31 @@ static void conn_timer(struct timer *timer)
         conn_attempt(conn);
 }
 
+/* Nobody knows where the server is. */
+static void conn_nowhere(struct pg_conn *conn)
+{
+    if (conn->backoff_ms == BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL cannot be reached", "its name is not found");
+    come_again(conn);
+    pg_conn_fail_waiting(conn);
+}
+
 static void conn_attempt(struct pg_conn *conn)
 {
     struct pg *pg = conn->lane->pg;
-    const char *keys[16], *values[16];
-    char options[256];
+    struct pg_place place;
+    enum names_state names = pg_place(&pg->settings, &place);
 
-    pg_conninfo(&pg->settings, keys, values, options, sizeof options);
+    if (names == NAMES_LATER) {
+        timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + NAMES_AGAIN_MS);
+        return;
+    }
+    if (names == NAMES_NONE) {
+        conn_nowhere(conn);
+        return;
+    }
     conn->state = PG_CONNECTING;
-    conn->pg = PQconnectStartParams(keys, values, 1);
+    conn->pg = PQconnectStartParams(place.keys, place.values, 1);
     if (!conn->pg) {
         conn->state = PG_DOWN;
         come_again(conn);

@@ -79,7 +79,10 @@ static redisContext *context_of(int fd)
 
 static void redis_connect(struct redis *redis)
 {
-    int fd = redis_socket(redis->settings.url);
+    int fd = redis_socket(&redis->settings);
+
+    if (fd < 0 && errno == EALREADY) /* its name is being looked up: with the next tick */
+        return;
     redisContext *context = fd >= 0 ? context_of(fd) : NULL;
 
     if (!context || loop_watch(redis->loop, &redis->watch, fd, EPOLLOUT)) {

@@ -14,17 +14,17 @@
 struct redis_settings {
     const char *url; /* "unix:/path", "host:port", or "" for none */
     int64_t timeout_ms;
+    struct names *names; /* of the url's host */
 };
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
 void redis_free(struct redis *redis);
 
 /*
- * redis_socket.c: begins to connect to "unix:/path" or "host:port"; a name is looked up, and that
- * may block. The descriptor, the caller's, which is writable once the outcome is known; -1 with
- * errno.
+ * redis_socket.c: begins to connect. The descriptor, the caller's, which is writable once the
+ * outcome is known; -1 with errno, which is EALREADY while the host's name is being looked up.
  */
-int redis_socket(const char *url);
+int redis_socket(const struct redis_settings *settings);
 
 /* bb_redis() */
 const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,

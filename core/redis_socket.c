@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/names.h"
 #include "core/redis.h"
 
 /* Begins to connect. The descriptor, -1 with errno. */
@@ -36,18 +37,19 @@ static int begin_unix(const char *path)
     return begin(AF_UNIX, (const struct sockaddr *)&address, sizeof address);
 }
 
-static int begin_tcp(const char *host, const char *port)
+/* An address, not a name: nothing is looked up. */
+static int begin_tcp(const char *address, const char *port)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    int one = 1, fd = -1;
+    int one = 1;
 
-    if (getaddrinfo(host, port, &hints, &found)) {
+    if (getaddrinfo(address, port, &hints, &found)) {
         errno = EADDRNOTAVAIL;
         return -1;
     }
-    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        fd = begin(at->ai_family, at->ai_addr, at->ai_addrlen);
+    int fd = begin(found->ai_family, found->ai_addr, found->ai_addrlen);
     if (fd >= 0)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     int error = errno;
@@ -56,17 +58,47 @@ static int begin_tcp(const char *host, const char *port)
     return fd;
 }
 
-int redis_socket(const char *url)
+/* The first of the addresses found that can be begun with. */
+static int begin_found(char *addresses, const char *ports)
+{
+    char *rest = NULL, port[8];
+    int fd = -1;
+
+    snprintf(port, sizeof port, "%.*s", (int)strcspn(ports, ","), ports);
+    for (char *at = strtok_r(addresses, ",", &rest); at && fd < 0; at = strtok_r(NULL, ",", &rest))
+        fd = begin_tcp(at, port);
+    return fd;
+}
+
+static int begin_plain(const char *url)
 {
     const char *colon = strrchr(url, ':');
     char host[128];
 
-    if (!strncmp(url, "unix:", 5))
-        return begin_unix(url + 5);
     if (!colon || (size_t)(colon - url) >= sizeof host) {
         errno = EINVAL;
         return -1;
     }
     snprintf(host, sizeof host, "%.*s", (int)(colon - url), url);
     return begin_tcp(host, colon + 1);
+}
+
+int redis_socket(const struct redis_settings *settings)
+{
+    struct names_found found;
+
+    if (!strncmp(settings->url, "unix:", 5))
+        return begin_unix(settings->url + 5);
+    switch (names_look(settings->names, &found)) {
+    case NAMES_PLAIN:
+        return begin_plain(settings->url);
+    case NAMES_FOUND:
+        return begin_found(found.hostaddr, found.port);
+    case NAMES_LATER:
+        errno = EALREADY;
+        return -1;
+    default:
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
 }

@@ -11,8 +11,7 @@
 
 struct signals;
 
-/* SIGHUP waits from now on: one that comes before the host listens is a reload then, not its end.
- */
+/* SIGHUP waits from now on: what comes before the host listens is a reload then, not its end. */
 void signals_hold_reload(void);
 
 /* Blocks the signals in this thread and those it starts; before any thread. */

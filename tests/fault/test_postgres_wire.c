@@ -1,13 +1,14 @@
 /* F04 to F06: what lies between a host and PostgreSQL: cut in the answer of a COMMIT, silent, slow,
- * half-closed, and dropping every packet. */
+ * half-closed, dropping every packet, and a name that nobody finds. */
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 
 #include "fault/common.h"
 #include "fault/proxy.h"
+#include "fault/torture.h"
 
-enum { CUTS = 20, CUT_STEP = 7, SLOW_MS = 20, DROP_MS = 15000 };
+enum { CUTS = 20, CUT_STEP = 7, SLOW_MS = 20, DROP_MS = 15000, SILENT_MS = 10000, SILENT_CUTS = 5 };
 
 /* A server of its own, and the proxy before it that hosts shall use. */
 static struct postgres *behind_proxy(const char *name, struct proxy **proxy)
@@ -158,8 +159,34 @@ START_TEST(dropped_packets_hold_no_connection_for_long)
     expect_only_503(scene);
 }
 
+/* Names are looked up anew for each connection, and the name server may fall silent first. */
+START_TEST(a_silent_name_server_delays_nobody)
+{
+    struct rack rack = rack_make("names");
+    struct postgres *pg = postgres_make("pg-names", true);
+    struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
+    struct host_spec spec = {.pg = postgres_at(pg, text("localhost port=%d", proxy_port(proxy))),
+                             .plain = true,
+                             .environment = rack.environment};
+    struct scene *scene = scene_make("fault_names", &spec, 1, ENOUGH);
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    load_more(scene, 20);
+    atomic_store(&rack.numbers->lookup_ms, SILENT_MS);
+    for (int i = 0; i < SILENT_CUTS || !atomic_load(&rack.numbers->failed); i++) {
+        proxy_set(proxy, PROXY_CUT, 1);
+        ck_assert(wait_until(was_hit, proxy, 5000));
+        proxy_set(proxy, PROXY_PASS, 0);
+        scene_recovery(scene, BACK_MS);
+        load_more(scene, 20);
+    }
+    fault_over(scene, watch, "fault_names");
+    expect_only_503(scene);
+}
+
 FAULT(F04, an_answer_cut_at_the_commit_is_neither_lost_nor_repeated,
       a_slow_or_half_closed_wire_loses_nothing)
 FAULT(F05, a_frozen_postgresql_holds_nobody_beyond_the_deadline,
       a_silent_wire_holds_nobody_beyond_the_deadline)
-FAULT(F06, dropped_packets_hold_no_connection_for_long)
+FAULT(F06, dropped_packets_hold_no_connection_for_long, a_silent_name_server_delays_nobody)

@@ -1,11 +1,13 @@
-/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, and moves the
- * wall clock. See torture.h. */
+/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, keeps
+ * names from being found, and moves the wall clock. See torture.h. */
 #include "fault/torture.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -165,6 +167,28 @@ int setpriority(__priority_which_t which, id_t who, int priority)
         return real(which, who, priority);
     errno = EPERM;
     return -1;
+}
+
+static bool is_address(const char *host)
+{
+    unsigned char room[sizeof(struct in6_addr)];
+
+    return !host || inet_pton(AF_INET, host, room) == 1 || inet_pton(AF_INET6, host, room) == 1;
+}
+
+int getaddrinfo(const char *restrict host, const char *restrict service,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict found)
+{
+    static atomic_uintptr_t known;
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+        (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))next(
+            &known, "getaddrinfo");
+
+    if (!torture || !atomic_load(&torture->lookup_ms) || is_address(host))
+        return real(host, service, hints, found);
+    atomic_fetch_add(&torture->failed, 1);
+    poll(NULL, 0, (int)atomic_load(&torture->lookup_ms));
+    return EAI_AGAIN;
 }
 
 static bool is_file(int fd)

@@ -22,6 +22,7 @@
     X(log)                                                                                         \
     X(module)                                                                                      \
     X(module_files)                                                                                \
+    X(names)                                                                                       \
     X(notify)                                                                                      \
     X(multipart)                                                                                   \
     X(pool)                                                                                        \

@@ -1,0 +1,284 @@
+#include "core/names.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/log.h"
+#include "core/text.h"
+
+enum {
+    ADDRESSES_MAX = 8, /* of a host */
+    ADDRESS_SIZE = 64,
+    FRESH_MS = 1000,  /* so long what was found is taken without asking again */
+    PATIENCE_MS = 300 /* so long an answer is waited for before what was known is taken */
+};
+
+struct host {
+    char *name, *port; /* the port "" is libpq's default */
+    bool named;        /* neither a socket nor an address */
+    char addresses[ADDRESSES_MAX][ADDRESS_SIZE];
+    size_t count;
+};
+
+struct names {
+    struct host hosts[NAMES_HOSTS_MAX];
+    size_t count;
+    bool named; /* any of them */
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    /* under the lock, with the addresses */
+    int holders;      /* the owner, the thread */
+    int64_t asked_ms; /* since when the thread looks; 0: it does not */
+    int64_t found_ms; /* when it last came back; 0: never */
+    bool stop;
+};
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void release(struct names *names)
+{
+    pthread_mutex_lock(&names->lock);
+    bool last = !--names->holders;
+
+    pthread_mutex_unlock(&names->lock);
+    if (!last)
+        return;
+    for (size_t i = 0; i < names->count; i++) {
+        free(names->hosts[i].name);
+        free(names->hosts[i].port);
+    }
+    pthread_cond_destroy(&names->news);
+    pthread_mutex_destroy(&names->lock);
+    free(names);
+}
+
+/* What was known stays where nothing is found: the name server may be ill. */
+static void keep(struct names *names, struct host *host, const struct addrinfo *found)
+{
+    pthread_mutex_lock(&names->lock);
+    host->count = 0;
+    for (; found && host->count < ADDRESSES_MAX; found = found->ai_next)
+        host->count += !getnameinfo(found->ai_addr, found->ai_addrlen, host->addresses[host->count],
+                                    ADDRESS_SIZE, NULL, 0, NI_NUMERICHOST);
+    pthread_mutex_unlock(&names->lock);
+}
+
+static void look_up(struct names *names)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+
+    for (size_t i = 0; i < names->count; i++) {
+        if (!names->hosts[i].named || getaddrinfo(names->hosts[i].name, NULL, &hints, &found))
+            continue;
+        keep(names, &names->hosts[i], found);
+        freeaddrinfo(found);
+    }
+}
+
+static void *names_main(void *arg)
+{
+    struct names *names = arg;
+
+    pthread_mutex_lock(&names->lock);
+    while (!names->stop) {
+        if (!names->asked_ms) {
+            pthread_cond_wait(&names->news, &names->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&names->lock);
+        look_up(names);
+        pthread_mutex_lock(&names->lock);
+        names->asked_ms = 0;
+        names->found_ms = clock_mono_ms();
+        pthread_cond_broadcast(&names->news);
+    }
+    pthread_mutex_unlock(&names->lock);
+    release(names);
+    return NULL;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static bool is_named(const char *host)
+{
+    struct in_addr address;
+
+    return *host && !strchr("/@", *host) && !strchr(host, ':') &&
+           inet_pton(AF_INET, host, &address) != 1;
+}
+
+/* The next of a list with commas; NULL: no memory. */
+static char *take(const char **list)
+{
+    size_t length = strcspn(*list, ",");
+    char *text = strndup(*list, length);
+
+    *list += length + ((*list)[length] == ',');
+    return text;
+}
+
+size_t names_length(const char *list)
+{
+    size_t count = 1;
+
+    for (; (list = strchr(list, ',')); list++)
+        count++;
+    return count;
+}
+
+/* One port is that of all hosts. */
+static int add_hosts(struct names *names, const char *hosts, const char *ports)
+{
+    bool each = strchr(ports, ',') != NULL;
+
+    for (size_t left = names_length(hosts); left; left--) {
+        struct host *host = &names->hosts[names->count++];
+
+        host->name = take(&hosts);
+        host->port = each ? take(&ports) : strdup(ports);
+        if (!host->name || !host->port)
+            return -1;
+        host->named = is_named(host->name);
+        names->named |= host->named;
+    }
+    return 0;
+}
+
+static void wait_a_little(struct names *names)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)PATIENCE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&names->lock);
+    while (!names->found_ms &&
+           pthread_cond_timedwait(&names->news, &names->lock, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&names->lock);
+}
+
+/* Whoever comes first shall find what is quick to find. */
+static int begin(struct names *names)
+{
+    pthread_t thread;
+
+    if (!names->named)
+        return 0;
+    names->asked_ms = clock_mono_ms();
+    names->holders++;
+    if (pthread_create(&thread, NULL, names_main, names)) {
+        names->holders--;
+        return -1;
+    }
+    pthread_detach(thread);
+    wait_a_little(names);
+    return 0;
+}
+
+struct names *names_new(const char *hosts, const char *ports)
+{
+    struct names *names = calloc(1, sizeof *names);
+    pthread_condattr_t clock;
+
+    if (names) {
+        names->holders = 1;
+        pthread_mutex_init(&names->lock, NULL);
+        pthread_condattr_init(&clock);
+        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+        pthread_cond_init(&names->news, &clock);
+        pthread_condattr_destroy(&clock);
+        if (!add_hosts(names, hosts, ports) && !begin(names))
+            return names;
+    }
+    log_line(BB_ERROR, "names of servers cannot be looked up", NULL);
+    names_free(names);
+    return NULL;
+}
+
+/* ---- telling -------------------------------------------------------------------------------- */
+
+static bool fits(const char *list, const char *text)
+{
+    return strlen(list) + strlen(text) + 2 <= NAMES_TEXT;
+}
+
+static void put(char list[NAMES_TEXT], bool first, const char *text)
+{
+    size_t used = strlen(list);
+
+    snprintf(list + used, NAMES_TEXT - used, "%s%s", first ? "" : ",", text);
+}
+
+/* False: there is no room for it, in one of the lists. */
+static bool put_host(struct names_found *found, bool first, const struct host *host,
+                     const char *address)
+{
+    if (first)
+        *found->host = *found->hostaddr = *found->port = '\0';
+    if (!fits(found->host, host->name) || !fits(found->hostaddr, address) ||
+        !fits(found->port, host->port))
+        return false;
+    put(found->host, first, host->name);
+    put(found->hostaddr, first, address);
+    put(found->port, first, host->port);
+    return true;
+}
+
+static size_t put_addresses(struct names_found *found, bool first, const struct host *host)
+{
+    size_t count = 0;
+
+    if (!host->named)
+        return put_host(found, first, host, "");
+    while (count < host->count && put_host(found, first && !count, host, host->addresses[count]))
+        count++;
+    return count;
+}
+
+static enum names_state tell(const struct names *names, struct names_found *found)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < names->count; i++)
+        count += put_addresses(found, !count, &names->hosts[i]);
+    return count ? NAMES_FOUND : NAMES_NONE;
+}
+
+enum names_state names_look(struct names *names, struct names_found *found)
+{
+    int64_t now = clock_mono_ms();
+
+    if (!names || !names->named)
+        return NAMES_PLAIN;
+    pthread_mutex_lock(&names->lock);
+    if (!names->asked_ms && now - names->found_ms > FRESH_MS) {
+        names->asked_ms = now;
+        pthread_cond_broadcast(&names->news);
+    }
+    bool later = names->asked_ms && now - names->asked_ms < PATIENCE_MS;
+    enum names_state state = later ? NAMES_LATER : tell(names, found);
+
+    pthread_mutex_unlock(&names->lock);
+    return state;
+}
+
+void names_free(struct names *names)
+{
+    if (!names)
+        return;
+    pthread_mutex_lock(&names->lock);
+    names->stop = true;
+    pthread_cond_broadcast(&names->news);
+    pthread_mutex_unlock(&names->lock);
+    release(names);
+}

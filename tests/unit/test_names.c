@@ -1,0 +1,113 @@
+/* Names of servers: which places have any, and the lists that libpq is given. */
+#include <string.h>
+#include <unistd.h>
+
+#include "core/names.h"
+#include "core/text.h"
+#include "suites.h"
+
+static struct names_found found;
+
+static enum names_state look_until_known(struct names *names)
+{
+    enum names_state state = names_look(names, &found);
+
+    for (int64_t until = clock_mono_ms() + 5000; state == NAMES_LATER && clock_mono_ms() < until;) {
+        usleep(NAMES_AGAIN_MS * 1000);
+        state = names_look(names, &found);
+    }
+    return state;
+}
+
+static size_t entries(const char *list)
+{
+    size_t count = 1;
+
+    for (; (list = strchr(list, ',')); list++)
+        count++;
+    return count;
+}
+
+START_TEST(sockets_and_addresses_are_no_names)
+{
+    static const char *const places[] = {
+        "",
+        "dbname=busbar",
+        "host=/run/postgresql dbname=busbar",
+        "host=@abstract,/run/postgresql",
+        "host=127.0.0.1",
+        "host=::1,10.0.0.1 port=5432",
+        "postgresql://u@[::1]:5432/busbar",
+        "host=db.example.org hostaddr=10.0.0.1",
+        "service=busbar host=db.example.org",
+        "host=a.example.org,b.example.org,c.example.org port=1,2",
+    };
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct names *names = names_of_database(places[i]);
+
+        ck_assert_ptr_nonnull(names);
+        ck_assert_msg(names_look(names, &found) == NAMES_PLAIN, "%s", places[i]);
+        names_free(names);
+    }
+}
+END_TEST
+
+START_TEST(places_of_redis_without_names)
+{
+    static const char *const places[] = {"", "unix:/run/redis.sock", "127.0.0.1:6379", "::1:6379"};
+    struct names *names = names_of_redis(places[_i]);
+
+    ck_assert_int_eq(names_look(names, &found), NAMES_PLAIN);
+    names_free(names);
+}
+END_TEST
+
+START_TEST(each_address_has_its_name_and_port)
+{
+    struct names *names = names_of_database("host=/tmp,localhost,10.0.0.1 port=1,2,3");
+
+    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_uint_ge(entries(found.host), 3);
+    ck_assert_uint_eq(entries(found.host), entries(found.hostaddr));
+    ck_assert_uint_eq(entries(found.host), entries(found.port));
+    ck_assert_msg(!strncmp(found.host, "/tmp,localhost,", 15), "%s", found.host);
+    ck_assert_msg(!strncmp(found.hostaddr, ",127.0.0.1,", 11) ||
+                      !strncmp(found.hostaddr, ",::1,", 5),
+                  "%s", found.hostaddr);
+    ck_assert_msg(!strncmp(found.port, "1,2,", 4), "%s", found.port);
+    ck_assert_str_eq(strrchr(found.host, ','), ",10.0.0.1");
+    ck_assert_str_eq(strrchr(found.hostaddr, ','), ",");
+    ck_assert_str_eq(strrchr(found.port, ','), ",3");
+    names_free(names);
+}
+END_TEST
+
+START_TEST(one_that_is_not_found_leaves_the_others)
+{
+    struct names *names = names_of_database("host=nowhere.invalid,/tmp port=7"),
+                 *none = names_of_redis("nowhere.invalid:6379");
+
+    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_str_eq(found.host, "/tmp");
+    ck_assert_str_eq(found.hostaddr, "");
+    ck_assert_str_eq(found.port, "7");
+    ck_assert_int_eq(look_until_known(none), NAMES_NONE);
+    names_free(names);
+    names_free(none);
+}
+END_TEST
+
+Suite *names_suite(void)
+{
+    Suite *suite = suite_create("names");
+    TCase *tests = tcase_create("all");
+
+    tcase_set_timeout(tests, 30);
+    tcase_add_test(tests, sockets_and_addresses_are_no_names);
+    tcase_add_loop_test(tests, places_of_redis_without_names, 0, 4);
+    tcase_add_test(tests, each_address_has_its_name_and_port);
+    tcase_add_test(tests, one_that_is_not_found_leaves_the_others);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
