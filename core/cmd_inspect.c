@@ -34,6 +34,20 @@ static json_t *face_json(struct arena *arena, const struct elf_file *file,
     return json;
 }
 
+/* 0, or -1: out of memory. */
+static int print(json_t *json, bool as_json)
+{
+    if (!as_json && inspect_tame(json))
+        return -1;
+    if (!as_json) {
+        inspect_print(json, stdout);
+        return 0;
+    }
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+    return 0;
+}
+
 static int show(const char *path, const struct elf_file *file, bool as_json)
 {
     struct arena *arena = arena_new();
@@ -43,14 +57,12 @@ static int show(const char *path, const struct elf_file *file, bool as_json)
 
     if (arena && !elf_image_make(&image, file, why, sizeof why))
         json = face_json(arena, file, &image, why, sizeof why);
-    if (json && as_json) {
-        json_dumpf(json, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else if (json) {
-        inspect_print(json, stdout);
-    }
-    int status = json ? CLI_DONE : complain(path, why);
+    int status = CLI_DONE;
 
+    if (!json)
+        status = complain(path, why);
+    else if (print(json, as_json))
+        status = complain(path, "finds no memory");
     json_decref(json);
     elf_image_free(&image);
     arena_free(arena);

@@ -53,7 +53,7 @@ static json_t *route_flags(unsigned flags)
         const char *name;
     } rows[] = {
         {BB_CREATES, "creates"},          {BB_NO_BODY, "noBody"}, {BB_FORM_TOO, "formToo"},
-        {BB_OAUTH_ERRORS, "oauthErrors"}, {BB_INSIDE, "inside"},
+        {BB_OAUTH_ERRORS, "oauthErrors"}, {BB_INSIDE, "inside"},  {BB_KEEP_OTHERS, "keepOthers"},
     };
     json_t *list = json_array();
 
@@ -63,17 +63,28 @@ static json_t *route_flags(unsigned flags)
     return list;
 }
 
+static json_t *part_json(const void *row)
+{
+    const struct bb_part *part = row;
+
+    return json_pack("{s:s, s:s, s:b, s:i, s:I, s:s}", "name", or_empty(part->name), "kind",
+                     part->kind == BB_PART_FIELDS ? "fields" : "files", "required",
+                     (part->flags & BB_REQUIRED) != 0, "countMax", (int)part->count_max, "bytesMax",
+                     (json_int_t)part->bytes_max, "help", or_empty(part->help));
+}
+
 static json_t *route_json(const void *row)
 {
     const struct bb_route *route = row;
 
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:i, s:o, s:s}", "method",
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:i, s:o, s:s}", "method",
         or_empty(route->method), "path", or_empty(route->path), "roles", roles_json(route->roles),
         "segments", inspect_fields(&route->segments), "query", inspect_fields(&route->query),
-        "body", inspect_fields(&route->body), "reply", inspect_fields(&route->reply), "success",
-        route->success ? route->success : 200, "bodyMax", (json_int_t)route->body_max, "deadlineMs",
-        (int)route->deadline_ms, "flags", route_flags(route->flags), "help", or_empty(route->help));
+        "body", inspect_fields(&route->body), "parts", each(&route->parts, part_json), "reply",
+        inspect_fields(&route->reply), "success", route->success ? route->success : 200, "bodyMax",
+        (json_int_t)route->body_max, "deadlineMs", (int)route->deadline_ms, "flags",
+        route_flags(route->flags), "help", or_empty(route->help));
 }
 
 static json_t *event_json(const void *row)

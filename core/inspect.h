@@ -19,7 +19,13 @@ json_t *inspect_json(const struct bb_module *face);
 /* A table of fields as JSON (inspect_field.c); likewise. */
 json_t *inspect_fields(const struct bb_table *fields);
 
-/* What inspect_json() made, for people. */
+/*
+ * Puts ? for control characters in all texts: a file may come from anybody, and what it says must
+ * not be taken for other lines, or for orders to a terminal. 0; or -1: out of memory.
+ */
+int inspect_tame(json_t *json);
+
+/* What inspect_json() made, tame, for people. */
 void inspect_print(const json_t *face, FILE *out);
 
 #endif

@@ -59,6 +59,25 @@ static void print_fields(const char *what, const json_t *fields, FILE *out)
     fputc('\n', out);
 }
 
+/* "name!" is required, "name*10" may bring ten files. */
+static void print_parts(const json_t *parts, FILE *out)
+{
+    const json_t *part;
+    size_t i;
+
+    if (json_array_size(parts))
+        fputs("      parts: ", out);
+    json_array_foreach(parts, i, part)
+    {
+        fprintf(out, "%s%s%s", i ? ", " : "", word(part, "name"),
+                json_is_true(json_object_get(part, "required")) ? "!" : "");
+        if (!strcmp(word(part, "kind"), "files"))
+            fprintf(out, "*%d", number(part, "countMax"));
+    }
+    if (json_array_size(parts))
+        fputc('\n', out);
+}
+
 static void print_help(const json_t *row, FILE *out)
 {
     if (*word(row, "help"))
@@ -79,6 +98,7 @@ static void print_route(const json_t *row, FILE *out)
     print_fields("segments", json_object_get(row, "segments"), out);
     print_fields("query", json_object_get(row, "query"), out);
     print_fields("body", json_object_get(row, "body"), out);
+    print_parts(json_object_get(row, "parts"), out);
     print_fields("reply", json_object_get(row, "reply"), out);
 }
 

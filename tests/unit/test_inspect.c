@@ -102,6 +102,60 @@ START_TEST(the_text_names_what_the_json_has)
 }
 END_TEST
 
+static void assert_printed(const json_t *json, const char *expected)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    ck_assert_ptr_nonnull(out);
+    inspect_print(json, out);
+    fclose(out);
+    ck_assert_msg(strstr(text, expected) != NULL, "no \"%s\" in\n%s", expected, text);
+    free(text);
+}
+
+START_TEST(a_route_shows_its_parts)
+{
+    static const struct bb_part parts[] = {
+        {.name = "fields", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED},
+        {.name = "PHOTOS", .kind = BB_PART_FILES, .count_max = 10, .bytes_max = 5}};
+    static const struct bb_route routes[] = {{.method = "POST",
+                                              .path = "/p",
+                                              .roles = BB_ANYONE,
+                                              .flags = BB_KEEP_OTHERS,
+                                              .parts = BB_TABLE(parts)}};
+    struct bb_module face = {BB_MODULE_HEAD("p", "1"), .routes = BB_TABLE(routes)};
+    json_t *json = inspect_json(&face);
+    const json_t *route = json_array_get(json_object_get(json, "routes"), 0);
+    const json_t *photos = json_array_get(json_object_get(route, "parts"), 1);
+
+    ck_assert_int_eq(json_integer_value(json_object_get(photos, "countMax")), 10);
+    ck_assert_int_eq(json_integer_value(json_object_get(photos, "bytesMax")), 5);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(route, "flags"), 0)),
+                     "keepOthers");
+    assert_printed(json, "  POST /p  (anyone)\n      parts: fields!, PHOTOS*10\n");
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
+{
+    static const struct bb_event_face events[] = {{"e",
+                                                   1,
+                                                   {0},
+                                                   "h\nhooks:\n  \x1b]0;owned\x07 \xC2\x9B"
+                                                   "2J \xC3\xA4\x7F"}};
+    struct bb_module face = {BB_MODULE_HEAD("e", "1\r2"), .events = BB_TABLE(events)};
+    json_t *json = inspect_json(&face);
+
+    ck_assert_int_eq(inspect_tame(json), 0);
+    assert_printed(json, "e 1?2: module ABI");
+    assert_printed(json, "      h?hooks:?  ?]0;owned? ??2J \xC3\xA4?\n");
+    json_decref(json);
+}
+END_TEST
+
 START_TEST(a_module_exports_its_face_alone)
 {
     modcheck(PROBE, &findings);
@@ -179,6 +233,8 @@ Suite *inspect_suite(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_file_shows_what_the_loaded_module_has);
     tcase_add_test(tests, the_text_names_what_the_json_has);
+    tcase_add_test(tests, a_route_shows_its_parts);
+    tcase_add_test(tests, texts_are_no_lines_and_no_orders_to_a_terminal);
     tcase_add_test(tests, a_module_exports_its_face_alone);
     tcase_add_test(tests, a_library_is_told_from_a_module);
     tcase_add_test(tests, what_is_no_elf_file_is_one_finding);
