@@ -1,5 +1,6 @@
 #include "core/migrate.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,15 @@ static int prepare(struct migration *run)
     return exists ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
 }
 
+/*
+ * A step that waits for a lock has all that come behind it wait, too: requests, while a backup
+ * reads the table. So it steps aside after a second, for as long, and comes again.
+ */
+enum { LOCK_TRIES = 15, ASIDE_MS = 1000 };
+#define BEGIN_STEP "BEGIN; SET LOCAL lock_timeout = '1s'"
+
 /* BEGIN, the step, its record, COMMIT. What fails is undone when the connection closes. */
-static int run_step(struct migration *run, const char *module, const struct migrate_step *step,
+static int try_step(struct migration *run, const char *module, const struct migrate_step *step,
                     const char *sql)
 {
     struct migrate_db *db = &run->db;
@@ -64,13 +72,28 @@ static int run_step(struct migration *run, const char *module, const struct migr
 
     snprintf(number, sizeof number, "%u", step->number);
     snprintf(what, sizeof what, "migration of %s, step %u (%s)", module, step->number, step->title);
-    if (migrate_db_do(db, what, "BEGIN", NULL, 0) || migrate_db_do(db, what, sql, NULL, 0))
+    if (migrate_db_do(db, what, BEGIN_STEP, NULL, 0) || migrate_db_do(db, what, sql, NULL, 0))
         return -1;
     if (PQtransactionStatus(db->conn) != PQTRANS_INTRANS)
         return migrate_db_refuse(db, "%s: ended its transaction, which is not allowed", what);
     return migrate_db_do(db, what, RECORD, values, 4) || migrate_db_do(db, what, "COMMIT", NULL, 0)
                ? -1
                : 0;
+}
+
+static int run_step(struct migration *run, const char *module, const struct migrate_step *step,
+                    const char *sql)
+{
+    int failed = try_step(run, module, step, sql);
+
+    for (int i = 1; failed && run->db.locked && i < LOCK_TRIES; i++) {
+        if (migrate_db_do(&run->db, "ROLLBACK", "ROLLBACK", NULL, 0))
+            return -1;
+        poll(NULL, 0, ASIDE_MS);
+        run->db.outcome = MIGRATE_DONE;
+        failed = try_step(run, module, step, sql);
+    }
+    return failed;
 }
 
 static int apply_step(struct migration *run, const char *module, const struct migrate_step *step)

@@ -83,6 +83,38 @@ START_TEST(a_module_is_upgraded_removed_and_added_again)
     host_stop(wave->host);
 }
 
+static bool waits_for_a_lock(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT "
+                          "oid FROM pg_database WHERE datname = current_database())") > 0;
+}
+
+/* A backup reads all tables for a long time. */
+START_TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
+{
+    start_wave("reload-lock", NULL);
+    wave_log_soon(wave, "wave, step 1");
+    PGconn *backup = database_connect(the_postgres, wave->spec.database);
+    PGconn *other = database_connect(the_postgres, wave->spec.database);
+
+    sql_run(backup, "BEGIN");
+    sql_run(backup, "LOCK TABLE wave IN ACCESS SHARE MODE");
+    sql_run(other, "SET statement_timeout = '4s'");
+    wave_upgrade(wave, 2);
+    ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(wait_until(waits_for_a_lock, other, 10000));
+        ck_assert_int_eq(sql_number(other, "SELECT count(*) FROM wave"), 0);
+    }
+    wave_expect(wave, 1, "hello");
+    sql_run(backup, "COMMIT");
+    wave_status_soon(wave, "generation 2: live");
+    wave_expect(wave, 2, "hello");
+    PQfinish(backup);
+    PQfinish(other);
+    host_stop(wave->host);
+}
+
 START_TEST(jobs_and_channels_follow)
 {
     start_wave("reload-jobs", NULL);
@@ -237,6 +269,7 @@ Suite *reload_suite(void)
     tcase_add_test(tests, sighup_reloads);
     tcase_add_test(tests, sighup_while_the_host_starts_reloads_later);
     tcase_add_test(tests, a_module_is_upgraded_removed_and_added_again);
+    tcase_add_test(tests, a_migration_that_waits_for_a_lock_holds_nobody_up);
     tcase_add_test(tests, jobs_and_channels_follow);
     tcase_add_test(tests, a_module_that_comes_hears_at_once);
     tcase_add_test(tests, a_setting_changes_while_the_database_is_away);
