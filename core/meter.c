@@ -31,7 +31,7 @@ struct route_meter {
 /* A family of a module's: count numbers in each place, a place on lines of its own. */
 struct meter {
     struct meter *next;
-    char *name; /* module.metric */
+    char *name; /* module.metric, and the label's values: with others it is another meter */
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };
@@ -178,20 +178,41 @@ failed:
     return NULL;
 }
 
-static struct meter *meter_named(const char *module, const char *metric, size_t count)
+/* A line for the metric and each value; free(). NULL: no memory. */
+static char *name_of(const char *module, const struct bb_metric *metric)
 {
-    char name[128];
+    char *name = NULL;
+    size_t size;
+    FILE *out = open_memstream(&name, &size);
+
+    if (!out)
+        return NULL;
+    fprintf(out, "%s.%s", module, metric->name);
+    for (const char *const *value = metric->values; value && *value; value++)
+        fprintf(out, "\n%s", *value);
+    bool failed = ferror(out);
+    if (!fclose(out) && !failed)
+        return name;
+    free(name);
+    return NULL;
+}
+
+/* Takes the name. */
+static struct meter *meter_named(char *name, size_t count)
+{
     struct meter *meter;
 
-    snprintf(name, sizeof name, "%s.%s", module, metric);
+    if (!name)
+        return NULL;
     pthread_mutex_lock(&all.lock);
     for (meter = all.meters; meter; meter = meter->next) {
-        if (meter->count == count && !strcmp(meter->name, name))
+        if (!strcmp(meter->name, name))
             break;
     }
-    char *copy = meter ? NULL : strdup(name);
-    if (copy)
-        meter = meter_new(copy, count);
+    if (meter)
+        free(name);
+    else
+        meter = meter_new(name, count);
     pthread_mutex_unlock(&all.lock);
     return meter;
 }
@@ -217,7 +238,7 @@ int meters_bind(struct core_module *module, struct arena *arena)
         if (rows[i].read)
             continue;
         module->handle.meters[i] =
-            meter_named(module->face->name, rows[i].name, count_values(&rows[i]));
+            meter_named(name_of(module->face->name, &rows[i]), count_values(&rows[i]));
         if (!module->handle.meters[i])
             return -1;
     }

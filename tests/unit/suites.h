@@ -20,6 +20,7 @@
     X(json)                                                                                        \
     X(json_out)                                                                                    \
     X(log)                                                                                         \
+    X(meter)                                                                                       \
     X(module)                                                                                      \
     X(module_files)                                                                                \
     X(names)                                                                                       \
