@@ -169,17 +169,18 @@ const char *admission_token(const struct exchange *exchange)
 }
 
 /*
- * Who is inside is told by the address. Where a proxy that is not trusted says who it came for, it
- * is the proxy's, and says nothing.
+ * Who is inside is told by the address. Where a proxy came for somebody, it must be that one's: it
+ * is the proxy's own where that is not trusted, or what it says cannot be read.
  */
 static bool is_inside(const struct exchange *exchange)
 {
-    const struct generation *g = exchange->rq.generation;
     const struct sockaddr *peer = (const struct sockaddr *)&exchange->connection->peer;
+    char own[INET6_ADDRSTRLEN];
 
-    if (exchange_header(exchange, "X-Forwarded-For") && !cidr_list_has(g->trusted_proxies, peer))
+    if (exchange_header(exchange, "X-Forwarded-For") &&
+        !strcmp(exchange->address, address_client(NULL, peer, NULL, own)))
         return false;
-    return address_in(g->inside, exchange->address);
+    return address_in(exchange->rq.generation->inside, exchange->address);
 }
 
 bool admission_free(const struct exchange *exchange)

@@ -89,6 +89,14 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     ck_assert_int_eq(status_from(open, "192.0.2.7\r\nX-Forwarded-For: 10.1.2.3"), 200);
     ck_assert_int_eq(status_from(open, NULL), 401);
     host_stop(open);
+    spec.name = "metrics-proxy-inside";
+    spec.http = "  inside: [127.0.0.1, 10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
+    open = host_start(&spec);
+    ck_assert_int_eq(status_from(open, NULL), 200);
+    ck_assert_int_eq(status_from(open, "10.1.2.3"), 200);
+    ck_assert_int_eq(status_from(open, "somebody"), 401);
+    ck_assert_int_eq(status_from(open, "192.0.2.7, somebody"), 401);
+    host_stop(open);
 }
 
 static bool all_are_counted(void *arg)
