@@ -26,7 +26,13 @@ void exchange_free(struct exchange *exchange)
 
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
-    return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+    const char *value = MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+    size_t length = value ? strlen(value) : 0, all = length;
+
+    /* libmicrohttpd leaves the blanks behind a value, which are none of it (RFC 9110, 5.5) */
+    while (length && (value[length - 1] == ' ' || value[length - 1] == '\t'))
+        length--;
+    return length == all ? value : arena_text(exchange->rq.arena, value, length);
 }
 
 static struct connection *connection_of(struct MHD_Connection *mhd)

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "people.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -328,6 +329,20 @@ START_TEST(a_strange_host_is_not_reflected)
     }
 }
 
+START_TEST(blanks_behind_a_value_are_none_of_it)
+{
+    const struct person *admin = admin_of(host);
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "GET /api/auth/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s \t \r\n\r\n",
+             admin->token);
+    struct wire_answer *answer = wire_read(wire, 5000);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 200);
+    wire_close(wire, false);
+}
+
 Suite *framing_suite(void)
 {
     Suite *suite = suite_create("framing");
@@ -350,6 +365,7 @@ Suite *framing_suite(void)
     tcase_add_test(tests, a_head_that_is_too_large_is_refused);
     tcase_add_loop_test(tests, headers_that_mean_nothing_here_are_ignored, 0, COUNT(ignored));
     tcase_add_test(tests, a_strange_host_is_not_reflected);
+    tcase_add_test(tests, blanks_behind_a_value_are_none_of_it);
     suite_add_tcase(suite, tests);
     return suite;
 }
