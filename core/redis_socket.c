@@ -79,7 +79,9 @@ static int begin_plain(const char *url)
         errno = EINVAL;
         return -1;
     }
-    snprintf(host, sizeof host, "%.*s", (int)(colon - url), url);
+    bool bracketed = *url == '[' && colon[-1] == ']'; /* as IPv6 is written in front of a port */
+
+    snprintf(host, sizeof host, "%.*s", (int)(colon - url) - 2 * bracketed, url + bracketed);
     return begin_tcp(host, colon + 1);
 }
 
