@@ -17,8 +17,9 @@ struct version {
 
 static void make(struct version *version, const char *const *values)
 {
-    *version = (struct version){.row = {"turns_total", BB_COUNTER, "Turns.", "outcome", values},
-                                .face = {.name = "mill"}};
+    *version = (struct version){
+        .row = {.name = "turns_total", .kind = BB_COUNTER, .label = "outcome", .values = values},
+        .face = {.name = "mill"}};
     version->face.metrics = (struct bb_table){&version->row, 1, sizeof version->row};
     version->module.face = &version->face;
     version->module.handle.module = &version->module;
