@@ -100,6 +100,7 @@ static void turn(struct sender *sender)
 {
     sender->now_ms = bb_now_ms(sender->host);
     take_inbox(sender);
+    record_results(sender); /* that came while a statement was out */
     lease_tend(sender);
     look_unowned(sender);
     look_own(sender);

@@ -195,6 +195,58 @@ START_TEST(a_hanging_receiver_delays_nobody_else)
     forget(&alive);
 }
 
+static bool waits_for_a_lock(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") > 0;
+}
+
+static bool are_recorded(void *count)
+{
+    return sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'delivered'") ==
+           *(const int64_t *)count;
+}
+
+/* Two messages: while the first one's result is held up, the second one's comes. How long that is
+ * recorded after the first was let go. */
+static int64_t second_result_ms(struct catcher *catcher, size_t round)
+{
+    int64_t both = sql_number(db, "SELECT count(*) FROM webhook_delivery"
+                                  " WHERE state = 'delivered'") +
+                   2;
+
+    sql_run(db, "SELECT pg_advisory_lock(4711)");
+    say("is held up");
+    ck_assert(wait_until(waits_for_a_lock, NULL, 5000));
+    say("comes meanwhile");
+    catcher_wait(catcher, 2 * round, 5000);
+    sql_run(db, "SELECT pg_advisory_unlock(4711)");
+    int64_t began = now_ms();
+
+    ck_assert(wait_until(are_recorded, &both, 5000));
+    return now_ms() - began;
+}
+
+/* The sender sleeps for half a second where nothing happens: not with a result in its hands. */
+START_TEST(a_result_is_recorded_as_soon_as_the_one_before_it_is)
+{
+    enum { ROUNDS = 5, SOON_MS = 250 };
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = webhook_make(host, admin, catcher_url(catcher, "r"), "message.new");
+    int soon = 0;
+
+    sql_run(db, "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NULL; END'");
+    sql_run(db, "CREATE TRIGGER gate BEFORE UPDATE ON webhook_delivery FOR EACH STATEMENT"
+                " EXECUTE FUNCTION gate()");
+    for (size_t round = 1; round <= ROUNDS; round++)
+        soon += second_result_ms(catcher, round) < SOON_MS;
+    sql_run(db, "DROP FUNCTION gate CASCADE");
+    ck_assert_msg(soon > ROUNDS / 2, "%d of %d", soon, ROUNDS);
+    forget(&made);
+}
+
 START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
@@ -224,6 +276,7 @@ Suite *webhook_delivery_suite(void)
         switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again,
         a_change_of_the_url_takes_effect_with_the_next_attempt,
         a_hanging_receiver_delays_nobody_else,
+        a_result_is_recorded_as_soon_as_the_one_before_it_is,
         what_waits_for_a_deleted_webhook_is_dropped,
     };
 
