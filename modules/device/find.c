@@ -75,16 +75,35 @@ static bool is_uuid(const char *text)
     return true;
 }
 
+static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
+{
+    for (size_t row = 1; row < bb_count(rq, rows); row++)
+        if (device_facts_of(rq, rows, row).organisation !=
+            device_facts_of(rq, rows, 0).organisation)
+            return true;
+    return false;
+}
+
+/* "A1", or "A1 (organization 3)": what organizationId can choose by. */
+static const char *name_of(struct bb_request *rq, const struct device_record *record, bool several)
+{
+    const char *name = record->text[DEVICE_EXTERNAL_ID];
+
+    name = name ? name : record->uuid;
+    return several ? bb_format(rq, "%s (organization %jd)", name, (intmax_t)record->organisation)
+                   : name;
+}
+
 /* "A1, A2", as far as an error's text is long. */
 static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
 {
     const char *list = "";
+    bool several = in_several(rq, rows);
 
     for (size_t row = 0; row < bb_count(rq, rows) && row < NAMED_MAX; row++) {
         struct device_record record = device_facts_of(rq, rows, row);
-        const char *name = record.text[DEVICE_EXTERNAL_ID];
         const char *longer =
-            bb_format(rq, "%s%s%s", list, *list ? ", " : "", name ? name : record.uuid);
+            bb_format(rq, "%s%s%s", list, *list ? ", " : "", name_of(rq, &record, several));
 
         if (strlen(longer) > NAMES_LENGTH)
             return bb_format(rq, "%s, …", list);

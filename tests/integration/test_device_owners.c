@@ -41,7 +41,11 @@ START_TEST(an_api_user_of_several_organisations_says_in_which)
     ck_status(device_post(many, json_pack("{ss sI}", "externalId", "both", "organizationId",
                                           (json_int_t)many->organisation)),
               201);
-    ck_error(device_get(many, "Both"), 409, "Several devices");
+    ck_error(
+        device_get(many, "Both"), 409,
+        text("Several devices have this identifier: Both (organization %jd), both (organization"
+             " %jd)",
+             (intmax_t)organisation, (intmax_t)many->organisation));
     struct answer *one =
         http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organisation),
              many->token, NULL);
