@@ -57,10 +57,11 @@ static int prepare(struct migration *run)
 
 /*
  * A step that waits for a lock has all that come behind it wait, too: requests, while a backup
- * reads the table. So it steps aside after a second, for as long, and comes again.
+ * reads the table. So it steps aside soon, for a second, and comes again. Not before PostgreSQL has
+ * sent its own vacuum away, which it does for who has waited for deadlock_timeout: a second.
  */
-enum { LOCK_TRIES = 15, ASIDE_MS = 1000 };
-#define BEGIN_STEP "BEGIN; SET LOCAL lock_timeout = '1s'"
+enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
+#define BEGIN_STEP "BEGIN; SET LOCAL lock_timeout = '1500ms'"
 
 /* BEGIN, the step, its record, COMMIT. What fails is undone when the connection closes. */
 static int try_step(struct migration *run, const char *module, const struct migrate_step *step,

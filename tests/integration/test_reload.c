@@ -115,6 +115,37 @@ START_TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
     host_stop(wave->host);
 }
 
+static bool is_vacuumed(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE"
+                          " backend_type = 'autovacuum worker' AND l.relation = 'wave'::regclass"
+                          " AND l.mode = 'ShareUpdateExclusiveLock'") > 0;
+}
+
+/* PostgreSQL's own, which gives way to who waits for longer than deadlock_timeout. */
+START_TEST(a_migration_has_a_vacuum_give_way)
+{
+    start_wave("reload-vacuum", NULL);
+    wave_log_soon(wave, "wave, step 1");
+    PGconn *db = database_connect(the_postgres, wave->spec.database);
+
+    sql_run(db, "ALTER TABLE wave SET (autovacuum_vacuum_threshold = 1, "
+                "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)");
+    sql_run(db, "INSERT INTO wave SELECT generate_series(1, 100000)");
+    sql_run(db, "DELETE FROM wave WHERE n % 2 = 0");
+    sql_run(db, "ALTER SYSTEM SET autovacuum_naptime = 1");
+    sql_run(db, "SELECT pg_reload_conf()");
+    ck_assert(wait_until(is_vacuumed, db, 30000));
+    sql_run(db, "ALTER SYSTEM RESET autovacuum_naptime");
+    sql_run(db, "SELECT pg_reload_conf()");
+    wave_upgrade(wave, 2);
+    ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
+    wave_status_soon(wave, "generation 2: live");
+    wave_expect(wave, 2, "hello");
+    PQfinish(db);
+    host_stop(wave->host);
+}
+
 START_TEST(jobs_and_channels_follow)
 {
     start_wave("reload-jobs", NULL);
@@ -270,6 +301,7 @@ Suite *reload_suite(void)
     tcase_add_test(tests, sighup_while_the_host_starts_reloads_later);
     tcase_add_test(tests, a_module_is_upgraded_removed_and_added_again);
     tcase_add_test(tests, a_migration_that_waits_for_a_lock_holds_nobody_up);
+    tcase_add_test(tests, a_migration_has_a_vacuum_give_way);
     tcase_add_test(tests, jobs_and_channels_follow);
     tcase_add_test(tests, a_module_that_comes_hears_at_once);
     tcase_add_test(tests, a_setting_changes_while_the_database_is_away);
