@@ -2,11 +2,13 @@
 #include <stdio.h>
 
 #include "core/engine.h"
+#include "core/names.h"
 #include "core/request.h"
 #include "core/text.h"
 #include "core/turnover.h"
 
-enum { COMMAND_MS = 30000 };
+/* A command comes once: better late, from a second name server, than refused like a request. */
+enum { COMMAND_MS = 30000, NAMES_MS = 15000 };
 
 struct command_run {
     struct core_request rq; /* first */
@@ -49,6 +51,7 @@ static int run_command(struct engine *engine, struct core_module *module,
         json_decref(options);
         return 1;
     }
+    names_wait(engine->database_names, NAMES_MS);
     run->command = command;
     run->rq.entry = command_entry;
     run->rq.ended = command_ended;

@@ -152,12 +152,15 @@ static int add_hosts(struct names *names, const char *hosts, const char *ports)
     return 0;
 }
 
-static void wait_a_little(struct names *names)
+void names_wait(struct names *names, int64_t ms)
 {
     struct timespec until;
 
+    if (!names->named)
+        return;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)PATIENCE_MS * 1000000;
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&names->lock);
@@ -181,7 +184,7 @@ static int begin(struct names *names)
         return -1;
     }
     pthread_detach(thread);
-    wait_a_little(names);
+    names_wait(names, PATIENCE_MS);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #define CORE_NAMES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct names;
 
@@ -43,6 +44,9 @@ struct names *names_of_redis(const char *url);
  * before. Never waits. Any thread.
  */
 enum names_state names_look(struct names *names, struct names_found *found);
+
+/* Waits until they have been looked up once, for at most so long. */
+void names_wait(struct names *names, int64_t ms);
 
 /* Does not wait for the thread. NULL is fine. */
 void names_free(struct names *names);

@@ -8,7 +8,15 @@
 #include "fault/proxy.h"
 #include "fault/torture.h"
 
-enum { CUTS = 20, CUT_STEP = 7, SLOW_MS = 20, DROP_MS = 15000, SILENT_MS = 10000, SILENT_CUTS = 5 };
+enum {
+    CUTS = 20,
+    CUT_STEP = 7,
+    SLOW_MS = 20,
+    DROP_MS = 15000,
+    SILENT_MS = 10000,
+    SILENT_CUTS = 5,
+    SLOW_ANSWER_MS = 1000
+};
 
 /* A server of its own, and the proxy before it that hosts shall use. */
 static struct postgres *behind_proxy(const char *name, struct proxy **proxy)
@@ -185,8 +193,30 @@ START_TEST(a_silent_name_server_delays_nobody)
     expect_only_503(scene);
 }
 
+/* A command comes once: it is not refused as a request would be. */
+START_TEST(a_slow_name_server_is_waited_for_by_commands)
+{
+    struct rack rack = rack_make("slow-names");
+    struct postgres *pg = postgres_make("pg-slow-names", true);
+    struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
+    struct host *host = host_prepare(
+        &(struct host_spec){.name = "slow-names",
+                            .pg = postgres_at(pg, text("localhost port=%d", proxy_port(proxy))),
+                            .database = database_make(pg, "slow_names"),
+                            .modules = "[auth]",
+                            .plain = true});
+    const char *const environment[] = {rack.environment[0], rack.environment[1],
+                                       "BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
+    static const char *const add[] = {
+        "user", "add", "--role", "Admin", "--email", "slow@example.com", NULL};
+
+    atomic_store(&rack.numbers->answer_ms, SLOW_ANSWER_MS);
+    ck_assert_msg(!host_command(host, environment, add), "%s", file_text(host->log));
+}
+
 FAULT(F04, an_answer_cut_at_the_commit_is_neither_lost_nor_repeated,
       a_slow_or_half_closed_wire_loses_nothing)
 FAULT(F05, a_frozen_postgresql_holds_nobody_beyond_the_deadline,
       a_silent_wire_holds_nobody_beyond_the_deadline)
-FAULT(F06, dropped_packets_hold_no_connection_for_long, a_silent_name_server_delays_nobody)
+FAULT(F06, dropped_packets_hold_no_connection_for_long, a_silent_name_server_delays_nobody,
+      a_slow_name_server_is_waited_for_by_commands)

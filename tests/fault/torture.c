@@ -1,5 +1,5 @@
 /* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, keeps
- * names from being found, and moves the wall clock. See torture.h. */
+ * names from being found (soon), and moves the wall clock. See torture.h. */
 #include "fault/torture.h"
 
 #include <arpa/inet.h>
@@ -184,6 +184,8 @@ int getaddrinfo(const char *restrict host, const char *restrict service,
         (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))next(
             &known, "getaddrinfo");
 
+    if (torture && atomic_load(&torture->answer_ms) && !is_address(host))
+        poll(NULL, 0, (int)atomic_load(&torture->answer_ms));
     if (!torture || !atomic_load(&torture->lookup_ms) || is_address(host))
         return real(host, service, hints, found);
     atomic_fetch_add(&torture->failed, 1);

@@ -22,6 +22,7 @@ struct torture {
     atomic_long sync_ms;      /* that each fsync takes longer */
     atomic_long priorities;   /* setpriority: EPERM */
     atomic_long lookup_ms;    /* not 0: that getaddrinfo takes to find no name */
+    atomic_long answer_ms;    /* that getaddrinfo takes longer */
 };
 
 /* Numbers of one's own for a host, and the environment that makes it heed them (rack.c). */
