@@ -13,16 +13,29 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return options && options->keyword && options->val ? options->val : "";
 }
 
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value ? value : "";
+}
+
 /* What libpq takes from elsewhere, or would refuse, is left to it. */
+static bool is_libpqs(const PQconninfoOption *options, const char *host, const char *port)
+{
+    return *option(options, "hostaddr") || *option(options, "service") || *variable("PGHOSTADDR") ||
+           *variable("PGSERVICE") || names_length(host) > NAMES_HOSTS_MAX ||
+           (strchr(port, ',') && names_length(port) != names_length(host));
+}
+
 struct names *names_of_database(const char *conninfo)
 {
     PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
     const char *host = option(options, "host"), *port = option(options, "port");
-    bool plain = *option(options, "hostaddr") || *option(options, "service") ||
-                 names_length(host) > NAMES_HOSTS_MAX ||
-                 (strchr(port, ',') && names_length(port) != names_length(host));
-    const char *usual = getenv("PGPORT");
-    struct names *names = names_new(plain ? "" : host, *port || !usual ? port : usual);
+
+    if (!*port)
+        port = variable("PGPORT");
+    struct names *names = names_new(is_libpqs(options, host, port) ? "" : host, port);
 
     PQconninfoFree(options);
     return names;

@@ -1,4 +1,6 @@
 /* Names of servers: which places have any, and the lists that libpq is given. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,6 +55,20 @@ START_TEST(sockets_and_addresses_are_no_names)
 }
 END_TEST
 
+/* libpq takes the address, the port and more from there. */
+START_TEST(the_environment_may_know_better)
+{
+    static const char *const variables[][2] = {
+        {"PGHOSTADDR", "10.0.0.1"}, {"PGSERVICE", "busbar"}, {"PGPORT", "1,2"}};
+    struct names *names;
+
+    setenv(variables[_i][0], variables[_i][1], 1);
+    names = names_of_database("host=localhost");
+    ck_assert_int_eq(names_look(names, &found), NAMES_PLAIN);
+    names_free(names);
+}
+END_TEST
+
 START_TEST(places_of_redis_without_names)
 {
     static const char *const places[] = {"", "unix:/run/redis.sock", "127.0.0.1:6379", "::1:6379"};
@@ -83,6 +99,24 @@ START_TEST(each_address_has_its_name_and_port)
 }
 END_TEST
 
+/* Long ones, as of servers in a cloud, which need no name server: 127.0.0.1 in octal. */
+START_TEST(many_long_names_have_room)
+{
+    enum { NAMES = NAMES_HOSTS_MAX - 1, SIZE = 2048 };
+    char place[SIZE] = "host=";
+
+    for (size_t i = 0, used = strlen(place); i < NAMES; i++)
+        used += (size_t)snprintf(place + used, SIZE - used, "%0100d.0.0.1,", 177);
+    strncat(place, "/tmp", SIZE - strlen(place) - 1);
+    struct names *names = names_of_database(place);
+
+    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_uint_eq(entries(found.host), NAMES_HOSTS_MAX);
+    ck_assert_str_eq(strrchr(found.host, ','), ",/tmp");
+    names_free(names);
+}
+END_TEST
+
 START_TEST(one_that_is_not_found_leaves_the_others)
 {
     struct names *names = names_of_database("host=nowhere.invalid,/tmp port=7"),
@@ -106,6 +140,8 @@ Suite *names_suite(void)
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, sockets_and_addresses_are_no_names);
     tcase_add_loop_test(tests, places_of_redis_without_names, 0, 4);
+    tcase_add_loop_test(tests, the_environment_may_know_better, 0, 3);
+    tcase_add_test(tests, many_long_names_have_room);
     tcase_add_test(tests, each_address_has_its_name_and_port);
     tcase_add_test(tests, one_that_is_not_found_leaves_the_others);
     suite_add_tcase(suite, tests);
