@@ -32,7 +32,9 @@ const char *exchange_header(const struct exchange *exchange, const char *name)
     /* libmicrohttpd leaves the blanks behind a value, which are none of it (RFC 9110, 5.5) */
     while (length && (value[length - 1] == ' ' || value[length - 1] == '\t'))
         length--;
-    return length == all ? value : arena_text(exchange->rq.arena, value, length);
+    const char *trimmed = length < all ? arena_text(exchange->rq.arena, value, length) : NULL;
+
+    return trimmed ? trimmed : value;
 }
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
@@ -133,17 +135,22 @@ static bool wants_idempotency(const struct exchange *exchange)
            exchange_header(exchange, "Idempotency-Key") != NULL;
 }
 
+static bool ends_in_blank(const char *text)
+{
+    return *text && strchr(" \t", text[strlen(text) - 1]);
+}
+
 static int begin_idempotency(struct exchange *exchange)
 {
-    const char *identity = exchange->bytes;
+    const char *identity = exchange->bytes, *key = exchange_header(exchange, "Idempotency-Key");
     size_t length = exchange->length;
 
     if (exchange->upload)
         identity = upload_identity(exchange->upload, &length);
-    if (exchange->upload && !identity)
+    if ((exchange->upload && !identity) || ends_in_blank(key)) /* with blanks it is another one */
         request_out_of_memory(&exchange->rq);
-    return idempotency_begin(&exchange->rq, exchange->match.route, exchange->target,
-                             exchange_header(exchange, "Idempotency-Key"), identity, length);
+    return idempotency_begin(&exchange->rq, exchange->match.route, exchange->target, key, identity,
+                             length);
 }
 
 static void handler_entry(struct core_request *rq)

@@ -70,7 +70,7 @@ static inline struct exchange *exchange_of(struct bb_request *rq)
 /* exchange.c */
 void exchange_free(struct exchange *exchange);
 
-/* A header as libmicrohttpd has it; NULL if absent. */
+/* A header; NULL only if absent: without memory the blanks behind it stay. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
 
 /* admission.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
