@@ -14,7 +14,6 @@
 #include "core/text.h"
 
 enum {
-    ADDRESSES_MAX = 8, /* of a host */
     ADDRESS_SIZE = 64,
     FRESH_MS = 1000,  /* so long what was found is taken without asking again */
     PATIENCE_MS = 300 /* so long an answer is waited for before what was known is taken */
@@ -23,7 +22,7 @@ enum {
 struct host {
     char *name, *port; /* the port "" is libpq's default */
     bool named;        /* neither a socket nor an address */
-    char addresses[ADDRESSES_MAX][ADDRESS_SIZE];
+    char addresses[NAMES_ADDRESSES_MAX][ADDRESS_SIZE];
     size_t count;
 };
 
@@ -64,7 +63,7 @@ static void keep(struct names *names, struct host *host, const struct addrinfo *
 {
     pthread_mutex_lock(&names->lock);
     host->count = 0;
-    for (; found && host->count < ADDRESSES_MAX; found = found->ai_next)
+    for (; found && host->count < NAMES_ADDRESSES_MAX; found = found->ai_next)
         host->count += !getnameinfo(found->ai_addr, found->ai_addrlen, host->addresses[host->count],
                                     ADDRESS_SIZE, NULL, 0, NI_NUMERICHOST);
     pthread_mutex_unlock(&names->lock);

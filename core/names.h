@@ -18,7 +18,12 @@ enum names_state {
     NAMES_NONE   /* not found, or there is no answer */
 };
 
-enum { NAMES_AGAIN_MS = 20, NAMES_TEXT = 4096, NAMES_HOSTS_MAX = 16 };
+enum {
+    NAMES_AGAIN_MS = 20,
+    NAMES_TEXT = 4096,
+    NAMES_HOSTS_MAX = 16,
+    NAMES_ADDRESSES_MAX = 8 /* of a host */
+};
 
 /* Lists with commas, of one length, as libpq takes them. */
 struct names_found {

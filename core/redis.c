@@ -30,6 +30,7 @@ struct redis {
     struct redis_settings settings;
     redisContext *context; /* NULL: not connected */
     bool ready;            /* it has been connected */
+    unsigned turn;         /* of its addresses: the next one's when one is not reached */
     struct timer tick;
     int64_t again_ms, probe_ms;
     int64_t latency_ms;
@@ -41,6 +42,7 @@ struct redis {
 static void away(struct redis *redis, const char *reason)
 {
     redis->context = NULL;
+    redis->turn = redis->ready ? 0 : redis->turn + 1;
     redis->ready = false;
     redis->latency_ms = -1;
     redis->again_ms = redis->loop->now_ms + AGAIN_MS;
@@ -79,7 +81,7 @@ static redisContext *context_of(int fd)
 
 static void redis_connect(struct redis *redis)
 {
-    int fd = redis_socket(&redis->settings);
+    int fd = redis_socket(&redis->settings, redis->turn);
 
     if (fd < 0 && errno == EALREADY) /* its name is being looked up: with the next tick */
         return;

@@ -22,9 +22,10 @@ void redis_free(struct redis *redis);
 
 /*
  * redis_socket.c: begins to connect. The descriptor, the caller's, which is writable once the
- * outcome is known; -1 with errno, which is EALREADY while the host's name is being looked up.
+ * outcome is known; -1 with errno, which is EALREADY while the host's name is being looked up. Of
+ * several addresses of a host each has its turn.
  */
-int redis_socket(const struct redis_settings *settings);
+int redis_socket(const struct redis_settings *settings, unsigned turn);
 
 /* bb_redis() */
 const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,

@@ -58,15 +58,19 @@ static int begin_tcp(const char *address, const char *port)
     return fd;
 }
 
-/* The first of the addresses found that can be begun with. */
-static int begin_found(char *addresses, const char *ports)
+/* That of the addresses found whose turn it is, or one behind it that can be begun with. */
+static int begin_found(char *addresses, const char *ports, unsigned turn)
 {
-    char *rest = NULL, port[8];
+    char *list[NAMES_ADDRESSES_MAX], *rest = NULL, port[8];
+    unsigned count = 0;
     int fd = -1;
 
     snprintf(port, sizeof port, "%.*s", (int)strcspn(ports, ","), ports);
-    for (char *at = strtok_r(addresses, ",", &rest); at && fd < 0; at = strtok_r(NULL, ",", &rest))
-        fd = begin_tcp(at, port);
+    for (char *at = strtok_r(addresses, ",", &rest); at && count < NAMES_ADDRESSES_MAX;
+         at = strtok_r(NULL, ",", &rest))
+        list[count++] = at;
+    for (unsigned i = 0; i < count && fd < 0; i++)
+        fd = begin_tcp(list[(turn + i) % count], port);
     return fd;
 }
 
@@ -85,7 +89,7 @@ static int begin_plain(const char *url)
     return begin_tcp(host, colon + 1);
 }
 
-int redis_socket(const struct redis_settings *settings)
+int redis_socket(const struct redis_settings *settings, unsigned turn)
 {
     struct names_found found;
 
@@ -95,7 +99,7 @@ int redis_socket(const struct redis_settings *settings)
     case NAMES_PLAIN:
         return begin_plain(settings->url);
     case NAMES_FOUND:
-        return begin_found(found.hostaddr, found.port);
+        return begin_found(found.hostaddr, found.port, turn);
     case NAMES_LATER:
         errno = EALREADY;
         return -1;

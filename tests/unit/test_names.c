@@ -1,10 +1,14 @@
 /* Names of servers: which places have any, and the lists that libpq is given. */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/names.h"
+#include "core/redis.h"
 #include "core/text.h"
 #include "suites.h"
 
@@ -132,6 +136,39 @@ START_TEST(one_that_is_not_found_leaves_the_others)
 }
 END_TEST
 
+static uint32_t redis_peer(const struct redis_settings *settings, unsigned turn)
+{
+    struct sockaddr_in peer;
+    socklen_t size = sizeof peer;
+    int fd = redis_socket(settings, turn);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_msg(!getpeername(fd, (struct sockaddr *)&peer, &size), "%s", strerror(errno));
+    close(fd);
+    return ntohl(peer.sin_addr.s_addr);
+}
+
+/* The first one may be dead for long. */
+START_TEST(addresses_of_redis_have_their_turns)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    socklen_t size = sizeof any;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char port[8];
+
+    ck_assert(!listen(listener, 8) && !getsockname(listener, (struct sockaddr *)&any, &size));
+    snprintf(port, sizeof port, "%d", ntohs(any.sin_port));
+    struct redis_settings settings = {.url = "", .names = names_new("127.1,127.2", port)};
+
+    ck_assert_int_eq(look_until_known(settings.names), NAMES_FOUND);
+    ck_assert_uint_eq(redis_peer(&settings, 0), 0x7F000001);
+    ck_assert_uint_eq(redis_peer(&settings, 1), 0x7F000002);
+    ck_assert_uint_eq(redis_peer(&settings, 2), 0x7F000001);
+    names_free(settings.names);
+    close(listener);
+}
+END_TEST
+
 Suite *names_suite(void)
 {
     Suite *suite = suite_create("names");
@@ -144,6 +181,7 @@ Suite *names_suite(void)
     tcase_add_test(tests, many_long_names_have_room);
     tcase_add_test(tests, each_address_has_its_name_and_port);
     tcase_add_test(tests, one_that_is_not_found_leaves_the_others);
+    tcase_add_test(tests, addresses_of_redis_have_their_turns);
     suite_add_tcase(suite, tests);
     return suite;
 }
