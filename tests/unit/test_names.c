@@ -138,7 +138,7 @@ END_TEST
 
 static uint32_t redis_peer(const struct redis_settings *settings, unsigned turn)
 {
-    struct sockaddr_in peer;
+    struct sockaddr_in peer = {.sin_family = AF_INET};
     socklen_t size = sizeof peer;
     int fd = redis_socket(settings, turn);
 
