@@ -1,6 +1,7 @@
 /* Names of servers: which places have any, and the lists that libpq is given. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,11 @@ static uint32_t redis_peer(const struct redis_settings *settings, unsigned turn)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET};
     socklen_t size = sizeof peer;
-    int fd = redis_socket(settings, turn);
+    struct pollfd ready = {.fd = redis_socket(settings, turn), .events = POLLOUT};
+    int fd = ready.fd;
 
     ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(poll(&ready, 1, 5000), 1);
     ck_assert_msg(!getpeername(fd, (struct sockaddr *)&peer, &size), "%s", strerror(errno));
     close(fd);
     return ntohl(peer.sin_addr.s_addr);
