@@ -32,6 +32,7 @@ struct ear {
     enum ear_state state;
     struct timer timer;
     int64_t asked_ms;
+    unsigned turn;  /* see names_pass_by() */
     bool told;      /* that PostgreSQL is away */
     sem_t *learner; /* who waits in ear_learn() */
 };
@@ -214,6 +215,7 @@ static void ear_connect(struct ear *ear)
         ear_lost(ear, "its name is not found");
         return;
     }
+    ear->turn = place.found.turn;
     ear->pg = PQconnectStartParams(place.keys, place.values, 1);
     ear->state = EAR_CONNECTING;
     if (!ear->pg || PQstatus(ear->pg) == CONNECTION_BAD) {
@@ -233,9 +235,12 @@ static void ear_timer(struct timer *timer)
         ear_connect(ear);
     else if (ear->state == EAR_IDLE)
         ear_ask(ear);
-    else
-        ear_lost(ear, ear->state == EAR_CONNECTING ? "no connection within the time limit"
-                                                   : "no answer within the time limit");
+    else if (ear->state != EAR_CONNECTING)
+        ear_lost(ear, "no answer within the time limit");
+    else {
+        names_pass_by(ear->settings.names, ear->turn);
+        ear_lost(ear, "no connection within the time limit");
+    }
 }
 
 struct lesson {

@@ -36,6 +36,7 @@ struct names {
     int holders;      /* the owner, the thread */
     int64_t asked_ms; /* since when the thread looks; 0: it does not */
     int64_t found_ms; /* when it last came back; 0: never */
+    unsigned turn;    /* which server is begun with */
     bool stop;
 };
 
@@ -236,42 +237,74 @@ static bool put_host(struct names_found *found, bool first, const struct host *h
     return true;
 }
 
-static size_t put_addresses(struct names_found *found, bool first, const struct host *host)
+struct server {
+    const struct host *host;
+    const char *address; /* "": the host is one, or a socket */
+};
+
+enum { SERVERS_MAX = NAMES_HOSTS_MAX * NAMES_ADDRESSES_MAX };
+
+static size_t servers_of(const struct names *names, struct server servers[SERVERS_MAX])
 {
     size_t count = 0;
 
-    if (!host->named)
-        return put_host(found, first, host, "");
-    while (count < host->count && put_host(found, first && !count, host, host->addresses[count]))
-        count++;
+    for (size_t i = 0; i < names->count; i++) {
+        const struct host *host = &names->hosts[i];
+
+        if (!host->named)
+            servers[count++] = (struct server){host, ""};
+        for (size_t k = 0; k < host->count; k++)
+            servers[count++] = (struct server){host, host->addresses[k]};
+    }
     return count;
 }
 
 static enum names_state tell(const struct names *names, struct names_found *found)
 {
-    size_t count = 0;
+    struct server servers[SERVERS_MAX];
+    size_t count = servers_of(names, servers);
 
-    for (size_t i = 0; i < names->count; i++)
-        count += put_addresses(found, !count, &names->hosts[i]);
+    found->turn = names->turn;
+    for (size_t i = 0; i < count; i++) {
+        const struct server *server = &servers[(names->turn + i) % count];
+
+        if (!put_host(found, !i, server->host, server->address))
+            break;
+    }
     return count ? NAMES_FOUND : NAMES_NONE;
+}
+
+static void ask_again(struct names *names, int64_t now)
+{
+    if (!names->named || names->asked_ms || now - names->found_ms <= FRESH_MS)
+        return;
+    names->asked_ms = now;
+    pthread_cond_broadcast(&names->news);
 }
 
 enum names_state names_look(struct names *names, struct names_found *found)
 {
     int64_t now = clock_mono_ms();
 
-    if (!names || !names->named)
+    found->turn = 0;
+    if (!names || (!names->named && names->count < 2))
         return NAMES_PLAIN;
     pthread_mutex_lock(&names->lock);
-    if (!names->asked_ms && now - names->found_ms > FRESH_MS) {
-        names->asked_ms = now;
-        pthread_cond_broadcast(&names->news);
-    }
+    ask_again(names, now);
     bool later = names->asked_ms && now - names->asked_ms < PATIENCE_MS;
     enum names_state state = later ? NAMES_LATER : tell(names, found);
 
     pthread_mutex_unlock(&names->lock);
     return state;
+}
+
+void names_pass_by(struct names *names, unsigned turn)
+{
+    if (!names)
+        return;
+    pthread_mutex_lock(&names->lock);
+    names->turn += names->turn == turn; /* many find it silent at a time */
+    pthread_mutex_unlock(&names->lock);
 }
 
 void names_free(struct names *names)

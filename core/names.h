@@ -12,7 +12,7 @@
 struct names;
 
 enum names_state {
-    NAMES_PLAIN, /* there is nothing to look up: take the place as it is written */
+    NAMES_PLAIN, /* one server, and nothing to look up: take the place as it is written */
     NAMES_FOUND,
     NAMES_LATER, /* being looked up: come again in NAMES_AGAIN_MS */
     NAMES_NONE   /* not found, or there is no answer */
@@ -25,9 +25,11 @@ enum {
     NAMES_ADDRESSES_MAX = 8 /* of a host */
 };
 
-/* Lists with commas, of one length, as libpq takes them. */
+/* Lists with commas, of one length, as libpq takes them; the server whose turn it is comes first.
+ */
 struct names_found {
     char host[NAMES_TEXT], hostaddr[NAMES_TEXT], port[NAMES_TEXT];
+    unsigned turn;
 };
 
 /*
@@ -49,6 +51,12 @@ struct names *names_of_redis(const char *url);
  * before. Never waits. Any thread.
  */
 enum names_state names_look(struct names *names, struct names_found *found);
+
+/*
+ * The first one of what was found with this turn is silent: the turn is the next one's. libpq goes
+ * on by itself when a server refuses, but waits for one that says nothing. Any thread.
+ */
+void names_pass_by(struct names *names, unsigned turn);
 
 /* Waits until they have been looked up once, for at most so long. */
 void names_wait(struct names *names, int64_t ms);

@@ -185,10 +185,12 @@ static void conn_timer(struct timer *timer)
     struct pg_conn *conn =
         (struct pg_conn *)(void *)((char *)timer - offsetof(struct pg_conn, timer));
 
-    if (conn->state == PG_CONNECTING)
-        pg_conn_lost(conn, "no connection within the time limit");
-    else
+    if (conn->state != PG_CONNECTING) {
         conn_attempt(conn);
+        return;
+    }
+    names_pass_by(conn->lane->pg->settings.names, conn->turn);
+    pg_conn_lost(conn, "no connection within the time limit");
 }
 
 /* Nobody knows where the server is. */
@@ -214,6 +216,7 @@ static void conn_attempt(struct pg_conn *conn)
         conn_nowhere(conn);
         return;
     }
+    conn->turn = place.found.turn;
     conn->state = PG_CONNECTING;
     conn->pg = PQconnectStartParams(place.keys, place.values, 1);
     if (!conn->pg) {

@@ -33,7 +33,8 @@ struct pg_conn {
     enum pg_state state;
     struct timer timer; /* the next attempt, or the limit of this one */
     int64_t backoff_ms;
-    bool recycle; /* reconnect once nothing is under way: its prepared statements are stale */
+    unsigned turn; /* see names_pass_by() */
+    bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
     bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
     struct pg_expect *expects; /* a ring */
     size_t expect_first, expect_count, expect_room;

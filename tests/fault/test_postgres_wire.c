@@ -14,6 +14,7 @@ enum {
     SLOW_MS = 20,
     DROP_MS = 15000,
     SILENT_MS = 10000,
+    PASSED_MS = 15000, /* until the silence is noticed, and connect_timeout */
     SILENT_CUTS = 5,
     SLOW_ANSWER_MS = 1000
 };
@@ -124,6 +125,29 @@ START_TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
     freeze_and_thaw(scene_on(pg, "fault_silent"), "fault_silent", freeze_proxy, proxy);
 }
 
+/* F05: of two servers in the list the first one says nothing any more. */
+START_TEST(a_silent_server_is_passed_by)
+{
+    struct postgres *pg = postgres_make("pg-listed", true);
+    const char *socket = postgres_socket(pg);
+    struct proxy *proxy = proxy_start(NULL, socket);
+    int length = (int)(strrchr(socket, '/') - socket), port = proxy_port(proxy);
+    const char *list =
+        text("127.0.0.1,%.*s port=%d,%s", length, socket, port, strrchr(socket, '.') + 1);
+    struct scene *scene = scene_on(postgres_at(pg, list), "fault_listed");
+    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    load_more(scene, 20);
+    proxy_set(proxy, PROXY_FREEZE, 0);
+    expect_soon(scene->hosts[0], "/api/health/status", NULL, 503);
+    fprintf(stderr, "fault_listed: recovery %jd ms\n", (intmax_t)scene_recovery(scene, PASSED_MS));
+    expect_soon(scene->hosts[0], "/api/health/status", NULL, 200);
+    proxy_set(proxy, PROXY_PASS, 0); /* for the ledger's own connection */
+    fault_over(scene, watch, "fault_listed");
+    expect_only_503(scene);
+}
+
 /* ---- F06: in a network namespace of the test's own, gone with the test ---- */
 
 static void tool(const char *command)
@@ -217,6 +241,6 @@ START_TEST(a_slow_name_server_is_waited_for_by_commands)
 FAULT(F04, an_answer_cut_at_the_commit_is_neither_lost_nor_repeated,
       a_slow_or_half_closed_wire_loses_nothing)
 FAULT(F05, a_frozen_postgresql_holds_nobody_beyond_the_deadline,
-      a_silent_wire_holds_nobody_beyond_the_deadline)
+      a_silent_wire_holds_nobody_beyond_the_deadline, a_silent_server_is_passed_by)
 FAULT(F06, dropped_packets_hold_no_connection_for_long, a_silent_name_server_delays_nobody,
       a_slow_name_server_is_waited_for_by_commands)

@@ -41,9 +41,9 @@ START_TEST(sockets_and_addresses_are_no_names)
         "",
         "dbname=busbar",
         "host=/run/postgresql dbname=busbar",
-        "host=@abstract,/run/postgresql",
+        "host=@abstract",
         "host=127.0.0.1",
-        "host=::1,10.0.0.1 port=5432",
+        "host=::1 port=5432",
         "postgresql://u@[::1]:5432/busbar",
         "host=db.example.org hostaddr=10.0.0.1",
         "service=busbar host=db.example.org",
@@ -100,6 +100,29 @@ START_TEST(each_address_has_its_name_and_port)
     ck_assert_str_eq(strrchr(found.host, ','), ",10.0.0.1");
     ck_assert_str_eq(strrchr(found.hostaddr, ','), ",");
     ck_assert_str_eq(strrchr(found.port, ','), ",3");
+    names_free(names);
+}
+END_TEST
+
+/* A silent one is passed by once, however many found it so. */
+START_TEST(servers_have_their_turns)
+{
+    struct names *names = names_of_database("host=@abstract,10.0.0.1,/tmp port=1,2,3");
+
+    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
+    unsigned first = found.turn;
+
+    names_pass_by(names, first);
+    names_pass_by(names, first);
+    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    ck_assert_str_eq(found.host, "10.0.0.1,/tmp,@abstract");
+    ck_assert_str_eq(found.hostaddr, ",,");
+    ck_assert_str_eq(found.port, "2,3,1");
+    names_pass_by(names, found.turn);
+    names_pass_by(names, found.turn + 1);
+    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
     names_free(names);
 }
 END_TEST
@@ -182,6 +205,7 @@ Suite *names_suite(void)
     tcase_add_loop_test(tests, places_of_redis_without_names, 0, 4);
     tcase_add_loop_test(tests, the_environment_may_know_better, 0, 3);
     tcase_add_test(tests, many_long_names_have_room);
+    tcase_add_test(tests, servers_have_their_turns);
     tcase_add_test(tests, each_address_has_its_name_and_port);
     tcase_add_test(tests, one_that_is_not_found_leaves_the_others);
     tcase_add_test(tests, addresses_of_redis_have_their_turns);
