@@ -33,6 +33,8 @@ struct names *names_of_database(const char *conninfo)
     PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
     const char *host = option(options, "host"), *port = option(options, "port");
 
+    if (!*host)
+        host = variable("PGHOST");
     if (!*port)
         port = variable("PGPORT");
     struct names *names = names_new(is_libpqs(options, host, port) ? "" : host, port);

@@ -74,6 +74,18 @@ START_TEST(the_environment_may_know_better)
 }
 END_TEST
 
+START_TEST(the_environment_may_name_the_server)
+{
+    setenv("PGHOST", "localhost", 1);
+    struct names *names = names_of_database("dbname=busbar port=7");
+
+    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_msg(!strncmp(found.host, "localhost", 9), "%s", found.host);
+    ck_assert_msg(*found.port == '7', "%s", found.port);
+    names_free(names);
+}
+END_TEST
+
 START_TEST(places_of_redis_without_names)
 {
     static const char *const places[] = {"", "unix:/run/redis.sock", "127.0.0.1:6379", "::1:6379"};
@@ -205,6 +217,7 @@ Suite *names_suite(void)
     tcase_add_loop_test(tests, places_of_redis_without_names, 0, 4);
     tcase_add_loop_test(tests, the_environment_may_know_better, 0, 3);
     tcase_add_test(tests, many_long_names_have_room);
+    tcase_add_test(tests, the_environment_may_name_the_server);
     tcase_add_test(tests, servers_have_their_turns);
     tcase_add_test(tests, each_address_has_its_name_and_port);
     tcase_add_test(tests, one_that_is_not_found_leaves_the_others);
