@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/condition.h"
 #include "core/log_format.h"
+#include "core/text.h"
 
 #define RING_SIZE ((size_t)262144)
-#define CLOSE_WAIT_S 1
+#define CLOSE_WAIT_MS 1000
 #define GATHER_MS 2  /* after a write: lines then go out together, and few wake the writer */
 #define RETRY_MS 100 /* after a write that failed, so that a full disk burns no processor */
 
@@ -197,17 +198,13 @@ static int writer_start(struct writer *writer)
 int log_open(int fd, enum bb_level level, bool json)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
-    pthread_condattr_t monotonic;
 
     if (!writer)
         return -1;
     writer->fd = fd;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->wake, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer->finished, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&writer->finished);
     int failed = writer_start(writer);
 
     if (failed) {
@@ -226,15 +223,13 @@ int log_open(int fd, enum bb_level level, bool json)
 /* Whether the writer ended in time; one that did not frees itself when its write returns. */
 static bool wait_for(struct writer *writer)
 {
-    struct timespec until;
+    int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += CLOSE_WAIT_S;
     pthread_mutex_lock(&writer->lock);
     writer->closing = true;
     pthread_cond_signal(&writer->wake);
     while (!writer->done) {
-        if (pthread_cond_timedwait(&writer->finished, &writer->lock, &until) == ETIMEDOUT)
+        if (condition_wait(&writer->finished, &writer->lock, until) == ETIMEDOUT)
             break;
     }
     bool done = writer->done;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/condition.h"
 #include "core/log.h"
 #include "core/text.h"
 
@@ -154,18 +154,12 @@ static int add_hosts(struct names *names, const char *hosts, const char *ports)
 
 void names_wait(struct names *names, int64_t ms)
 {
-    struct timespec until;
+    int64_t until = clock_mono_ms() + ms;
 
     if (!names->named)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&names->lock);
-    while (!names->found_ms &&
-           pthread_cond_timedwait(&names->news, &names->lock, &until) != ETIMEDOUT)
+    while (!names->found_ms && condition_wait(&names->news, &names->lock, until) != ETIMEDOUT)
         ;
     pthread_mutex_unlock(&names->lock);
 }
@@ -191,15 +185,11 @@ static int begin(struct names *names)
 struct names *names_new(const char *hosts, const char *ports)
 {
     struct names *names = calloc(1, sizeof *names);
-    pthread_condattr_t clock;
 
     if (names) {
         names->holders = 1;
         pthread_mutex_init(&names->lock, NULL);
-        pthread_condattr_init(&clock);
-        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-        pthread_cond_init(&names->news, &clock);
-        pthread_condattr_destroy(&clock);
+        condition_init(&names->news);
         if (!add_hosts(names, hosts, ports) && !begin(names))
             return names;
     }

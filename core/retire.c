@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/arena.h"
+#include "core/condition.h"
 #include "core/log.h"
 #include "core/request.h"
 #include "core/text.h"
@@ -104,7 +104,6 @@ static struct retiring *next_due(struct retirer *retirer, int64_t now)
 static void wait_for_news(struct retirer *retirer)
 {
     int64_t until = INT64_MAX;
-    struct timespec at;
 
     for (const struct retiring *r = retirer->list; r; r = r->next)
         if (!r->cut && r->generation->cut_ms < until)
@@ -113,8 +112,7 @@ static void wait_for_news(struct retirer *retirer)
         pthread_cond_wait(&retirer->news, &retirer->lock);
         return;
     }
-    at = (struct timespec){.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
-    pthread_cond_timedwait(&retirer->news, &retirer->lock, &at);
+    condition_wait(&retirer->news, &retirer->lock, until);
 }
 
 static void *retirer_main(void *arg)
@@ -147,16 +145,12 @@ static void *retirer_main(void *arg)
 struct retirer *retirer_new(struct engine *engine)
 {
     struct retirer *retirer = calloc(1, sizeof *retirer);
-    pthread_condattr_t clock;
 
     if (!retirer)
         return NULL;
     retirer->engine = engine;
     pthread_mutex_init(&retirer->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&retirer->news, &clock);
-    pthread_condattr_destroy(&clock);
+    condition_init(&retirer->news);
     if (!pthread_create(&retirer->thread, NULL, retirer_main, retirer))
         return retirer;
     log_line(BB_ERROR, "the thread that closes generations cannot be started", NULL);
