@@ -105,9 +105,14 @@ wrk_figures() {
     figures="$1 $2 $3 $4 $5" refused=$6 lost=$7
 }
 
+children() { # PID
+    { cat /proc/[0-9]*/stat 2>/dev/null || true; } |
+        awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, "") } $2 == parent { print pid }'
+}
+
 signal_postgres() {
     # shellcheck disable=SC2046 # words are wanted
-    kill "-$1" "$postgres_pid" $(ps -o pid= --ppid "$postgres_pid") 2>/dev/null || true
+    kill "-$1" "$postgres_pid" $(children "$postgres_pid") 2>/dev/null || true
 }
 
 # run_stopped ROUND: liveness while 32 connections wait for a PostgreSQL that does not move, past

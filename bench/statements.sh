@@ -26,21 +26,24 @@ module_statement() {
         -e 's/",.*//' -e 's/" *"//g' -e 's/\x01/"/g'
 }
 
-# What pgbench has in place of the parameters of modules/reading/store.c, for one reading.
+# What pgbench has in place of the parameters of modules/reading/store.c, for one Delta reading.
 reading_statement() {
-    local text now='(extract(epoch FROM now()) * 1000)'
+    local text now='(extract(epoch FROM now()) * 1000)::bigint' i
 
     text=$(module_statement reading/store.c "$1")
-    text=${text//'$3::bigint[]'/'ARRAY[:s::bigint]'}
-    text=${text//'$4::bigint[]'/'ARRAY[:s::bigint + 60000]'}
-    text=${text//'$5::bigint[]'/'ARRAY[10]::bigint[]'}
-    text=${text//'$7::bigint[]'/'ARRAY[:s::bigint]'}
-    text=${text//'$8::bigint[]'/'ARRAY[:s::bigint + 60000]'}
-    text=${text//'$4::bigint'/'(:s::bigint + 60000)'}
-    text=${text//'$7::bigint'/'(:s::bigint + 60000)'}
-    text=${text//'$1'/':d'} text=${text//'$2'/"'D'"} text=${text//'$3'/':s'}
-    text=${text//'$5'/'10'}
-    printf '%s;\n' "${text//'$6'/"$now"}"
+    if [ "$1" = touch ]; then
+        text=${text//'$10::bigint'/null}
+        for i in 7 8 9; do text=${text//"\$$i::bigint"/null}; done
+        text=${text//'$2::bigint'/"$now"}
+        for i in 3 5; do text=${text//"\$$i::bigint"/'(:s::bigint + 60000)'}; done
+        text=${text//'$4'/':s'} text=${text//'$6'/'10'}
+    else
+        for i in 4 8; do text=${text//"\$$i::bigint[]"/'ARRAY[:s::bigint + 60000]'}; done
+        for i in 3 7; do text=${text//"\$$i::bigint[]"/'ARRAY[:s::bigint]'}; done
+        text=${text//'$5::bigint[]'/'ARRAY[10]::bigint[]'}
+        text=${text//'$6::bigint'/"$now"} text=${text//'$2'/"'D'"}
+    fi
+    printf '%s;\n' "${text//'$1'/':d'}"
 }
 
 check_reading() {

@@ -1,40 +1,26 @@
-/* The first half of a request's way: framing guard, route, CORS, token, role. */
+/*
+ * The first half of a request's way: what the reader refused, CORS, route, token, role, and then
+ * what is wrong with the method or the body, which is told only to who may use the path.
+ */
 #include <string.h>
 #include <strings.h>
 
 #include "core/exchange.h"
-#include "core/guard.h"
+#include "core/quota.h"
 #include "core/reply.h"
 #include "core/text.h"
 
-struct header_list {
-    struct guard_header headers[GUARD_HEADERS_MAX + 1];
-    size_t count;
-};
+enum { ASKED_FOR_US = 500 * 1000 }; /* for so long what the authenticator said holds */
 
-static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *key,
-                               const char *value)
+/* What the reader refused on the bytes that came. */
+static int framing(struct exchange *exchange)
 {
-    struct header_list *list = cls;
+    const struct head *head = &exchange->head;
 
-    (void)kind;
-    if (list->count > GUARD_HEADERS_MAX)
-        return MHD_NO;
-    list->headers[list->count++] = (struct guard_header){key, value};
-    return MHD_YES;
-}
-
-static int framing(struct exchange *exchange, const char *method, const char *version)
-{
-    struct header_list list = {.count = 0};
-
-    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, collect, &list);
-    struct guard_verdict verdict =
-        guard_check(method, version, exchange->target, list.headers, list.count);
-    if (!verdict.status)
+    if (!head->status)
         return 0;
-    exchange->close = exchange->close || verdict.close;
-    return reply_error(&exchange->rq, verdict.status, "%s", verdict.reason);
+    exchange->close = true;
+    return reply_error(&exchange->rq, head->status, "%s", head->reason);
 }
 
 /* A sane X-Request-Id of the client's, or one of our own. */
@@ -62,7 +48,8 @@ static void allow_origin(struct exchange *exchange)
     if (!origin || !origin_allowed(rq->generation->cors_origins, origin))
         return;
     reply_header(rq, "Access-Control-Allow-Origin", origin);
-    reply_header(rq, "Access-Control-Expose-Headers", "X-Request-Id, Link, Retry-After");
+    reply_header(rq, "Access-Control-Expose-Headers",
+                 "X-Request-Id, Link, Retry-After, X-Ignored-Parameters");
     reply_header(rq, "Vary", "Origin");
 }
 
@@ -83,23 +70,29 @@ static int answer_options(struct exchange *exchange)
 
 static int no_method(struct exchange *exchange)
 {
-    if (!strcmp(exchange->method, "OPTIONS"))
-        return answer_options(exchange);
     reply_header(&exchange->rq, "Allow", exchange->match.allow);
     return reply_error(&exchange->rq, 405, "The path has no method %s", exchange->method);
+}
+
+/* OPTIONS *: what the server can do, whatever the path. */
+static int answer_whole(struct exchange *exchange)
+{
+    reply_header(&exchange->rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    return reply_bytes(&exchange->rq, 204, NULL, 0);
 }
 
 static int find_route(struct exchange *exchange)
 {
     struct core_request *rq = &exchange->rq;
 
+    if (!strcmp(exchange->path, "*"))
+        return answer_whole(exchange);
     switch (
         router_match(rq->generation->router, exchange->method, exchange->path, &exchange->match)) {
     case ROUTE_OK:
         break;
     case ROUTE_NO_METHOD:
-        exchange->match.route = NULL;
-        return no_method(exchange);
+        return strcmp(exchange->method, "OPTIONS") ? 0 : answer_options(exchange);
     case ROUTE_BAD_PATH:
         exchange->match.route = NULL;
         return reply_error(rq, 400, "The path is malformed");
@@ -112,60 +105,22 @@ static int find_route(struct exchange *exchange)
     return 0;
 }
 
-struct forwarded {
-    struct arena *arena;
-    const char *hops; /* NULL: no such header */
-};
-
-static enum MHD_Result add_hops(void *arg, enum MHD_ValueKind kind, const char *key,
-                                const char *value)
-{
-    struct forwarded *forwarded = arg;
-
-    (void)kind;
-    if (strcasecmp(key, "X-Forwarded-For"))
-        return MHD_YES;
-    if (!value)
-        value = "";
-    forwarded->hops =
-        forwarded->hops ? arena_format(forwarded->arena, "%s, %s", forwarded->hops, value) : value;
-    if (!forwarded->hops)
-        forwarded->hops = "-"; /* no memory: no hop, so the peer itself */
-    return MHD_YES;
-}
-
 /* All lines of X-Forwarded-For as one: a proxy may have added its own behind the client's. */
 static const char *forwarded_for(const struct exchange *exchange)
 {
-    struct forwarded forwarded = {.arena = exchange->rq.arena};
+    const struct head *head = &exchange->head;
+    const char *hops = NULL;
 
-    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, add_hops, &forwarded);
-    return forwarded.hops;
-}
+    for (size_t i = 0; i < head->count; i++) {
+        const char *value = head->text + head->fields[i].value;
 
-int admission_check(struct exchange *exchange, const char *method, const char *version)
-{
-    struct core_request *rq = &exchange->rq;
-
-    take_id(exchange);
-    address_client(rq->generation->trusted_proxies, (struct sockaddr *)&exchange->connection->peer,
-                   forwarded_for(exchange), exchange->address);
-    int refused = framing(exchange, method, version);
-    if (refused)
-        return refused;
-    allow_origin(exchange);
-    refused = find_route(exchange);
-    return refused ? refused : body_expect(exchange);
-}
-
-const char *admission_token(const struct exchange *exchange)
-{
-    const char *value = exchange_header(exchange, "Authorization");
-
-    if (!value || strncasecmp(value, "Bearer ", 7) != 0)
-        return NULL;
-    value += 7 + strspn(value + 7, " ");
-    return *value && !strchr(value, ' ') ? value : NULL;
+        if (strcasecmp(head->text + head->fields[i].name, "X-Forwarded-For") != 0)
+            continue;
+        hops = hops ? arena_format(exchange->rq.arena, "%s, %s", hops, value) : value;
+        if (!hops)
+            return "-"; /* no memory: no hop, so the peer itself */
+    }
+    return hops;
 }
 
 /*
@@ -185,35 +140,95 @@ static bool is_inside(const struct exchange *exchange)
 
 bool admission_free(const struct exchange *exchange)
 {
-    const struct bb_route *route = exchange->match.route;
+    const struct route_match *match = &exchange->match;
 
-    return route->roles & BB_ANYONE || (route->flags & BB_INSIDE && is_inside(exchange));
+    return match->roles & BB_ANYONE || (match->flags & BB_INSIDE && is_inside(exchange));
+}
+
+/* What a stranger need not learn of a path. */
+static int check_use(struct exchange *exchange)
+{
+    return exchange->match.route ? body_expect(exchange) : no_method(exchange);
+}
+
+int admission_check(struct exchange *exchange)
+{
+    struct core_request *rq = &exchange->rq;
+
+    take_id(exchange);
+    address_client(rq->generation->trusted_proxies, (struct sockaddr *)&exchange->connection->peer,
+                   forwarded_for(exchange), exchange->address);
+    quota_own_address(rq, exchange->address);
+    int refused = framing(exchange);
+    if (refused)
+        return refused;
+    allow_origin(exchange);
+    refused = find_route(exchange);
+    if (refused || !admission_free(exchange))
+        return refused;
+    return check_use(exchange);
+}
+
+const char *admission_token(const struct exchange *exchange)
+{
+    const char *value = exchange_header(exchange, "Authorization");
+
+    if (!value || strncasecmp(value, "Bearer ", 7) != 0)
+        return NULL;
+    value += 7 + strspn(value + 7, " ");
+    return *value && !strchr(value, ' ') ? value : NULL;
+}
+
+static int authenticate(struct exchange *exchange, struct bb_principal *principal)
+{
+    struct core_request *rq = &exchange->rq;
+    const struct generation *generation = rq->generation;
+    const char *token = admission_token(exchange);
+    struct bb_host *host = rq->pub.host;
+
+    if (!token)
+        return reply_error(rq, 401, "Unauthorized");
+    if (!generation->authenticator)
+        return reply_error(rq, 503, "No module that knows accounts is loaded");
+    struct bb_host *provider = &generation->authenticator_host->host;
+
+    exchange->asked_us = clock_mono_us();
+    request_enter(rq, provider);
+    int refused =
+        generation->authenticator->authenticate(provider->state, &rq->pub, token, principal);
+    request_enter(rq, host);
+    return refused;
+}
+
+/* Whom shares were counted for stays, where somebody is refused later on. */
+static int admit(struct exchange *exchange)
+{
+    struct bb_principal principal = {.size = sizeof principal};
+    int refused = authenticate(exchange, &principal);
+
+    if (refused)
+        return refused;
+    exchange->principal = principal;
+    exchange->rq.pub.principal = &exchange->principal;
+    quota_own_account(&exchange->rq, principal.account);
+    if (exchange->match.roles & principal.role)
+        return 0;
+    return reply_error(&exchange->rq, 403, "Forbidden");
 }
 
 void admission_entry(struct core_request *rq)
 {
     struct exchange *exchange = (struct exchange *)(void *)rq;
-    const struct generation *generation = rq->generation;
-    const char *token = admission_token(exchange);
-    struct bb_host *host = rq->pub.host;
 
-    if (!token) {
-        reply_error(rq, 401, "Unauthorized");
-        return;
-    }
-    if (!generation->authenticator) {
-        reply_error(rq, 503, "No module that knows accounts is loaded");
-        return;
-    }
-    struct bb_host *provider = &generation->authenticator_host->host;
-    exchange->principal.size = sizeof exchange->principal;
-    request_enter(rq, provider);
-    int refused = generation->authenticator->authenticate(provider->state, &rq->pub, token,
-                                                          &exchange->principal);
-    request_enter(rq, host);
-    if (refused)
-        return;
-    rq->pub.principal = &exchange->principal;
-    if (!(exchange->match.route->roles & exchange->principal.role))
-        reply_error(rq, 403, "Forbidden");
+    if (!admit(exchange))
+        check_use(exchange);
+}
+
+int admission_again(struct core_request *rq)
+{
+    struct exchange *exchange = (struct exchange *)(void *)rq;
+
+    if (!rq->pub.principal || clock_mono_us() - exchange->asked_us < ASKED_FOR_US)
+        return 0;
+    return admit(exchange);
 }

@@ -5,8 +5,11 @@
 #include "core/exchange.h"
 #include "core/log.h"
 #include "core/meter.h"
+#include "core/reply.h"
 #include "core/stream.h"
 #include "core/text.h"
+
+enum { HEADERS_MAX = 6 * 1024 };
 
 static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
 {
@@ -31,9 +34,11 @@ static struct MHD_Response *headers_only(void)
     return response;
 }
 
-static struct MHD_Response *response_of_stream(const struct exchange *exchange)
+static struct MHD_Response *response_of_stream(struct exchange *exchange)
 {
     bool head = !strcmp(exchange->method, "HEAD");
+
+    exchange->close = true;
     struct MHD_Response *response = head ? headers_only() : stream_response(exchange->stream);
 
     if (response)
@@ -63,6 +68,41 @@ static struct MHD_Response *response_of(struct exchange *exchange)
     return response;
 }
 
+static bool stays_open(const struct exchange *exchange)
+{
+    const struct head *head = &exchange->head;
+
+    return !exchange->close && !exchange->connection->http->draining && !head->closes &&
+           (head->minor || head->keeps);
+}
+
+/* A client that keeps the connection must not use it just when it is closed. */
+static void tell_idle_time(const struct exchange *exchange, struct MHD_Response *response)
+{
+    char value[32];
+
+    snprintf(value, sizeof value, "timeout=%lld",
+             (long long)(exchange->connection->http->settings.idle_ms / 1000));
+    MHD_add_response_header(response, "Keep-Alive", value);
+    MHD_set_response_options(response, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
+}
+
+/*
+ * The headers of an answer have to fit in the connection's memory. Only a target that the answer
+ * repeats can make them so large.
+ */
+static void bound_headers(struct exchange *exchange)
+{
+    size_t bytes = 0;
+
+    for (const struct answer_header *h = exchange->rq.answer.headers; h; h = h->next)
+        bytes += strlen(h->name) + strlen(h->value);
+    if (bytes <= HEADERS_MAX)
+        return;
+    exchange->rq.answer.headers = NULL;
+    reply_error(&exchange->rq, 414, "The target is too long for the answer to refer to it");
+}
+
 static void add_headers(struct exchange *exchange, struct MHD_Response *response)
 {
     const struct answer *answer = &exchange->rq.answer;
@@ -77,38 +117,33 @@ static void add_headers(struct exchange *exchange, struct MHD_Response *response
     MHD_add_response_header(response, "X-Request-Id", exchange->id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", "no-store");
-    if (exchange->close || exchange->connection->http->draining)
+    if (stays_open(exchange))
+        tell_idle_time(exchange, response);
+    else
         MHD_add_response_header(response, "Connection", "close");
 }
 
 enum MHD_Result answer_send(struct exchange *exchange)
 {
     struct answer *answer = &exchange->rq.answer;
+    const char *reason;
 
+    exchange->phase = PHASE_ANSWER;
+    if (reader_problem(&exchange->connection->reader, &reason))
+        exchange->close = true;
+    bound_headers(exchange);
     answer_take_room(exchange);
     struct MHD_Response *response = response_of(exchange);
 
-    exchange->phase = PHASE_ANSWER;
     exchange->answered_us = clock_mono_us();
     body_drop(exchange);
     if (!response)
         return MHD_NO;
     add_headers(exchange, response);
     connection_stage(exchange->connection, STAGE_WRITE, answer->length);
-    enum MHD_Result queued = http_queue(exchange->mhd, (unsigned)answer->status, response);
+    enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return queued;
-}
-
-/*
- * What the client was told; 0: nothing. Where libmicrohttpd refused the rest of a body, that went
- * out, whatever else had been decided.
- */
-static int status_of(const struct exchange *exchange)
-{
-    unsigned refused = exchange->connection->refused;
-
-    return refused ? (int)refused : exchange->rq.answer.status;
 }
 
 /* A stream's time says how long somebody listened. */
@@ -128,7 +163,7 @@ void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode
     const struct bb_principal *principal = rq->pub.principal;
     char status[8], ms[24], account[24];
     int64_t us = clock_mono_us() - exchange->started_us;
-    int answered = status_of(exchange);
+    int answered = exchange->rq.answer.status;
 
     count(exchange, answered);
     if (!exchange->stream)

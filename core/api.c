@@ -4,13 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/api_text.h"
 #include "core/chunk.h"
 #include "core/ear.h"
+#include "core/job.h"
 #include "core/json_out.h"
 #include "core/log.h"
 #include "core/meter.h"
 #include "core/metrics.h"
 #include "core/pool.h"
+#include "core/readiness.h"
 #include "core/redis.h"
 #include "core/sql.h"
 #include "core/stream.h"
@@ -93,18 +96,27 @@ static void api_vprint(struct bb_request *rq, const char *format, va_list args)
     vprintf(format, args);
 }
 
+static int probe_redis(const struct redis *redis, int64_t *latency_ms)
+{
+    if (!redis)
+        return 1;
+    *latency_ms = redis_latency_ms(redis);
+    return *latency_ms < 0 ? -1 : 0;
+}
+
 /* What the ear and Redis's PINGs saw within the last second: nobody waits, nothing is flooded. */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
     const struct loop *loop = request_of(rq)->loop;
 
-    if (dependency == BB_DATABASE ? !loop->pg : !loop->redis)
-        return 1;
+    *latency_ms = 0;
     if (dependency == BB_DATABASE)
-        *latency_ms = ear_fresh_ms() > 0 ? ear_latency_ms() : -1;
-    else
-        *latency_ms = redis_latency_ms(loop->redis);
-    return *latency_ms < 0 ? -1 : 0;
+        return readiness_of_database(loop->engine, latency_ms);
+    if (dependency == BB_SCHEMA)
+        return readiness_of_schema(loop->engine);
+    if (dependency == BB_HOST)
+        return readiness_of_host(loop->engine);
+    return probe_redis(loop->redis, latency_ms);
 }
 
 static char *api_new_uuid(struct bb_request *rq)
@@ -169,6 +181,7 @@ const struct bb_api core_api = {
     .log = api_log,
     .vprint = api_vprint,
     .offload = api_offload,
+    .offload_for = api_offload_for,
     .probe = api_probe,
     .redis = api_redis,
     .new_uuid = api_new_uuid,
@@ -215,4 +228,15 @@ const struct bb_api core_api = {
     .stream_cut = api_stream_cut,
     .vfail_listed = api_vfail_listed,
     .scratch = api_scratch,
+    .vwarn = api_vwarn,
+    .again = api_again,
+    .run_then = api_run_then,
+    .open_fail_text = api_open_fail_text,
+    .host_log_text = api_host_log_text,
+    .fail_text = api_fail_text,
+    .invalid_text = api_invalid_text,
+    .fail_listed_text = api_fail_listed_text,
+    .warn_text = api_warn_text,
+    .log_text = api_log_text,
+    .print_text = api_print_text,
 };

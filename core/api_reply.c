@@ -5,16 +5,36 @@
 
 #include "core/api.h"
 #include "core/exchange.h"
+#include "core/mistake.h"
 #include "core/reply.h"
+
+enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
 
 int api_reply(struct bb_request *rq, int status, json_t *json)
 {
-    return reply_json_aside(request_of(rq), status, json);
+    struct core_request *core = request_of(rq);
+    int instead;
+
+    if (!mistake_free_answer(core, status, STATUS_LEAST, &instead)) {
+        json_decref(json);
+        return instead;
+    }
+    if (!mistake_wants_body(status)) {
+        json_decref(json);
+        return reply_bytes(core, status, NULL, 0);
+    }
+    if (!json)
+        return mistake_no_json(core, status);
+    return reply_json_aside(core, status, reply_with_warnings(core, status, json));
 }
 
 int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
                     size_t length)
 {
+    int instead;
+
+    if (!mistake_free_answer(request_of(rq), status, STATUS_LEAST, &instead))
+        return instead;
     char *copy = malloc(length + 1);
 
     if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
@@ -33,6 +53,10 @@ int api_reply_file(struct bb_request *rq, int fd, int64_t length)
 
 int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
 {
+    int instead;
+
+    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead))
+        return instead;
     return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
 }
 
@@ -40,7 +64,12 @@ int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const ch
                      va_list args)
 {
     char message[512];
+    int instead;
 
+    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead)) {
+        json_decref(errors);
+        return instead;
+    }
     vsnprintf(message, sizeof message, format, args);
     return reply_problems(request_of(rq), status, message, errors);
 }
@@ -65,7 +94,12 @@ int api_refuse(struct bb_request *rq, json_t *errors)
 
 int api_failed(struct bb_request *rq)
 {
-    return reply_failed(request_of(rq));
+    struct core_request *core = request_of(rq);
+
+    if (core->kind != REQUEST_HTTP || !core->committed)
+        return reply_failed(core);
+    mistake_tell(core, "a module answers an error after its transaction was committed", NULL);
+    return core->answer.status;
 }
 
 int api_reply_header(struct bb_request *rq, const char *name, const char *value)
@@ -73,10 +107,13 @@ int api_reply_header(struct bb_request *rq, const char *name, const char *value)
     return reply_header(request_of(rq), name, value);
 }
 
-/* The request's own query without `after`, then the cursor. */
+/* The request's own query without `after`, then the cursor. Only a request over HTTP has one. */
 int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct exchange *exchange = exchange_of(rq);
+
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return -1;
     struct arena *arena = exchange->rq.arena;
     const char *query = exchange->query ? exchange->query : "";
     char *link = arena_format(arena, "<%s?", exchange->path);

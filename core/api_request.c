@@ -47,7 +47,8 @@ json_t *api_body(struct bb_request *rq)
 json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
                   json_t *errors)
 {
-    struct problems problems = {.arena = request_of(rq)->arena};
+    struct problems problems = {.arena = request_of(rq)->arena,
+                                .warnings = &request_of(rq)->warnings};
     json_t *checked = fields_check(fields, object, &problems);
 
     problems_list(&problems, errors);
@@ -61,7 +62,7 @@ const char *api_header(struct bb_request *rq, const char *name)
 
     if (request_of(rq)->kind != REQUEST_HTTP)
         return NULL;
-    if (!strcasecmp(name, "Authorization") && !(exchange->match.route->flags & BB_OAUTH_ERRORS))
+    if (!strcasecmp(name, "Authorization") && !(exchange->match.flags & BB_OAUTH_ERRORS))
         return NULL;
     return exchange_header(exchange, name);
 }

@@ -17,52 +17,81 @@ enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
 
 enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
 
-int64_t body_declared(const struct exchange *exchange)
-{
-    const char *length = exchange_header(exchange, "Content-Length");
-
-    return length ? strtoll(length, NULL, 10) : -1;
-}
-
 bool body_follows(const struct exchange *exchange)
 {
-    return body_declared(exchange) > 0 || exchange_header(exchange, "Transfer-Encoding");
+    return exchange->head.length > 0 || exchange->head.chunked;
+}
+
+/* What follows a media type of this name, without blanks; NULL: it is another one. */
+static const char *behind_type(const char *value, const char *type)
+{
+    size_t length = strlen(type);
+
+    if (strncasecmp(value, type, length) != 0)
+        return NULL;
+    value += length;
+    value += strspn(value, " \t");
+    return !*value || *value == ';' ? value : NULL;
 }
 
 /* "type; charset=utf-8": the only parameter that may be there says UTF-8. */
 static bool media_type_is(const char *value, const char *type)
 {
-    size_t length = strlen(type);
+    static const char *const utf8[] = {"utf-8", "utf8", "\"utf-8\"", "\"utf8\""};
+    const char *rest = behind_type(value, type);
 
-    if (strncasecmp(value, type, length) != 0)
+    if (!rest)
         return false;
-    value += length;
-    value += strspn(value, " \t");
-    if (!*value)
+    rest += *rest == ';';
+    rest += strspn(rest, " \t");
+    if (!*rest)
         return true;
-    if (*value != ';')
+    if (strncasecmp(rest, "charset=", 8) != 0)
         return false;
-    value++;
-    value += strspn(value, " \t");
-    return !strcasecmp(value, "charset=utf-8") || !strcasecmp(value, "charset=\"utf-8\"") ||
-           !*value;
+    for (size_t i = 0; i < sizeof utf8 / sizeof *utf8; i++) {
+        if (!strcasecmp(rest + 8, utf8[i]))
+            return true;
+    }
+    return false;
+}
+
+/* "application/…+json" */
+static bool is_json_suffixed(const char *value)
+{
+    static const char suffix[] = "+json";
+    size_t top = strlen("application/"), length = strcspn(value, "; \t"), own = strlen(suffix);
+
+    return length > top + own && !strncasecmp(value, "application/", top) &&
+           !strncasecmp(value + length - own, suffix, own);
+}
+
+/*
+ * Whether a body that does not say that it is JSON is read as such: with a token in the header, for
+ * no browser sends one for a page of somebody else, as it does send a plain text.
+ */
+static bool is_vouched(const struct exchange *exchange, const char *type)
+{
+    if (!exchange->rq.pub.principal || !exchange->match.route->body.count)
+        return false;
+    return !*type || behind_type(type, JSON_TYPE) || behind_type(type, "text/plain") ||
+           is_json_suffixed(type);
 }
 
 static enum body_kind kind_of(const struct exchange *exchange)
 {
+    const struct bb_route *route = exchange->match.route;
     const char *type = exchange_header(exchange, "Content-Type");
-
-    if (!type)
-        return BODY_OTHER;
-    if (media_type_is(type, JSON_TYPE))
-        return BODY_JSON;
-    if (exchange->match.route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
-        return BODY_FORM;
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
 
-    if (exchange->match.route->parts.count && multipart_boundary(type, boundary))
+    if (!type)
+        type = "";
+    if (media_type_is(type, JSON_TYPE))
+        return BODY_JSON;
+    if (route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
+        return BODY_FORM;
+    if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
-    return BODY_OTHER;
+    return is_vouched(exchange, type) ? BODY_JSON : BODY_OTHER;
 }
 
 static size_t limit_of(const struct exchange *exchange)
@@ -85,25 +114,33 @@ static int unsupported(struct exchange *exchange)
     return reply_error(&exchange->rq, 415, "The body must be %s", types);
 }
 
+static int check_type(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    const char *encoding = exchange_header(exchange, "Content-Encoding");
+
+    if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
+        return reply_error(&exchange->rq, 415, "Content-Encoding is not supported");
+    if ((route->body.count || route->parts.count) && exchange->other)
+        return unsupported(exchange);
+    return 0;
+}
+
 int body_expect(struct exchange *exchange)
 {
-    struct core_request *rq = &exchange->rq;
-    const struct bb_route *route = exchange->match.route;
+    int64_t declared = exchange->head.length;
     bool follows = body_follows(exchange);
     enum body_kind kind = follows ? kind_of(exchange) : BODY_OTHER;
 
     exchange->form = kind == BODY_FORM;
     exchange->multipart = kind == BODY_PARTS;
+    exchange->other = kind == BODY_OTHER;
+    exchange->chunked = follows && declared < 0;
     exchange->limit = limit_of(exchange);
-    if (!follows)
-        return 0;
-    if (body_declared(exchange) > (int64_t)exchange->limit)
-        return reply_error(rq, 413, "The body is larger than %zu bytes", exchange->limit);
-    if (exchange_header(exchange, "Content-Encoding"))
-        return reply_error(rq, 415, "Content-Encoding is not supported");
-    if ((route->body.count || route->parts.count) && kind == BODY_OTHER)
-        return unsupported(exchange);
-    return 0;
+    if (declared > (int64_t)exchange->limit)
+        return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes",
+                           exchange->limit);
+    return declared > 0 ? check_type(exchange) : 0;
 }
 
 /* What is counted of so many bytes in memory: small bodies are bounded by the connections. */
@@ -138,7 +175,7 @@ int body_keep(struct exchange *exchange, const char *data, size_t size, size_t l
     if (refused)
         return refused;
     if (needed > exchange->room) {
-        int64_t declared = exchange->multipart ? 0 : body_declared(exchange);
+        int64_t declared = exchange->multipart ? 0 : exchange->head.length;
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
         char *bytes = realloc(exchange->bytes, room < needed ? needed : room);
 
@@ -158,7 +195,7 @@ int body_keep(struct exchange *exchange, const char *data, size_t size, size_t l
 static int begin_upload(struct exchange *exchange)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
-    int64_t declared = body_declared(exchange);
+    int64_t declared = exchange->head.length;
 
     if (multipart_boundary(exchange_header(exchange, "Content-Type"), boundary) < 0)
         return reply_error(&exchange->rq, 400, "The boundary of the multipart body is not valid");
@@ -171,7 +208,7 @@ static int take_part(struct exchange *exchange, const char *data, size_t size)
     int refused = exchange->upload ? 0 : begin_upload(exchange);
 
     exchange->taken += size;
-    exchange->connection->http->uploads = true;
+    exchange->connection->http->again = true;
     if (!refused && exchange->taken > exchange->limit)
         refused =
             reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
@@ -197,6 +234,9 @@ static int pass_over(struct exchange *exchange, size_t size)
 
 int body_take(struct exchange *exchange, const char *data, size_t size)
 {
+    if (exchange->chunked && check_type(exchange))
+        return exchange->rq.answer.status;
+    exchange->chunked = false;
     if (exchange->multipart)
         return take_part(exchange, data, size);
     if (!is_read(exchange))
@@ -240,15 +280,16 @@ static void check_segments(struct exchange *exchange, struct problems *problems)
     struct arena *arena = exchange->rq.arena;
 
     for (size_t i = 0; i < match->count; i++) {
-        const struct bb_field *field = match->segment[i].field;
+        struct bb_field field = *match->segment[i].field;
         char *text;
         size_t length;
 
+        field.flags |= BB_REQUIRED; /* blanks are none of it, but it is never absent */
         if (text_percent(match->segment[i].start, match->segment[i].length, false, arena, &text,
                          &length))
-            problems_add(problems, field->name, "must be text in UTF-8, percent-encoded");
+            problems_add(problems, field.name, "must be text in UTF-8, percent-encoded");
         else
-            exchange->segments[i] = field_check_text(field, text, arena, problems);
+            exchange->segments[i] = field_check_text(&field, text, arena, problems);
     }
 }
 
@@ -276,21 +317,6 @@ static int malformed(struct exchange *exchange, const struct json_problem *probl
     return reply_error(rq, 400, "Malformed body: %s", problem->text);
 }
 
-/* Adds the fields that no row declares, as they were sent. 0, or -1 without memory. */
-static int keep_others(const struct bb_table *fields, json_t *object, json_t *checked)
-{
-    struct bb_field room;
-    const char *name;
-    json_t *value;
-
-    json_object_foreach(object, name, value)
-    {
-        if (!field_find(fields, name, &room) && json_object_set_nocheck(checked, name, value))
-            return -1;
-    }
-    return 0;
-}
-
 static int check_fields(struct exchange *exchange, struct problems *problems)
 {
     struct json_problem problem = {.text = ""};
@@ -305,8 +331,8 @@ static int check_fields(struct exchange *exchange, struct problems *problems)
     }
     const struct bb_route *route = exchange->match.route;
     json_t *checked = fields_check(&route->body, object, problems);
-    bool lost =
-        checked && route->flags & BB_KEEP_OTHERS && keep_others(&route->body, object, checked);
+    bool lost = checked && route->flags & BB_KEEP_OTHERS &&
+                fields_keep_others(&route->body, object, checked);
 
     exchange->rq.body = checked;
     json_decref(object);
@@ -324,15 +350,25 @@ static int complete_parts(struct exchange *exchange)
     return reply_error(&exchange->rq, 400, "The multipart body is empty");
 }
 
+static int check_query(struct exchange *exchange, struct problems *problems)
+{
+    struct core_request *rq = &exchange->rq;
+    struct query_values *args = &exchange->args;
+    int failed =
+        query_check(&exchange->match.route->query, exchange->query, rq->arena, args, problems);
+
+    if (args->ignored && reply_header(rq, "X-Ignored-Parameters", args->ignored))
+        return -1;
+    return failed;
+}
+
 int body_check(struct exchange *exchange)
 {
     const struct bb_route *route = exchange->match.route;
-    struct problems problems = {.arena = exchange->rq.arena};
+    struct problems problems = {.arena = exchange->rq.arena, .warnings = &exchange->rq.warnings};
 
     check_segments(exchange, &problems);
-    if (query_check(&route->query, exchange->query, exchange->rq.arena, &exchange->args,
-                    &problems) ||
-        problems.count)
+    if (check_query(exchange, &problems) || problems.count)
         return refuse(exchange, &problems);
     int refused = exchange->multipart ? complete_parts(exchange) : 0;
 

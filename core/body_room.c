@@ -5,54 +5,45 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/address.h"
 #include "core/engine.h"
 #include "core/exchange.h"
+#include "core/quota.h"
 #include "core/reply.h"
 #include "core/share.h"
 
 #define RETRY_SECONDS "5"
 
-/* The same for as long as the exchange holds anything. */
+/* The same for as long as the exchange holds anything: it is known before the body comes. */
 static struct share_owner owner_of(const struct exchange *exchange)
 {
-    const struct bb_principal *principal = exchange->rq.pub.principal;
-
-    if (principal)
-        return (struct share_owner){.account = principal->account};
-    return (struct share_owner){.network = address_network(exchange->address)};
+    return exchange->rq.owner;
 }
 
-static struct share_bounds bounds_of(const struct exchange *exchange, const char *name)
+static struct share_bounds bounds_of(const struct exchange *exchange, enum quota quota)
 {
-    const struct settings *settings = exchange->rq.generation->settings;
-    size_t all = (size_t)settings_int(settings, "http", name);
-    size_t percent = (size_t)settings_int(settings, "http", "bodies_per_account");
-
-    return (struct share_bounds){.all = all, .each = all * percent / 100};
+    return quota_bounds(exchange->rq.generation->settings, quota);
 }
 
 static enum share_answer take(struct exchange *exchange, size_t bytes)
 {
     struct share_owner owner = owner_of(exchange);
-    struct share_bounds bounds = bounds_of(exchange, "max_bodies");
-    enum share_answer answer =
-        share_take(exchange->rq.loop->engine->bodies, &owner, exchange->counted, bytes, &bounds);
+    struct share_bounds bounds = bounds_of(exchange, QUOTA_BODIES);
+    enum share_answer answer = share_take(exchange->rq.loop->engine->shares[QUOTA_BODIES], &owner,
+                                          exchange->counted, bytes, &bounds);
 
     if (answer == SHARE_TAKEN)
         exchange->counted += bytes;
     return answer;
 }
 
-/* `what`: that there are too many of. */
-static int refuse(struct core_request *rq, enum share_answer answer, const char *what)
+static int refuse(struct core_request *rq, enum share_answer answer, enum quota quota)
 {
+    quota_fail(rq, quota, answer);
     if (answer == SHARE_OWN_FULL) {
         reply_header(rq, "Retry-After", RETRY_SECONDS);
         return reply_error(rq, 429, "This %s has too many large %s under way",
-                           rq->pub.principal ? "account" : "address", what);
+                           rq->owner.account ? "account" : "address", quota_names[quota]);
     }
-    request_fail(rq, answer == SHARE_ALL_FULL ? FAILED_BUSY : FAILED_MEMORY);
     return reply_failed(rq);
 }
 
@@ -66,7 +57,7 @@ int body_take_room(struct exchange *exchange, size_t bytes)
 {
     enum share_answer answer = bytes ? take(exchange, bytes) : SHARE_TAKEN;
 
-    return answer == SHARE_TAKEN ? 0 : refuse(&exchange->rq, answer, "bodies");
+    return answer == SHARE_TAKEN ? 0 : refuse(&exchange->rq, answer, QUOTA_BODIES);
 }
 
 void body_give_room(struct exchange *exchange, size_t bytes)
@@ -75,7 +66,7 @@ void body_give_room(struct exchange *exchange, size_t bytes)
         return;
     struct share_owner owner = owner_of(exchange);
 
-    share_give(exchange->rq.loop->engine->bodies, &owner, bytes);
+    share_give(exchange->rq.loop->engine->shares[QUOTA_BODIES], &owner, bytes);
     exchange->counted -= bytes;
 }
 
@@ -97,14 +88,14 @@ static bool may_refuse(const struct exchange *exchange)
 
 int answer_check_room(struct exchange *exchange)
 {
-    if (reads_only(exchange) || !shares_taken(exchange->rq.loop->engine->answers))
+    if (reads_only(exchange) || !shares_taken(exchange->rq.loop->engine->shares[QUOTA_ANSWERS]))
         return 0;
     struct share_owner owner = owner_of(exchange);
-    size_t each = bounds_of(exchange, "max_answers").each;
+    size_t each = bounds_of(exchange, QUOTA_ANSWERS).each;
 
-    if (!share_is_full(exchange->rq.loop->engine->answers, &owner, each))
+    if (!share_is_full(exchange->rq.loop->engine->shares[QUOTA_ANSWERS], &owner, each))
         return 0;
-    return refuse(&exchange->rq, SHARE_OWN_FULL, "answers");
+    return refuse(&exchange->rq, SHARE_OWN_FULL, QUOTA_ANSWERS);
 }
 
 /* The type of the answer that an error takes the place of. */
@@ -130,15 +121,15 @@ void answer_take_room(struct exchange *exchange)
     struct share_owner owner = owner_of(exchange);
 
     if (may_refuse(exchange))
-        bounds = bounds_of(exchange, "max_answers");
-    enum share_answer taken =
-        share_take(exchange->rq.loop->engine->answers, &owner, 0, answer->length, &bounds);
+        bounds = bounds_of(exchange, QUOTA_ANSWERS);
+    enum share_answer taken = share_take(exchange->rq.loop->engine->shares[QUOTA_ANSWERS], &owner,
+                                         0, answer->length, &bounds);
 
     if (taken == SHARE_TAKEN) {
         exchange->answer_counted = answer->length;
     } else if (taken != SHARE_NO_MEMORY) {
         drop_type(answer);
-        refuse(&exchange->rq, taken, "answers");
+        refuse(&exchange->rq, taken, QUOTA_ANSWERS);
     }
 }
 
@@ -148,6 +139,6 @@ void answer_give_room(struct exchange *exchange)
         return;
     struct share_owner owner = owner_of(exchange);
 
-    share_give(exchange->rq.loop->engine->answers, &owner, exchange->answer_counted);
+    share_give(exchange->rq.loop->engine->shares[QUOTA_ANSWERS], &owner, exchange->answer_counted);
     exchange->answer_counted = 0;
 }

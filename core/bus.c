@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/mistake.h"
 #include "core/reply.h"
 #include "core/sql.h"
 #include "core/text.h"
 
-enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000 };
+/* Hooks within a transaction may raise events in turn: so deep, for they lie on one stack. */
+enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
 
 /* The audience in memory of the arena, NULL: out of memory; from what the publisher gave, which may
  * lie on its stack. */
@@ -68,9 +70,11 @@ static int run_within(struct bb_tx *tx, const struct core_hook *hook, const stru
     struct bb_host *own = &hook->host->host;
 
     request_enter(rq, own);
+    rq->within++;
     int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
+    rq->within--;
     request_enter(rq, publisher);
-    return vetoed ? -1 : 0;
+    return vetoed || rq->within_failed ? -1 : 0;
 }
 
 int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
@@ -79,14 +83,20 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
     struct core_request *rq = tx->rq;
     const struct core_event *event = generation_event(rq->generation, name);
 
-    if (!payload)
-        request_out_of_memory(rq);
-    if (!event || &event->module->handle.host != rq->pub.host) {
-        json_decref(payload);
-        log_line(BB_ERROR, "a module raises an event that it does not declare", "event", name,
-                 NULL);
-        reply_error(rq, 500, "Internal server error");
+    if (!payload) {
+        mistake_no_json(rq, 500);
         return request_fail(rq, FAILED_ANSWERED);
+    }
+    const char *wrong = NULL;
+
+    if (!event || &event->module->handle.host != rq->pub.host)
+        wrong = "a module raises an event that it does not declare";
+    else if (rq->within >= DEPTH_MAX)
+        wrong = "hooks raise events in a circle";
+    if (wrong) {
+        json_decref(payload);
+        mistake(rq, wrong, name);
+        return -1;
     }
     const struct raised *raised = raised_new(tx, event, payload, audience);
     for (size_t i = 0; i < event->within_count; i++) {
@@ -122,7 +132,8 @@ static void hook_ended(struct core_request *rq)
     request_free(rq);
 }
 
-static int hook_fill(struct hook_run *run, const struct raised *raised)
+static int hook_fill(struct hook_run *run, const struct core_request *publisher,
+                     const struct raised *raised)
 {
     struct core_request *rq = &run->rq;
 
@@ -130,6 +141,8 @@ static int hook_fill(struct hook_run *run, const struct raised *raised)
     run->event = raised->face;
     run->event.id = arena_text(rq->arena, raised->face.id, strlen(raised->face.id));
     run->event.audience = audience_copy(rq->arena, raised->face.audience);
+    rq->owner = publisher->owner;
+    rq->name = run->event.name;
     rq->entry = hook_entry;
     rq->ended = hook_ended;
     rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
@@ -150,7 +163,7 @@ static void hook_schedule(struct core_request *publisher, const struct core_hook
         return;
     }
     run->hook = hook;
-    if (hook_fill(run, raised))
+    if (hook_fill(run, publisher, raised))
         hook_ended(&run->rq);
     else
         request_schedule(&run->rq);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/generation_lacks.h"
+
 #ifndef BUSBAR_CONF
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
 #endif
@@ -22,7 +24,8 @@ const struct cli_command cli_commands[] = {
     {"migrate", cmd_migrate, "bring the database's tables up to date",
      "Applies the missing steps of the host and its modules; no harm if none is missing.", NULL},
     {"check", cmd_check, "judge the configuration without running it",
-     "Reads the settings and the modules' tables; runs no line of a module, touches no server.",
+     "Reads the settings and the modules' tables; runs no line of a module. Looks whether the "
+     "database is migrated, if that answers, and changes nothing.",
      NULL},
     {"settings", cmd_settings, "print the reference of all settings",
      "Markdown, of the host and of the modules that the configuration loads.", NULL},
@@ -117,6 +120,16 @@ struct generation *cli_judged(const struct cli *cli)
     struct generation *g = generation_judge(cli->conf, &problems);
 
     return flawless(g, &problems);
+}
+
+bool cli_lacks(const struct generation *g)
+{
+    struct setting_problems problems = {0};
+    bool lacks = generation_lacks(g, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return lacks;
 }
 
 static bool is_help(const char *arg)

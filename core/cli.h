@@ -66,6 +66,9 @@ struct generation *cli_generation(const struct cli *cli);
 /* The same with the modules' files only read: nothing of the modules may be called. */
 struct generation *cli_judged(const struct cli *cli);
 
+/* Prints what the modules need of the configuration and do not have; true: there is any. */
+bool cli_lacks(const struct generation *generation);
+
 /*
  * Reads the options of a module's command to an object, as its table says; the caller's. NULL after
  * a message on standard error. Secret ones come from the environment or standard input.

@@ -5,6 +5,7 @@
 #include "core/api.h"
 #include "core/cli.h"
 #include "core/engine.h"
+#include "core/generation_lacks.h"
 
 #define WORDS_MAX 4
 
@@ -90,7 +91,7 @@ static int run(struct generation *g, struct core_module *module, const struct bb
 {
     struct setting_problems problems = {0};
 
-    if (!generation_open(g, &core_api, &problems))
+    if (!generation_lacks(g, &problems) && !generation_open(g, &core_api, &problems))
         return engine_command(g, module, command, options);
     setting_problems_print(&problems, stderr);
     setting_problems_free(&problems);

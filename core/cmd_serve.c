@@ -34,6 +34,10 @@ int cmd_serve(const struct cli *cli)
 
     if (!g)
         return CLI_FAILED;
+    if (cli_lacks(g)) {
+        generation_destroy(g);
+        return CLI_FAILED;
+    }
     if (open_log(g)) {
         perror("busbar: the log cannot be opened");
         generation_destroy(g);

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/reload.h"
 #include "core/text.h"
+#include "core/thread.h"
 
 enum {
     CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
@@ -188,6 +189,7 @@ static void *control_main(void *arg)
     struct pollfd fds[] = {{.fd = control->listen_fd, .events = POLLIN},
                            {.fd = control->stop_fd, .events = POLLIN}};
 
+    thread_name("control", NULL);
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;

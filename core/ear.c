@@ -10,7 +10,7 @@
 #include "core/text.h"
 
 enum {
-    ASK_MS = 250,   /* between two questions */
+    ASK_MS = 250,   /* between two questions, while somebody wants to know */
     FRESH_MS = 900, /* how long an answer counts, from when its question was sent */
     DEAF_MS = 900   /* no answer for so long: a new connection */
 };
@@ -40,15 +40,23 @@ struct ear {
 /* Read by module code on any thread, so not in the struct: there is one ear a process. */
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
+static atomic_bool silent;
+static atomic_bool wanted; /* somebody has looked since the last question */
 
 int64_t ear_fresh_ms(void)
 {
+    atomic_store_explicit(&wanted, true, memory_order_relaxed);
     return atomic_load_explicit(&fresh_until_ms, memory_order_acquire) - clock_mono_ms();
 }
 
 int64_t ear_latency_ms(void)
 {
     return atomic_load(&latency);
+}
+
+bool ear_silent(void)
+{
+    return atomic_load_explicit(&silent, memory_order_relaxed);
 }
 
 static void learnt(struct ear *ear)
@@ -63,8 +71,18 @@ static void ear_again(struct ear *ear, int64_t in_ms)
     timer_set(&ear->loop->timers, &ear->timer, ear->loop->now_ms + in_ms);
 }
 
+static void ear_ask_again(struct ear *ear)
+{
+    int64_t now = ear->loop->now_ms;
+    bool soon = atomic_exchange_explicit(&wanted, false, memory_order_relaxed);
+
+    timer_set(&ear->loop->timers, &ear->timer,
+              soon ? now + ASK_MS : timer_beat(now, TIMER_IDLE_MS));
+}
+
 static void ear_lost(struct ear *ear, const char *reason)
 {
+    atomic_store(&silent, false);
     if (!ear->told)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
     ear->told = true;
@@ -78,13 +96,16 @@ static void ear_lost(struct ear *ear, const char *reason)
     ear_again(ear, ASK_MS);
 }
 
+/* PostgreSQL did not refuse, it said nothing. */
+static void ear_unanswered(struct ear *ear, const char *reason)
+{
+    ear_lost(ear, reason);
+    atomic_store(&silent, true);
+}
+
 static void ear_want(struct ear *ear, uint32_t events)
 {
-    int fd = PQsocket(ear->pg);
-
-    if (fd != ear->watch.fd)
-        loop_watch(ear->loop, &ear->watch, -1, 0);
-    if (loop_watch(ear->loop, &ear->watch, fd, events))
+    if (loop_watch_anew(ear->loop, &ear->watch, PQsocket(ear->pg), events))
         ear_lost(ear, "the socket cannot be watched");
 }
 
@@ -117,13 +138,14 @@ static void ear_vouch(struct ear *ear)
     if (ear->told)
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
     ear->told = false;
+    atomic_store(&silent, false);
     atomic_store(&latency, clock_mono_ms() - ear->asked_ms);
     atomic_store_explicit(&fresh_until_ms, ear->asked_ms + FRESH_MS, memory_order_release);
     ear->state = EAR_IDLE;
     if (ear->learner)
         ear_listen(ear, EAR_LEARNING);
     else
-        ear_again(ear, ASK_MS);
+        ear_ask_again(ear);
 }
 
 static void ear_answered(struct ear *ear)
@@ -216,7 +238,7 @@ static void ear_connect(struct ear *ear)
         return;
     }
     ear->turn = place.found.turn;
-    ear->pg = PQconnectStartParams(place.keys, place.values, 1);
+    ear->pg = pg_place_connect(&place);
     ear->state = EAR_CONNECTING;
     if (!ear->pg || PQstatus(ear->pg) == CONNECTION_BAD) {
         ear_lost(ear, PQerrorMessage(ear->pg));
@@ -236,10 +258,10 @@ static void ear_timer(struct timer *timer)
     else if (ear->state == EAR_IDLE)
         ear_ask(ear);
     else if (ear->state != EAR_CONNECTING)
-        ear_lost(ear, "no answer within the time limit");
+        ear_unanswered(ear, "no answer within the time limit");
     else {
-        names_pass_by(ear->settings.names, ear->turn);
-        ear_lost(ear, "no connection within the time limit");
+        pg_pass_by(ear->settings.names, ear->turn, ear->pg);
+        ear_unanswered(ear, "no connection within the time limit");
     }
 }
 

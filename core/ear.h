@@ -27,6 +27,12 @@ void ear_learn(struct ear *ear);
 /* For how long from now what was heard is complete; any thread. */
 int64_t ear_fresh_ms(void);
 
+/*
+ * Whether PostgreSQL is there and says nothing: the last question, or the last attempt to connect,
+ * has had no answer in time. A connection that was refused or closed is no silence. Any thread.
+ */
+bool ear_silent(void);
+
 /* Latency of the last question; -1 while PostgreSQL does not answer. Any thread. */
 int64_t ear_latency_ms(void);
 

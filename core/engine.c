@@ -23,6 +23,7 @@
 #include "core/stop.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "core/thread.h"
 #include "core/turnover.h"
 #include "core/watchdog.h"
 
@@ -36,6 +37,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     struct pg_settings settings = {
         .url = engine->database_url,
         .queue = (size_t)number(g, "database", "queue"),
+        .share = (unsigned)number(g, "http", "share"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
         .names = engine->database_names,
@@ -48,12 +50,21 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     return settings;
 }
 
+/* 0 stands for the share that one owner has of everything. */
+static unsigned per_address(const struct generation *g)
+{
+    int64_t own = number(g, "http", "connections_per_address");
+    size_t all = (size_t)number(g, "http", "max_connections");
+
+    return own ? (unsigned)own : (unsigned)quota_each(g->settings, all);
+}
+
 struct http_settings engine_http_settings(const struct engine *engine, const struct generation *g)
 {
     return (struct http_settings){
-        .listen_fd = engine->listen_fd,
+        .listeners = &engine->listeners,
         .max_connections = (unsigned)number(g, "http", "max_connections"),
-        .per_address = (unsigned)number(g, "http", "connections_per_address"),
+        .per_address = per_address(g),
         .header_ms = number(g, "http", "header_timeout") * 1000,
         .body_ms = number(g, "http", "body_timeout") * 1000,
         .idle_ms = number(g, "http", "idle_timeout") * 1000,
@@ -80,7 +91,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
         if (!loop->redis)
             return -1;
     }
-    if (engine->listen_fd < 0)
+    if (!engine->listeners.count)
         return 0;
     loop->http = http_new(loop, &http);
     return loop->http ? streams_init(loop) : -1;
@@ -106,17 +117,16 @@ void engine_free(struct engine *engine)
 
     if (engine->ear)
         ear_free(engine->ear);
-    if (g->jobs)
-        jobs_end(g->jobs);
+    for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
+        jobs_end(g->jobs, &engine->loops[i]);
     if (g->pools)
         work_pools_free(g->pools); /* a thread may still be ringing the bell of a loop */
     g->pools = NULL;
     for (unsigned i = 0; i < engine->loop_count; i++)
         loop_empty(&engine->loops[i]);
     free(engine->loops);
-    shares_free(engine->bodies);
-    shares_free(engine->answers);
-    shares_free(engine->peers);
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        shares_free(engine->shares[quota]);
     generation_quiesce(g);
     turnover_discard(g);
     pthread_mutex_destroy(&engine->lock);
@@ -125,8 +135,7 @@ void engine_free(struct engine *engine)
     names_free(engine->redis_names);
     free(engine->database_url);
     free(engine->redis_url);
-    if (engine->listen_fd >= 0)
-        close(engine->listen_fd);
+    listeners_close(&engine->listeners);
 }
 
 /* NULL stands for an empty one. */
@@ -154,16 +163,23 @@ static int look_names_up(struct engine *engine)
     return engine->database_names && engine->redis_names ? 0 : -1;
 }
 
+/* Pools and lanes count for themselves. */
+static int make_shares(struct engine *engine)
+{
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
+        engine->shares[quota] = shares_new();
+        if (!engine->shares[quota])
+            return -1;
+    }
+    return 0;
+}
+
 int engine_init(struct engine *engine, unsigned loop_count)
 {
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    engine->bodies = shares_new();
-    engine->answers = shares_new();
-    engine->peers = shares_new();
-    if (!engine->loops || !engine->bodies || !engine->answers || !engine->peers ||
-        keep_texts(engine) || look_names_up(engine))
+    if (!engine->loops || make_shares(engine) || keep_texts(engine) || look_names_up(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -189,6 +205,7 @@ static int grow_ear(struct engine *engine)
 
 static void *loop_main(void *arg)
 {
+    thread_name("loop", NULL);
     loop_run(arg);
     return NULL;
 }
@@ -219,7 +236,7 @@ static void run_loops(struct engine *engine)
         if (pthread_create(&loop->thread, NULL, loop_main, loop))
             give_up();
     }
-    listener_tell(engine->listen_fd);
+    listeners_tell(&engine->listeners);
     notify_ready();
     loop_run(&engine->loops[0]);
     for (unsigned i = 1; i < engine->loop_count; i++)
@@ -262,16 +279,14 @@ static int serve(struct engine *engine, const sigset_t *set)
 
 int engine_serve(struct generation *generation)
 {
-    struct engine engine = {.generation = generation, .listen_fd = -1};
+    struct engine engine = {.generation = generation};
     sigset_t set;
     int status = 1;
 
     signals_block(&set);
     pthread_mutex_init(&engine.lock, NULL);
-    engine.listen_fd =
-        listener_open(settings_text(generation->settings, "http", "listen"),
-                      (unsigned)settings_int(generation->settings, "http", "max_connections"));
-    if (engine.listen_fd >= 0)
+    if (!listeners_open(&engine.listeners, settings_text(generation->settings, "http", "listen"),
+                        (unsigned)settings_int(generation->settings, "http", "max_connections")))
         status = serve(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);

@@ -6,11 +6,12 @@
 #define CORE_ENGINE_H
 
 #include "core/generation.h"
+#include "core/listener.h"
 #include "core/loop.h"
+#include "core/quota.h"
 
 struct ear;
 struct names;
-struct shares;
 struct retirer;
 struct reloader;
 
@@ -23,19 +24,19 @@ struct engine {
     struct generation *generation; /* the live one */
     struct generation *alive;      /* it, those that drain, and one that is about to go live */
     size_t alive_count;
-    unsigned held;                         /* see engine_hold() */
-    unsigned next_loop;                    /* for bb_run(): they take turns */
-    bool stopping;                         /* … to here */
+    unsigned held;      /* see engine_hold() */
+    unsigned next_loop; /* for bb_run(): they take turns */
+    bool stopping;
+    char schema_problem[512];              /* … to here; see readiness.h */
+    atomic_int schema;                     /* enum schema_state */
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
     struct names *database_names, *redis_names;
     int64_t started_ms;
-    struct shares *peers;   /* who has how many connections */
-    struct shares *bodies;  /* who has how much of large bodies in memory; see body_room.c */
-    struct shares *answers; /* … and of large answers */
+    struct shares *shares[QUOTAS]; /* who has how much; of pools and lanes NULL */
     struct ear *ear; /* on loops[0]; NULL in a command, and where no database is configured */
     struct retirer *retirer; /* these two NULL: a command */
     struct reloader *reloader;
-    int listen_fd;
+    struct listeners listeners; /* none in a command */
 };
 
 /*

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/engine.h"
+#include "core/migrate.h"
 #include "core/names.h"
 #include "core/request.h"
 #include "core/text.h"
@@ -34,6 +35,16 @@ static void print_answer(const struct answer *answer)
     json_decref(body);
 }
 
+/* Why a command could not have what it asked of the database, if that is not migrated. */
+static void explain(const struct engine *engine, const struct core_request *rq)
+{
+    struct migrate_report report;
+
+    if (rq->answer.status == 503 && *engine->database_url &&
+        migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
+        fprintf(stderr, "busbar: %s\n", report.problem);
+}
+
 static void command_ended(struct core_request *rq)
 {
     print_answer(&rq->answer);
@@ -53,6 +64,7 @@ static int run_command(struct engine *engine, struct core_module *module,
     }
     names_wait(engine->database_names, NAMES_MS);
     run->command = command;
+    run->rq.name = command->name;
     run->rq.entry = command_entry;
     run->rq.ended = command_ended;
     run->rq.body = options;
@@ -61,6 +73,9 @@ static int run_command(struct engine *engine, struct core_module *module,
     request_schedule(&run->rq);
     loop_run(&engine->loops[0]);
     int status = run->status;
+
+    if (status)
+        explain(engine, &run->rq);
     request_free(&run->rq);
     return status;
 }
@@ -68,7 +83,7 @@ static int run_command(struct engine *engine, struct core_module *module,
 int engine_command(struct generation *generation, struct core_module *module,
                    const struct bb_command *command, json_t *options)
 {
-    struct engine engine = {.generation = generation, .listen_fd = -1};
+    struct engine engine = {.generation = generation};
 
     pthread_mutex_init(&engine.lock, NULL);
     int status = run_command(&engine, module, command, options);

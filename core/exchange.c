@@ -8,6 +8,7 @@
 #include "core/idempotency.h"
 #include "core/json_in.h"
 #include "core/log.h"
+#include "core/mistake.h"
 #include "core/pool.h"
 #include "core/reply.h"
 #include "core/stream.h"
@@ -26,15 +27,7 @@ void exchange_free(struct exchange *exchange)
 
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
-    const char *value = MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
-    size_t length = value ? strlen(value) : 0, all = length;
-
-    /* libmicrohttpd leaves the blanks behind a value, which are none of it (RFC 9110, 5.5) */
-    while (length && (value[length - 1] == ' ' || value[length - 1] == '\t'))
-        length--;
-    const char *trimmed = length < all ? arena_text(exchange->rq.arena, value, length) : NULL;
-
-    return trimmed ? trimmed : value;
+    return head_value(&exchange->head, name);
 }
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
@@ -45,17 +38,22 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
     return info ? info->socket_context : NULL;
 }
 
-static void split_target(struct exchange *exchange, const char *uri)
+/* Takes the head from the reader. Without memory there is no target. */
+static int take_head(struct exchange *exchange)
 {
-    char *target = arena_text(exchange->rq.arena, uri, strlen(uri));
-    char *path = arena_text(exchange->rq.arena, uri, strcspn(uri, "?"));
+    struct head *head = &exchange->head;
+    struct arena *arena = exchange->rq.arena;
 
-    if (!target || !path)
-        return;
-    const char *mark = strchr(target, '?');
-    exchange->target = target;
-    exchange->path = path;
-    exchange->query = mark ? mark + 1 : NULL;
+    if (reader_take(&exchange->connection->reader, arena, head))
+        return -1;
+    const char *target = head->split ? head->text + head->target : "";
+    size_t length = strcspn(target, "?");
+
+    exchange->method = head->split ? head->text + head->method : "";
+    exchange->query = target[length] ? target + length + 1 : NULL;
+    exchange->path = target[length] ? arena_text(arena, target, length) : target;
+    exchange->target = exchange->path ? target : NULL;
+    return 0;
 }
 
 static void fiber_ended(struct core_request *rq);
@@ -70,6 +68,8 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     struct http *http = cls;
     struct exchange *exchange = NULL;
+
+    (void)uri; /* the reader's */
     struct connection *connection = connection_of(mhd);
     struct generation *generation = engine_generation(http->loop->engine);
 
@@ -84,8 +84,8 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     exchange->rq.cut = exchange_cut;
     exchange->started_us = clock_mono_us();
     exchange->rq.id = exchange->id;
-    exchange->connection->request_id = exchange->id;
-    split_target(exchange, uri);
+    if (take_head(exchange))
+        exchange->close = true;
     connection_stage(exchange->connection, STAGE_HEADER, 0);
     return exchange;
 }
@@ -96,6 +96,10 @@ static void fiber_ended(struct core_request *rq)
     struct exchange *exchange = (struct exchange *)(void *)rq;
 
     timer_clear(&rq->loop->timers, &rq->deadline);
+    if (exchange->late) {
+        exchange_over(exchange);
+        return;
+    }
     rq->spent.work_us += clock_mono_us() - exchange->phase_us;
     if (rq->answer.status)
         exchange->phase = PHASE_ANSWER;
@@ -122,7 +126,8 @@ static void run_phase(struct exchange *exchange, enum exchange_phase phase,
 
 static unsigned deadline_of(const struct exchange *exchange)
 {
-    unsigned own = exchange->match.route->deadline_ms;
+    const struct bb_route *route = exchange->match.route; /* NULL: the path has other methods */
+    unsigned own = route ? route->deadline_ms : 0;
 
     if (own)
         return own;
@@ -160,13 +165,11 @@ static void handler_entry(struct core_request *rq)
 
     if (exchange->upload && upload_wait(exchange->upload))
         return;
+    if (admission_again(rq))
+        return;
     if (wants_idempotency(exchange) && begin_idempotency(exchange))
         return;
-    route->handler(&rq->pub);
-    if (rq->answer.status)
-        return;
-    log_line(BB_ERROR, "a handler gave no answer", "route", route->path, NULL);
-    reply_error(rq, 500, "Internal server error");
+    mistake_look_back(rq, route->handler(&rq->pub));
 }
 
 static void check_aside(void *arg)
@@ -195,8 +198,13 @@ static bool is_large(const struct exchange *exchange)
 static enum MHD_Result request_complete(struct exchange *exchange)
 {
     bool large = is_large(exchange);
+    const char *reason;
+    int problem = reader_problem(&exchange->connection->reader, &reason);
 
-    if (exchange->drop_body || answer_check_room(exchange) || (!large && body_check(exchange)))
+    if (problem)
+        reply_error(&exchange->rq, problem, "%s", reason);
+    if (problem || exchange->drop_body || answer_check_room(exchange) ||
+        (!large && body_check(exchange)))
         return answer_send(exchange);
     connection_stage(exchange->connection, STAGE_HANDLER, 0);
     exchange->rq.deadline_ms = exchange->rq.loop->now_ms + deadline_of(exchange);
@@ -208,6 +216,13 @@ static enum MHD_Result request_complete(struct exchange *exchange)
     return exchange->phase == PHASE_ANSWER ? answer_send(exchange) : MHD_YES;
 }
 
+/* A body of chunks has no end that one could wait for. */
+static void drop_chunks(struct exchange *exchange)
+{
+    if (exchange->head.chunked)
+        connection_drops_body(exchange->connection, exchange->mhd, exchange->rq.answer.status);
+}
+
 /*
  * An answer before the body. Given in this call it ends the connection (libmicrohttpd reads no
  * further request then), so it is where nothing more shall be read; else it is given in the last
@@ -216,30 +231,30 @@ static enum MHD_Result request_complete(struct exchange *exchange)
 static enum MHD_Result answer_early(struct exchange *exchange)
 {
     bool follows = body_follows(exchange);
-    bool asks = follows && exchange_header(exchange, "Expect");
+    bool asks = follows && exchange->head.expects;
 
     exchange->phase = PHASE_ANSWER;
-    if (exchange->close || asks || body_declared(exchange) > DRAIN_MAX) {
+    if (exchange->close || asks || exchange->head.length > DRAIN_MAX) {
         exchange->close = true;
         return answer_send(exchange);
     }
     exchange->drop_body = true;
     if (follows)
         connection_stage(exchange->connection, STAGE_BODY, 0);
+    drop_chunks(exchange);
     return MHD_YES;
 }
 
-static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
+static enum MHD_Result begin(struct exchange *exchange)
 {
     exchange->phase = PHASE_BODY;
-    exchange->method = arena_text(exchange->rq.arena, method, strlen(method));
-    if (!exchange->target || !exchange->method) {
+    if (!exchange->target) {
         request_fail(&exchange->rq, FAILED_MEMORY);
         reply_failed(&exchange->rq);
         exchange->close = true;
         return answer_early(exchange);
     }
-    if (admission_check(exchange, method, version))
+    if (admission_check(exchange))
         return answer_early(exchange);
     connection_stage(exchange->connection, STAGE_BODY, 0);
     if (admission_free(exchange))
@@ -250,26 +265,52 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     return exchange->phase == PHASE_ANSWER ? answer_early(exchange) : MHD_YES;
 }
 
-/* Refused on a suspended way: the body may still come, and is thrown away up to a bound. */
+/* Whether the answer is known, or is now; data[0..size) is a piece more of the body. */
+static bool is_refused(struct exchange *exchange, const char *data, size_t size)
+{
+    const char *reason;
+    int problem = reader_problem(&exchange->connection->reader, &reason);
+
+    if (exchange->drop_body)
+        return true;
+    if (exchange->phase != PHASE_ANSWER) {
+        if (problem)
+            reply_error(&exchange->rq, problem, "%s", reason);
+        else if (!body_take(exchange, data, size))
+            return false;
+        exchange->phase = PHASE_ANSWER;
+        body_drop(exchange);
+    }
+    exchange->drop_body = true;
+    drop_chunks(exchange);
+    return true;
+}
+
+/* What comes is thrown away, up to a bound. */
+static enum MHD_Result drop_piece(struct exchange *exchange, size_t size)
+{
+    size_t most = exchange->upload && exchange->limit > DRAIN_MAX ? exchange->limit : DRAIN_MAX;
+
+    exchange->dropped += size;
+    if (exchange->dropped <= most || connection_stop_body(exchange->connection))
+        return MHD_YES;
+    return exchange->dropped > most + DRAIN_MAX ? MHD_NO : MHD_YES;
+}
+
+/*
+ * libmicrohttpd goes on with the chunks that it has read even where the connection is suspended:
+ * they are left to it.
+ */
 static enum MHD_Result take_piece(struct exchange *exchange, const char *data, size_t *size)
 {
     size_t piece = *size;
 
+    if (exchange->upload && exchange->upload->stalled)
+        return MHD_YES;
     exchange->connection->http->stirred = true;
     *size = 0;
-    if (exchange->phase == PHASE_ANSWER)
-        exchange->drop_body = true;
-    if (!exchange->drop_body && body_take(exchange, data, piece)) {
-        exchange->phase = PHASE_ANSWER;
-        exchange->drop_body = true;
-        body_drop(exchange);
-    }
-    if (exchange->drop_body) {
-        size_t most = exchange->upload && exchange->limit > DRAIN_MAX ? exchange->limit : DRAIN_MAX;
-
-        exchange->dropped += piece;
-        return exchange->dropped > most ? MHD_NO : MHD_YES;
-    }
+    if (is_refused(exchange, data, piece))
+        return drop_piece(exchange, piece);
     if (exchange->upload && upload_stalls(exchange->upload))
         MHD_suspend_connection(exchange->mhd);
     return MHD_YES;
@@ -292,16 +333,19 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context)
 {
-    struct exchange *exchange = *context;
+    struct exchange *exchange = exchange_heir(*context);
 
+    *context = exchange;
     (void)cls;
     (void)mhd;
-    (void)url;
+    (void)url; /* these three are the reader's */
+    (void)method;
+    (void)version;
     if (!exchange)
         return MHD_NO; /* out of memory when the request line came */
     bool *before = json_starves(&exchange->rq.starved);
-    enum MHD_Result result = exchange->phase == PHASE_HEADERS ? begin(exchange, method, version)
-                                                              : go_on(exchange, data, size);
+    enum MHD_Result result =
+        exchange->phase == PHASE_HEADERS ? begin(exchange) : go_on(exchange, data, size);
 
     json_starves(before);
     return result;
@@ -310,18 +354,17 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
 void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why)
 {
-    struct exchange *exchange = *context;
+    struct exchange *exchange = exchange_heir(*context);
 
     (void)cls;
-    (void)mhd;
     *context = NULL;
     if (!exchange)
         return;
     if (exchange->stream)
         stream_closed(exchange->stream);
     answer_log(exchange, why);
-    exchange->connection->request_id = NULL;
     connection_stage(exchange->connection, STAGE_IDLE, 0);
+    connection_answered(exchange->connection, mhd);
     if (exchange->upload)
         upload_end(exchange->upload);
     else

@@ -4,7 +4,8 @@
  *   exchange_uri()     the request line is there: the exchange is made, it holds the generation
  *   exchange_access()  first call, all headers: guard, route, token and role (admission.c)
  *                      then the body, piece by piece (body.c)
- *                      last call: body parsed and checked, handler on its fiber, answer (answer.c)
+ *                      last call: body parsed and checked, the token again if that took long,
+ *                      handler on its fiber, answer (answer.c)
  *   exchange_completed() the answer has been sent or the client has gone
  *
  * A fiber that parks suspends its connection; when it has ended the connection is resumed and
@@ -13,6 +14,7 @@
 #ifndef CORE_EXCHANGE_H
 #define CORE_EXCHANGE_H
 
+#include "core/head.h"
 #include "core/http.h"
 #include "core/route.h"
 
@@ -37,13 +39,14 @@ struct exchange {
     struct connection *connection;
     enum exchange_phase phase;
     bool suspended;
-    bool first_again;   /* libmicrohttpd repeats a first call that suspended the connection */
-    bool close;         /* the connection ends with the answer */
-    bool drop_body;     /* the answer is decided; what comes of the body is thrown away */
-    const char *target; /* raw: path, and query behind '?' */
-    const char *path;   /* raw, of the target */
-    const char *query;  /* raw, or NULL */
-    const char *method;
+    bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
+    bool close;       /* the connection ends with the answer */
+    bool drop_body;   /* the answer is decided; what comes of the body is thrown away */
+    struct head head;
+    const char *target;       /* raw: path, and query behind '?'; "" of a head that is refused */
+    const char *path;         /* raw, of the target */
+    const char *query;        /* raw, or NULL */
+    const char *method;       /* the same */
     struct route_match match; /* match.route NULL: none */
     const char *segments[ROUTE_PARAMETERS_MAX];
     struct query_values args;
@@ -57,9 +60,15 @@ struct exchange {
     size_t taken, dropped; /* of a multipart body or one that nobody reads; of what is refused */
     bool form;             /* the body is one, and not JSON */
     bool multipart;        /* the body is; then `bytes` are its fields */
+    bool other;            /* the body is of a type that is not read */
+    bool chunked;          /* the body may turn out to be empty: its type is looked at later */
     struct upload *upload; /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
+    int64_t asked_us;                          /* who is behind the token */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
+    struct exchange *heir; /* see exchange_late.c; NULL: there is none, or it has taken over */
+    bool late;             /* there is or was one: the connection is not this one's any more */
+    bool over;             /* of a late one: the fiber has ended */
 };
 
 static inline struct exchange *exchange_of(struct bb_request *rq)
@@ -70,22 +79,25 @@ static inline struct exchange *exchange_of(struct bb_request *rq)
 /* exchange.c */
 void exchange_free(struct exchange *exchange);
 
-/* A header; NULL only if absent: without memory the blanks behind it stay. */
+/* A header of the request, the first of this name; NULL: absent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
 
 /* admission.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
-int admission_check(struct exchange *exchange, const char *method, const char *version);
+int admission_check(struct exchange *exchange);
 /* Whether neither token nor role is asked for. */
 bool admission_free(const struct exchange *exchange);
-/* Looks at token and role; on the fiber. */
+/* Looks at token and role, and then at what a stranger need not learn; on the fiber. */
 void admission_entry(struct core_request *rq);
+/*
+ * Looks at token and role again if that was a while ago, for a body may take an hour to come: 0, or
+ * the status of an answer; on the fiber.
+ */
+int admission_again(struct core_request *rq);
 /* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
 const char *admission_token(const struct exchange *exchange);
 
 /* body.c: whether a body follows, and how it may look. 0 or the status of an answer. */
 int body_expect(struct exchange *exchange);
-/* Length by Content-Length; -1: chunked or none. */
-int64_t body_declared(const struct exchange *exchange);
 bool body_follows(const struct exchange *exchange);
 /* Takes a piece. 0, or the status of an answer (413). */
 int body_take(struct exchange *exchange, const char *data, size_t size);
@@ -122,6 +134,16 @@ void body_give_room(struct exchange *exchange, size_t bytes);
 int answer_check_room(struct exchange *exchange);
 void answer_take_room(struct exchange *exchange);
 void answer_give_room(struct exchange *exchange);
+
+/*
+ * exchange_late.c. The time of a request is over, while a thread still works for it: answers 503,
+ * and lets go of the connection; false: it cannot, the answer has to wait. On the fiber.
+ */
+bool exchange_leave(struct exchange *exchange);
+/* What libmicrohttpd is to know in its place; itself, if it has not let go. NULL for NULL. */
+struct exchange *exchange_heir(struct exchange *exchange);
+/* The fiber of a late one has ended. */
+void exchange_over(struct exchange *exchange);
 
 /* answer.c */
 enum MHD_Result answer_send(struct exchange *exchange);

@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -30,6 +29,12 @@ enum { FIBER_STACK = 64 * 1024 };
 #include <sanitizer/tsan_interface.h>
 #endif
 
+/*
+ * Below each stack: addresses without memory, so that they cost nothing. A frame of up to as many
+ * bytes, of code that was compiled without -fstack-clash-protection, faults there.
+ */
+enum { GUARD = 1024 * 1024 };
+
 enum { FIBER_KEPT = 256 }; /* idle stacks that a thread keeps */
 
 /* Boost.Context's C entry points (libboost-context has no C header). */
@@ -43,7 +48,7 @@ extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer
 struct fiber {
     struct fiber *next; /* in the pool */
     struct fiber_pool *pool;
-    void *map; /* guard page, then the stack; this struct lies at its top */
+    void *map; /* guard, then the stack; this struct lies at its top */
     size_t map_size;
     void *context;
     void (*entry)(void *);
@@ -94,14 +99,12 @@ void fiber_pool_free(struct fiber_pool *pool)
 
 static struct fiber *stack_new(struct fiber_pool *pool)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = page + FIBER_STACK;
-    char *map =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    size_t size = GUARD + FIBER_STACK;
+    char *map = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
     if (map == MAP_FAILED)
         return NULL;
-    if (mprotect(map, page, PROT_NONE)) {
+    if (mprotect(map + GUARD, FIBER_STACK, PROT_READ | PROT_WRITE)) {
         munmap(map, size);
         return NULL;
     }
@@ -173,8 +176,7 @@ static void enter(struct fiber *fiber)
     running = fiber;
 #ifdef FIBER_ASAN
     void *fake_stack = NULL;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    __sanitizer_start_switch_fiber(&fake_stack, (char *)fiber->map + page, FIBER_STACK);
+    __sanitizer_start_switch_fiber(&fake_stack, (char *)fiber->map + GUARD, FIBER_STACK);
 #endif
 #ifdef FIBER_TSAN
     fiber->tsan_loop = __tsan_get_current_fiber();

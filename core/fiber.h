@@ -3,8 +3,8 @@
  * started it; it runs until it parks or returns, and the thread's own stack (the loop's) resumes
  * it. The switch is Boost.Context's C entry point: a few nanoseconds, no system call.
  *
- * Stacks are pooled per thread and lie above a guard page, so that an overflow is a fault and not
- * a silent overwrite.
+ * Stacks are pooled per thread and lie above a guard of a megabyte, so that an overflow is a fault
+ * and not a silent overwrite.
  */
 #ifndef CORE_FIBER_H
 #define CORE_FIBER_H

@@ -11,6 +11,8 @@
 #include "core/json_out.h"
 #include "core/text.h"
 
+#define EMPTY "is empty, and was taken as absent"
+
 static void add(struct problems *problems, const char *field, const char *text)
 {
     struct arena *arena = problems->arena;
@@ -68,6 +70,14 @@ void place_problem(const struct place *place, struct problems *problems, const c
     va_end(args);
 }
 
+void place_warn(const struct place *place, struct problems *problems, const char *what)
+{
+    const char *name = place_name(place, problems->arena);
+
+    if (name)
+        warnings_add(problems->warnings, "%s: %s", name, what);
+}
+
 const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room)
 {
     const char *row = (const char *)fields->rows + index * fields->stride;
@@ -93,14 +103,25 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
     return found;
 }
 
+/* Whether a string that says nothing is to be taken as absent. */
+static bool is_empty(const struct bb_field *field, const json_t *value,
+                     const struct problems *problems)
+{
+    const char *text = json_string_value(value);
+
+    return text && field_empty_is_absent(field, problems, text) &&
+           strlen(text) == json_string_length(value);
+}
+
 /* Checks one member and sets it in `checked`. False after a problem or without memory. */
 static bool member(const struct bb_field *field, const json_t *object, const struct place *up,
                    json_t *checked, struct problems *problems)
 {
     struct place place = {.up = up, .name = field->name};
     json_t *value = json_object_get(object, field->name);
+    bool none = !value || json_is_null(value) || is_empty(field, value, problems);
 
-    if ((!value || json_is_null(value)) && field->alias && json_object_get(object, field->alias)) {
+    if (none && field->alias && json_object_get(object, field->alias)) {
         value = json_object_get(object, field->alias);
         place.name = field->alias;
     }
@@ -110,6 +131,12 @@ static bool member(const struct bb_field *field, const json_t *object, const str
         place_problem(&place, problems, "is required");
         return false;
     }
+    if (is_empty(field, value, problems)) {
+        place_warn(&place, problems, EMPTY);
+        return true;
+    }
+    if (field->flags & BB_AS_SENT && field->type != BB_LIST)
+        return !json_object_set_nocheck(checked, field->name, value);
     json_t *normal = field_value(field, value, &place, problems);
 
     return normal && !json_object_set_new_nocheck(checked, field->name, normal);
@@ -142,6 +169,35 @@ json_t *fields_check(const struct bb_table *fields, json_t *object, struct probl
     return fields_object(fields, object, NULL, problems);
 }
 
+int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked)
+{
+    struct bb_field room;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        if (!field_find(fields, name, &room) && json_object_set_nocheck(checked, name, value))
+            return -1;
+    }
+    return 0;
+}
+
+/* "limit=5000" asks for as many as there may be. */
+static int64_t clamped(const struct bb_field *field, int64_t number, const struct place *place,
+                       struct problems *problems)
+{
+    if (!problems->warnings || strcmp(field->name, "limit") != 0 || field->max <= field->min ||
+        number <= field->max)
+        return number;
+    char what[64];
+
+    snprintf(what, sizeof what, "is at most %" PRId64 ", which was taken", field->max);
+    place_warn(place, problems, what);
+    errno = 0;
+    return field->max;
+}
+
 static const char *int_text(const struct bb_field *field, const char *text, struct arena *arena,
                             const struct place *place, struct problems *problems)
 {
@@ -149,8 +205,11 @@ static const char *int_text(const struct bb_field *field, const char *text, stru
 
     errno = 0;
     int64_t number = strtoll(text, NULL, 10);
+    bool whole = *digits && !digits[strspn(digits, "0123456789")];
 
-    if (!*digits || digits[strspn(digits, "0123456789")] || errno) {
+    if (whole)
+        number = clamped(field, number, place, problems);
+    if (!whole || errno) {
         place_problem(place, problems, "must be a whole number");
         return NULL;
     }
@@ -197,6 +256,14 @@ static const char *json_text(const struct bb_field *field, const char *text, str
     return result;
 }
 
+static const char *trimmed(const char *text, struct arena *arena)
+{
+    size_t length = strlen(text), all = length;
+
+    text_trim(&text, &length);
+    return length == all ? text : arena_text(arena, text, length);
+}
+
 const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
                              struct problems *problems)
 {
@@ -211,6 +278,14 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
         place_problem(&place, problems, "must be UTF-8");
         return NULL;
     }
+    if (field_empty_is_absent(field, problems, text)) {
+        place_warn(&place, problems, EMPTY);
+        return NULL;
+    }
+    if (field_trims(field, problems))
+        text = trimmed(text, arena);
+    if (!text)
+        return NULL;
     switch (field->type) {
     case BB_INT:
         return int_text(field, text, arena, &place, problems);

@@ -4,6 +4,10 @@
  *
  * Problems gather in a list, in the words that the client reads; they never hold the value. Memory
  * is the arena's of the list. No function here blocks; all are for one thread at a time.
+ *
+ * Settings and options must be what their rows say. Requests are taken as clients send them, where
+ * that costs no safety: decimal strings for numbers, whole numbers for strings, blanks around
+ * values, and what is empty for absent, where it is not required (see enum bb_field_flags).
  */
 #ifndef CORE_FIELD_H
 #define CORE_FIELD_H
@@ -12,6 +16,7 @@
 #include <jansson.h>
 
 #include "core/arena.h"
+#include "core/warning.h"
 
 #define PROBLEMS_MAX 64
 
@@ -24,6 +29,8 @@ struct problems {
     struct arena *arena;
     struct problem *list;
     size_t count; /* at most PROBLEMS_MAX; further ones are not kept */
+    /* where to tell what was passed over, if values are taken as clients send them; else NULL */
+    json_t **warnings;
 };
 
 /* Adds a problem. Without memory it is not kept, so trust the result of a check, not the count. */
@@ -46,6 +53,9 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
  * with none added, memory ran out.
  */
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems);
+
+/* Adds the fields that no row declares, as they were sent. 0, or -1 without memory. */
+int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked);
 
 /*
  * One value as text, normalised: a segment, a parameter, an option. BB_INT is decimal digits with

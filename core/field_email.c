@@ -4,15 +4,13 @@
 #include "core/field_value.h"
 #include "core/text.h"
 
-#define EMAIL_MAX 254
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
 
-/* Beyond ASCII all but white space, C1 controls and marks of direction, which mislead readers. */
+/* Beyond ASCII, of what may stand in names, all but white space. */
 static bool foreign(int32_t c)
 {
-    return c > 0x9F && !text_space(c) && !(c >= 0x200B && c <= 0x200F) &&
-           !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2060 && c <= 0x206F);
+    return c > 0x9F && !text_space(c);
 }
 
 static bool alphanumeric(int32_t c)
@@ -54,17 +52,16 @@ static bool label_valid(const char *text, size_t length)
 bool email_valid(const char *text)
 {
     const char *at = strchr(text, '@');
-    int labels = 0;
 
     if (!at || strlen(text) > EMAIL_MAX || !local_valid(text, (size_t)(at - text)))
         return false;
-    for (const char *label = at + 1;; labels++) {
+    for (const char *label = at + 1;;) {
         size_t length = strcspn(label, ".");
 
         if (!label_valid(label, length))
             return false;
         if (!label[length])
-            return labels > 0; /* a host without a domain gets no mail from elsewhere */
+            return true; /* one label will do: networks without a domain have mail, too */
         label += length + 1;
     }
 }

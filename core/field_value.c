@@ -1,12 +1,18 @@
 #include "core/field_value.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
+#include "core/unicode.h"
 
+#define DIGITS "0123456789"
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: doubles are exact up to here */
+
+enum { DECIMAL_MAX = 400 }; /* characters of a number in a string: more than any double has */
 
 static bool bounded(const struct bb_field *field)
 {
@@ -144,22 +150,6 @@ static const char *lower_case(const char *text, size_t length, struct arena *are
     return lower;
 }
 
-/* Trimmed of white space, Unicode's too, and in lower case as far as it is ASCII. */
-static const char *email_normal(const char *text, struct arena *arena)
-{
-    size_t length = strlen(text), size, kept = 0;
-
-    while (length && text_space(text_code_point(text, length, &size))) {
-        text += size;
-        length -= size;
-    }
-    for (size_t at = 0; at < length; at += size) {
-        if (!text_space(text_code_point(text + at, length - at, &size)))
-            kept = at + size;
-    }
-    return lower_case(text, kept, arena);
-}
-
 static bool choice_known(const struct bb_field *field, const char *text)
 {
     for (const char *const *choice = field->choices; choice && *choice; choice++) {
@@ -169,26 +159,80 @@ static bool choice_known(const struct bb_field *field, const char *text)
     return false;
 }
 
+/* Adds the problem of a text by which people tell who is who; false, too, without memory. */
+static bool distinct(const char *text, struct arena *arena, const struct place *place,
+                     struct problems *problems)
+{
+    bool full;
+    const char *problem = unicode_problem(text, arena, &full);
+
+    if (problem)
+        place_problem(place, problems, "%s", problem);
+    return !problem && !full;
+}
+
+/* Trimmed of white space, Unicode's too, and folded. */
 static const char *email_string(const struct bb_field *field, const char *text, struct arena *arena,
                                 const struct place *place, struct problems *problems)
 {
-    const char *normal = email_normal(text, arena);
+    size_t length = strlen(text);
 
-    if (normal && !email_valid(normal)) {
+    text_trim(&text, &length);
+    if (length > EMAIL_MAX) {
         type_problem(field, place, problems);
         return NULL;
     }
-    return normal;
+    const char *trimmed = arena_text(arena, text, length);
+
+    if (!trimmed || !distinct(trimmed, arena, place, problems))
+        return NULL;
+    const char *folded = unicode_fold(trimmed, arena);
+
+    if (folded && !email_valid(folded)) {
+        type_problem(field, place, problems);
+        return NULL;
+    }
+    return folded;
+}
+
+static const char *name_string(const struct bb_field *field, const char *text, struct arena *arena,
+                               const struct place *place, struct problems *problems)
+{
+    if (!text_fits(field, text, place, problems) || !distinct(text, arena, place, problems))
+        return NULL;
+    return unicode_single_spaces(text, arena);
+}
+
+/*
+ * The time, if it is one. A blank before its offset is the + of a query that was not encoded.
+ * PostgreSQL reads the rest as text_time_parse() does: sessions are in UTC.
+ */
+static const char *time_string(const char *text, struct arena *arena)
+{
+    enum { CLOCK = sizeof "2026-04-01T" - 1 };
+    const char *blank = strlen(text) > CLOCK ? strchr(text + CLOCK, ' ') : NULL;
+    int64_t ms;
+
+    if (blank) {
+        char *whole = arena_text(arena, text, strlen(text));
+
+        if (!whole)
+            return NULL;
+        whole[blank - text] = '+';
+        text = whole;
+    }
+    return text_time_parse(text, &ms) ? NULL : text;
 }
 
 const char *field_string(const struct bb_field *field, const char *text, struct arena *arena,
                          const struct place *place, struct problems *problems)
 {
-    int64_t ms;
     bool fits;
 
     switch (field->type) {
     case BB_TEXT:
+        if (field->flags & BB_NAME)
+            return name_string(field, text, arena, place, problems);
         return text_fits(field, text, place, problems) ? text : NULL;
     case BB_EMAIL:
         return email_string(field, text, arena, place, problems);
@@ -198,7 +242,8 @@ const char *field_string(const struct bb_field *field, const char *text, struct 
         fits = false;
         break;
     case BB_TIME:
-        fits = !text_time_parse(text, &ms);
+        text = time_string(text, arena);
+        fits = text != NULL;
         break;
     default:
         fits = choice_known(field, text);
@@ -207,6 +252,64 @@ const char *field_string(const struct bb_field *field, const char *text, struct 
         return text;
     type_problem(field, place, problems);
     return NULL;
+}
+
+bool field_trims(const struct bb_field *field, const struct problems *problems)
+{
+    return problems->warnings && !(field->flags & (BB_VERBATIM | BB_SECRET));
+}
+
+bool field_empty_is_absent(const struct bb_field *field, const struct problems *problems,
+                           const char *text)
+{
+    if (!problems->warnings || field->flags & BB_REQUIRED ||
+        (field->type == BB_ANY && !(field->flags & BB_NULLABLE)))
+        return false;
+    return !*text || (field_trims(field, problems) && text_blank(text));
+}
+
+/*
+ * A whole number as its digits, and a string without blanks around it, as far as the row lets it; a
+ * new reference. How a number with a fraction or an exponent was written is not known any more.
+ */
+static json_t *as_string(const struct bb_field *field, json_t *value, struct problems *problems)
+{
+    const char *text = json_string_value(value);
+    size_t length = json_string_length(value), all = length;
+
+    if (json_is_integer(value) && problems->warnings && !(field->flags & BB_SECRET))
+        return json_sprintf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    if (!text || !field_trims(field, problems))
+        return json_incref(value);
+    text_trim(&text, &length);
+    return length == all ? json_incref(value) : json_stringn(text, length);
+}
+
+/* A decimal string as its number; anything else, and without memory, itself: a new reference. */
+static json_t *as_number(json_t *value, const struct problems *problems)
+{
+    const char *text = problems->warnings ? json_string_value(value) : NULL;
+    size_t length = text ? json_string_length(value) : 0;
+    char decimal[DECIMAL_MAX + 1];
+
+    if (text)
+        text_trim(&text, &length);
+    if (!length || length > DECIMAL_MAX)
+        return json_incref(value);
+    memcpy(decimal, text, length);
+    decimal[length] = '\0';
+    const char *at = decimal + (*decimal == '-');
+    size_t whole = strspn(at, DIGITS), point = at[whole] == '.',
+           part = point ? strspn(at + whole + 1, DIGITS) : 0;
+
+    if (!whole || point != (part > 0) || at[whole + point + part])
+        return json_incref(value);
+    errno = 0;
+    long long integer = strtoll(decimal, NULL, 10);
+    json_t *number =
+        point || errno ? json_real(strtod(decimal, NULL)) : json_integer((json_int_t)integer);
+
+    return number ? number : json_incref(value);
 }
 
 static json_t *string_value(const struct bb_field *field, json_t *value, const struct place *place,
@@ -295,8 +398,8 @@ static bool is_of_type(const struct bb_field *field, const json_t *value)
     }
 }
 
-json_t *field_value(const struct bb_field *field, json_t *value, const struct place *place,
-                    struct problems *problems)
+static json_t *plain_value(const struct bb_field *field, json_t *value, const struct place *place,
+                           struct problems *problems)
 {
     if (!is_of_type(field, value)) {
         type_problem(field, place, problems);
@@ -321,4 +424,29 @@ json_t *field_value(const struct bb_field *field, json_t *value, const struct pl
     default:
         return string_value(field, value, place, problems);
     }
+}
+
+json_t *field_value(const struct bb_field *field, json_t *value, const struct place *place,
+                    struct problems *problems)
+{
+    json_t *taken;
+
+    switch (field->type) {
+    case BB_INT:
+    case BB_NUMBER:
+        taken = as_number(value, problems);
+        break;
+    case BB_BOOL:
+    case BB_OBJECT:
+    case BB_LIST:
+    case BB_ANY:
+        taken = json_incref(value);
+        break;
+    default:
+        taken = as_string(field, value, problems);
+    }
+    json_t *checked = taken ? plain_value(field, taken, place, problems) : NULL;
+
+    json_decref(taken);
+    return checked;
 }

@@ -17,6 +17,16 @@ struct place {
 BB_PRINTF(3, 4)
 void place_problem(const struct place *place, struct problems *problems, const char *format, ...);
 
+/* Tells that a value at a place was passed over; without memory it is not told. */
+void place_warn(const struct place *place, struct problems *problems, const char *what);
+
+/* Whether text of this row may lose the blanks around it. */
+bool field_trims(const struct bb_field *field, const struct problems *problems);
+
+/* Whether an empty text is the same as none. */
+bool field_empty_is_absent(const struct bb_field *field, const struct problems *problems,
+                           const char *text);
+
 /* fields_check() of an object at a place (NULL: the outermost). */
 json_t *fields_object(const struct bb_table *fields, json_t *object, const struct place *place,
                       struct problems *problems);
@@ -35,7 +45,9 @@ bool field_int_fits(const struct bb_field *field, int64_t number, const struct p
 bool field_number_fits(const struct bb_field *field, double number, const struct place *place,
                        struct problems *problems);
 
-/* Whether `text`, trimmed already, is an e-mail address. */
+enum { EMAIL_MAX = 254 }; /* bytes */
+
+/* Whether `text`, trimmed and free of what unicode_problem() tells, is an e-mail address. */
 bool email_valid(const char *text);
 
 #endif

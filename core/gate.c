@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "core/mistake.h"
 #include "core/request.h"
 #include "core/worker.h"
 
@@ -70,6 +71,8 @@ int api_gate_wait(struct bb_request *pub, struct bb_gate *gate, int64_t timeout_
 {
     struct core_request *rq = request_of(pub);
 
+    if (mistake_waits(rq, "bb_gate_wait()"))
+        return -1;
     if (timer_try(&gate->loop->timers, &gate->timer, gate->loop->now_ms + timeout_ms))
         return request_fail(rq, FAILED_MEMORY);
     if (request_wait(rq, &gate->done))

@@ -47,11 +47,13 @@ static int open_module(struct core_module *module, struct arena *arena, const st
     if (module->face->open)
         failed = module->face->open(host, &host->state);
     module->handle.opening = false;
+    module->opened = !failed;
     if (failed)
         report_open(module, problems);
-    else
-        module->opened = true;
-    return failed;
+    if (!failed && module->handle.broken)
+        setting_problem(problems, "module %s: asks for a setting that it does not declare",
+                        module->face->name);
+    return failed || module->handle.broken ? -1 : 0;
 }
 
 struct generation *generation_check(const char *conf_path, unsigned number,

@@ -111,6 +111,6 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     check_places(g, problems);
     generation_load_modules(g, problems);
     generation_link(g, problems);
-    settings_unknown(g->settings, problems);
+    settings_unknown(g->settings, generation_is_installed, g, problems);
     return 0;
 }

@@ -15,6 +15,9 @@ int generation_load(struct generation *generation, const char *conf_path,
 /* Fills generation->modules from the setting `modules`, in the order they are to be opened in. */
 void generation_load_modules(struct generation *generation, struct setting_problems *problems);
 
+/* Whether the directory of modules holds a module of this name; a settings_is_module. */
+bool generation_is_installed(const void *generation, const char *name);
+
 /* Router, events with their hooks, authenticator. */
 void generation_link(struct generation *generation, struct setting_problems *problems);
 

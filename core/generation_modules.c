@@ -1,6 +1,7 @@
 /* Loading the modules that the configuration names, see generation_load.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/generation_load.h"
 #include "core/module_check.h"
@@ -25,6 +26,14 @@ static const char *module_path(const struct generation *g, const char *entry)
         return from_directory(g, entry);
     directory = directory ? from_directory(g, directory) : NULL;
     return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
+}
+
+bool generation_is_installed(const void *generation, const char *name)
+{
+    const struct generation *g = generation;
+    const char *path = strchr(name, '/') ? NULL : module_path(g, name);
+
+    return path && !access(path, R_OK);
 }
 
 /* The section of a module that could not be loaded is not to blame as well. */

@@ -7,12 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/address.h"
 #include "core/engine.h"
 #include "core/listener.h"
 #include "core/log.h"
 #include "core/metrics.h"
-#include "core/share.h"
 
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
@@ -20,40 +18,13 @@ enum {
     POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
     BYTES_PER_MS = 16,     /* who reads an answer or sends an upload slower than 16 KiB/s is cut */
     REFUSE_MS = 200,
+    DROPS_MS = 500,
     RUNS_MAX = 32,
     VAIN_MAX = 32,           /* runs that libmicrohttpd may ask for while nothing comes of them, */
     VAIN_WRITING_MAX = 1024, /* or while large answers are sent, of which the host hears nothing */
     REST_MS = 2,
     DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
-
-/*
- * Whether there are no more connections than there may be, of all and of this peer; this one is one
- * of them then. They are counted for all loops together: while there is little to do, the first of
- * them takes whatever comes.
- */
-static bool take_place(struct connection *connection)
-{
-    const struct http_settings *settings = &connection->http->settings;
-    struct share_bounds bounds = {.all = settings->max_connections, .each = SIZE_MAX};
-    struct share_owner owner = {
-        .network = address_peer_network((const struct sockaddr *)&connection->peer)};
-
-    if (settings->per_address)
-        bounds.each = settings->per_address;
-    connection->placed =
-        share_take(connection->http->loop->engine->peers, &owner, 0, 1, &bounds) == SHARE_TAKEN;
-    return connection->placed;
-}
-
-static void give_place(const struct connection *connection)
-{
-    struct share_owner owner = {
-        .network = address_peer_network((const struct sockaddr *)&connection->peer)};
-
-    if (connection->placed)
-        share_give(connection->http->loop->engine->peers, &owner, 1);
-}
 
 static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
 {
@@ -66,11 +37,14 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     *context = connection;
     if (!connection) {
         http->turned_away++;
+        http_know(http, fd->connect_fd, &http->nobody);
         shutdown(fd->connect_fd, SHUT_RDWR); /* nobody would watch its time */
         return;
     }
     connection->http = http;
     connection->fd = fd->connect_fd;
+    reader_init(&connection->reader, &http->buffers);
+    http_know(http, connection->fd, connection); /* there is room: accept_one() */
     if (peer && peer->client_addr)
         memcpy(&connection->peer, peer->client_addr,
                peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -81,10 +55,88 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     http->connections = connection;
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
-    if (!take_place(connection)) {
+    if (!place_take(connection)) {
         http->turned_away++;
         connection_cut(connection);
     }
+}
+
+/*
+ * libmicrohttpd waits for an edge of its epoll set, and what is in the reader already makes none:
+ * it is made to read once more when its run is over.
+ */
+static void make_read(struct connection *connection, struct MHD_Connection *mhd)
+{
+    struct http *http = connection->http;
+
+    if (connection->waits)
+        return;
+    connection->waits = mhd;
+    connection->next_waiting = http->waiting;
+    http->waiting = connection;
+}
+
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd)
+{
+    bool waits = reader_waits(&connection->reader);
+
+    reader_next(&connection->reader);
+    if (waits)
+        make_read(connection, mhd);
+}
+
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+{
+    if (connection->drops)
+        return;
+    connection->drops = mhd;
+    connection->drops_status = status;
+    connection->drops_ms = connection->http->loop->now_ms + DROPS_MS;
+}
+
+bool connection_stop_body(struct connection *connection)
+{
+    if (!connection->drops || !reader_stop(&connection->reader, connection->drops_status, NULL))
+        return false;
+    make_read(connection, connection->drops);
+    connection->http->again = true;
+    connection->drops = NULL;
+    return true;
+}
+
+/* Between requests, or in a body that the reader has ended. */
+static bool may_read(const struct connection *connection)
+{
+    return connection->stage == STAGE_IDLE ||
+           (connection->stage == STAGE_BODY && reader_gives(&connection->reader));
+}
+
+/* A connection that is resumed is read from in any case. */
+static void read_again(struct http *http)
+{
+    while (http->waiting) {
+        struct connection *connection = http->waiting;
+        struct MHD_Connection *mhd = connection->waits;
+
+        http->waiting = connection->next_waiting;
+        connection->waits = NULL;
+        if (!may_read(connection))
+            continue;
+        MHD_suspend_connection(mhd);
+        MHD_resume_connection(mhd);
+        http->again = true;
+    }
+}
+
+static void wait_no_more(struct http *http, const struct connection *connection)
+{
+    struct connection **at = &http->waiting;
+
+    if (!connection->waits)
+        return;
+    while (*at != connection)
+        at = &(*at)->next_waiting;
+    *at = connection->next_waiting;
 }
 
 static void connection_closed(struct http *http, struct connection *connection)
@@ -99,7 +151,12 @@ static void connection_closed(struct http *http, struct connection *connection)
         http->connections = connection->next;
     http->connection_count--;
     http->writing -= connection->stage == STAGE_WRITE;
-    give_place(connection);
+    place_give(connection);
+    if (!connection->cut && reader_unread(&connection->reader))
+        linger(&http->lingers, http->loop, connection->fd);
+    http_know(http, connection->fd, NULL);
+    wait_no_more(http, connection);
+    reader_free(&connection->reader);
     free(connection);
 }
 
@@ -121,6 +178,8 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     connection->http->writing -= connection->stage == STAGE_WRITE;
     connection->http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
+    connection->looked = connection->ended = false;
+    connection->drops = NULL;
     switch (stage) {
     case STAGE_IDLE:
         connection->limit_ms = now + settings->idle_ms + settings->header_ms;
@@ -139,13 +198,15 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     }
 }
 
-static void watch_listener(struct http *http, bool on)
+static void watch_listeners(struct http *http, bool on)
 {
-    if (on && !http->draining)
-        loop_watch(http->loop, &http->accept_watch, http->settings.listen_fd,
-                   EPOLLIN | EPOLLEXCLUSIVE);
-    else
-        loop_watch(http->loop, &http->accept_watch, -1, 0);
+    on = on && !http->draining;
+    for (size_t i = 0; i < http->settings.listeners->count; i++) {
+        struct accept *accept = &http->accepts[i];
+
+        loop_watch(http->loop, &accept->watch, on ? accept->fd : -1,
+                   on ? EPOLLIN | EPOLLEXCLUSIVE : 0);
+    }
 }
 
 /* The socket is shut down; libmicrohttpd sees it and cleans up. */
@@ -158,15 +219,36 @@ void connection_cut(struct connection *connection)
 }
 
 /*
- * A client that sent a part of a head and closed in one go: libmicrohttpd, told of both by one
- * edge, reads the part and waits for another until the time for a head is over.
+ * A client that sent its last bytes and closed in one go: libmicrohttpd, told of both by one edge,
+ * reads the bytes and waits for others. So the patrol looks: once at an idle connection, and always
+ * where a body is not complete.
  */
-static bool has_left(const struct connection *connection)
+static bool has_left(struct connection *connection)
 {
     char next;
 
-    return connection->stage == STAGE_HEADER &&
-           !recv(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+    if (connection->stage != STAGE_BODY && (connection->stage != STAGE_IDLE || connection->looked))
+        return false;
+    if (connection->stage == STAGE_BODY && !reader_lacks(&connection->reader))
+        return false;
+    connection->looked = true;
+    if (recv(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT))
+        return false;
+    if (connection->stage != STAGE_BODY || connection->ended)
+        return true;
+    connection->ended = true; /* libmicrohttpd reads once more, and the body is refused */
+    return shutdown(connection->fd, SHUT_RD) != 0;
+}
+
+/*
+ * The time for a head is over. The end of what can be read makes libmicrohttpd read once more, and
+ * the reader tells it that the request is refused; the answer can still be sent.
+ */
+static void refuse_late(struct connection *connection)
+{
+    connection->reader.late = true;
+    connection_stage(connection, STAGE_WRITE, 0);
+    shutdown(connection->fd, SHUT_RD);
 }
 
 /* Cuts what is over its limit. */
@@ -180,15 +262,20 @@ static void patrol(struct timer *timer)
 
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
             at->limit_ms = now + DRAIN_MS;
-        if (over || (!at->cut && has_left(at)))
+        if (over && at->stage == STAGE_HEADER && reader_began(&at->reader))
+            refuse_late(at);
+        else if (over || (!at->cut && has_left(at)))
             connection_cut(at);
+        else if (at->drops && at->drops_ms <= now)
+            connection_stop_body(at);
     }
     if (http->refusing) {
         http->refusing = false;
-        watch_listener(http, true);
+        watch_listeners(http, true);
     }
     metrics_publish(http->loop, http->connection_count, http->turned_away);
-    timer_set(&http->loop->timers, timer, now + PATROL_MS);
+    timer_set(&http->loop->timers, timer,
+              timer_beat(now, http->connection_count ? PATROL_MS : TIMER_IDLE_MS));
 }
 
 /* Out of descriptors or memory: waits a little instead of turning at full speed. */
@@ -196,21 +283,25 @@ static void refuse_for_a_while(struct http *http)
 {
     log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
     http->refusing = true;
-    watch_listener(http, false);
+    watch_listeners(http, false);
     timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms + REFUSE_MS);
 }
 
-static bool accept_one(struct http *http)
+static bool accept_one(struct http *http, int listener)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    int fd = accept4(http->settings.listen_fd, (struct sockaddr *)&address, &length,
-                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
             refuse_for_a_while(http);
         return errno == EINTR || errno == ECONNABORTED;
+    }
+    if (http_know(http, fd, NULL)) {
+        close(fd);
+        http->turned_away++;
+        return true;
     }
     /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
     if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES) {
@@ -222,11 +313,10 @@ static bool accept_one(struct http *http)
 
 static void accept_ready(struct watch *watch, uint32_t events)
 {
-    struct http *http =
-        (struct http *)(void *)((char *)watch - offsetof(struct http, accept_watch));
+    const struct accept *accept = (struct accept *)(void *)watch;
 
     (void)events;
-    for (int i = 0; i < ACCEPT_MAX && accept_one(http); i++)
+    for (int i = 0; i < ACCEPT_MAX && accept_one(accept->http, accept->fd); i++)
         ;
 }
 
@@ -250,7 +340,7 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         NULL, NULL, exchange_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
         exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
-        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX,
+        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX + PLACES_RESERVE,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);
 }
@@ -263,9 +353,14 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         return NULL;
     http->loop = loop;
     http->settings = *settings;
-    http->accept_watch = (struct watch){.fd = -1, .ready = accept_ready};
+    for (size_t i = 0; i < settings->listeners->count; i++)
+        http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = accept_ready},
+                                           .http = http,
+                                           .fd = settings->listeners->fds[i]};
     http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
     http->patrol.fire = patrol;
+    reader_init(&http->nobody.reader, &http->buffers);
+    http->nobody.reader.state = READER_DONE;
     http->daemon = daemon_start(http);
     if (!http->daemon) {
         log_line(BB_ERROR, "libmicrohttpd cannot start", NULL);
@@ -277,7 +372,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http_free(http);
         return NULL;
     }
-    watch_listener(http, true);
+    watch_listeners(http, true);
     patrol(&http->patrol);
     return http;
 }
@@ -285,9 +380,12 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
 void http_free(struct http *http)
 {
     timer_clear(&http->loop->timers, &http->patrol);
-    watch_listener(http, false);
+    watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
+    lingers_free(&http->lingers);
+    reader_pool_free(&http->buffers);
+    free(http->by_fd);
     free(http);
 }
 
@@ -303,10 +401,13 @@ void http_run(struct http *http)
 {
     unsigned runs = 0;
 
+    http_running(http);
     do {
-        http->uploads = false;
+        http->again = false;
         MHD_run(http->daemon);
-    } while (http->uploads && ++runs < RUNS_MAX);
+        read_again(http);
+    } while (http->again && ++runs < RUNS_MAX);
+    http_running(NULL);
     http->vain = http->stirred ? 0 : http->vain + 1;
     http->stirred = false;
 }
@@ -325,6 +426,8 @@ int64_t http_timeout_ms(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
+    if (http->again)
+        return 0;
     if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
         return -1;
     if (!ms && in_vain(http))
@@ -335,12 +438,17 @@ int64_t http_timeout_ms(struct http *http)
 bool http_drain(struct http *http)
 {
     if (!http->draining) {
-        for (int i = 0; i < LISTENER_BACKLOG && accept_one(http); i++)
-            ; /* what has been connected is served */
+        const struct listeners *all = http->settings.listeners;
+
+        for (size_t k = 0; k < all->count; k++) {
+            for (int i = 0; i < LISTENER_BACKLOG && accept_one(http, all->fds[k]); i++)
+                ; /* what has been connected is served */
+        }
         http->draining = true;
-        watch_listener(http, false);
+        watch_listeners(http, false);
         /* who comes now is refused, rather than queued by the kernel and reset at the end */
-        shutdown(http->settings.listen_fd, SHUT_RD);
+        for (size_t k = 0; k < all->count; k++)
+            shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
     }
     return !http->connection_count;

@@ -10,14 +10,17 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 
+#include "core/linger.h"
+#include "core/listener.h"
 #include "core/loop.h"
 #include "core/query.h"
+#include "core/reader.h"
 #include "core/request.h"
 
 struct http_settings {
-    int listen_fd;            /* owned by the engine, shared by the loops */
-    unsigned max_connections; /* of all loops, these two */
-    unsigned per_address;     /* 0: no limit */
+    const struct listeners *listeners; /* the engine's, shared by the loops */
+    unsigned max_connections;          /* of all loops, these two */
+    unsigned per_address;
     int64_t header_ms, body_ms, idle_ms, write_ms;
 };
 
@@ -32,9 +35,16 @@ struct connection {
     int64_t limit_ms; /* monotonic; when the patrol cuts it; 0: never */
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
-    bool placed;      /* it counts among those that there may be */
-    unsigned refused; /* libmicrohttpd's own answer, a status; 0: none */
-    char *request_id; /* of the exchange under way, "": none yet; NULL: there is no exchange */
+    bool placed; /* it counts among those that there may be, and for this owner: */
+    struct share_owner owner;
+    bool looked; /* the patrol has looked whether the client has left, in this stage */
+    bool ended;  /* it has seen that no more of the body comes */
+    struct MHD_Connection *drops; /* see connection_drops_body(); NULL: it does not */
+    int drops_status;
+    int64_t drops_ms; /* monotonic; when the patrol ends it */
+    struct reader reader;
+    struct MHD_Connection *waits;    /* see connection_answered(); NULL: it does not */
+    struct connection *next_waiting; /* of those that do */
     struct sockaddr_storage peer;
 };
 
@@ -42,18 +52,30 @@ struct http {
     struct loop *loop;
     struct http_settings settings;
     struct MHD_Daemon *daemon;
-    struct watch accept_watch; /* first watch: the listener */
+    struct accept {
+        struct watch watch; /* first */
+        struct http *http;
+        int fd;
+    } accepts[LISTENERS_MAX];
     struct watch daemon_watch; /* libmicrohttpd's own epoll */
     struct timer patrol;
     struct connection *connections;
+    int64_t looked_ms; /* for one that makes room */
+    size_t most;       /* then: connections of one address */
     size_t connection_count;
     size_t turned_away; /* connections closed at once, ever: over a limit, or no memory */
     bool refusing;      /* out of descriptors: the listener is not watched for a while */
-    bool uploads;       /* a piece of one was taken in this run */
+    bool again;         /* a piece of an upload was taken in this run, or a connection resumed */
     bool draining;      /* a stop: every answer closes its connection */
     bool stirred;       /* a connection came on in this run */
     unsigned vain;      /* runs since then */
     size_t writing;     /* connections in STAGE_WRITE */
+    struct connection *waiting; /* something waits behind the request that was answered */
+    struct reader_pool buffers;
+    struct lingers lingers;
+    struct connection **by_fd; /* `room` of them */
+    size_t room;
+    struct connection nobody; /* in the place of one that there is no memory for: nothing is read */
 };
 
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
@@ -75,15 +97,33 @@ bool http_drain(struct http *http);
  * an upload to read. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
+/*
+ * places.c: counts it among the connections of all loops, for there may be so many of all and of
+ * its address. One that does nothing may have to end for it. false: there is no place.
+ */
+enum { PLACES_RESERVE = 16 }; /* for who asks from the machine itself */
+bool place_take(struct connection *connection);
+void place_give(struct connection *connection);
+
+/* Its request has been answered, or has ended otherwise: the next one may follow. */
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
+/*
+ * The request is answered with this status whatever else comes of its body of chunks. What comes at
+ * once is thrown away, so that the connection can go on; then the patrol ends it, as does
+ * connection_stop_body(). False: a chunk too large for that is under way.
+ */
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+bool connection_stop_body(struct connection *connection);
+
 /* Ends it from our side, whatever it is doing. */
 void connection_cut(struct connection *connection);
 
 /*
- * MHD_queue_response(); the host calls this one, for libmicrohttpd's own is taken (refusal.c): it
- * is where the answers pass that libmicrohttpd gives by itself.
+ * http_recv.c. Whose sockets the calling thread reads from now on; NULL: nobody's. And which
+ * connection a socket is; NULL: none any more. 0, or -1 without memory.
  */
-enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned status,
-                           struct MHD_Response *response);
+void http_running(struct http *http);
+int http_know(struct http *http, int fd, struct connection *connection);
 
 /* Callbacks of libmicrohttpd in exchange.c; cls is the struct http. */
 void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd);

@@ -15,7 +15,7 @@ enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
-    const char *key;     /* the client's; on a public route with its address in front */
+    const char *key;     /* the client's; on a public route see public_key() */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
@@ -115,6 +115,15 @@ int idempotency_look(struct core_request *rq)
     return answer_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
 }
 
+/*
+ * Who is unknown has no space of keys of his own: many come from one address. So the key is with
+ * the address and the request itself, and whoever sends another request has another key.
+ */
+static const char *public_key(struct core_request *rq, const char *key, const char *hash)
+{
+    return arena_format(rq->arena, "%s %s %s", bb_client_address(&rq->pub), hash, key);
+}
+
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length)
 {
@@ -128,10 +137,11 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
         request_out_of_memory(rq);
     idem->route = arena_format(rq->arena, "%s%s %s", client_token(rq) ? "client " : "",
                                route->method, route->path);
-    idem->key = rq->pub.principal
-                    ? arena_text(rq->arena, key, strlen(key))
-                    : arena_format(rq->arena, "%s %s", bb_client_address(&rq->pub), key);
-    if (!idem->route || !idem->key || hash_request(target, body, body_length, idem->hash))
+    if (!idem->route || hash_request(target, body, body_length, idem->hash))
+        request_out_of_memory(rq);
+    idem->key = rq->pub.principal ? arena_text(rq->arena, key, strlen(key))
+                                  : public_key(rq, key, idem->hash);
+    if (!idem->key)
         request_out_of_memory(rq);
     rq->idempotency = idem;
     return idempotency_look(rq);

@@ -187,13 +187,13 @@ json_t *inspect_json(const struct bb_module *face)
 
     snprintf(abi, sizeof abi, "%u.%u", face->abi_major, face->abi_minor);
     return json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-        face->name, "version", face->version, "abi", abi, "settings",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "name", face->name, "version", face->version, "abi", abi, "settings",
         inspect_fields(&face->settings), "routes", each(&face->routes, route_json), "events",
         each(&face->events, event_json), "hooks", each(&face->hooks, hook_json), "services",
-        each(&face->services, service_json), "needs", each(&face->needs, need_json), "channels",
-        each(&face->channels, channel_json), "jobs", each(&face->jobs, job_json), "pools",
-        each(&face->pools, pool_json), "workers", each(&face->workers, worker_json), "metrics",
-        each(&face->metrics, metric_json), "commands", each(&face->commands, command_json),
-        "migrations", migrations_json(face->schema));
+        each(&face->services, service_json), "needs", each(&face->needs, need_json), "wants",
+        each(&face->wants, need_json), "channels", each(&face->channels, channel_json), "jobs",
+        each(&face->jobs, job_json), "pools", each(&face->pools, pool_json), "workers",
+        each(&face->workers, worker_json), "metrics", each(&face->metrics, metric_json), "commands",
+        each(&face->commands, command_json), "migrations", migrations_json(face->schema));
 }

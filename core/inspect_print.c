@@ -195,11 +195,11 @@ void inspect_print(const json_t *face, FILE *out)
         const char *table;
         void (*print)(const json_t *row, FILE *out);
     } parts[] = {
-        {"settings", print_setting},     {"routes", print_route},       {"events", print_event},
-        {"hooks", print_hook},           {"services", print_versioned}, {"needs", print_versioned},
-        {"channels", print_named},       {"jobs", print_job},           {"pools", print_pool},
-        {"workers", print_named},        {"metrics", print_metric},     {"commands", print_command},
-        {"migrations", print_migration},
+        {"settings", print_setting}, {"routes", print_route},         {"events", print_event},
+        {"hooks", print_hook},       {"services", print_versioned},   {"needs", print_versioned},
+        {"wants", print_versioned},  {"channels", print_named},       {"jobs", print_job},
+        {"pools", print_pool},       {"workers", print_named},        {"metrics", print_metric},
+        {"commands", print_command}, {"migrations", print_migration},
     };
     const json_t *row;
     size_t k;

@@ -8,7 +8,11 @@
 #include "core/log.h"
 #include "core/sql.h"
 
-enum { FIRST_MS = 5000, DEADLINE_MS = 10 * 60 * 1000 };
+enum {
+    FIRST_MS = 5000,
+    APART_MS = 500, /* between the first runs of two jobs, and so between all of equal periods */
+    DEADLINE_MS = 10 * 60 * 1000
+};
 
 struct job {
     struct timer timer; /* first */
@@ -17,6 +21,7 @@ struct job {
     const struct bb_job *face;
     struct bb_host *host; /* NULL: the host's own */
     bool running;
+    bool again; /* the run that is under way left something */
 };
 
 struct jobs {
@@ -80,12 +85,23 @@ static void job_entry(struct core_request *rq)
         job->run(&rq->pub);
 }
 
+/* After jobs_end() it has no place among the timers, and gets none. */
 static void job_ended(struct core_request *rq)
 {
-    struct job_run *run = (struct job_run *)(void *)rq;
+    struct job *job = ((struct job_run *)(void *)rq)->job;
 
-    run->job->running = false;
+    job->running = false;
+    if (job->again && job->timer.slot)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     request_free(rq);
+}
+
+void api_again(struct bb_request *pub)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->ended == job_ended)
+        ((struct job_run *)(void *)rq)->job->again = true;
 }
 
 static void job_start(struct job *job)
@@ -97,11 +113,13 @@ static void job_start(struct job *job)
         return;
     }
     run->job = job;
+    run->rq.name = job->face->name;
     run->rq.entry = job_entry;
     run->rq.ended = job_ended;
     run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
     request_enter(&run->rq, job->host);
     job->running = true;
+    job->again = false;
     request_schedule(&run->rq);
 }
 
@@ -111,22 +129,35 @@ static void job_timer(struct timer *timer)
 
     if (!job->running)
         job_start(job);
-    timer_set(&job->loop->timers, timer, job->loop->now_ms + (int64_t)job->face->every_s * 1000);
+    int64_t next_ms = job->loop->now_ms + (int64_t)job->face->every_s * 1000;
+
+    /* on a beat, apart from the other jobs as the first runs were */
+    timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
-static void job_add(struct jobs *jobs, struct loop *loop, const struct bb_job *face,
+/* Of one name in all generations the same. */
+static struct loop *loop_of(struct engine *engine, const char *name)
+{
+    unsigned sum = 0;
+
+    while (*name)
+        sum = sum * 31 + (unsigned char)*name++;
+    return &engine->loops[sum % engine->loop_count];
+}
+
+static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *face,
                     struct bb_host *host)
 {
     struct job *job = &jobs->list[jobs->count++];
 
     *job = (struct job){.timer.fire = job_timer,
-                        .loop = loop,
+                        .loop = loop_of(engine, face->name),
                         .generation = jobs->generation,
                         .face = face,
                         .host = host};
 }
 
-struct jobs *jobs_new(struct loop *loop, struct generation *generation)
+struct jobs *jobs_new(struct engine *engine, struct generation *generation)
 {
     struct jobs *jobs = calloc(1, sizeof *jobs);
     size_t count = 1;
@@ -141,12 +172,13 @@ struct jobs *jobs_new(struct loop *loop, struct generation *generation)
         free(jobs);
         return NULL;
     }
-    job_add(jobs, loop, &own_job, NULL);
+    job_add(jobs, engine, &own_job, NULL);
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
 
         for (size_t j = 0; j < module->face->jobs.count; j++)
-            job_add(jobs, loop, &MODULE_ROWS(bb_job, module->face->jobs)[j], &module->handle.host);
+            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->face->jobs)[j],
+                    &module->handle.host);
     }
     return jobs;
 }
@@ -160,29 +192,33 @@ static const struct job *same_job(const struct jobs *jobs, const struct job *job
 }
 
 /* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
-static int64_t first_run(const struct job *job, const struct job *before)
+static int64_t first_run(const struct job *job, const struct job *before, size_t index)
 {
     int64_t every = (int64_t)job->face->every_s * 1000, now = job->loop->now_ms;
-    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS);
+    int64_t first =
+        now + (every < FIRST_MS ? every : FIRST_MS) + (int64_t)(index * APART_MS) % every;
 
     if (!before || !before->timer.slot)
         return first;
     return before->timer.at_ms < now + every ? before->timer.at_ms : now + every;
 }
 
-void jobs_begin(struct jobs *jobs, const struct jobs *before)
+void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         struct job *job = &jobs->list[i];
 
-        timer_set(&job->loop->timers, &job->timer, first_run(job, same_job(before, job)));
+        if (job->loop == loop)
+            timer_set(&loop->timers, &job->timer, first_run(job, same_job(before, job), i));
     }
 }
 
-void jobs_end(struct jobs *jobs)
+void jobs_end(struct jobs *jobs, struct loop *loop)
 {
-    for (size_t i = 0; i < jobs->count; i++)
-        timer_clear(&jobs->list[i].loop->timers, &jobs->list[i].timer);
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (jobs->list[i].loop == loop)
+            timer_clear(&loop->timers, &jobs->list[i].timer);
+    }
 }
 
 void jobs_free(struct jobs *jobs)

@@ -1,7 +1,7 @@
 /*
- * Periodic jobs of a generation's modules and of the host, on the first loop. A job with BB_ONCE
- * runs on one host of a cluster at a time: it holds an advisory lock on a lent connection while it
- * runs.
+ * Periodic jobs of a generation's modules and of the host, each on a loop that its name chooses. A
+ * job with BB_ONCE runs on one host of a cluster at a time: it holds an advisory lock on a lent
+ * connection while it runs, so they fall due one after another and not together.
  */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
@@ -9,15 +9,19 @@
 #include "core/engine.h"
 
 /* Those of a generation, none of them due. NULL: out of memory. */
-struct jobs *jobs_new(struct loop *loop, struct generation *generation);
+struct jobs *jobs_new(struct engine *engine, struct generation *generation);
 
-/* Makes them due; those that `before` (or NULL) has as well, when they would have been there. */
-void jobs_begin(struct jobs *jobs, const struct jobs *before);
+/* On the loop: makes its own due; those that `before` (or NULL) has as well, when they would have
+ * been there. */
+void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop);
 
-/* None is due any more; one that runs goes on, and holds its generation. */
-void jobs_end(struct jobs *jobs);
+/* On the loop: none of its own is due any more; one that runs goes on, and holds its generation. */
+void jobs_end(struct jobs *jobs, struct loop *loop);
 
-/* After jobs_end() and the last run; any thread. */
+/* The run that this is shall be followed by another one as soon as it has ended. */
+void api_again(struct bb_request *rq);
+
+/* After jobs_end() on all loops and the last run; any thread. */
 void jobs_free(struct jobs *jobs);
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/condition.h"
 #include "core/log_format.h"
 #include "core/text.h"
+#include "core/thread.h"
 
 #define RING_SIZE ((size_t)262144)
 #define CLOSE_WAIT_MS 1000
@@ -159,6 +160,7 @@ static void *writer_run(void *arg)
 {
     struct writer *writer = arg;
 
+    thread_name("log", NULL);
     pthread_mutex_lock(&writer->lock);
     while (!writer->closing || writer->head != writer->tail) {
         if (writer->head != writer->tail) {

@@ -94,10 +94,38 @@ static bool plain(const char *text)
     return at > text;
 }
 
+/* Keys whose values programs calculate with; another's value may look like a number by chance. */
+static bool counts(const char *key)
+{
+    static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
+                                       "database_ms", "handler_ms", "holders",    "more",
+                                       "ms",          "queue_ms",   "status",     "work_ms"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!strcmp(keys[i], key))
+            return true;
+    }
+    return false;
+}
+
+/* As JSON writes one: digits, without a needless zero in front, and perhaps a fraction. */
+static bool number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits), fraction;
+
+    if (!whole || (whole > 1 && *text == '0'))
+        return false;
+    if (!text[whole])
+        return true;
+    fraction = text[whole] == '.' ? strspn(text + whole + 1, digits) : 0;
+    return fraction && !text[whole + 1 + fraction];
+}
+
 void log_text_pair(struct log_text *line, const char *key, const char *value)
 {
     size_t before = line->used;
-    bool quoted = value && (line->json || !plain(value));
+    bool quoted = value && (line->json ? !counts(key) || !number(value) : !plain(value));
 
     if (!value || line->cut)
         return;

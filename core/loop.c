@@ -95,6 +95,12 @@ int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events)
     return 0;
 }
 
+int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events)
+{
+    loop_watch(loop, watch, -1, 0);
+    return loop_watch(loop, watch, fd, events);
+}
+
 void loop_post(struct loop *loop, struct message *message)
 {
     uint64_t one = 1;
@@ -191,6 +197,7 @@ void loop_run(struct loop *loop)
             http_run(loop->http);
         if (loop->pg)
             pg_flush(loop->pg);
+        loop->now_ms = clock_mono_ms(); /* the turn may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
     arena_thread_end();

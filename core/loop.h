@@ -46,6 +46,8 @@ struct loop_told {
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
 };
 
+enum { LOOP_ADMITTED = 1024 };
+
 struct loop {
     struct engine *engine;
     unsigned index;
@@ -66,8 +68,9 @@ struct loop {
     struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
     struct loop_told told;
-    bool stop;         /* leave loop_run() after this turn */
-    atomic_bool ended; /* the same, for the first loop, which ends last */
+    uintptr_t admitted[LOOP_ADMITTED]; /* statements that may be sent (sql_admit.c) */
+    bool stop;                         /* leave loop_run() after this turn */
+    atomic_bool ended;                 /* the same, for the first loop, which ends last */
 };
 
 /*
@@ -86,6 +89,12 @@ void loop_run(struct loop *loop);
 
 /* Begins to watch, changes the events, or ends (events 0). 0 or -1. Loop's thread. */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/*
+ * The same, registered anew even if the number is the one that is watched: a library has closed the
+ * socket meanwhile, and the kernel gave its number to the next one.
+ */
+int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
 /* Whether nothing waits in the inbox. */
 bool loop_quiet(struct loop *loop);

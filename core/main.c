@@ -9,6 +9,7 @@
 
 #include "core/cli.h"
 #include "core/json_in.h"
+#include "core/pg.h"
 
 /* Above this size malloc maps blocks by themselves, so that those of argon2 go back when freed. */
 #define MAP_FROM (256 * 1024)
@@ -16,6 +17,7 @@
 static int set_up(void)
 {
     umask(077);
+    pg_clean_environment();
     signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without asking for silence */
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
     json_watch_memory();

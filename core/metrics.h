@@ -34,6 +34,11 @@ extern const size_t host_metric_count;
 void metrics_requests(struct metrics *metrics);
 void metrics_durations(struct metrics *metrics);
 
+/* metrics_shares.c */
+void metrics_shares_taken(struct metrics *metrics);
+void metrics_shares_limit(struct metrics *metrics);
+void metrics_shares_refused(struct metrics *metrics);
+
 /* metrics_loops.c */
 void metrics_connections(struct metrics *metrics);
 void metrics_turned_away(struct metrics *metrics);

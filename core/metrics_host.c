@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/metrics.h"
 #include "core/pool.h"
+#include "core/readiness.h"
 #include "core/redis.h"
 #include "core/share.h"
 #include "core/stream.h"
@@ -16,12 +17,12 @@ static void build_info(struct metrics *metrics)
 
 static void body_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)shares_taken(metrics->engine->bodies));
+    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_BODIES]));
 }
 
 static void answer_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)shares_taken(metrics->engine->answers));
+    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_ANSWERS]));
 }
 
 static void streams(struct metrics *metrics)
@@ -35,6 +36,19 @@ static void database_up(struct metrics *metrics)
 {
     if (metrics->engine->ear)
         metric_number(metrics, ear_fresh_ms() > 0);
+}
+
+static void schema_up(struct metrics *metrics)
+{
+    int asked = readiness_of_schema(metrics->engine);
+
+    if (asked <= 0)
+        metric_number(metrics, asked == 0);
+}
+
+static void ready(struct metrics *metrics)
+{
+    metric_number(metrics, readiness(metrics->engine));
 }
 
 static void database_latency(struct metrics *metrics)
@@ -145,7 +159,19 @@ const struct host_metric host_metrics[] = {
     {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.", body_bytes},
     {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
      answer_bytes},
+    {"busbar_share_taken", "gauge", "resource",
+     "What is taken of what all share: connections, bytes of bodies, answers and unfinished uploads, "
+     "calls in pools, statements that wait for the database.",
+     metrics_shares_taken},
+    {"busbar_share_limit", "gauge", "resource, whose",
+     "How much there is of it: for all, and for one owner (an account, or without one an address).",
+     metrics_shares_limit},
+    {"busbar_share_refused_total", "counter", "resource, whose",
+     "What was refused: whose all, there was no room at all; whose owner, it had its share.",
+     metrics_shares_refused},
     {"busbar_streams", "gauge", NULL, "Streams open.", streams},
+    {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.", ready},
+    {"busbar_schema_up", "gauge", NULL, "Whether the database's tables fit the modules.", schema_up},
     {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL answered within the last second.",
      database_up},
     {"busbar_database_latency_seconds", "gauge", NULL, "Of its last sign of life.",

@@ -49,7 +49,8 @@ static int prepare(struct migration *run)
 
     if (exists < 0)
         return -1;
-    if (!exists && !run->apply)
+    run->db.report->missing = !exists && !run->apply;
+    if (run->db.report->missing)
         return migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
                                            "`busbar migrate`");
     return exists ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
@@ -101,6 +102,7 @@ static int apply_step(struct migration *run, const char *module, const struct mi
 {
     char line[192];
 
+    run->db.report->missing = !run->apply;
     if (!run->apply)
         return migrate_db_refuse(&run->db,
                                  "migration of %s, step %u (%s) is missing in the database: run "
@@ -135,10 +137,13 @@ static int compare_step(struct migration *run, const char *module, const struct 
                                  "missing: restore the table busbar_migration",
                                  module, PQgetvalue(applied, row, 0), step->number);
     if (strcmp(PQgetvalue(applied, row, 1), step->checksum) != 0)
-        return migrate_db_refuse(&run->db,
-                                 "migration of %s: step %u (%s) was changed after it had been "
-                                 "applied: put it back and add a new step",
-                                 module, step->number, step->title);
+        return migrate_db_refuse(
+            &run->db,
+            "migration of %s: step %u (%s) is another one than the database was "
+            "made with: install the version of the module that it was made "
+            "with, or a later one (its author: put the step back, add a new "
+            "one)",
+            module, step->number, step->title);
     run->db.report->present++;
     return 0;
 }
@@ -164,7 +169,7 @@ static int migrate_steps(struct migration *run, const char *module, const char *
         return 0;
     return migrate_db_refuse(&run->db,
                              "migration of %s: the database is newer (step %s) than this module "
-                             "(step %u): upgrade the module",
+                             "(step %u): install the newer version of the module",
                              module, PQgetvalue(applied, (int)present - 1, 0), number);
 }
 
@@ -183,7 +188,7 @@ static int migrate_module(struct migration *run, const char *module, const char 
 /* The core's steps are named after the program, which no module can be. */
 static int migrate_all(struct migration *run, const struct generation *g)
 {
-    if (migrate_db_open(&run->db, g->settings) || prepare(run) ||
+    if (migrate_db_open(&run->db, g->settings, !run->apply) || prepare(run) ||
         migrate_module(run, "busbar", core_schema))
         return -1;
     for (size_t i = 0; i < g->module_count; i++)

@@ -19,6 +19,7 @@ enum migrate_outcome {
 struct migrate_report {
     unsigned applied;  /* steps applied by this run */
     unsigned present;  /* steps that were there already */
+    bool missing;      /* MIGRATE_FAILED because of a step that is still to be applied */
     char problem[512]; /* one precise message where the outcome is not MIGRATE_DONE */
 };
 

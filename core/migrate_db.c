@@ -1,14 +1,13 @@
 #include "core/migrate_db.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Notices ("relation exists, skipping") are of no use to anybody here. */
-static void no_notice(void *arg, const PGresult *result)
-{
-    (void)arg;
-    (void)result;
-}
+#include "core/pg.h"
+
+/* Who only looks does not wait for somebody who changes the tables. */
+#define LOOK "-c statement_timeout=5s"
 
 /* On one line: it goes into logs. */
 static void flatten(char *text)
@@ -22,23 +21,25 @@ static void flatten(char *text)
             *text = ' ';
 }
 
-int migrate_db_open(struct migrate_db *db, const struct settings *settings)
+int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
     /* libpq counts whole seconds and takes 1 for 2 */
     int64_t seconds = (settings_int(settings, "database", "connect_timeout") + 999) / 1000;
-    char timeout[24];
-    const char *const names[] = {"dbname",           "connect_timeout", "tcp_user_timeout",
-                                 "application_name", "client_encoding", NULL};
-    const char *const values[] = {settings_text(settings, "database", "url"),
-                                  timeout,
-                                  "30000",
-                                  "busbar migrate",
-                                  "UTF8",
-                                  NULL};
+    const char *url = settings_text(settings, "database", "url");
+    char timeout[24], *options = pg_options(url, read_only ? LOOK : "");
+    const char *const names[] = {"dbname",
+                                 "connect_timeout",
+                                 "tcp_user_timeout",
+                                 "application_name",
+                                 "client_encoding",
+                                 "options",
+                                 NULL};
+    const char *const values[] = {url, timeout, "30000", "busbar migrate", "UTF8", options, NULL};
 
     snprintf(timeout, sizeof timeout, "%lld", (long long)seconds);
     db->outcome = MIGRATE_DONE;
-    db->conn = PQconnectdbParams(names, values, 1);
+    db->conn = options ? PQconnectdbParams(names, values, 1) : NULL;
+    free(options);
     if (!db->conn || PQstatus(db->conn) != CONNECTION_OK) {
         db->outcome = MIGRATE_UNREACHABLE;
         snprintf(db->report->problem, sizeof db->report->problem, "database: %s",
@@ -46,7 +47,7 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings)
         flatten(db->report->problem);
         return -1;
     }
-    PQsetNoticeReceiver(db->conn, no_notice, NULL);
+    PQsetNoticeReceiver(db->conn, pg_drop_notice, NULL);
     return 0;
 }
 

@@ -14,7 +14,7 @@ struct migrate_db {
 };
 
 /* Connects. 0, or -1 with outcome and problem set. Close in both cases. */
-int migrate_db_open(struct migrate_db *db, const struct settings *settings);
+int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only);
 void migrate_db_close(struct migrate_db *db);
 
 /*

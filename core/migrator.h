@@ -1,6 +1,8 @@
 /*
  * Migrating while serving: on a thread of its own, again and again while the database is away. The
- * host serves meanwhile what needs no schema, and answers 503 to the rest.
+ * host serves meanwhile what needs no schema, and answers 503 to the rest. With `database.migrate`
+ * off, and once a step has failed, it only looks whether somebody else has made the tables fit.
+ * What it finds is in readiness.h.
  */
 #ifndef CORE_MIGRATOR_H
 #define CORE_MIGRATOR_H
@@ -9,7 +11,7 @@
 
 struct migrator;
 
-/* NULL: not started (logged). Holds the generation until it is done. */
+/* NULL: not started (logged). Holds the generation, which has its engine, until it is done. */
 struct migrator *migrator_start(struct generation *generation);
 
 /* Whether the database is up to date; not before the first success. Any thread. */

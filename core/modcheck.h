@@ -20,6 +20,9 @@ struct modcheck {
 
 BB_PRINTF(2, 3) void modcheck_find(const struct modcheck *check, const char *format, ...);
 
+/* modcheck_runtime.c: whether the symbol is of a compiler's runtime library, and nobody's fault. */
+bool modcheck_is_runtimes(const char *name);
+
 /* modcheck_symbols.c: what it exports; libraries that it has swallowed. */
 void modcheck_exports(const struct modcheck *check);
 void modcheck_copies(const struct modcheck *check);

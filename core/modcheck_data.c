@@ -4,18 +4,16 @@
 
 #include "core/modcheck.h"
 
-/* What compilers put into every shared object: __dso_handle and completed.0, a word each. */
-enum { TOOLCHAIN_BYTES = 8 };
+/* Of what the runtime has in a section, the room that each may take beside its size. */
+enum { WORD_BYTES = 8 };
 
 #define REMEDY                                                                                     \
     "which all generations would share, and threads without a lock; make it const, or a part of "  \
     "the state that open returns"
 
-static bool is_toolchains(const char *name)
-{
-    return !strcmp(name, "__dso_handle") || !strncmp(name, "completed.", 10) ||
-           !strcmp(name, "__TMC_END__");
-}
+#define TLS_REMEDY                                                                                 \
+    "but fibers share threads and never keep to one; keep it in the request's memory or in the "   \
+    "state"
 
 /* Written by the linker or the toolchain alone, or read-only once it is relocated. */
 static bool is_settled(const char *name)
@@ -30,24 +28,83 @@ static bool is_settled(const char *name)
     return !strncmp(name, ".data.rel.ro", 12);
 }
 
-/* Finds the objects of a section by name; how many. */
-static size_t find_objects(const struct modcheck *check, size_t index, const char *section)
+/* What of a section is accounted for. */
+struct account {
+    size_t found;     /* objects of the module's own, which have been told */
+    uint64_t runtime; /* bytes that the compiler's runtime may have */
+};
+
+static void find_object(const struct modcheck *check, struct account *account, const char *section,
+                        const char *name, const GElf_Sym *symbol)
+{
+    if (modcheck_is_runtimes(name)) {
+        account->runtime += symbol->st_size + WORD_BYTES;
+        return;
+    }
+    account->found++;
+    if (GELF_ST_TYPE(symbol->st_info) == STT_TLS)
+        modcheck_find(check, "has thread-local storage: %s (%s, %" PRIu64 " bytes), " TLS_REMEDY,
+                      name, section, (uint64_t)symbol->st_size);
+    else
+        modcheck_find(check, "has writable data: %s (%s, %" PRIu64 " bytes), " REMEDY, name,
+                      section, (uint64_t)symbol->st_size);
+}
+
+/* Finds the objects of a section by name. */
+static struct account find_objects(const struct modcheck *check, size_t index, const char *section,
+                                   unsigned type)
 {
     struct elf_symbols symbols = elf_file_symbols(check->file, SHT_SYMTAB);
-    size_t found = 0;
+    struct account account = {0, 0};
     GElf_Sym symbol;
 
     for (size_t i = 0; i < symbols.count; i++) {
         const char *name = elf_symbol(&symbols, i, &symbol);
 
-        if (!name || symbol.st_shndx != index || GELF_ST_TYPE(symbol.st_info) != STT_OBJECT ||
-            is_toolchains(name))
-            continue;
-        found++;
-        modcheck_find(check, "has writable data: %s (%s, %" PRIu64 " bytes), " REMEDY, name,
-                      section, (uint64_t)symbol.st_size);
+        if (name && symbol.st_shndx == index && GELF_ST_TYPE(symbol.st_info) == type)
+            find_object(check, &account, section, name, &symbol);
     }
-    return found;
+    return account;
+}
+
+/* What exceptions of C++ need of other libraries, as stripped files still show it. */
+static bool is_for_exceptions(const char *name)
+{
+    return !strcmp(name, "__gxx_personality_v0") || !strncmp(name, "_ZTI", 4);
+}
+
+/* Bytes of a section that the linker fills with addresses for exceptions. */
+static uint64_t for_exceptions(const struct modcheck *check, const GElf_Shdr *header)
+{
+    struct elf_symbols symbols = elf_file_symbols(check->file, SHT_DYNSYM);
+    Elf_Scn *section = NULL;
+    GElf_Shdr relocations;
+    uint64_t bytes = 0;
+    GElf_Rela rela;
+    GElf_Sym symbol;
+    Elf_Data *data;
+
+    while ((data = elf_file_next(check->file, SHT_RELA, &section, &relocations)) != NULL)
+        for (int i = 0; gelf_getrela(data, i, &rela); i++) {
+            const char *name = elf_symbol(&symbols, GELF_R_SYM(rela.r_info), &symbol);
+
+            if (name && is_for_exceptions(name) && rela.r_offset >= header->sh_addr &&
+                rela.r_offset - header->sh_addr < header->sh_size)
+                bytes += WORD_BYTES;
+        }
+    return bytes;
+}
+
+static void check_writable(const struct modcheck *check, Elf_Scn *section, const GElf_Shdr *header,
+                           const char *name)
+{
+    struct account account = find_objects(check, elf_ndxscn(section), name, STT_OBJECT);
+
+    /* Compilers put a word into every shared object. */
+    account.runtime += WORD_BYTES + for_exceptions(check, header);
+    if (!account.found && header->sh_size > account.runtime)
+        modcheck_find(check, "has writable data: %" PRIu64 " bytes in %s, " REMEDY,
+                      (uint64_t)header->sh_size, name);
 }
 
 void modcheck_writable(const struct modcheck *check)
@@ -61,12 +118,20 @@ void modcheck_writable(const struct modcheck *check)
             continue;
         const char *name = elf_file_section_name(check->file, &header);
 
-        if (is_settled(name) || find_objects(check, elf_ndxscn(section), name))
-            continue;
-        if (header.sh_size > TOOLCHAIN_BYTES)
-            modcheck_find(check, "has writable data: %" PRIu64 " bytes in %s, " REMEDY,
-                          (uint64_t)header.sh_size, name);
+        if (!is_settled(name))
+            check_writable(check, section, &header, name);
     }
+}
+
+static void check_thread_local(const struct modcheck *check, Elf_Scn *section,
+                               const GElf_Shdr *header)
+{
+    const char *name = elf_file_section_name(check->file, header);
+    struct account account = find_objects(check, elf_ndxscn(section), name, STT_TLS);
+
+    if (!account.found && header->sh_size > account.runtime)
+        modcheck_find(check, "has thread-local storage: %" PRIu64 " bytes in %s, " TLS_REMEDY,
+                      (uint64_t)header->sh_size, name);
 }
 
 void modcheck_thread_local(const struct modcheck *check)
@@ -76,9 +141,5 @@ void modcheck_thread_local(const struct modcheck *check)
 
     while ((section = elf_nextscn(check->file->elf, section)) != NULL)
         if (gelf_getshdr(section, &header) && header.sh_flags & SHF_TLS && header.sh_size)
-            modcheck_find(check,
-                          "has thread-local storage: %" PRIu64 " bytes in %s, but fibers share "
-                          "threads and never keep to one; keep it in the request's memory or in "
-                          "the state",
-                          (uint64_t)header.sh_size, elf_file_section_name(check->file, &header));
+            check_thread_local(check, section, &header);
 }

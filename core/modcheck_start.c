@@ -18,10 +18,12 @@ enum { RELATIVE = -1, INDIRECT = -2 };
 
 enum { ENTRIES_MAX = 64 /* of a list, that are named one by one */ };
 
-/* The one function that the compiler's own start-up files put into each list. */
+/* The one function that the compiler's own start-up files put into each list, and what Rust's
+ * standard library has there: it keeps the arguments of the program in mind. */
 static bool is_toolchains(const char *name)
 {
-    return !strcmp(name, "frame_dummy") || !strcmp(name, "__do_global_dtors_aux");
+    return !strcmp(name, "frame_dummy") || !strcmp(name, "__do_global_dtors_aux") ||
+           modcheck_is_runtimes(name);
 }
 
 /* The name of the function at an address; NULL: none, or the file is stripped. */

@@ -46,11 +46,13 @@ static void excess_add(struct excess *excess, const char *name)
 static void tell_exports(const struct modcheck *check, const struct excess *excess, bool face)
 {
     if (excess->count)
-        modcheck_find(check,
-                      "exports %zu symbols beside " BB_MODULE_SYMBOL ", which can take the place "
-                      "of others' (%s); build with -fvisibility=hidden, libraries within it with "
-                      "-Wl,--exclude-libs,ALL",
-                      excess->count, excess->names);
+        modcheck_find(
+            check,
+            "exports %zu symbols beside " BB_MODULE_SYMBOL ", which can take the place "
+            "of others' (%s); build with -fvisibility=hidden, libraries within it with "
+            "-Wl,--exclude-libs,ALL, C++ with a -Wl,--version-script that has " BB_MODULE_SYMBOL
+            " alone",
+            excess->count, excess->names);
     if (!face)
         modcheck_find(check, "exports no data " BB_MODULE_SYMBOL ", so it is no module; define "
                              "BB_EXPORT const struct bb_module " BB_MODULE_SYMBOL);

@@ -147,18 +147,26 @@ static void check_hook(const struct core_module *module, const struct bb_hook *h
                  hook->event);
 }
 
+static void check_needs(const struct core_module *module, const struct bb_table *table,
+                        struct setting_problems *problems)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!needs[i].service || !needs[i].version)
+            complain(module, problems, "a need must name a service and a version");
+}
+
 static void check_services(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_service_face *given = MODULE_ROWS(bb_service_face, module->face->services);
-    const struct bb_need *needs = MODULE_ROWS(bb_need, module->face->needs);
 
     for (size_t i = 0; i < module->face->services.count; i++)
         if (!given[i].name || !given[i].version || !given[i].interface)
             complain(module, problems, "service \"%s\" needs a name, a version and an interface",
                      given[i].name ? given[i].name : "");
-    for (size_t i = 0; i < module->face->needs.count; i++)
-        if (!needs[i].service || !needs[i].version)
-            complain(module, problems, "a need must name a service and a version");
+    check_needs(module, &module->face->needs, problems);
+    check_needs(module, &module->face->wants, problems);
 }
 
 static void check_channels(const struct core_module *module, struct setting_problems *problems)
@@ -295,4 +303,5 @@ void module_check(const struct core_module *module, struct setting_problems *pro
     check_work(module, problems);
     check_metrics(module, problems);
     check_schema(module, problems);
+    module_sql_check(module, problems);
 }

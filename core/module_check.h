@@ -9,6 +9,9 @@
 /* One module by itself: names, fields, routes, hooks, jobs, pools, commands. Adds problems. */
 void module_check(const struct core_module *module, struct setting_problems *problems);
 
+/* module_sql.c: statements that its file shows and that would never be sent. Adds problems. */
+void module_sql_check(const struct core_module *module, struct setting_problems *problems);
+
 /*
  * Modules together: names, services, events, jobs, pools, workers, metrics and commands given
  * twice; hooks on events that nobody declares (a warning). Routes are the router's to judge.

@@ -143,6 +143,7 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
         {&copy->pools, sizeof(struct bb_pool), "pools"},
         {&copy->workers, sizeof(struct bb_worker), "workers"},
         {&copy->metrics, sizeof(struct bb_metric), "metrics"},
+        {&copy->wants, sizeof(struct bb_need), "wants"},
     };
     void *rows;
 

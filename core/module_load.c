@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
@@ -59,8 +62,9 @@ static const char *link_error(const char *path)
     return text;
 }
 
-/* NULL with the reason in `why`. */
-static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
+/* From the file itself, as far as nobody writes into it: where there can be no copy, or what is
+ * loaded looks for libraries beside itself. NULL with the reason in `why`. */
+static void *open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     struct module_file file;
     bool seen = !module_build_look(path, &file);
@@ -79,7 +83,60 @@ static void *open_file(struct arena *arena, const char *path, char *why, size_t 
         module_build_note(path, &file, dl);
     if (!dl)
         snprintf(why, why_size, "cannot be loaded: %s", link_error(path));
+    else
+        log_line(BB_WARN,
+                 "a module is loaded from its file, not from a copy: replace the file by "
+                 "rename only, never by writing into it",
+                 "file", path, NULL);
     return dl;
+}
+
+/* *kept: the descriptor has become the code's, and stays open. */
+static void *open_copy(int fd, bool *kept)
+{
+    char path[MODULE_PRIVATE_PATH];
+    struct module_file file;
+
+    module_private_path(fd, path);
+    bool seen = !module_build_look(path, &file);
+    void *dl = seen ? module_build_find(&file) : NULL;
+
+    if (dl)
+        return dl;
+    dl = dlopen(path, OPEN_FLAGS);
+    *kept = dl != NULL;
+    if (dl && seen)
+        module_build_note(path, &file, dl);
+    return dl;
+}
+
+/* Whether code of this file is loaded in its place, which is where it stays then. */
+static bool is_in_use(const char *path)
+{
+    struct module_file file;
+
+    return !module_build_look(path, &file) && module_build_overwritten(&file);
+}
+
+/* NULL with the reason in `why`, which may be that the file was cut while it was copied. */
+static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
+{
+    char copy[MODULE_PRIVATE_PATH];
+    int fd = is_in_use(path) ? -1 : module_private_copy(path);
+    bool kept = false;
+
+    if (fd < 0)
+        return open_in_place(arena, path, why, why_size);
+    module_private_path(fd, copy);
+    if (module_file_check(copy, why, why_size)) {
+        close(fd);
+        return NULL;
+    }
+    void *dl = open_copy(fd, &kept);
+
+    if (!kept)
+        close(fd);
+    return dl ? dl : open_in_place(arena, path, why, why_size);
 }
 
 static int refuse(struct setting_problems *problems, const char *where, const char *path,

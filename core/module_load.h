@@ -30,6 +30,7 @@ struct host_handle {
     struct meter **meters; /* of the rows of `metrics`; NULL where the module reads itself */
     char *open_problem;    /* the text of bb_open_fail(), malloc'ed; taken by who opens */
     bool opening;          /* `open` runs: bb_host_alloc() is allowed */
+    bool broken;           /* it asked for what it does not declare: it must not serve */
 };
 
 static inline struct host_handle *handle_of(struct bb_host *host)
@@ -74,14 +75,22 @@ struct module_file {
     unsigned char digest[MODULE_DIGEST_SIZE];
 };
 
+/*
+ * module_private.c: a sealed copy of the file in memory, as a descriptor; -1 with errno. Its path
+ * is what the dynamic linker is given.
+ */
+#define MODULE_PRIVATE_PATH 64
+int module_private_copy(const char *path);
+void module_private_path(int fd, char path[MODULE_PRIVATE_PATH]);
+
 /* What is in the file now. 0, or -1: it cannot be read, or there is no memory. */
 int module_build_look(const char *path, struct module_file *file);
 
 /* What was loaded from a file with the same content; NULL: none was. */
 void *module_build_find(const struct module_file *file);
 
-/* Whether this very file is loaded, and something else was written into it since: it has its inode
- * as long as it is mapped. */
+/* Whether this very file is loaded in its place, not as a copy, and something else was written into
+ * it since: it has its inode as long as it is mapped. */
 bool module_build_overwritten(const struct module_file *file);
 
 /* Remembers what was just loaded from the file. */

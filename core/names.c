@@ -12,6 +12,7 @@
 #include "core/condition.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/thread.h"
 
 enum {
     ADDRESS_SIZE = 64,
@@ -87,6 +88,7 @@ static void *names_main(void *arg)
 {
     struct names *names = arg;
 
+    thread_name("names", NULL);
     pthread_mutex_lock(&names->lock);
     while (!names->stop) {
         if (!names->asked_ms) {
@@ -288,12 +290,36 @@ enum names_state names_look(struct names *names, struct names_found *found)
     return state;
 }
 
-void names_pass_by(struct names *names, unsigned turn)
+static bool is_server(const struct server *server, const char *host, const char *address,
+                      const char *port)
+{
+    return !strcmp(server->host->name, host) &&
+           (!*server->address || !strcmp(server->address, address)) &&
+           (!*server->host->port || !strcmp(server->host->port, port));
+}
+
+/* How many there are up to this one, with it, from the one whose turn it is. */
+static unsigned servers_to(const struct names *names, const char *host, const char *address,
+                           const char *port)
+{
+    struct server servers[SERVERS_MAX];
+    size_t count = servers_of(names, servers);
+
+    for (unsigned i = 0; i < count; i++) {
+        if (is_server(&servers[(names->turn + i) % count], host, address, port))
+            return i + 1;
+    }
+    return 1;
+}
+
+void names_pass_by(struct names *names, unsigned turn, const char *host, const char *address,
+                   const char *port)
 {
     if (!names)
         return;
     pthread_mutex_lock(&names->lock);
-    names->turn += names->turn == turn; /* many find it silent at a time */
+    if (names->turn == turn) /* many find it silent at a time */
+        names->turn += servers_to(names, host, address, port);
     pthread_mutex_unlock(&names->lock);
 }
 

@@ -53,10 +53,12 @@ struct names *names_of_redis(const char *url);
 enum names_state names_look(struct names *names, struct names_found *found);
 
 /*
- * The first one of what was found with this turn is silent: the turn is the next one's. libpq goes
- * on by itself when a server refuses, but waits for one that says nothing. Any thread.
+ * The server of this host, address and port says nothing: of the list that was found with this
+ * turn, the next list begins behind it. libpq goes on by itself when a server refuses, but waits
+ * for one that says nothing. An address that is not known passes the first one by. Any thread.
  */
-void names_pass_by(struct names *names, unsigned turn);
+void names_pass_by(struct names *names, unsigned turn, const char *host, const char *address,
+                   const char *port);
 
 /* Waits until they have been looked up once, for at most so long. */
 void names_wait(struct names *names, int64_t ms);

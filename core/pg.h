@@ -14,6 +14,9 @@
  * When an item of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
  * is undone. Items that did not fail by themselves are sent again, those of the unit lane singly.
  *
+ * What waits is served owner by owner (turns.h), and one owner has a share of a lane (quota.h): of
+ * what waits, of the long statements under way, and of the connections that are lent.
+ *
  * An item outlives its request: a request that gives up calls pg_item_abandon(), and what comes
  * later is dropped. All of this belongs to the loop's thread.
  */
@@ -27,6 +30,7 @@
 #include "core/loop.h"
 #include "core/names.h"
 #include "core/request.h"
+#include "core/turns.h"
 
 enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
 extern const char *const pg_lane_names[PG_LANES];
@@ -35,6 +39,7 @@ extern const char *const pg_lane_names[PG_LANES];
 struct pg_op {
     struct pg_op *next;
     const struct bb_sql *sql;
+    const struct bb_host *host; /* of the module that asks */
     int count;
     const char **values;
     int *lengths;
@@ -44,6 +49,8 @@ struct pg_op {
 
 struct pg_item {
     struct pg_item *next;
+    struct turn turn;        /* among what waits; its owner, too, while it is under way */
+    struct pg_lane *lane;    /* while it has an owner */
     struct core_request *rq; /* NULL: abandoned */
     struct pg_op *ops, *last;
     uint64_t key;              /* unit lane: which connection */
@@ -52,6 +59,7 @@ struct pg_item {
     bool write;                /* not to be sent again after a lost connection */
     bool alone;                /* in a batch of its own */
     bool sent;                 /* in a batch under way */
+    bool running;              /* counted as under way for its owner */
     bool done;                 /* the request may take the results */
     struct failure failure;
     struct arena *memory; /* the item itself and its values */
@@ -61,24 +69,26 @@ struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
     size_t queue;          /* items that may wait in a lane */
+    unsigned share;        /* percent of it, and of long or lent connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
     struct names *names; /* of the url's servers; NULL: as they are written */
 };
 
+struct pg_lane;
 struct pg_tx; /* a lent connection */
 
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
-/* Changes how many items may wait in a lane. */
-void pg_set_queue(struct pg *pg, size_t queue);
+/* Changes how many items may wait in a lane, and how many percent of them for one owner. */
+void pg_set_queue(struct pg *pg, size_t queue, unsigned share);
 
 /* A lane, for who watches. */
 struct pg_lane_status {
     unsigned connections, ready; /* wanted, usable */
     size_t batches;              /* under way */
-    size_t waiting;              /* items; in the tx lane requests */
+    size_t waiting;              /* items; in the tx lane requests for a connection */
 };
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
@@ -114,18 +124,33 @@ void pg_tx_end(struct pg_tx *tx);
 /* The same, and closes the connection: what it holds (a lock) nobody will give back. */
 void pg_tx_drop(struct pg_tx *tx);
 
-/* Fills a failure from an error result. */
-void pg_failure(struct failure *failure, const PGresult *result);
+/* Fills a failure from an error result; op NULL: of the commit. */
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
 
-/* What PQconnectStartParams() takes. */
+/* pg_place.c: what PQconnectStartParams() takes. */
 struct pg_place {
-    const char *keys[20], *values[20];
-    char options[256];
+    const struct pg_settings *settings;
+    const char *keys[20], *values[20], **options;
     struct names_found found;
 };
 
 /* Fills it for the settings; NAMES_LATER and NAMES_NONE: there is nowhere to connect to. */
 enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place);
+
+/* Begins to connect. NULL: out of memory. */
+PGconn *pg_place_connect(struct pg_place *place);
+
+/*
+ * Options of the server for a connection of any kind: those of the url (or PGOPTIONS) with what the
+ * host needs pinned, and `more`. To be freed; NULL: out of memory.
+ */
+char *pg_options(const char *url, const char *more);
+
+/* Once, before there are threads: variables that libpq would send after the options. */
+void pg_clean_environment(void);
+
+/* The server that a connection waits for is silent, see names_pass_by(). */
+void pg_pass_by(struct names *names, unsigned turn, const PGconn *conn);
 
 /* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
 void pg_drop_notice(void *arg, const PGresult *result);

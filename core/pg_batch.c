@@ -102,8 +102,8 @@ static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PG
     if (is_unsure(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
         e->item->failure.kind)
         return;
-    pg_failure(&e->item->failure, result);
-    if (stale_statement(&e->item->failure))
+    pg_failure(&e->item->failure, e->op, result);
+    if (e->kind == PG_EXPECT_ROWS && stale_statement(&e->item->failure))
         conn->recycle = true;
 }
 
@@ -119,7 +119,7 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
     } else {
         take_error(conn, e, result);
         if (e->kind == PG_EXPECT_PREPARE)
-            conn->recycle = true; /* it is in our table, but not on the server */
+            pg_prepared_forget(conn, e->sql);
     }
     PQclear(result);
 }
@@ -132,8 +132,34 @@ static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGre
 {
     batch->failed = true;
     if (!is_unsure(conn, result) && batch->count == 1 && !batch->items->failure.kind)
-        pg_failure(&batch->items->failure, result);
+        pg_failure(&batch->items->failure, NULL, result);
     PQclear(result);
+}
+
+/*
+ * Whether the batch that was just closed has left its transaction open, or failed: what follows
+ * would become a part of it, and be lost with it. Not known while more is under way.
+ */
+static bool is_astray(const struct pg_conn *conn)
+{
+    PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+
+    return conn->lane->kind != PG_TX && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR);
+}
+
+/*
+ * libpq 15 that has no memory for the result of a Sync makes none, and says that it is busy for
+ * ever. Only its text tells; the server's would have a severity before it.
+ */
+static bool is_starved(const struct pg_conn *conn)
+{
+    static const char starved[] = "out of memory";
+    const char *text = PQerrorMessage(conn->pg), *last = text;
+    const char *newline = strchr(text, '\n');
+
+    for (; newline && newline[1]; newline = strchr(last, '\n'))
+        last = newline + 1;
+    return !strncmp(last, starved, strlen(starved));
 }
 
 /* One step: -1 when nothing more can be read now. */
@@ -160,8 +186,16 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         take_result(conn, &now, result);
         return 0;
     }
-    pg_expect_next(conn);
     PQclear(result);
+    if (now.kind != PG_EXPECT_SYNC) { /* a result before it got lost */
+        conn->unsure = true;
+        return -1;
+    }
+    if (is_astray(conn)) {
+        conn->astray = true;
+        return -1;
+    }
+    pg_expect_next(conn);
     batch_synced(conn, now.batch);
     return 0;
 }
@@ -170,6 +204,7 @@ void pg_batch_read(struct pg_conn *conn)
 {
     bool after_null = false;
 
+    conn->lane->pg->heard_ms = conn->lane->pg->loop->now_ms;
     if (!PQconsumeInput(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
@@ -178,10 +213,14 @@ void pg_batch_read(struct pg_conn *conn)
         if (read_one(conn, &after_null))
             break;
     }
+    if (conn->expect_count && PQisBusy(conn->pg) && is_starved(conn))
+        conn->unsure = true;
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
     else if (conn->unsure)
         pg_conn_lost(conn, "an answer could not be kept");
+    else if (conn->astray)
+        pg_conn_lost(conn, "a transaction was left open");
 }
 
 /* Whether the item may be sent again although nobody knows what became of it. */

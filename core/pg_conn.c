@@ -11,45 +11,6 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
 
 static void conn_attempt(struct pg_conn *conn);
 
-void pg_drop_notice(void *arg, const PGresult *result)
-{
-    (void)arg;
-    (void)result;
-}
-
-static void place_add(struct pg_place *place, size_t *count, const char *key, const char *value)
-{
-    place->keys[*count] = key;
-    place->values[(*count)++] = value;
-}
-
-enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place)
-{
-    static const char *const fixed[][2] = {
-        {"application_name", "busbar"}, {"client_encoding", "UTF8"}, {"keepalives_idle", "5"},
-        {"keepalives_interval", "2"},   {"keepalives_count", "3"},   {"tcp_user_timeout", "8000"},
-        {"connect_timeout", "3"}};
-    enum names_state names = names_look(settings->names, &place->found);
-    size_t count = 0;
-
-    /* first, expanded: what follows wins over the setting */
-    place_add(place, &count, "dbname", settings->url);
-    if (names == NAMES_FOUND) {
-        place_add(place, &count, "host", place->found.host);
-        place_add(place, &count, "hostaddr", place->found.hostaddr);
-        place_add(place, &count, "port", place->found.port);
-    }
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        place_add(place, &count, fixed[i][0], fixed[i][1]);
-    snprintf(place->options, sizeof place->options,
-             "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off "
-             "-c timezone=UTC -c intervalstyle=iso_8601 -c bytea_output=hex",
-             settings->statement_ms, settings->statement_ms * 2);
-    place_add(place, &count, "options", place->options);
-    place_add(place, &count, NULL, NULL);
-    return names;
-}
-
 bool pg_conn_hopeful(const struct pg_conn *conn)
 {
     return conn->state == PG_READY || conn->backoff_ms <= BACKOFF_FIRST_MS;
@@ -59,10 +20,10 @@ void pg_conn_want(struct pg_conn *conn, uint32_t events)
 {
     struct loop *loop = conn->lane->pg->loop;
     int fd = PQsocket(conn->pg);
+    int (*watch)(struct loop *, struct watch *, int, uint32_t) =
+        conn->state == PG_CONNECTING ? loop_watch_anew : loop_watch;
 
-    if (fd != conn->watch.fd)
-        loop_watch(loop, &conn->watch, -1, 0);
-    if (loop_watch(loop, &conn->watch, fd, events))
+    if (watch(loop, &conn->watch, fd, events))
         pg_conn_lost(conn, "the socket cannot be watched");
 }
 
@@ -93,6 +54,7 @@ static void forget_server(struct pg_conn *conn)
     conn->state = PG_DOWN;
     conn->recycle = false;
     conn->unsure = false;
+    conn->astray = false;
     conn->prepared_count = 0;
     if (conn->prepared)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
@@ -129,6 +91,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     come_again(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
+    pg_tx_despair(conn->lane);
 }
 
 static void conn_connected(struct pg_conn *conn)
@@ -142,10 +105,13 @@ static void conn_connected(struct pg_conn *conn)
     }
     if (conn->backoff_ms > BACKOFF_FIRST_MS)
         tell(conn, "PostgreSQL is back", NULL);
+    pg_conn_want(conn, EPOLLIN);
+    if (!conn->pg)
+        return;
     conn->state = PG_READY;
     conn->backoff_ms = 0;
-    pg_conn_want(conn, EPOLLIN);
-    if (conn->lane->kind == PG_TX && conn->state == PG_READY)
+    conn->lane->pg->heard_ms = loop->now_ms;
+    if (conn->lane->kind == PG_TX)
         pg_tx_offer(conn);
 }
 
@@ -189,7 +155,7 @@ static void conn_timer(struct timer *timer)
         conn_attempt(conn);
         return;
     }
-    names_pass_by(conn->lane->pg->settings.names, conn->turn);
+    pg_pass_by(conn->lane->pg->settings.names, conn->turn, conn->pg);
     pg_conn_lost(conn, "no connection within the time limit");
 }
 
@@ -200,6 +166,7 @@ static void conn_nowhere(struct pg_conn *conn)
         tell(conn, "PostgreSQL cannot be reached", "its name is not found");
     come_again(conn);
     pg_conn_fail_waiting(conn);
+    pg_tx_despair(conn->lane);
 }
 
 static void conn_attempt(struct pg_conn *conn)
@@ -218,7 +185,7 @@ static void conn_attempt(struct pg_conn *conn)
     }
     conn->turn = place.found.turn;
     conn->state = PG_CONNECTING;
-    conn->pg = PQconnectStartParams(place.keys, place.values, 1);
+    conn->pg = pg_place_connect(&place);
     if (!conn->pg) {
         conn->state = PG_DOWN;
         come_again(conn);
@@ -237,6 +204,7 @@ int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
                              .lane = lane,
                              .index = index,
+                             .ring.index = index,
                              .timer.fire = conn_timer};
     conn->prepared_room = 256;
     conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);

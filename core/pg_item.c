@@ -72,6 +72,7 @@ struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
     if (!op)
         return NULL;
     op->sql = sql;
+    op->host = item->rq->pub.host;
     op->count = (int)count;
     if (count) {
         op->values = arena_alloc(item->memory, count * sizeof(char *));
@@ -94,6 +95,7 @@ struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
 
 void pg_item_free(struct pg_item *item)
 {
+    pg_item_leave(item);
     for (struct pg_op *op = item->ops; op; op = op->next)
         PQclear(op->result);
     arena_free(item->memory);
@@ -121,6 +123,7 @@ void pg_item_abandon(struct pg_item *item)
 void pg_item_done(struct pg_item *item)
 {
     item->done = true;
+    pg_item_leave(item);
     if (!item->rq) {
         pg_item_free(item);
         return;
@@ -142,9 +145,13 @@ static void copy_field(char *to, size_t size, const PGresult *result, int code)
     snprintf(to, size, "%s", text ? text : "");
 }
 
-void pg_failure(struct failure *failure, const PGresult *result)
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result)
 {
     *failure = (struct failure){.kind = FAILED_SQL};
+    if (op) {
+        failure->sql = op->sql;
+        failure->host = op->host;
+    }
     copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
     copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
     copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);

@@ -2,55 +2,24 @@
 
 #include <stdlib.h>
 
+#include "core/ear.h"
+
 enum {
     PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
     BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
-    PATROL_MS = 250,
-    SILENCE_MS = 2000 /* beyond statement_timeout: the connection is dead */
+    PATROL_MS = 250,    /* while something is under way or waits */
+    SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
+    AWAY_MS = 900       /* nothing heard for so long, and the ear neither: PostgreSQL is away */
 };
 
 const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
 
-void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front)
+/* In the long lane who waits does not count: it may be of owners that have their share. */
+static bool less_to_do(const struct pg_conn *one, const struct pg_conn *other)
 {
-    conn->waiting_count++;
-    conn->lane->queued++;
-    item->sent = false;
-    if (front) {
-        item->next = conn->waiting;
-        conn->waiting = item;
-        if (!conn->waiting_last)
-            conn->waiting_last = item;
-        return;
-    }
-    item->next = NULL;
-    if (conn->waiting_last)
-        conn->waiting_last->next = item;
-    else
-        conn->waiting = item;
-    conn->waiting_last = item;
-}
-
-struct pg_item *pg_conn_dequeue(struct pg_conn *conn)
-{
-    struct pg_item *item = conn->waiting;
-
-    if (!item)
-        return NULL;
-    conn->waiting = item->next;
-    if (!conn->waiting)
-        conn->waiting_last = NULL;
-    conn->waiting_count--;
-    conn->lane->queued--;
-    return item;
-}
-
-void pg_conn_fail_waiting(struct pg_conn *conn)
-{
-    struct pg_item *item;
-
-    while ((item = pg_conn_dequeue(conn)))
-        pg_item_fail(item, FAILED_UNAVAILABLE);
+    if (one->lane->kind == PG_LONG && one->batches != other->batches)
+        return one->batches < other->batches;
+    return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
 /* Units keep to the connection of their key; the rest goes where least is under way. */
@@ -65,10 +34,15 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
 
         if (!pg_conn_hopeful(conn))
             continue;
-        if (!best || conn->batches + conn->waiting_count < best->batches + best->waiting_count)
+        if (!best || less_to_do(conn, best))
             best = conn;
     }
     return best;
+}
+
+bool pg_away(const struct pg *pg)
+{
+    return ear_silent() && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
@@ -78,10 +52,12 @@ int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
     struct pg_lane *lane = &pg->lanes[kind];
     struct pg_conn *conn = choose(lane, item);
 
-    if (lane->queued >= pg->settings.queue)
-        return request_fail(item->rq, FAILED_BUSY);
-    if (!conn || !pg_conn_hopeful(conn))
+    if (!conn || !pg_conn_hopeful(conn) || pg_away(pg))
         return request_fail(item->rq, FAILED_UNAVAILABLE);
+    item->turn.owner = pg_enter(lane, item->rq);
+    if (!item->turn.owner)
+        return -1;
+    item->lane = lane;
     pg_conn_queue(conn, item, false);
     return 0;
 }
@@ -101,20 +77,16 @@ static struct pg_item *insert_by_key(struct pg_item *list, struct pg_item *item)
 static struct pg_item *gather(struct pg_conn *conn, size_t *count)
 {
     bool by_key = conn->lane->kind == PG_UNIT;
-    struct pg_item *list = NULL, **end = &list;
+    struct pg_item *list = NULL, **end = &list, *item;
+    bool alone = false;
 
     *count = 0;
-    while (conn->waiting && *count < conn->lane->batch_max) {
-        bool alone = conn->waiting->alone;
-        if (alone && *count)
-            break;
-        struct pg_item *item = pg_conn_dequeue(conn);
-
+    while (!alone && *count < conn->lane->batch_max && (item = pg_conn_next(conn, *count))) {
         if (!item->rq) {
             pg_item_free(item);
             continue;
         }
-        item->next = NULL;
+        alone = item->alone;
         if (by_key) {
             list = insert_by_key(list, item);
         } else {
@@ -122,15 +94,14 @@ static struct pg_item *gather(struct pg_conn *conn, size_t *count)
             end = &item->next;
         }
         ++*count;
-        if (alone)
-            break;
     }
     return list;
 }
 
 static void conn_flush(struct pg_conn *conn)
 {
-    while (conn->state == PG_READY && conn->waiting && !conn->recycle &&
+    /* who has borrowed it goes on to the end of the transaction */
+    while (conn->state == PG_READY && conn->waiting_count && (!conn->recycle || conn->lent) &&
            conn->batches < conn->lane->depth) {
         size_t count;
         struct pg_item *items = gather(conn, &count);
@@ -158,6 +129,33 @@ void pg_flush(struct pg *pg)
         pg_lane_flush(&pg->lanes[kind]);
 }
 
+/* What has not been sent yet need not wait for its deadline. */
+static void turn_away(struct pg *pg)
+{
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        struct pg_lane *lane = &pg->lanes[kind];
+
+        for (unsigned i = 0; i < lane->count; i++)
+            pg_conn_fail_waiting(&lane->conns[i]);
+        pg_tx_fail_waiters(lane);
+    }
+}
+
+static bool busy(const struct pg *pg)
+{
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        const struct pg_lane *lane = &pg->lanes[kind];
+
+        if (lane->queued || (kind == PG_TX && pg_tx_waiting(lane)))
+            return true;
+        for (unsigned i = 0; i < lane->count; i++) {
+            if (lane->conns[i].batches)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void patrol(struct timer *timer)
 {
     struct pg *pg = (struct pg *)(void *)((char *)timer - offsetof(struct pg, patrol));
@@ -173,7 +171,10 @@ static void patrol(struct timer *timer)
                 pg_conn_lost(conn, "no answer within the time limit");
         }
     }
-    timer_set(&pg->loop->timers, timer, pg->loop->now_ms + PATROL_MS);
+    if (pg_away(pg))
+        turn_away(pg);
+    timer_set(&pg->loop->timers, timer,
+              timer_beat(pg->loop->now_ms, busy(pg) ? PATROL_MS : TIMER_IDLE_MS));
 }
 
 static int lane_open(struct pg *pg, enum pg_lane_kind kind)
@@ -186,6 +187,7 @@ static int lane_open(struct pg *pg, enum pg_lane_kind kind)
                              .count = pg->settings.connections[kind],
                              .depth = batched ? PIPELINE_DEPTH : 1,
                              .batch_max = batched ? BATCH_MAX : 1};
+    turns_init(&lane->owners, lane->count);
     lane->conns = calloc(lane->count, sizeof(struct pg_conn));
     if (!lane->conns)
         return -1;
@@ -215,9 +217,10 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     return pg;
 }
 
-void pg_set_queue(struct pg *pg, size_t queue)
+void pg_set_queue(struct pg *pg, size_t queue, unsigned share)
 {
     pg->settings.queue = queue;
+    pg->settings.share = share;
 }
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)
@@ -229,7 +232,8 @@ void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_st
         status->ready += lane->conns[i].state == PG_READY;
         status->batches += lane->conns[i].batches;
     }
-    status->waiting += pg_tx_waiting(lane);
+    if (kind == PG_TX)
+        status->waiting = pg_tx_waiting(lane);
 }
 
 void pg_free(struct pg *pg)
@@ -241,6 +245,7 @@ void pg_free(struct pg *pg)
         for (unsigned i = 0; lane->conns && i < lane->count; i++)
             pg_conn_close(&lane->conns[i]);
         free(lane->conns);
+        turns_free(&lane->owners);
     }
     free(pg);
 }

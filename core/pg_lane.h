@@ -3,6 +3,7 @@
 #define CORE_PG_LANE_H
 
 #include "core/pg.h"
+#include "core/turns.h"
 
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
@@ -14,7 +15,7 @@ struct pg_expect {
     const struct bb_sql *sql;
     struct pg_batch *batch;
     struct pg_item *item; /* PREPARE, ROWS */
-    struct pg_op *op;     /* ROWS */
+    struct pg_op *op;     /* PREPARE, ROWS */
 };
 
 /* Items under one Sync. */
@@ -36,15 +37,19 @@ struct pg_conn {
     unsigned turn; /* see names_pass_by() */
     bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
     bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
+    bool astray; /* a batch has left a transaction open or failed: drop it likewise */
     struct pg_expect *expects; /* a ring */
     size_t expect_first, expect_count, expect_room;
     size_t batches;    /* under way */
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
-    struct pg_tx *lent;                     /* tx lane */
-    struct pg_item *waiting, *waiting_last; /* items for this connection, in their order */
-    size_t waiting_count;
+    struct pg_tx *lent;    /* tx lane */
+    struct turn_ring ring; /* items that wait for this connection */
+    struct pg_item *again; /* those that go before them, in their order */
+    size_t waiting_count;  /* of both */
+    unsigned round;        /* batches gathered */
+    bool crowded;          /* for this one items of several owners waited */
 };
 
 struct pg_lane {
@@ -55,6 +60,7 @@ struct pg_lane {
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
     size_t queued;                        /* items waiting in all connections */
+    struct turns owners;                  /* of what waits or is under way, and of what is lent */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
 };
 
@@ -63,6 +69,7 @@ struct pg {
     struct pg_settings settings;
     struct pg_lane lanes[PG_LANES];
     struct timer patrol; /* closes connections that have been silent for too long */
+    int64_t heard_ms;    /* when any of its connections last said something */
 };
 
 /* pg_conn.c */
@@ -82,19 +89,35 @@ void pg_expect_next(struct pg_conn *conn);                      /* the first has
 
 /* pg_send.c: items under one Sync. -1: the connection is of no use any more. */
 int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count);
+/* The server has not prepared it after all: it will be prepared with the next use. */
+void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
 /* pg_batch.c */
 void pg_batch_read(struct pg_conn *conn);
 /* Judges the items of all batches under way after the connection was lost. */
 void pg_batch_lost(struct pg_conn *conn);
 
-/* pg_lane.c */
+/* pg_queue.c */
+/* One thing more of the request's owner, if it has its share not yet. NULL with the failure. */
+struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq);
+/* Whether one thing more of it may be under way, in the long lane and that of transactions. */
+bool pg_may_run(const struct pg_lane *lane, const struct turn_owner *owner);
+/* The item does not wait and is not under way any more: its owner has room again. */
+void pg_item_leave(struct pg_item *item);
 void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front);
-struct pg_item *pg_conn_dequeue(struct pg_conn *conn);
+/* The next for the batch that is gathered; NULL: none may travel in it. */
+struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
+
+/* pg_lane.c */
 void pg_lane_flush(struct pg_lane *lane);
 
+bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
+
 /* pg_tx.c */
+/* Fails the requests that wait for a connection when none of the lane has a chance. */
+void pg_tx_despair(struct pg_lane *lane);
+void pg_tx_fail_waiters(struct pg_lane *lane);
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_offer(struct pg_conn *conn);
 size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */

@@ -54,10 +54,28 @@ static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
     return 0;
 }
 
+/* Those behind it move up, as far as they are not where they belong. */
+void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
+{
+    size_t mask = conn->prepared_room - 1, slot = prepared_slot(conn, sql);
+
+    if (!conn->prepared[slot])
+        return;
+    conn->prepared[slot] = NULL;
+    conn->prepared_count--;
+    while (conn->prepared[slot = (slot + 1) & mask]) {
+        const struct bb_sql *other = conn->prepared[slot];
+
+        conn->prepared[slot] = NULL;
+        conn->prepared[prepared_slot(conn, other)] = other;
+    }
+}
+
 /* Prepares a statement that this connection has not seen. */
 static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
-                        const struct bb_sql *sql)
+                        struct pg_op *op)
 {
+    const struct bb_sql *sql = op->sql;
     char name[NAME_SIZE];
 
     if (conn->prepared[prepared_slot(conn, sql)])
@@ -65,7 +83,7 @@ static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     statement_name(sql, name);
     if (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL))
         return -1;
-    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, item, NULL});
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, item, op});
 }
 
 static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
@@ -75,7 +93,7 @@ static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item 
 
     PQclear(op->result);
     op->result = NULL;
-    if (send_prepare(conn, batch, item, op->sql))
+    if (send_prepare(conn, batch, item, op))
         return -1;
     statement_name(op->sql, name);
     if (!PQsendQueryPrepared(conn->pg, name, op->count, op->values, op->lengths, op->formats, 0))

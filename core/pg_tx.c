@@ -1,4 +1,5 @@
 #include "core/pg_lane.h"
+#include "core/sql.h"
 #include "core/text.h"
 
 /*
@@ -8,9 +9,11 @@
 struct pg_tx {
     struct pg_tx *next; /* among the waiters */
     struct core_request *rq;
-    struct pg_conn *conn; /* NULL: waiting, or lost */
-    struct pg_item *item; /* under way */
-    bool lent;            /* got a connection (or lost it again) */
+    struct pg_conn *conn;     /* NULL: waiting, or lost */
+    struct pg_item *item;     /* under way */
+    struct turn_owner *owner; /* NULL: it has ended */
+    bool lent;                /* waits no more: got a connection, lost it again, or there is none */
+    bool running;             /* counted so for its owner */
 };
 
 size_t pg_tx_waiting(const struct pg_lane *lane)
@@ -53,21 +56,55 @@ static void waiter_remove(struct pg_lane *lane, struct pg_tx *tx)
 
 static void lend(struct pg_conn *conn, struct pg_tx *tx)
 {
+    tx->owner->running++;
+    tx->running = true;
     conn->lent = tx;
     tx->conn = conn;
     tx->lent = true;
 }
 
+/* The first of those whose owner has least; NULL: nobody waits, or who does has its share. */
+static struct pg_tx *next_waiter(const struct pg_lane *lane)
+{
+    struct pg_tx *next = NULL;
+
+    for (struct pg_tx *at = lane->waiters; at; at = at->next) {
+        if (pg_may_run(lane, at->owner) && (!next || at->owner->running < next->owner->running))
+            next = at;
+    }
+    return next;
+}
+
 void pg_tx_offer(struct pg_conn *conn)
 {
     struct pg_lane *lane = conn->lane;
-    struct pg_tx *tx = lane->waiters;
+    struct pg_tx *tx = next_waiter(lane);
 
-    if (!tx || conn->lent || conn->state != PG_READY)
+    if (!tx || conn->lent || conn->recycle || conn->state != PG_READY)
         return;
     waiter_remove(lane, tx);
     lend(conn, tx);
     request_wake(tx->rq);
+}
+
+void pg_tx_fail_waiters(struct pg_lane *lane)
+{
+    struct pg_tx *tx;
+
+    while ((tx = lane->waiters)) {
+        waiter_remove(lane, tx);
+        tx->lent = true;
+        request_wake(tx->rq);
+    }
+}
+
+void pg_tx_despair(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++) {
+        if (pg_conn_hopeful(&lane->conns[i]))
+            return;
+    }
+    pg_tx_fail_waiters(lane);
 }
 
 static struct pg_conn *free_conn(struct pg_lane *lane, bool *hopeful)
@@ -87,21 +124,29 @@ static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool hopeful)
 {
     if (!hopeful)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
-    if (lane->queued >= lane->pg->settings.queue)
-        return request_fail(tx->rq, FAILED_BUSY);
     int64_t asked_us = clock_mono_us();
     waiter_add(lane, tx);
     int failed = request_wait(tx->rq, &tx->lent);
     tx->rq->spent.queue_us += clock_mono_us() - asked_us;
-    if (!failed)
-        return 0;
-    waiter_remove(lane, tx);
-    return -1;
+    if (failed) {
+        waiter_remove(lane, tx);
+        return -1;
+    }
+    return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
+}
+
+static void leave(struct pg_lane *lane, struct pg_tx *tx)
+{
+    if (!tx->owner)
+        return;
+    tx->owner->running -= tx->running;
+    turns_leave(&lane->owners, tx->owner);
+    tx->owner = NULL;
 }
 
 struct pg_tx *pg_tx_begin(struct core_request *rq)
 {
-    if (!rq->loop->pg) {
+    if (!rq->loop->pg || pg_away(rq->loop->pg)) {
         request_fail(rq, FAILED_UNAVAILABLE);
         return NULL;
     }
@@ -112,11 +157,16 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     if (!tx)
         request_out_of_memory(rq);
     tx->rq = rq;
-    struct pg_conn *conn = free_conn(lane, &hopeful);
-    if (conn)
-        lend(conn, tx);
-    else if (wait_for_conn(lane, tx, hopeful))
+    tx->owner = pg_enter(lane, rq);
+    if (!tx->owner)
         return NULL;
+    struct pg_conn *conn = free_conn(lane, &hopeful);
+    if (conn && pg_may_run(lane, tx->owner)) {
+        lend(conn, tx);
+    } else if (wait_for_conn(lane, tx, conn || hopeful)) {
+        leave(lane, tx);
+        return NULL;
+    }
     return tx;
 }
 
@@ -160,7 +210,7 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
         return NULL; /* pg_tx_end() closes the connection, and the item with it */
     tx->item = NULL;
     if (item->failure.kind)
-        rq->failure = item->failure;
+        sql_failed(rq, &item->failure);
     else
         result = keep_result(rq, item);
     pg_item_free(item);
@@ -180,19 +230,36 @@ static void abandon(struct pg_tx *tx)
     tx->item = NULL;
 }
 
+static struct pg_lane *lane_of(const struct pg_tx *tx)
+{
+    return &tx->rq->loop->pg->lanes[PG_TX];
+}
+
+/* Whose share it was may be waiting, though connections are free. */
+static void offer_all(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++)
+        pg_tx_offer(&lane->conns[i]);
+}
+
 void pg_tx_end(struct pg_tx *tx)
 {
     struct pg_conn *conn = tx->conn;
 
     abandon(tx);
-    if (!conn)
+    leave(lane_of(tx), tx);
+    if (!conn) {
+        offer_all(lane_of(tx));
         return;
+    }
     conn->lent = NULL;
     tx->conn = NULL;
-    bool clean = !conn->batches && !conn->waiting && conn->state == PG_READY &&
+    bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
                  PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
     if (!clean)
         pg_conn_lost(conn, "a transaction was given up");
+    else if (conn->recycle)
+        pg_conn_lost(conn, "prepared statements are stale");
     else
         pg_tx_offer(conn);
 }
@@ -200,6 +267,7 @@ void pg_tx_end(struct pg_tx *tx)
 void pg_tx_drop(struct pg_tx *tx)
 {
     abandon(tx);
+    leave(lane_of(tx), tx);
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended with what it held");
 }

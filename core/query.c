@@ -6,6 +6,7 @@
 #include "core/text.h"
 
 #define FORM_PAIRS_MAX 1000
+#define MORE "..." /* behind a list of names that is too long */
 
 /* One raw pair; where there is no '=', the value is empty. */
 struct pair {
@@ -38,35 +39,89 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-static bool keep(struct pair *place, const struct pair *pair, const char *name,
-                 struct problems *problems)
+static void keep(struct pair *place, const struct pair *pair, const char *name,
+                 const struct problems *problems)
 {
-    if (place->value) {
-        problems_add(problems, name, "must be given once");
-        return false;
-    }
+    if (place->value && problems->warnings)
+        warnings_add(problems->warnings, "%s: is given twice, and the last one was taken", name);
     *place = *pair;
-    return true;
 }
 
-/* Puts a pair where it belongs, if a field is called so. False: given twice. */
-static bool sort_in(const struct bb_table *fields, struct slot *slots, const struct pair *pair,
-                    struct arena *arena, struct problems *problems)
+/* Whether a list "a, b" has this name of so many bytes. */
+static bool is_listed(const char *list, const char *name, size_t length)
 {
-    char *name;
+    while (list) {
+        if (!strncmp(list, name, length) && (!list[length] || list[length] == ','))
+            return true;
+        list = strchr(list, ' ');
+        if (list)
+            list++;
+    }
+    return false;
+}
 
-    if (text_percent(pair->name, pair->name_length, true, arena, &name, NULL))
-        return true;
+/* Percent-encodes as much of a name as there is room for; *left: how much was not. */
+static size_t encode(const char *name, size_t *left, char *out, size_t room)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~";
+    size_t used = 0;
+
+    for (; *left && used + sizeof "%00" < room; name++, --*left) {
+        const char *format = strchr(plain, *name) ? "%c" : "%%%02X";
+
+        used += (size_t)snprintf(out + used, room - used, format, (unsigned char)*name);
+    }
+    return used;
+}
+
+/* Adds a name to those that are ignored, as far as there is room. */
+static void ignore(struct query_values *values, const char *name, size_t length,
+                   struct arena *arena)
+{
+    char encoded[QUERY_IGNORED_MAX];
+
+    if (!values->ignored)
+        values->ignored = length ? arena_alloc(arena, QUERY_IGNORED_MAX) : NULL;
+    if (!length || !values->ignored)
+        return;
+    size_t size = encode(name, &length, encoded, sizeof encoded), used = strlen(values->ignored);
+    bool full = used >= strlen(MORE) && !strcmp(values->ignored + used - strlen(MORE), MORE);
+
+    if (full || is_listed(values->ignored, encoded, size))
+        return;
+    bool fits = !length && used + size + strlen(", , " MORE) < QUERY_IGNORED_MAX;
+
+    snprintf(values->ignored + used, QUERY_IGNORED_MAX - used, "%s%s", used ? ", " : "",
+             fits ? encoded : MORE);
+}
+
+/* Puts a pair where it belongs, if a field is called so. */
+static void sort_in(const struct bb_table *fields, struct slot *slots, const struct pair *pair,
+                    struct query_values *values, struct problems *problems)
+{
+    struct arena *arena = problems->arena;
+    char *name;
+    size_t length;
+
+    if (text_percent(pair->name, pair->name_length, true, arena, &name, &length)) {
+        ignore(values, pair->name, pair->name_length, arena);
+        return;
+    }
     for (size_t i = 0; i < fields->count; i++) {
         struct bb_field room;
         const struct bb_field *field = field_at(fields, i, &room);
 
-        if (!strcmp(field->name, name))
-            return keep(&slots[i].by_name, pair, name, problems);
-        if (field->alias && !strcmp(field->alias, name))
-            return keep(&slots[i].by_alias, pair, name, problems);
+        if (!strcmp(field->name, name)) {
+            keep(&slots[i].by_name, pair, name, problems);
+            return;
+        }
+        if (field->alias && !strcmp(field->alias, name)) {
+            keep(&slots[i].by_alias, pair, name, problems);
+            return;
+        }
     }
-    return true;
+    ignore(values, name, length, arena);
 }
 
 /* Decodes and checks what was given for one field. False after a problem or without memory. */
@@ -80,10 +135,11 @@ static bool take(const struct bb_field *field, const struct slot *slot, struct a
         problems_add(problems, field->name, "is not properly encoded");
         return false;
     }
+    size_t wrong = problems->count;
     const char *value = field_check_text(field, text, arena, problems);
 
     if (!value)
-        return !text && !(field->flags & BB_REQUIRED);
+        return problems->count == wrong && !(field->flags & BB_REQUIRED) && !arena_starved(arena);
     values->list[values->count++] = (struct query_value){field->name, value};
     return true;
 }
@@ -100,10 +156,8 @@ int query_check(const struct bb_table *fields, const char *raw, struct arena *ar
         (struct query_values){.list = arena_alloc(arena, fields->count * sizeof(*values->list))};
     if (!slots || !values->list)
         return -1;
-    while (next_pair(&at, end, &pair)) {
-        if (!sort_in(fields, slots, &pair, arena, problems))
-            good = false;
-    }
+    while (next_pair(&at, end, &pair))
+        sort_in(fields, slots, &pair, values, problems);
     for (size_t i = 0; i < fields->count; i++) {
         struct bb_field room;
 

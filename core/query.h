@@ -1,6 +1,7 @@
 /*
- * Queries ("a=1&b=2") against a table of fields, and form bodies of the same syntax. Undeclared
- * names are ignored. What is returned belongs to the arena; one thread at a time.
+ * Queries ("a=1&b=2") against a table of fields, and form bodies of the same syntax. Of a parameter
+ * that is given twice the last one counts; undeclared names are ignored, and listed. What is
+ * returned belongs to the arena; one thread at a time.
  */
 #ifndef CORE_QUERY_H
 #define CORE_QUERY_H
@@ -18,7 +19,14 @@ struct query_value {
 struct query_values {
     struct query_value *list;
     size_t count;
+    /*
+     * Names that no row declares, "a, b", fit for a header: percent-encoded, and at most
+     * QUERY_IGNORED_MAX bytes, with ", ..." behind them where there were more. NULL: none.
+     */
+    char *ignored;
 };
+
+#define QUERY_IGNORED_MAX 1024
 
 /*
  * Fills *values from a raw query (NULL: none). 0; or -1 with problems added; or -1 with none when

@@ -10,9 +10,15 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/mistake.h"
 #include "core/text.h"
 
-enum { TICK_MS = 50, PROBE_MS = 250, AGAIN_MS = 250, CALLS_MAX = 4096 };
+enum {
+    LOOK_MS = 50, /* for a name that is being looked up */
+    PROBE_MS = 2 * TIMER_IDLE_MS,
+    AGAIN_MS = 250,
+    CALLS_MAX = 4096
+};
 
 /* A command under way. Replies come in the order of the commands. */
 struct call {
@@ -39,6 +45,21 @@ struct redis {
     bool told; /* that it is away, or takes no writes */
 };
 
+static void wake_at(struct redis *redis, int64_t at_ms)
+{
+    timer_set(&redis->loop->timers, &redis->tick, at_ms);
+}
+
+/* When a call, a connection or a probe is next to be looked after. */
+static void wake_in_time(struct redis *redis)
+{
+    int64_t at_ms = redis->context && redis->ready ? redis->probe_ms : redis->again_ms;
+
+    if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
+        at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
+    wake_at(redis, at_ms);
+}
+
 static void away(struct redis *redis, const char *reason)
 {
     redis->context = NULL;
@@ -46,6 +67,7 @@ static void away(struct redis *redis, const char *reason)
     redis->ready = false;
     redis->latency_ms = -1;
     redis->again_ms = redis->loop->now_ms + AGAIN_MS;
+    wake_in_time(redis);
     if (redis->told)
         return;
     redis->told = true;
@@ -83,8 +105,10 @@ static void redis_connect(struct redis *redis)
 {
     int fd = redis_socket(&redis->settings, redis->turn);
 
-    if (fd < 0 && errno == EALREADY) /* its name is being looked up: with the next tick */
+    if (fd < 0 && errno == EALREADY) { /* its name is being looked up */
+        wake_at(redis, redis->loop->now_ms + LOOK_MS);
         return;
+    }
     redisContext *context = fd >= 0 ? context_of(fd) : NULL;
 
     if (!context || loop_watch(redis->loop, &redis->watch, fd, EPOLLOUT)) {
@@ -97,6 +121,7 @@ static void redis_connect(struct redis *redis)
     }
     redis->context = context;
     redis->again_ms = redis->loop->now_ms + redis->settings.timeout_ms;
+    wake_in_time(redis);
 }
 
 static void connected(struct redis *redis)
@@ -113,6 +138,7 @@ static void connected(struct redis *redis)
     loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN);
     redis->ready = true;
     redis->probe_ms = 0;
+    wake_in_time(redis);
 }
 
 static void receive(struct redis *redis)
@@ -129,11 +155,12 @@ static void receive(struct redis *redis)
             return;
         }
         if (!reply)
-            return;
+            break;
         if (redis->calls)
             answer(redis, reply);
         freeReplyObject(reply);
     }
+    wake_in_time(redis);
 }
 
 /*
@@ -243,7 +270,8 @@ static void answer(struct redis *redis, const redisReply *reply)
 static int gather(redisContext *context, int argc, const char *const *argv, const size_t *lengths)
 {
     char *command = NULL;
-    int length = redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
+    long long length =
+        redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
 
     if (length < 0)
         return -1;
@@ -272,6 +300,8 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
         redis->calls = call;
     redis->calls_last = call;
     redis->call_count++;
+    if (redis->calls == call)
+        wake_in_time(redis);
     return call;
 }
 
@@ -284,7 +314,6 @@ static void send_probe(struct redis *redis)
 
     if (call)
         call->probe = true;
-    redis->probe_ms = redis->loop->now_ms + PROBE_MS;
 }
 
 static void on_tick(struct timer *timer)
@@ -296,11 +325,15 @@ static void on_tick(struct timer *timer)
         drop(redis, "no answer within the time limit");
     else if (redis->context && !redis->ready && redis->again_ms <= now)
         drop(redis, "no connection within the time limit");
-    if (!redis->context && redis->again_ms <= now)
+    if (!redis->context && redis->again_ms <= now) {
         redis_connect(redis);
-    else if (redis->context && redis->ready && redis->probe_ms <= now)
+        return; /* which has set the timer */
+    }
+    if (redis->context && redis->ready && redis->probe_ms <= now) {
+        redis->probe_ms = timer_beat(now, PROBE_MS);
         send_probe(redis);
-    timer_set(&redis->loop->timers, timer, now + TICK_MS);
+    }
+    wake_in_time(redis);
 }
 
 const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const char *const *argv,
@@ -309,6 +342,8 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
     struct core_request *rq = request_of(pub);
     struct redis *redis = rq->loop->redis;
 
+    if (mistake_waits(rq, "bb_redis()"))
+        return NULL;
     if (!redis || !redis->ready || redis->call_count >= CALLS_MAX)
         return NULL;
     struct call *call = send_call(redis, rq, argc, argv, lengths);

@@ -7,11 +7,13 @@
 
 #include "core/api.h"
 #include "core/control.h"
+#include "core/generation_lacks.h"
 #include "core/log.h"
 #include "core/migrate.h"
 #include "core/migrator.h"
 #include "core/notify.h"
 #include "core/text.h"
+#include "core/thread.h"
 #include "core/turnover.h"
 
 enum { ASKERS_MAX = 32 };
@@ -19,7 +21,7 @@ enum { ASKERS_MAX = 32 };
 struct reloader {
     struct engine *engine;
     pthread_t thread;
-    struct migrator *migrator; /* of the live generation; NULL: not wanted */
+    struct migrator *migrator; /* of the live generation; NULL: there is no database */
     pthread_mutex_t lock;      /* guards all below */
     pthread_cond_t news;
     int askers[ASKERS_MAX];
@@ -93,8 +95,9 @@ static struct generation *build(struct engine *engine, const struct generation *
 
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
-    if (g && !problems->count && !generation_open(g, &core_api, problems) &&
-        !migrate(live, g, problems) && !equip(engine, g, problems))
+    if (g && !problems->count && !generation_lacks(g, problems) &&
+        !generation_open(g, &core_api, problems) && !migrate(live, g, problems) &&
+        !equip(engine, g, problems))
         return g;
     if (g)
         turnover_discard(g);
@@ -108,18 +111,18 @@ static void apply_log(const struct generation *g)
     log_level(log_level_of(settings_text(g->settings, "log", "level")), !strcmp(format, "json"));
 }
 
-static bool wants_migration(const struct generation *g)
+static bool has_database(const struct generation *g)
 {
-    return *g->engine->database_url && settings_int(g->settings, "database", "migrate");
+    return *g->engine->database_url;
 }
 
 /* The start's migration goes on for the new generation, if the database was away until now. */
 static void hand_migration_on(struct reloader *reloader, struct generation *to)
 {
-    bool pending = reloader->migrator && !migrator_done(reloader->migrator);
+    bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
 
     migrator_stop(reloader->migrator);
-    reloader->migrator = pending && wants_migration(to) ? migrator_start(to) : NULL;
+    reloader->migrator = pending && has_database(to) ? migrator_start(to) : NULL;
 }
 
 /* ---- telling ------------------------------------------------------------------------------------
@@ -235,6 +238,7 @@ static void *reloader_main(void *arg)
     struct reloader *reloader = arg;
     int fds[ASKERS_MAX];
 
+    thread_name("reloader", NULL);
     pthread_mutex_lock(&reloader->lock);
     while (!reloader->stop) {
         if (!reloader->wanted) {
@@ -288,7 +292,7 @@ struct reloader *reloader_new(struct engine *engine)
     pthread_mutex_init(&reloader->lock, NULL);
     pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->thread, NULL, reloader_main, reloader)) {
-        if (wants_migration(engine->generation))
+        if (has_database(engine->generation))
             reloader->migrator = migrator_start(engine->generation);
         return reloader;
     }

@@ -8,7 +8,9 @@
 
 #include "core/json_out.h"
 #include "core/log.h"
+#include "core/mistake.h"
 #include "core/pool.h"
+#include "core/sql.h"
 #include "core/text.h"
 
 enum {
@@ -178,14 +180,7 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
 
 json_t *reply_text(const char *text)
 {
-    size_t left = strlen(text), size;
-    const char *end = text;
-
-    while (left && text_code_point(end, left, &size) >= 0) {
-        end += size;
-        left -= size;
-    }
-    return json_stringn(text, (size_t)(end - text));
+    return json_stringn(text, text_valid(text));
 }
 
 static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
@@ -233,6 +228,10 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     take_oauth_mark(rq, body, message);
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
+    if (status != 503 && is_starved(rq)) { /* by now: something is missing in it */
+        json_decref(body);
+        return reply_problems(rq, 503, "The service is out of memory", NULL);
+    }
     usual_headers(rq, status);
     size_t length = 0;
     char *bytes = json_write(body, &length);
@@ -271,7 +270,7 @@ static bool passing_state(const char *state)
     return false;
 }
 
-static int sql_failed(struct core_request *rq)
+static int reply_sql(struct core_request *rq)
 {
     const struct failure *failure = &rq->failure;
 
@@ -282,8 +281,7 @@ static int sql_failed(struct core_request *rq)
     if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
         return reply_error(rq, 400, "The text has characters that cannot be stored");
     bool passing = passing_state(failure->sqlstate);
-    log_line(passing ? BB_WARN : BB_ERROR, "a statement failed", "sqlstate", failure->sqlstate,
-             "reason", failure->text, "request", rq->id, NULL);
+    sql_tell(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
         return reply_error(rq, 503, "The database cannot serve this now");
     return reply_error(rq, 500, "Internal server error");
@@ -295,18 +293,25 @@ int reply_failed(struct core_request *rq)
     case FAILED_ANSWERED:
         return rq->answer.status;
     case FAILED_SQL:
-        return sql_failed(rq);
+        return reply_sql(rq);
     case FAILED_UNAVAILABLE:
         return reply_error(rq, 503, "A dependency of the service is not available");
     case FAILED_BUSY:
         return reply_error(rq, 503, "The service is busy");
+    case FAILED_SHARE:
+        if (!reply_header_get(rq, "Retry-After"))
+            reply_header(rq, "Retry-After", "1");
+        return reply_error(rq, 429, "This %s has too much under way",
+                           rq->owner.account ? "account" : "address");
     case FAILED_DEADLINE:
         return reply_error(rq, 503, "The request took too long");
+    case FAILED_REFUSED:
+        return reply_error(rq, 500, "Internal server error");
     case FAILED_MEMORY:
         return reply_error(rq, 503, "The service is out of memory");
     default:
         if (reply_error(rq, 500, "Internal server error") == 500)
-            log_line(BB_ERROR, "a module answered a failure that is none", "request", rq->id, NULL);
+            mistake_tell(rq, "a module answered a failure that is none", NULL);
         return rq->answer.status;
     }
 }

@@ -23,6 +23,11 @@ int reply_json(struct core_request *rq, int status, json_t *json);
 /* The same on a fiber, and parks it while a thread of the host's pool writes a large answer: 60 MB
  * take half a second, in which the loop would serve nobody else. */
 int reply_json_aside(struct core_request *rq, int status, json_t *json);
+/*
+ * `json` (taken) with what bb_warn() said in its `warnings`, where it is the object of a success.
+ * Fiber only.
+ */
+json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);

@@ -26,6 +26,13 @@ void *request_make(size_t size, enum request_kind kind, struct loop *loop,
         arena_free(arena);
         return NULL;
     }
+    request_join(rq, arena, kind, loop, generation);
+    return rq;
+}
+
+void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
+                  struct loop *loop, struct generation *generation)
+{
     rq->arena = arena;
     rq->pub.size = sizeof rq->pub;
     rq->pub.api = &core_api;
@@ -39,7 +46,6 @@ void *request_make(size_t size, enum request_kind kind, struct loop *loop,
         rq->next->before = rq;
     loop->alive = rq;
     loop->requests++;
-    return rq;
 }
 
 void request_free(struct core_request *rq)
@@ -55,6 +61,7 @@ void request_free(struct core_request *rq)
     else
         loop->alive = rq->next;
     json_decref(rq->body);
+    json_decref(rq->warnings);
     reply_drop(rq);
     struct arena *own = rq->outer ? rq->outer : rq->arena;
 

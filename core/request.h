@@ -14,6 +14,7 @@
 #include "core/arena.h"
 #include "core/generation.h"
 #include "core/loop.h"
+#include "core/share.h"
 
 enum request_kind { REQUEST_HTTP = 1, REQUEST_JOB, REQUEST_HOOK, REQUEST_COMMAND };
 
@@ -22,8 +23,10 @@ enum failure_kind {
     FAILED_SQL,         /* sqlstate says how */
     FAILED_UNAVAILABLE, /* a dependency is down, or its answer was lost */
     FAILED_BUSY,        /* a bounded queue is full */
+    FAILED_SHARE,       /* … as far as it is the owner's; see quota.h */
     FAILED_DEADLINE,
     FAILED_MEMORY,
+    FAILED_REFUSED, /* a statement that the host does not send; logged */
     FAILED_ANSWERED /* an answer has been given already (a hook's veto) */
 };
 
@@ -31,7 +34,10 @@ struct failure {
     enum failure_kind kind;
     char sqlstate[6];
     char constraint[64];
-    char text[160]; /* PostgreSQL's primary message; shown to clients for BBnnn only */
+    char text[160];             /* PostgreSQL's primary message; shown to clients for BBnnn only */
+    const struct bb_sql *sql;   /* which statement; NULL: the commit */
+    const struct bb_host *host; /* of the module that sent it; NULL: of the host itself */
+    bool told;                  /* it is in the log */
 };
 
 struct answer_header {
@@ -57,8 +63,10 @@ struct request_spent {
 struct core_request {
     struct bb_request pub; /* first: a pointer to one is a pointer to the other */
     enum request_kind kind;
+    const char *name; /* of the job, the hook's event, the command; NULL: none */
     struct loop *loop;
     struct generation *generation; /* held */
+    struct share_owner owner;      /* whose it is; see quota.h */
     struct arena *arena;
     struct arena *outer; /* the request's own, while `arena` is request_scratch()'s; else NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
@@ -78,7 +86,12 @@ struct core_request {
     struct failure failure;
     struct answer answer;
     json_t *body;                    /* checked; owned */
+    json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
     const char *id;                  /* request id, for logs and error bodies */
+    unsigned within;                 /* hooks within a transaction that run in each other */
+    bool within_failed;              /* one did what it must not: its event is vetoed */
+    bool committed;                  /* a transaction is, and the answer is its */
+    unsigned open_units;             /* with statements, and not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *lent;              /* of a job: the connection for its transactions, or NULL */
 };
@@ -94,6 +107,13 @@ static inline struct core_request *request_of(struct bb_request *rq)
  */
 void *request_make(size_t size, enum request_kind kind, struct loop *loop,
                    struct generation *generation);
+
+/*
+ * The second half of it, which cannot fail: rq lies zeroed in the arena, where another thread may
+ * have put it. Loop's thread.
+ */
+void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
+                  struct loop *loop, struct generation *generation);
 
 /* Frees it with all that it holds. */
 void request_free(struct core_request *rq);

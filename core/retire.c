@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/request.h"
 #include "core/text.h"
+#include "core/thread.h"
 #include "core/turnover.h"
 #include "core/worker.h"
 
@@ -119,6 +120,7 @@ static void *retirer_main(void *arg)
 {
     struct retirer *retirer = arg;
 
+    thread_name("retirer", NULL);
     pthread_mutex_lock(&retirer->lock);
     while (!retirer->stop || retirer->list) {
         struct retiring *due = next_due(retirer, clock_mono_ms());

@@ -51,7 +51,8 @@ struct search {
     const struct path *path;
     int method; /* index, or -1 for one that no route has */
     const struct entry *found;
-    unsigned methods; /* bits of those that some route of this path has */
+    unsigned methods;      /* bits of those that some route of this path has */
+    unsigned roles, flags; /* of all of them */
     size_t count;
     struct piece parameters[ROUTE_PARAMETERS_MAX];
 };
@@ -239,8 +240,13 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 /* Notes the methods of a node that the whole path led to. */
 static bool arrive(struct search *search, const struct node *node)
 {
-    for (int i = 0; i < METHODS; i++)
-        search->methods |= node->entries[i] ? 1U << i : 0;
+    for (int i = 0; i < METHODS; i++) {
+        const struct entry *entry = node->entries[i];
+
+        search->methods |= entry ? 1U << i : 0;
+        search->roles |= entry ? entry->route->roles : 0;
+        search->flags |= entry ? entry->route->flags : 0;
+    }
     if (search->method >= 0)
         search->found = node->entries[search->method == HEAD ? 0 : search->method];
     return search->found != NULL;
@@ -309,7 +315,7 @@ static bool segment_bad(struct piece piece)
     return !characters || (characters == dots && dots <= 2);
 }
 
-/* One slash at the end is not bad: such a path just is not there. */
+/* One slash at the end is passed over. */
 static bool path_bad(const char *text)
 {
     text += *text == '/';
@@ -344,13 +350,19 @@ enum route_found router_match(const struct router *router, const char *method, c
     *match = (struct route_match){.count = 0};
     if (path_bad(raw_path))
         return ROUTE_BAD_PATH;
-    if (!cut(raw_path, &path) || (path.count && !path.pieces[path.count - 1].length))
+    if (!cut(raw_path, &path))
         return ROUTE_NO_PATH;
+    if (path.count && !path.pieces[path.count - 1].length && !--path.count)
+        return ROUTE_NO_PATH; /* the root */
     if (!descend(&search, &router->root, 0)) {
         list_allowed(search.methods, match->allow, sizeof(match->allow));
+        match->roles = search.roles;
+        match->flags = search.flags;
         return search.methods ? ROUTE_NO_METHOD : ROUTE_NO_PATH;
     }
     match->route = search.found->route;
+    match->roles = match->route->roles;
+    match->flags = match->route->flags;
     match->owner = search.found->owner;
     match->meter = search.found->meter;
     match->count = search.count;

@@ -38,6 +38,8 @@ struct route_match {
         const struct bb_field *field; /* its row, with the name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* "GET, PATCH" */
+    /* of the route; without one for the method, of all that the path has together */
+    unsigned roles, flags;
 };
 
 /* NULL when there is no memory. Lives as long as the arena. */

@@ -1,4 +1,4 @@
-/* bb_run(): work that a thread of a module hands to a loop. */
+/* bb_run(), bb_run_then(): work that a thread of a module hands to a loop. */
 #include <stdlib.h>
 
 #include "core/request.h"
@@ -6,51 +6,51 @@
 
 enum { RUN_DEADLINE_MS = 60000 };
 
-/* What travels to the loop. */
+/*
+ * Made whole by the thread that hands it over, so that the loop needs no memory to begin it. It
+ * holds the generation from then on.
+ */
 struct run {
-    struct message message; /* first */
+    struct core_request rq; /* first */
+    struct message message;
+    struct arena *arena;
     struct loop *loop;
     struct bb_host *host;
     void (*work)(struct bb_request *, void *);
+    void (*then)(void *, bool); /* NULL: nobody asks for the end */
     void *arg;
-};
-
-struct run_request {
-    struct core_request rq; /* first */
-    struct run *run;
+    bool whole; /* `work` has returned */
 };
 
 static void run_entry(struct core_request *rq)
 {
-    const struct run *run = ((struct run_request *)(void *)rq)->run;
+    struct run *run = (struct run *)(void *)rq;
 
     run->work(&rq->pub, run->arg);
+    run->whole = true;
 }
 
 static void run_ended(struct core_request *rq)
 {
-    free(((struct run_request *)(void *)rq)->run);
-    generation_release(rq->generation); /* what travelled held it, see api_run() */
+    const struct run run = *(struct run *)(void *)rq;
+
     request_free(rq);
+    if (run.then)
+        run.then(run.arg, run.whole);
+    generation_release(handle_of(run.host)->generation);
 }
 
-/* On the loop. Where memory is short it comes again: what was promised is carried out. */
 static void run_begin(struct message *message)
 {
-    struct run *run = (struct run *)(void *)message;
-    struct run_request *made =
-        request_make(sizeof *made, REQUEST_JOB, run->loop, handle_of(run->host)->generation);
+    struct run *run = (struct run *)(void *)((char *)message - offsetof(struct run, message));
 
-    if (!made) {
-        loop_post(run->loop, message);
-        return;
-    }
-    made->run = run;
-    made->rq.entry = run_entry;
-    made->rq.ended = run_ended;
-    made->rq.deadline_ms = run->loop->now_ms + RUN_DEADLINE_MS;
-    request_enter(&made->rq, run->host);
-    request_schedule(&made->rq);
+    request_join(&run->rq, run->arena, REQUEST_JOB, run->loop, handle_of(run->host)->generation);
+    run->rq.name = "bb_run()";
+    run->rq.entry = run_entry;
+    run->rq.ended = run_ended;
+    run->rq.deadline_ms = run->loop->now_ms + RUN_DEADLINE_MS;
+    request_enter(&run->rq, run->host);
+    request_schedule(&run->rq);
 }
 
 /* The loops take turns. Where the host stops the first one takes all, for it ends last. */
@@ -64,16 +64,30 @@ static void hand_over(struct engine *engine, struct run *run)
     pthread_mutex_unlock(&engine->lock);
 }
 
-int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
+int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
+                 void (*then)(void *, bool), void *arg)
 {
     struct generation *generation = handle_of(host)->generation;
     struct engine *engine = generation->engine;
-    struct run *run = engine ? calloc(1, sizeof *run) : NULL;
+    struct arena *arena = engine ? arena_new() : NULL;
+    struct run *run = arena ? arena_alloc(arena, sizeof *run) : NULL;
 
-    if (!run)
+    if (!run) {
+        arena_free(arena);
         return -1;
-    *run = (struct run){.message.run = run_begin, .host = host, .work = work, .arg = arg};
+    }
+    run->message.run = run_begin;
+    run->arena = arena;
+    run->host = host;
+    run->work = work;
+    run->then = then;
+    run->arg = arg;
     generation_acquire(generation);
     hand_over(engine, run);
     return 0;
+}
+
+int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg)
+{
+    return api_run_then(host, work, NULL, arg);
 }

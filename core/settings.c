@@ -181,14 +181,22 @@ static bool known(const struct settings *settings, const char *key)
     return false;
 }
 
-void settings_unknown(struct settings *settings, struct setting_problems *problems)
+void settings_unknown(struct settings *settings, settings_is_module *is_module, const void *arg,
+                      struct setting_problems *problems)
 {
-    for (const struct node *child = settings->root->first; child; child = child->next)
-        if (!known(settings, child->key))
-            setting_problem(problems,
-                            "%s:%u: %s: is not a setting of busbar or the section of a module "
-                            "in the list `modules`",
+    for (const struct node *child = settings->root->first; child; child = child->next) {
+        if (known(settings, child->key))
+            continue;
+        if (is_module && is_module(arg, child->key))
+            setting_warning(problems,
+                            "%s:%u: section \"%s\" has no effect: the module is not in `modules`",
                             settings->path, child->line, child->key);
+        else
+            setting_problem(problems,
+                            "%s:%u: unknown section \"%s\": it is neither a setting of busbar nor "
+                            "an installed module",
+                            settings->path, child->line, child->key);
+    }
 }
 
 unsigned settings_line(const struct settings *settings, const char *section, const char *name)
@@ -236,6 +244,22 @@ static const struct setting_value *value_of(const struct setting_section *sectio
         if (!strcmp(section->values[i].field->name, name))
             return &section->values[i];
     undeclared(section->name, name, "");
+}
+
+bool section_has(const struct setting_section *section, const char *name, char as)
+{
+    for (size_t i = 0; section && i < section->count; i++) {
+        enum bb_type type = section->values[i].field->type;
+
+        if (strcmp(section->values[i].field->name, name) != 0)
+            continue;
+        if (as == 't')
+            return type < BB_OBJECT;
+        if (as == 'j')
+            return type >= BB_OBJECT;
+        return type == BB_INT || (as == 'i' ? type == BB_BOOL : type == BB_NUMBER);
+    }
+    return false;
 }
 
 const char *section_text(const struct setting_section *section, const char *name)

@@ -66,8 +66,16 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
 /* Marks a section as known without reading it (that of a module that could not be loaded). */
 void settings_claim(struct settings *settings, const char *section);
 
-/* Reports every key at the top of the file that nobody has bound or claimed. */
-void settings_unknown(struct settings *settings, struct setting_problems *problems);
+/* Whether an installed module has this name. */
+typedef bool settings_is_module(const void *arg, const char *name);
+
+/*
+ * Reports every key at the top of the file that nobody has bound or claimed: as a warning where
+ * is_module (may be NULL) says that it belongs to a module that is installed but not loaded, else
+ * as a problem.
+ */
+void settings_unknown(struct settings *settings, settings_is_module *is_module, const void *arg,
+                      struct setting_problems *problems);
 
 /*
  * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
@@ -101,6 +109,8 @@ int64_t settings_int(const struct settings *settings, const char *section, const
 double settings_number(const struct settings *settings, const char *section, const char *name);
 json_t *settings_json(const struct settings *settings, const char *section, const char *name);
 
+/* Whether a setting is declared and can be asked for as: 't'ext, 'i'nteger, 'n'umber, 'j'son. */
+bool section_has(const struct setting_section *section, const char *name, char as);
 const char *section_text(const struct setting_section *section, const char *name);
 int64_t section_int(const struct setting_section *section, const char *name);
 double section_number(const struct setting_section *section, const char *name);

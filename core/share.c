@@ -47,27 +47,33 @@ void shares_free(struct shares *shares)
     free(shares);
 }
 
-static bool is_of(const struct share *share, const struct share_owner *owner)
+bool share_owner_same(const struct share_owner *one, const struct share_owner *other)
 {
-    return share->owner.account == owner->account &&
-           !memcmp(&share->owner.network, &owner->network, sizeof owner->network);
+    return one->account == other->account &&
+           !memcmp(&one->network, &other->network, sizeof one->network);
 }
 
-static size_t row_of(const struct share_owner *owner)
+bool share_owner_host(const struct share_owner *owner)
 {
-    uint64_t hash = (uint64_t)owner->account;
+    return share_owner_same(owner, &(struct share_owner){0});
+}
 
-    for (size_t i = 0; i < sizeof owner->network; i++)
-        hash = (hash ^ owner->network.s6_addr[i]) * 0x100000001b3;
-    return hash % ROWS;
+uint64_t share_owner_hash(const struct share_owner *owner)
+{
+    uint64_t words[2];
+
+    memcpy(words, &owner->network, sizeof words);
+    uint64_t hash = (uint64_t)owner->account ^ words[0] * 3 ^ words[1];
+
+    return hash * 0x9e3779b97f4a7c15U >> 32;
 }
 
 /* The link that leads to the owner's share, or the one at which it is to be put. Under the lock. */
 static struct share **find(struct shares *shares, const struct share_owner *owner)
 {
-    struct share **at = &shares->rows[row_of(owner)];
+    struct share **at = &shares->rows[share_owner_hash(owner) % ROWS];
 
-    while (*at && !is_of(*at, owner))
+    while (*at && !share_owner_same(&(*at)->owner, owner))
         at = &(*at)->next;
     return at;
 }
@@ -122,6 +128,15 @@ bool share_is_full(struct shares *shares, const struct share_owner *owner, size_
     bool full = share && share->bytes >= each;
     pthread_mutex_unlock(&shares->lock);
     return full;
+}
+
+size_t share_of(struct shares *shares, const struct share_owner *owner)
+{
+    pthread_mutex_lock(&shares->lock);
+    const struct share *share = *find(shares, owner);
+    size_t bytes = share ? share->bytes : 0;
+    pthread_mutex_unlock(&shares->lock);
+    return bytes;
 }
 
 void share_give(struct shares *shares, const struct share_owner *owner, size_t bytes)

@@ -18,6 +18,11 @@ struct share_owner {
     struct in6_addr network; /* address_network(); zero where there is an account */
 };
 
+/* Whether it is nobody's: the host's own. */
+bool share_owner_host(const struct share_owner *owner);
+uint64_t share_owner_hash(const struct share_owner *owner);
+bool share_owner_same(const struct share_owner *one, const struct share_owner *other);
+
 /* How much there is: for all together, for each owner. */
 struct share_bounds {
     size_t all, each;
@@ -40,6 +45,9 @@ bool share_is_full(struct shares *shares, const struct share_owner *owner, size_
 
 /* Gives back what was taken, or a part of it. */
 void share_give(struct shares *shares, const struct share_owner *owner, size_t bytes);
+
+/* What the owner holds. */
+size_t share_of(struct shares *shares, const struct share_owner *owner);
 
 /* What all hold together. */
 size_t shares_taken(struct shares *shares);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mistake.h"
+
 static void clear_result(void *result)
 {
     PQclear(result);
@@ -57,7 +59,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
         return NULL;
     }
     if (item->failure.kind)
-        rq->failure = item->failure;
+        sql_failed(rq, &item->failure);
     else
         result = keep(rq, item->ops);
     pg_item_free(item);
@@ -67,7 +69,11 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
-    return sql_query(request_of(rq), sql, values, count);
+    struct core_request *core = request_of(rq);
+
+    if (mistake_waits(core, "bb_query()") || sql_admit(core, sql, false))
+        return NULL;
+    return sql_query(core, sql, values, count);
 }
 
 static const PGresult *result_of(const struct bb_rows *rows)
@@ -158,6 +164,8 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
     struct core_request *core = request_of(rq);
     struct id_block *block = block_of(core->loop, sequence);
 
+    if (mistake_waits(core, "bb_next_id()"))
+        return -1;
     if (!block)
         request_out_of_memory(core);
     if (!block->count && block_fill(core, block))

@@ -28,12 +28,25 @@ struct bb_tx {
     struct core_request *rq;
     struct pg_tx *lent;   /* interactive: the connection */
     struct pg_item *item; /* unit: what will be sent */
+    bool refused;         /* a statement of it was, so it cannot be committed */
     int count;            /* statements so far */
     PGresult **results;   /* by statement; of a unit after its commit */
     size_t results_room;
     struct tx_after *after, *after_last;
     struct raised *raised, *raised_last;
 };
+
+/*
+ * sql_admit.c: whether a module's statement may be sent, see sql_check.h; 0, or -1 with
+ * FAILED_REFUSED (logged). Its text is looked at once.
+ */
+int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive);
+
+/* The request's statement failed; in a job, a hook or a command that is logged at once. */
+void sql_failed(struct core_request *rq, const struct failure *failure);
+
+/* Logs the request's failure, unless it has been. */
+void sql_tell(struct core_request *rq, enum bb_level level);
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);

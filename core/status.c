@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/pg.h"
 #include "core/pool.h"
+#include "core/readiness.h"
 #include "core/redis.h"
 #include "core/reload.h"
 #include "core/text.h"
@@ -128,7 +129,19 @@ static void print_reloads(FILE *out, struct reloader *reloader)
     fputc('\n', out);
 }
 
-static void print_host(FILE *out, const struct engine *engine)
+static void print_schema(FILE *out, struct engine *engine)
+{
+    enum schema_state state = readiness_schema(engine);
+    char problem[sizeof engine->schema_problem];
+
+    readiness_problem(engine, problem, sizeof problem);
+    if (state == SCHEMA_UNFIT)
+        fprintf(out, "the database does not fit the modules: %s\n", problem);
+    else if (state == SCHEMA_PENDING)
+        fprintf(out, "the database is not migrated yet%s%s\n", *problem ? ": " : "", problem);
+}
+
+static void print_host(FILE *out, struct engine *engine)
 {
     int64_t latency = ear_latency_ms();
 
@@ -138,6 +151,7 @@ static void print_host(FILE *out, const struct engine *engine)
         fprintf(out, "PostgreSQL answers in %" PRId64 " ms\n", latency);
     else if (engine->ear)
         fputs("PostgreSQL does not answer\n", out);
+    print_schema(out, engine);
     if (log_dropped())
         fprintf(out, "%" PRIu64 " lines of the log were dropped\n", log_dropped());
 }

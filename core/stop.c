@@ -74,11 +74,11 @@ static void stop_tick(struct timer *timer)
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
-static void end_jobs(struct engine *engine)
+static void end_jobs(struct loop *loop)
 {
-    struct generation *generation = engine_generation(engine);
+    struct generation *generation = engine_generation(loop->engine);
 
-    jobs_end(generation->jobs);
+    jobs_end(generation->jobs, loop);
     generation_release(generation);
 }
 
@@ -86,8 +86,7 @@ static void stop_begin(struct message *message)
 {
     struct stop *stop = (struct stop *)(void *)message;
 
-    if (stop->loop->index == 0)
-        end_jobs(stop->loop->engine);
+    end_jobs(stop->loop);
     streams_stop(stop->loop);
     stop->until_ms = stop->loop->now_ms + STOP_MS;
     stop_tick(&stop->timer);

@@ -156,6 +156,7 @@ static void enlist(struct bb_stream *stream)
     if (stream->next)
         stream->next->before = stream;
     all->first = stream;
+    streams_check_soon(stream->loop);
 }
 
 /* The host ends it. An answer that should be whole must not look like it. */
@@ -186,6 +187,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
         log_line(BB_ERROR, "a module opens a stream where it cannot", "request", rq->id, NULL);
         return reply_error(rq, 500, "Internal server error");
     }
+    if (exchange_of(pub)->late)
+        return refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing || !take_place(rq->generation))
         return refuse(rq, FAILED_BUSY);
     struct bb_stream *stream = stream_new(rq, options);

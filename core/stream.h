@@ -47,6 +47,7 @@ void stream_closed(struct bb_stream *stream);
 
 /* stream_check.c: looks at the tokens of a loop's streams from time to time. */
 void streams_check_start(struct loop *loop);
+void streams_check_soon(struct loop *loop); /* there is one more */
 struct exchange *stream_exchange(struct bb_stream *stream);
 struct bb_stream *stream_after(struct bb_stream *stream);
 

@@ -53,6 +53,14 @@ static void again(struct loop *loop, int64_t in_ms)
     timer_set(&loop->timers, &loop->streams->timer, loop->now_ms + in_ms);
 }
 
+void streams_check_soon(struct loop *loop)
+{
+    const struct streams *all = loop->streams;
+
+    if (all->first && !all->in_round && !all->timer.slot)
+        again(loop, PAUSE_MS);
+}
+
 static void look_ended(struct core_request *rq)
 {
     struct loop *loop = rq->loop;
@@ -119,12 +127,14 @@ static void round_go_on(struct timer *timer)
             return;
     }
     all->in_round = all->next != NULL;
-    again(loop, all->in_round ? 0 : PAUSE_MS);
+    if (all->in_round)
+        again(loop, 0);
+    else
+        streams_check_soon(loop);
 }
 
 void streams_check_start(struct loop *loop)
 {
     loop->streams->loop = loop;
     loop->streams->timer.fire = round_go_on;
-    again(loop, PAUSE_MS);
 }

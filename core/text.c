@@ -86,6 +86,34 @@ bool text_space(int32_t c)
            c == 0x205F || c == 0x3000 || c == 0xFEFF;
 }
 
+size_t text_valid(const char *text)
+{
+    size_t left = strlen(text), all = left, size;
+
+    while (left && text_code_point(text + (all - left), left, &size) >= 0)
+        left -= size;
+    return all - left;
+}
+
+void text_trim(const char **text, size_t *length)
+{
+    size_t size;
+
+    while (*length && text_space(text_code_point(*text, *length, &size))) {
+        *text += size;
+        *length -= size;
+    }
+    while (*length) {
+        size_t last = *length - 1;
+
+        while (last && ((unsigned char)(*text)[last] & 0xC0) == 0x80)
+            last--;
+        if (!text_space(text_code_point(*text + last, *length - last, &size)))
+            return;
+        *length = last;
+    }
+}
+
 bool text_blank(const char *text)
 {
     size_t length = strlen(text);

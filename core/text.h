@@ -17,6 +17,9 @@
 /* Whether the bytes are UTF-8: no overlong form, no surrogate, nothing over U+10FFFF. */
 bool text_utf8(const char *text, size_t length);
 
+/* Bytes at its start that are UTF-8: a bound may have cut the last character in two. */
+size_t text_valid(const char *text);
+
 /*
  * The code point at the start of `text`, with its length in bytes in *size; -1 with *size 1 where
  * no valid sequence stands. `length` is at least 1.
@@ -31,6 +34,9 @@ bool text_space(int32_t code_point);
 
 /* Whether there is nothing but white space, Unicode's too. */
 bool text_blank(const char *text);
+
+/* Cuts white space, Unicode's too, off both ends of a UTF-8 text. */
+void text_trim(const char **text, size_t *length);
 
 /* Whether it is a UUID of 8-4-4-4-12 hexadecimal digits of either case. */
 bool text_is_uuid(const char *text);
@@ -50,8 +56,9 @@ void text_uuid7(char out[TEXT_UUID_SIZE]);
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
- * Reads "2026-04-01T12:00[:00[.000]]" with Z or ±hh:mm behind it, or "2026-04-01" (midnight UTC).
- * Years 1 to 9999; digits beyond the millisecond are cut. 0, or -1.
+ * Reads "2026-04-01T12:00[:00[.000]]" with Z or ±hh:mm behind it (without: UTC), or "2026-04-01"
+ * (midnight UTC); a blank may stand for the T. Years 1 to 9999; digits beyond the millisecond are
+ * cut. 0, or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 

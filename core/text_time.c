@@ -132,12 +132,12 @@ static bool take_clock(const char **at, int64_t *ms)
     return true;
 }
 
-/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL goes */
+/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL goes; UTC without */
 static bool take_offset(const char **at, int64_t *ms)
 {
     int hour, minute = 0;
 
-    if (take_char(at, 'Z'))
+    if (!**at || take_char(at, 'Z'))
         return true;
     int sign = take_char(at, '+') ? 1 : take_char(at, '-') ? -1 : 0;
 
@@ -158,7 +158,9 @@ int text_time_parse(const char *text, int64_t *wall_ms)
     if (!take_date(&text, &ms))
         return -1;
     if (*text) {
-        if (!take_char(&text, 'T') || !take_clock(&text, &ms) || !take_offset(&text, &ms) || *text)
+        if (!take_char(&text, 'T') && !take_char(&text, ' '))
+            return -1;
+        if (!take_clock(&text, &ms) || !take_offset(&text, &ms) || *text)
             return -1;
     }
     if (ms < YEAR_1 || ms > YEAR_9999)

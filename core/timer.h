@@ -28,6 +28,18 @@ int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 /* The same for what there are many of; it leaves TIMERS_SPARE places to the host. */
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
+/* For what has nothing to do but to look. The ear's answers count for 900 ms (ear.c). */
+enum { TIMER_IDLE_MS = 600 };
+
+/*
+ * The next whole multiple of a period: what happens again and again and may happen a little earlier
+ * meets other such things then, and the processor wakes once for all of them.
+ */
+static inline int64_t timer_beat(int64_t now_ms, int64_t period_ms)
+{
+    return now_ms - now_ms % period_ms + period_ms;
+}
+
 /* Takes a timer out; no effect on one that is not set. */
 void timer_clear(struct timers *timers, struct timer *timer);
 

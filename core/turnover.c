@@ -22,7 +22,7 @@ int turnover_equip(struct engine *engine, struct generation *g)
     if (turnover_pools(g))
         return -1;
     g->workers = workers_new(g);
-    g->jobs = g->workers ? jobs_new(&engine->loops[0], g) : NULL;
+    g->jobs = g->workers ? jobs_new(engine, g) : NULL;
     return g->jobs && !retire_prepare(g) ? 0 : -1;
 }
 
@@ -53,7 +53,8 @@ void turnover_first(struct engine *engine)
 
     add_alive(engine, g);
     generation_start(g);
-    jobs_begin(g->jobs, NULL);
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        jobs_begin(g->jobs, NULL, &engine->loops[i]);
     workers_go(g->workers);
 }
 
@@ -71,12 +72,10 @@ static void change_loop(struct loop *loop, void *arg)
 
     http_apply(loop->http, &http);
     if (loop->pg)
-        pg_set_queue(loop->pg, pg.queue);
-    if (loop->index == 0) {
-        if (!engine_stopping(change->engine))
-            jobs_begin(change->to->jobs, change->from->jobs);
-        jobs_end(change->from->jobs);
-    }
+        pg_set_queue(loop->pg, pg.queue, pg.share);
+    if (!engine_stopping(change->engine))
+        jobs_begin(change->to->jobs, change->from->jobs, loop);
+    jobs_end(change->from->jobs, loop);
     requests_tell_superseded(loop, change->from);
 }
 

@@ -1,9 +1,11 @@
 /* Units and interactive transactions. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/idempotency.h"
 #include "core/json_out.h"
+#include "core/mistake.h"
 #include "core/reply.h"
 #include "core/sql.h"
 
@@ -86,12 +88,25 @@ static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_v
     return tx->count++;
 }
 
+/* Without a statement that was refused the others of the transaction are only half of it. */
+static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
+{
+    if (tx->refused)
+        request_fail(tx->rq, FAILED_REFUSED);
+    else
+        tx->refused = sql_admit(tx->rq, sql, tx->lent != NULL);
+    return !tx->refused;
+}
+
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
+    if (!is_admitted(tx, sql))
+        return -1;
     if (tx->lent)
         return add_now(tx, sql, values, count);
     if (!pg_item_add(tx->item, sql, values, count))
         request_out_of_memory(tx->rq);
+    tx->rq->open_units += !tx->count;
     return tx->count++;
 }
 
@@ -143,6 +158,8 @@ static int unit_run(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     struct pg_item *item = tx->item;
 
+    if (tx->refused)
+        return request_fail(rq, FAILED_REFUSED);
     if (pg_submit(rq->loop->pg, PG_UNIT, item))
         return -1;
     tx->item = NULL;
@@ -151,7 +168,7 @@ static int unit_run(struct bb_tx *tx)
         return -1;
     }
     if (item->failure.kind) {
-        rq->failure = item->failure;
+        sql_failed(rq, &item->failure);
         pg_item_free(item);
         return -1;
     }
@@ -184,11 +201,32 @@ static int replay_instead(struct core_request *rq)
     return status;
 }
 
+/* What is wrong with a commit, told and answered; 0: nothing. */
+static int refuse_commit(struct core_request *rq, int status, const json_t *json)
+{
+    bool done = status >= 200 && status < 400;
+
+    if (mistake_waits(rq, "bb_commit()"))
+        return 500;
+    if (!done && (status || rq->kind == REQUEST_HTTP))
+        return mistake(rq, "a unit is committed with a status that is no success", NULL);
+    return json || !mistake_wants_body(status) ? 0 : mistake_no_json(rq, status);
+}
+
 int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
 {
     struct core_request *rq = request_of(pub);
+    bool body = mistake_wants_body(status);
     size_t length = 0;
-    char *bytes = json_write(json, &length);
+
+    if (tx->count && rq->open_units)
+        rq->open_units--;
+    if (refuse_commit(rq, status, json)) {
+        json_decref(json);
+        return 0;
+    }
+    json = reply_with_warnings(rq, status, json);
+    char *bytes = body ? json_write(json, &length) : strdup("");
 
     json_decref(json);
     if (!bytes)
@@ -202,6 +240,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         return replay_instead(rq);
     }
     committed(tx);
+    rq->committed = true;
     return reply_bytes(rq, status, bytes, length);
 }
 
@@ -215,6 +254,8 @@ struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
 struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count)
 {
+    if (mistake_waits(tx->rq, "bb_tx_query()") || !is_admitted(tx, sql))
+        return NULL;
     return (struct bb_rows *)pg_tx_run(tx->lent, sql, values, count);
 }
 
@@ -233,6 +274,8 @@ static int try_commit(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     const struct answer *answer = &rq->answer;
 
+    if (tx->refused)
+        return request_fail(rq, FAILED_REFUSED);
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
         return -1;
     PGresult *result = pg_tx_run(tx->lent, &commit, NULL, 0);
@@ -241,6 +284,30 @@ static int try_commit(struct bb_tx *tx)
     if (!strcmp(PQcmdStatus(result), "COMMIT"))
         return 0;
     return request_fail(rq, FAILED_UNAVAILABLE);
+}
+
+/*
+ * What a transaction's function returned is what becomes of it, and has to be what it answered, if
+ * it did: else it is undone, and 500 is answered.
+ */
+static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                       void *arg)
+{
+    struct core_request *rq = tx->rq;
+    int before = rq->answer.status;
+    char text[32];
+
+    rq->answer.status = 0;
+    int status = work(&rq->pub, tx, arg), told = rq->answer.status;
+
+    if (!told)
+        rq->answer.status = before;
+    if (status < 0)
+        return told >= 400 ? told : reply_failed(rq);
+    if (!told || told == status || rq->kind != REQUEST_HTTP)
+        return status;
+    snprintf(text, sizeof text, "%d, %d", told, status);
+    return mistake(rq, "a transaction returned another status than it answered", text);
 }
 
 /* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
@@ -255,6 +322,7 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
     }
     if (!try_commit(tx)) {
         committed(tx);
+        rq->committed = rq->answer.status != 0;
         return status;
     }
     struct failure why = rq->failure;
@@ -273,6 +341,9 @@ int api_transaction(struct bb_request *pub,
 {
     struct core_request *rq = request_of(pub);
     struct answer_header *headers = rq->answer.headers;
+
+    if (mistake_waits(rq, "bb_transaction()"))
+        return 500;
     struct bb_tx *tx = tx_new(rq);
 
     if (arena_defer(rq->arena, end_lent, tx))
@@ -280,7 +351,7 @@ int api_transaction(struct bb_request *pub,
     tx->lent = rq->lent ? rq->lent : pg_tx_begin(rq);
     if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
         return reply_failed(rq);
-    int status = finish(tx, work(pub, tx, arg), headers);
+    int status = finish(tx, work_judged(tx, work, arg), headers);
     end_lent(tx);
     drop_raised(tx); /* a job has many transactions */
     return status;

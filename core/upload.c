@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine.h"
 #include "core/log.h"
 #include "core/module_load.h"
 #include "core/reply.h"
@@ -36,8 +37,8 @@ static void submit(struct upload *upload, void (*run)(void *), void (*done)(stru
     struct core_request *rq = upload_request(upload);
     const struct host_handle *owner = upload->exchange->match.owner;
 
-    upload->call =
-        (struct pool_call){.message.run = done, .loop = rq->loop, .run = run, .arg = upload};
+    upload->call = (struct pool_call){
+        .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
     /* one call under way for each upload, and uploads are bounded by connections */
     pool_submit(rq->generation->pools, &owner->host, upload_route(upload)->files_pool,
                 &upload->call, false);
@@ -85,8 +86,12 @@ bool upload_stalls(struct upload *upload)
 
 static int not_stored(struct upload *upload)
 {
+    const struct bb_route *route = upload_route(upload);
+    struct host_handle *owner = upload->exchange->match.owner;
     char buffer[128];
 
+    if (route->files_failed)
+        route->files_failed(&owner->host);
     log_line(BB_ERROR, "files cannot be stored", "directory", upload->directory, "reason",
              strerror_r(upload->error, buffer, sizeof buffer), "request", upload->exchange->id,
              NULL);
@@ -172,6 +177,9 @@ static void discarded(struct message *message)
     struct upload *upload = (struct upload *)(void *)message;
     struct exchange *exchange = upload->exchange;
 
+    if (upload->on_disk)
+        share_give(exchange->rq.loop->engine->shares[QUOTA_UPLOADS], &exchange->rq.owner,
+                   upload->on_disk);
     multipart_free(&upload->parser);
     free(upload->batches[0].bytes);
     free(upload->batches[1].bytes);

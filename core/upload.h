@@ -28,10 +28,11 @@ enum {
     UPLOAD_ROOM = 544 * 1024,  /* of a buffer: more than a chunk and a piece of a body */
     UPLOAD_UNCOUNTED = BODY_LARGE - (UPLOAD_ROOM - UPLOAD_CHUNK), /* of a buffer; and a piece */
     UPLOAD_SEGMENTS_MAX = 128,
-    UPLOAD_FILES_MAX = 100,    /* of a route; each begins a segment */
-    UPLOAD_OPEN_MAX = 16,      /* files whose flush to disk may wait for that of others */
-    UPLOAD_PARTS_MAX = 256,    /* empty ones, too */
-    UPLOAD_HEADS = 1024 * 1024 /* of a body, beside files and fields */
+    UPLOAD_DISK_STEP = 256 * 1024, /* that is counted at a time */
+    UPLOAD_FILES_MAX = 100,        /* of a route; each begins a segment */
+    UPLOAD_OPEN_MAX = 16,          /* files whose flush to disk may wait for that of others */
+    UPLOAD_PARTS_MAX = 256,        /* empty ones, too */
+    UPLOAD_HEADS = 1024 * 1024     /* of a body, beside files and fields */
 };
 
 /* A file, in the arena of the request. */
@@ -65,11 +66,12 @@ struct upload {
     struct exchange *exchange;
     const char *directory;
     struct multipart parser;
-    const struct bb_part *part; /* that is being read */
+    const struct bb_part *part; /* that is being read; NULL: it is passed over */
     const char *filename;       /* of it; NULL: none */
     struct upload_file *file;   /* of it; NULL: no data yet */
     struct upload_file *files, **files_end;
     size_t files_length; /* bytes of all */
+    size_t on_disk;      /* of them, counted among those of all uploads; see quota.h */
     size_t parts;        /* seen so far */
     unsigned *counts;    /* by part of the route */
     struct upload_batch batches[2];

@@ -2,11 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine.h"
 #include "core/field.h"
 #include "core/module_load.h"
+#include "core/quota.h"
 #include "core/reply.h"
 #include "core/text.h"
 #include "core/upload.h"
+#include "core/warning.h"
 
 enum { NAME_MAX_CHARACTERS = 255 };
 
@@ -40,13 +43,21 @@ static int no_memory(struct upload *upload)
 
 /* ---- parts ---- */
 
+/* Whether a part is that of a row: "NAME[]", as forms write lists, is NAME. */
+static bool is_named(const char *name, const char *row)
+{
+    size_t length = strlen(row);
+
+    return !strncmp(name, row, length) && (!name[length] || !strcmp(name + length, "[]"));
+}
+
 static const struct bb_part *find_part(const struct upload *upload, const char *name)
 {
     const struct bb_table *table = &upload_route(upload)->parts;
     const struct bb_part *parts = MODULE_ROWS(bb_part, *table), *any = NULL;
 
     for (size_t i = 0; i < table->count; i++) {
-        if (!strcmp(parts[i].name, name))
+        if (is_named(name, parts[i].name))
             return &parts[i];
         if (!strcmp(parts[i].name, "*"))
             any = &parts[i];
@@ -83,6 +94,18 @@ static const char *clean_name(struct upload *upload, const char *name)
     return clean;
 }
 
+/* A text that nobody asked for is passed over; a file would be lost. */
+static int unknown(struct upload *upload, const struct multipart_part *head)
+{
+    if (head->filename)
+        return wrong(upload, head->name, "is not a part that this request may have");
+    if (warnings_add(&upload_request(upload)->warnings,
+                     "%s: is not a part that this request may have, and was passed over",
+                     head->name))
+        return no_memory(upload);
+    return 0;
+}
+
 static int part_begins(void *arg, const struct multipart_part *head)
 {
     struct upload *upload = arg;
@@ -91,10 +114,10 @@ static int part_begins(void *arg, const struct multipart_part *head)
     upload->part = part;
     upload->file = NULL;
     upload->filename = NULL;
-    if (!part)
-        return wrong(upload, head->name, "is not a part that this request may have");
     if (++upload->parts > UPLOAD_PARTS_MAX)
         return wrong(upload, "body", "has too many parts");
+    if (!part)
+        return unknown(upload, head);
     if (part->kind == BB_PART_FIELDS) {
         if ((*count_of(upload, part))++)
             return wrong(upload, part->name, "must be there once");
@@ -129,7 +152,7 @@ static int begin_file(struct upload *upload)
     file->pub = (struct bb_file){
         .size = sizeof file->pub,
         .part = part_name(upload),
-        .name = upload->filename,
+        .name = upload->filename ? upload->filename : part_name(upload),
         .path = arena_format(arena, "%s/incoming/%s", upload->directory, uuid),
         .sha256 = file->sha256,
     };
@@ -194,12 +217,33 @@ static int gather(struct upload *upload, const char *bytes, size_t length, bool 
     return 0;
 }
 
+/* Counts what goes to the disk, some at a time; 0, or -1 and an answer has been given. */
+static int take_disk(struct upload *upload)
+{
+    struct core_request *rq = upload_request(upload);
+    size_t more = UPLOAD_DISK_STEP;
+
+    if (upload->files_length <= upload->on_disk)
+        return 0;
+    if (more < upload->files_length - upload->on_disk)
+        more = upload->files_length - upload->on_disk;
+    struct share_bounds bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
+    enum share_answer answer = share_take(rq->loop->engine->shares[QUOTA_UPLOADS], &rq->owner,
+                                          upload->on_disk, more, &bounds);
+
+    if (answer == SHARE_TAKEN) {
+        upload->on_disk += more;
+        return 0;
+    }
+    quota_fail(rq, QUOTA_UPLOADS, answer);
+    reply_failed(rq);
+    return -1;
+}
+
 static int file_data(struct upload *upload, const char *bytes, size_t length)
 {
     const struct bb_part *part = upload->part;
 
-    if (!upload->filename)
-        return wrong(upload, part_name(upload), "must be a file, with a name");
     if (!upload->file && begin_file(upload))
         return -1;
     upload->file->pub.length += (int64_t)length;
@@ -208,7 +252,7 @@ static int file_data(struct upload *upload, const char *bytes, size_t length)
         return too_large(upload, "A file is", part->bytes_max);
     if (upload->files_length > upload_route(upload)->files_max)
         return too_large(upload, "The files are together", upload_route(upload)->files_max);
-    return gather(upload, bytes, length, false);
+    return take_disk(upload) ? -1 : gather(upload, bytes, length, false);
 }
 
 static int part_data(void *arg, const char *bytes, size_t length)
@@ -216,6 +260,8 @@ static int part_data(void *arg, const char *bytes, size_t length)
     struct upload *upload = arg;
     struct exchange *exchange = upload->exchange;
 
+    if (!upload->part)
+        return 0;
     if (upload->part->kind == BB_PART_FILES)
         return file_data(upload, bytes, length);
     size_t limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
@@ -228,7 +274,7 @@ static int part_ends(void *arg)
 {
     struct upload *upload = arg;
 
-    if (upload->part->kind != BB_PART_FILES)
+    if (!upload->part || upload->part->kind != BB_PART_FILES)
         return 0;
     if (!upload->file && (!upload->filename || !*upload->filename))
         return 0;

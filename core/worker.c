@@ -9,6 +9,7 @@
 
 #include "core/log.h"
 #include "core/text.h"
+#include "core/thread.h"
 
 enum { LEAVE_MS = 8000 }; /* before anybody said how long a worker may take to return */
 
@@ -77,6 +78,7 @@ static void *worker_main(void *arg)
     struct worker *worker = arg;
     struct generation *generation = handle_of(worker->seat.host)->generation;
 
+    thread_name(worker->seat.host->module->name, worker->face->name);
     if (wait_for_go(worker->all))
         worker->face->run(&worker->seat);
     atomic_fetch_add(&worker->all->ended, 1);

@@ -31,8 +31,10 @@ bool api_stopping(struct bb_seat *seat);
 int64_t api_leave_ms(struct bb_seat *seat);
 void api_wake(struct bb_host *host, const char *worker);
 
-/* bb_run(): a request made by another thread (run.c). */
+/* bb_run(), bb_run_then(): a request made by another thread (run.c). */
 int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
+int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
+                 void (*then)(void *, bool), void *arg);
 
 /* Gates (gate.c). */
 struct bb_gate *api_gate(struct bb_request *rq);

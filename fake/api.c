@@ -1,5 +1,6 @@
 /* The table that a module gets from the fake in place of the host's. */
 #include "fake/api.h"
+#include "core/api_text.h"
 
 const struct bb_api fake_api = {
     .size = sizeof fake_api,
@@ -30,7 +31,7 @@ const struct bb_api fake_api = {
     .body = fake_request_body,
     .header = fake_request_header,
     .client_address = fake_request_address,
-    .reply = fake_request_reply,
+    .reply = fake_request_reply_json,
     .vfail = fake_request_fail,
     .vinvalid = fake_request_invalid,
     .failed = fake_request_failed,
@@ -39,6 +40,7 @@ const struct bb_api fake_api = {
     .log = fake_request_log,
     .vprint = fake_request_print,
     .offload = fake_request_offload,
+    .offload_for = fake_request_offload_for,
     .probe = fake_request_probe,
     .redis = fake_request_redis,
     .new_uuid = fake_request_uuid,
@@ -91,4 +93,14 @@ const struct bb_api fake_api = {
     .stream_cut = fake_stream_end,
     .vfail_listed = fake_request_vfail_listed,
     .scratch = fake_request_scratch,
+    .vwarn = fake_request_vwarn,
+    .again = fake_request_again,
+    .open_fail_text = api_open_fail_text,
+    .host_log_text = api_host_log_text,
+    .fail_text = api_fail_text,
+    .invalid_text = api_invalid_text,
+    .fail_listed_text = api_fail_listed_text,
+    .warn_text = api_warn_text,
+    .log_text = api_log_text,
+    .print_text = api_print_text,
 };

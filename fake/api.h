@@ -27,6 +27,8 @@ int64_t fake_leave_ms(struct bb_seat *seat);
 bool fake_superseded(struct bb_host *host);
 void fake_wake(struct bb_host *host, const char *worker);
 int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
+int fake_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
+                  void (*then)(void *, bool), void *arg);
 void fake_gate_open(struct bb_gate *gate);
 size_t fake_event_names(struct bb_host *host, const char *const **names);
 void fake_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
@@ -48,12 +50,13 @@ int fake_request_fail(struct bb_request *rq, int status, const char *format, va_
 BB_PRINTF(3, 0)
 int fake_request_invalid(struct bb_request *rq, const char *field, const char *format,
                          va_list args);
-json_t *fake_request_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
-                           json_t *errors);
 int fake_request_refuse(struct bb_request *rq, json_t *errors);
 BB_PRINTF(4, 0)
 int fake_request_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
                               va_list args);
+void fake_request_again(struct bb_request *rq);
+BB_PRINTF(2, 0)
+void fake_request_vwarn(struct bb_request *rq, const char *format, va_list args);
 int fake_request_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *),
                          void *arg);
 const struct bb_file *fake_request_file(struct bb_request *rq, size_t index);
@@ -66,6 +69,8 @@ void fake_request_log(struct bb_request *rq, enum bb_level level, const char *fo
 BB_PRINTF(2, 0)
 void fake_request_print(struct bb_request *rq, const char *format, va_list args);
 int fake_request_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg);
+int fake_request_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
+                             void (*work)(void *), void *arg);
 int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms);
 const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
                                                 const char *const *argv, const size_t *lengths);
@@ -77,6 +82,10 @@ char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *lengt
 char *fake_request_metrics(struct bb_request *rq, size_t *length);
 int fake_request_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
                              size_t length);
+
+/* check.c */
+json_t *fake_request_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                           json_t *errors);
 
 /* stream.c */
 int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *options,

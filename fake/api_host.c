@@ -68,6 +68,8 @@ struct bb_service fake_service(struct bb_host *host, const char *name)
 {
     const struct pair *pair = fake_pair_find(fake_of(host)->services, name, false);
 
+    if (!pair && fake_table_find(&host->module->wants, name))
+        return (struct bb_service){NULL, NULL};
     if (!pair)
         fake_die("the service %s is not given; bb_fake_give() does it", name);
     return (struct bb_service){.interface = pair->data, .state = pair->state};
@@ -180,6 +182,14 @@ int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *)
     if (!run)
         run = fake_run_begin(fake_of(host));
     work(&run->rq, arg);
+    return 0;
+}
+
+int fake_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
+                  void (*then)(void *, bool), void *arg)
+{
+    fake_run_now(host, work, arg);
+    then(arg, true);
     return 0;
 }
 

@@ -95,7 +95,32 @@ int fake_request_reply(struct bb_request *rq, int status, json_t *json)
     json_decref(run->reply);
     run->reply = json;
     run->status = status;
+    if (run->warnings && status < 300 && json_is_object(json))
+        json_object_set(json, "warnings", run->warnings);
     return status;
+}
+
+/* As the host does: 500 where JSON is missing that only 204 and 304 do without. */
+int fake_request_reply_json(struct bb_request *rq, int status, json_t *json)
+{
+    if (json || status == 204 || status == 304)
+        return fake_request_reply(rq, status, json);
+    bb_log(rq, BB_ERROR, "the module answers %d without JSON (did json_pack() fail?)", status);
+    return fake_request_reply(rq, 500, NULL);
+}
+
+void fake_request_again(struct bb_request *rq)
+{
+    run_of(rq)->again = true;
+}
+
+void fake_request_vwarn(struct bb_request *rq, const char *format, va_list args)
+{
+    struct run *run = run_of(rq);
+
+    if (!run->warnings)
+        run->warnings = json_array();
+    json_array_append_new(run->warnings, json_string(fake_request_format(rq, format, args)));
 }
 
 int fake_request_fail(struct bb_request *rq, int status, const char *format, va_list args)
@@ -108,30 +133,6 @@ int fake_request_invalid(struct bb_request *rq, const char *field, const char *f
 {
     run_of(rq)->field = fake_pool_text(&run_of(rq)->pool, field);
     return fake_request_fail(rq, 400, format, args);
-}
-
-/* The fake knows of required fields only: what else a value may be is the host's to test. */
-json_t *fake_request_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
-                           json_t *errors)
-{
-    json_t *checked = json_object();
-    size_t before = json_array_size(errors);
-
-    (void)rq;
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = ROW(bb_field, *fields, i);
-        json_t *value = json_object_get(object, field->name);
-
-        if (value && !json_is_null(value))
-            json_object_set(checked, field->name, value);
-        else if (field->flags & BB_REQUIRED)
-            json_array_append_new(
-                errors, json_pack("{s:s, s:s}", "field", field->name, "problem", "is required"));
-    }
-    if (json_array_size(errors) == before)
-        return checked;
-    json_decref(checked);
-    return NULL;
 }
 
 int fake_request_refuse(struct bb_request *rq, json_t *errors)
@@ -220,6 +221,14 @@ int fake_request_offload(struct bb_request *rq, const char *pool, void (*work)(v
         fake_die("the module declares no pool %s", pool);
     work(arg);
     return 0;
+}
+
+int fake_request_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
+                             void (*work)(void *), void *arg)
+{
+    if (!subject)
+        fake_die("a call for the pool %s has no subject", pool);
+    return fake_request_offload(rq, pool, work, arg);
 }
 
 int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)

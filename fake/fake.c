@@ -149,6 +149,11 @@ int bb_fake_status(const struct bb_fake *fake)
     return last_run(fake)->status;
 }
 
+bool bb_fake_again(const struct bb_fake *fake)
+{
+    return last_run(fake)->again;
+}
+
 json_t *bb_fake_reply(const struct bb_fake *fake)
 {
     return last_run(fake)->reply;

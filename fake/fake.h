@@ -74,10 +74,12 @@ struct run {
     struct bb_request rq; /* first */
     struct bb_fake *fake;
     struct pool pool;
+    struct arena *arena; /* of the host's code that checks fields; NULL: not needed yet */
     struct pair *segments, *query, *replied;
     json_t *body;
     int status;
-    json_t *reply;
+    json_t *reply, *warnings;
+    bool again;
     const char *message, *field, *sqlstate, *constraint;
     struct statement *statements;
     struct raised *raised;
@@ -130,6 +132,10 @@ static inline struct bb_fake *fake_of(struct bb_host *host)
 }
 
 int fake_request_reply(struct bb_request *rq, int status, json_t *json);
+int fake_request_reply_json(struct bb_request *rq, int status, json_t *json);
+
+/* check.c: 0; or 400, with the request refused. `query`: raw, or NULL. */
+int fake_check(struct run *run, const struct bb_route *route, const char *query);
 
 /* The row of a table that begins with its name; NULL: there is none. */
 const void *fake_table_find(const struct bb_table *table, const char *name);
@@ -151,6 +157,8 @@ int64_t fake_sql_next_id(struct bb_request *rq, const char *sequence);
 struct statement *fake_sql_record(struct bb_request *rq, struct statement **list,
                                   const struct bb_sql *sql, const struct bb_value *values,
                                   size_t count);
+/* Aborts where the host would refuse the statement, see core/sql_check.h. */
+void fake_sql_admit(const struct bb_sql *sql, bool interactive);
 int fake_sql_run(struct bb_request *rq, struct statement *statement);
 
 struct bb_tx *fake_tx_unit(struct bb_request *rq, uint64_t key);

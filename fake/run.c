@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "fake/fake.h"
 
 struct run *fake_run_begin(struct bb_fake *fake)
@@ -37,6 +38,8 @@ void fake_run_free(struct run *run)
         json_decref(at->payload);
     json_decref(run->body);
     json_decref(run->reply);
+    json_decref(run->warnings);
+    arena_free(run->arena);
     fake_pool_free(&run->pool);
     free(run->log);
     free(run->printed);
@@ -97,26 +100,6 @@ static const struct bb_route *find_route(struct run *run, const char *method, co
     return found;
 }
 
-/* "a=b&c=d", as it is; then the defaults of what is absent. */
-static void take_query(struct run *run, const struct bb_route *route, const char *path)
-{
-    const char *query = strchr(path, '?');
-    char *rest = query ? fake_pool_text(&run->pool, query + 1) : NULL, *item;
-
-    while (rest && (item = strsep(&rest, "&")) != NULL) {
-        char *value = item;
-        const char *name = strsep(&value, "=");
-
-        fake_pair_set(&run->pool, &run->query, name, value ? value : "");
-    }
-    for (size_t i = 0; i < route->query.count; i++) {
-        const struct bb_field *field = ROW(bb_field, route->query, i);
-
-        if (field->fallback && !fake_pair_find(run->query, field->name, false))
-            fake_pair_set(&run->pool, &run->query, field->name, field->fallback);
-    }
-}
-
 int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, const char *body)
 {
     struct run *run = fake_run_begin(fake);
@@ -126,9 +109,11 @@ int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, con
         fake_die("the module has no route %s %s", method, path);
     if (!(route->roles & BB_ANYONE))
         run->rq.principal = fake->principal;
-    take_query(run, route, path);
+    const char *query = strchr(path, '?');
+
     run->body = body ? parse(body) : json_object();
-    route->handler(&run->rq);
+    if (!fake_check(run, route, query ? query + 1 : NULL))
+        route->handler(&run->rq);
     fake_run_undo(run);
     if (!run->status)
         fake_die("the handler of %s %s has not answered", method, path);

@@ -22,6 +22,7 @@ static int index_of(const struct statement *list, const struct statement *wanted
 int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                 size_t count)
 {
+    fake_sql_admit(sql, tx->interactive);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
     if (tx->interactive && fake_sql_run(tx->rq, statement))
@@ -32,6 +33,7 @@ int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_valu
 struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                               const struct bb_value *values, size_t count)
 {
+    fake_sql_admit(sql, true);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
     return fake_sql_run(tx->rq, statement) ? NULL : statement->rows;
@@ -84,7 +86,11 @@ bool fake_tx_finish(struct bb_tx *tx)
 
 int fake_tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *json)
 {
-    if (fake_tx_finish(tx))
+    bool good = json || status == 204;
+
+    if (!good)
+        bb_reply(rq, status, NULL);
+    if (good && fake_tx_finish(tx))
         return bb_reply(rq, status, json);
     json_decref(json);
     return 0;
@@ -98,7 +104,7 @@ int fake_tx_transaction(struct bb_request *rq,
     tx->interactive = true;
     int status = work(rq, tx, arg);
 
-    if (status < 400)
+    if (status >= 0 && status < 400)
         fake_tx_finish(tx);
     else
         drop(tx);

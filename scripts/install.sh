@@ -1,7 +1,7 @@
 # What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
 # works with the build `gcc` of the linters, installed into an emptied prefix.
 
-install_names="prefix modcheck specimens hello service boot man dist"
+install_names="prefix headers modcheck specimens hello cpp rust service boot man dist"
 
 # The empty prefix; once in a run.
 installed=
@@ -57,6 +57,31 @@ install_prefix() {
     doc_links_lead_on && [ $missing -eq 0 ] && "$root/bin/busbar" -c "$root/share/doc/busbar/examples/minimal.yaml" check
 }
 
+# header COMPILER FLAG…: compiles each installed header alone.
+header() {
+    local file bad=0
+
+    for file in "$root"/include/busbar/*.h; do
+        # shellcheck disable=SC2046 # words are wanted
+        printf '#include <busbar/%s>\n' "${file##*/}" | "$@" -Wall -Wextra -Wpedantic -Wconversion \
+            -Wcast-qual -Werror -fsyntax-only $(pkg-config --cflags busbar) - >&2 || {
+            say "${file##*/} alone does not compile: $*"
+            bad=1
+        }
+    done
+    return $bad
+}
+
+install_headers() {
+    local bad=0
+
+    header gcc -std=c11 -x c || bad=1
+    header clang -std=c11 -x c || bad=1
+    header g++ -std=c++20 -x c++ || bad=1
+    header clang++ -std=c++20 -x c++ || bad=1
+    return $bad
+}
+
 install_modcheck() {
     "$root/bin/busbar" modcheck "$root"/lib/busbar/modules/*.so
 }
@@ -73,11 +98,12 @@ specimen() { # NAME FLAG…
     }
 }
 
-# found NAME TEXT FLAG…: that the fault is found, alone (a stripped file's, too) and with its text.
-found() {
-    local name=$1 text=$2 lines
-    shift 2
-    specimen "$name" "$@" || return 1
+# finds BUILDER NAME TEXT FLAG…: that the fault is found, alone (a stripped file's, too) and with its
+# text.
+finds() {
+    local builder=$1 name=$2 text=$3 lines
+    shift 3
+    "$builder" "$name" "$@" || return 1
     lines=$("$root/bin/busbar" modcheck "$work/$name.so") && {
         say "modcheck finds nothing in $name"
         return 1
@@ -90,19 +116,30 @@ and not: $text"
     }
 }
 
+found() {
+    finds specimen "$@"
+}
+
+finds_nothing() { # BUILDER NAME FLAG…
+    local builder=$1 name=$2
+    shift 2
+    "$builder" "$name" "$@" && "$root/bin/busbar" modcheck "$work/$name.so" || {
+        say "modcheck finds something in $name, which has no fault"
+        return 1
+    }
+}
+
 install_specimens() {
     local bad=0
 
-    specimen clean && "$root/bin/busbar" modcheck "$work/clean.so" >/dev/null || {
-        say "modcheck finds something in a clean module"
-        bad=1
-    }
+    finds_nothing specimen clean || bad=1
     found exports "(helper)" -DEXPORTS || bad=1
     found data "writable data: calls (.data, 4 bytes)" -DDATA || bad=1
     found zeros "writable data: table (.bss, 4096 bytes)" -DZEROS || bad=1
     found zeros-stripped "writable data: 4128 bytes in .bss" -DZEROS -s || bad=1
     found writable "writable data: busbar_module" -DWRITABLE || bad=1
-    found thread "thread-local storage: 4 bytes in .tbss" -DTHREAD || bad=1
+    found thread "thread-local storage: depth (.tbss, 4 bytes)" -DTHREAD || bad=1
+    found thread-stripped "thread-local storage: 4 bytes in .tbss" -DTHREAD -s || bad=1
     found constructor "a constructor: early" -DCONSTRUCTOR || bad=1
     found constructor-stripped "a constructor: a function" -DCONSTRUCTOR -s || bad=1
     found destructor "a destructor: late" -DDESTRUCTOR || bad=1
@@ -179,11 +216,28 @@ install_man() {
     done
 }
 
-# A tarball that builds, installs and is clean afterwards; the unit tests are ./test unit's.
+# What autotools, and `make dist`, put into a tarball.
+dist_made='^(MANIFEST|Makefile\.in|aclocal\.m4|config\.h\.in|configure|build-aux/[a-z0-9.-]*)$'
+
+# A tarball that holds what git tracks and no more, builds, passes the unit tests (make check), installs
+# and is clean afterwards.
 install_dist() {
+    local tarball differ context=$top/build/boost-context
+
+    [ -e "$context/libboost_context.a" ] || context=
+    rm -f "$top"/build/gcc/busbar-*.tar.xz
     env -u PKG_CONFIG_PATH make -C "$top/build/gcc" -s --no-print-directory distcheck \
-        DISTCHECK_CONFIGURE_FLAGS="--disable-tests CFLAGS=-O0" >"$top/build/distcheck.log" 2>&1 || {
+        DISTCHECK_CONFIGURE_FLAGS="CFLAGS=-O0 ${context:+--with-boost-context=$context}" >"$top/build/distcheck.log" 2>&1 || {
         tail -30 "$top/build/distcheck.log" >&2
+        return 1
+    }
+    git -C "$top" rev-parse HEAD >/dev/null 2>&1 || return 0
+    tarball=$(ls "$top"/build/gcc/busbar-*.tar.xz)
+    differ=$(diff <(git -C "$top" ls-files | grep -vE "$dist_made" | LC_ALL=C sort) \
+        <(tar -tf "$tarball" | grep -v '/$' | cut -d/ -f2- | grep -vE "$dist_made" |
+            LC_ALL=C sort)) || {
+        say "the tarball differs from what git tracks (<: is missing, >: is too much):
+$differ"
         return 1
     }
 }

@@ -15,11 +15,29 @@ die() {
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
-    elif command -v sudo >/dev/null; then
-        sudo "$@"
     else
-        die "this needs root and there is no sudo; as root, run: $*"
+        sudo "$@"
     fi
+}
+
+# Programs for administrators (haproxy, say) are in directories that are not in every user's PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+# may_become_root REASON COMMANDS: ends the script with all that root has to run, unless this user is
+# root or may use sudo, which may ask for a password on a terminal.
+may_become_root() {
+    local why
+
+    [ "$(id -u)" -ne 0 ] || return 0
+    if ! command -v sudo >/dev/null; then
+        why="there is no sudo"
+    elif sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; then
+        return 0
+    else
+        why="$(id -un) may not use sudo here"
+    fi
+    die "$1, and $why. Run this once as root, then start again:
+$2"
 }
 
 # PostgreSQL refuses to run as root. As root it runs as whoever owns the cluster already, else as
@@ -34,6 +52,25 @@ choose_service_user() {
     [ -z "$owner" ] || [ "$owner" = root ] || [ "$owner" = UNKNOWN ] || service_user=$owner
 }
 
+# The host runs as the user who starts it, root excepted: for root it runs as the system user busbar, as
+# an installed one does (conf/sysusers.d/busbar.conf).
+choose_host_user() {
+    host_user=$(id -un)
+    [ "$(id -u)" -eq 0 ] || return 0
+    host_user=busbar
+    id busbar >/dev/null 2>&1 ||
+        useradd --system --home-dir /var/lib/busbar --shell /usr/sbin/nologin busbar ||
+        die "the system user busbar, whom the host runs as, cannot be made"
+}
+
+as_host() {
+    if [ "$host_user" = "$(id -un)" ]; then
+        "$@"
+    else
+        setpriv --reuid "$host_user" --regid "$(id -g "$host_user")" --init-groups -- "$@"
+    fi
+}
+
 as_service() {
     if [ "$service_user" = "$(id -un)" ]; then
         (cd / && "$@")
@@ -44,7 +81,8 @@ as_service() {
 }
 
 # Runs a child in a session of its own, so that Ctrl-C reaches only the script, which stops its
-# children in order; if the script is killed hard, the kernel sends the child the signal $1.
+# children in order; if the script is killed hard, the kernel sends the child the signal $1. The words
+# in `child_view`, if there are any, run before the user changes.
 exec_child() {
     local signal=$1
     local -a user=()
@@ -53,17 +91,20 @@ exec_child() {
         user=(--reuid "$2" --regid "$(id -g "$2")" --init-groups)
     fi
     shift 2
-    exec setsid setpriv "${user[@]}" --pdeathsig "$signal" -- "$@" 9>&-
+    exec setsid ${child_view:+"${child_view[@]}"} \
+        setpriv "${user[@]}" --pdeathsig "$signal" -- "$@" 9>&-
 }
 
 # ---- Debian packages -----------------------------------------------------------------------------
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config libmicrohttpd-dev
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
-    libhiredis-dev libelf-dev libjemalloc-dev libboost-context-dev libexpat1-dev libmagic-dev)
+    libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev
+    libutf8proc-dev)
 run_packages=(postgresql redis-server tzdata)
-test_packages=(check clang clang-tidy clang-format cppcheck haproxy iproute2 iptables libclang-rt-dev
-    man-db mandoc nodejs python3 systemd)
+test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
+    libclang-rt-dev man-db mandoc nodejs openssl procps python3 rustc systemd xz-utils)
+command -v npm >/dev/null || test_packages+=(npm) # other packages of Node.js than Debian's have it
 
 missing_packages() {
     local package
@@ -98,21 +139,50 @@ let_services_be() {
     services_policy= services_cluster=
 }
 
+# The build links two functions of Boost.Context. Its development package would bring 138 MB of headers,
+# so only the archive is taken out of the package, into build/boost-context (configure.ac).
+has_boost_context() {
+    [ -e "$top/build/boost-context/libboost_context.a" ] ||
+        case "$installed_packages" in
+        *" libboost-context-dev installed "*) return 0 ;;
+        *) return 1 ;;
+        esac
+}
+
+take_boost_context() {
+    local package place=$top/build/boost-context
+
+    package=$(apt-cache depends libboost-context-dev | awk '$1 == "Depends:" { print $2; exit }')
+    rm -rf "$place.new"
+    mkdir -p "$place.new/all"
+    (cd "$place.new" && apt-get -o APT::Sandbox::User=root download "$package" >/dev/null && dpkg-deb -x ./*.deb all &&
+        find all -name libboost_context.a -exec mv {} . \; && rm -rf all ./*.deb) &&
+        [ -s "$place.new/libboost_context.a" ] ||
+        die "the package ${package:-libboost-context-dev} could not be downloaded and opened (see above)"
+    rm -rf "$place"
+    mv "$place.new" "$place"
+}
+
+apt_update_failed="apt-get update failed (see above): check the network and the sources in /etc/apt"
+
 # Installs what is missing of the packages named, and nothing when nothing is.
 need_packages() {
     local -a missing
 
     command -v dpkg-query >/dev/null || {
-        say "no Debian here: the build needs what these packages hold: $*"
+        say "no Debian here: the build needs what these packages hold: $* libboost-context"
         return 0
     }
     installed_packages=" $(dpkg-query -W -f '${Package} ${db:Status-Status} ' 2>/dev/null)"
     mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || ! has_boost_context || return 0
+    may_become_root "Debian packages are missing" "    apt-get update
+    apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev"
+    local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
+    as_root "${apt[@]}" update </dev/null || die "$apt_update_failed"
+    has_boost_context || take_boost_context
     [ "${#missing[@]}" -gt 0 ] || return 0
     say "installing ${#missing[@]} Debian packages: ${missing[*]}"
-    local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-    as_root "${apt[@]}" update </dev/null ||
-        die "apt-get update failed (see above): check the network and /etc/apt/sources.list"
     keep_services_off
     if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null; then
         let_services_be
@@ -132,10 +202,21 @@ need_packages() {
 # A checksum over everything that a build is made of, and over how it is made.
 source_sum() {
     (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in busbar-fake.pc.in \
-        build-aux/sql2h core docs/man examples/modules fake include modules conf tests -type f \
-        \( -name '*.[ch]' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
+        build-aux/sql2h core docs/man examples/modules fake include modules tests conf/sysusers.d \
+        conf/busbar.service.in conf/{busbar,cluster,minimal,start}.yaml -type f \
+        \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.map' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
         -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name sql2h \) -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
+}
+
+# pause PID…: until one of these children ends or a second is over. A trap runs only between two commands:
+# a signal that comes just before a `wait` begins would not end it, so that no wait may be endless.
+pause() {
+    [ -n "${tick_pid:-}" ] && kill -0 "$tick_pid" 2>/dev/null || {
+        sleep 1 </dev/null >/dev/null 2>&1 8>&- 9>&- &
+        tick_pid=$!
+    }
+    wait -n "$tick_pid" "$@" 2>/dev/null || true
 }
 
 # Waits for a long step, so that a signal to the script ends it at once.
@@ -143,6 +224,9 @@ step() {
     "$@" &
     step_pid=$!
     local status=0
+    while kill -0 "$step_pid" 2>/dev/null; do
+        pause "$step_pid"
+    done
     wait "$step_pid" || status=$?
     step_pid=
     return "$status"
@@ -151,8 +235,9 @@ step() {
 # build NAME ARGUMENT…: makes and installs build/NAME/root with these arguments of configure, unless
 # nothing has changed since the last time.
 build() {
-    local name=$1 dir=$top/build/$1 sum
+    local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
+    local arguments=$*
     sum=$(source_sum "$@")
     [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
     case $top in
@@ -167,11 +252,11 @@ or special characters; move the sources" ;;
     if [ ! -e "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
         step autoreconf -fi "$top" || build_failed "autoreconf"
     fi
-    if [ ! -e "$dir/config.status" ] || [ "$(cat "$dir/.arguments" 2>/dev/null)" != "$*" ]; then
-        # configure wants to remove a core dump when it ends, and finds our directory of that name
-        step env -C "$dir" "$top/configure" --quiet --prefix="$dir/root" "$@" \
-            2> >(grep -v "remove 'core'" >&2) || build_failed "configure"
-        printf '%s\n' "$*" >"$dir/.arguments"
+    if [ ! -e "$dir/config.status" ] || [ "$(cat "$dir/.arguments" 2>/dev/null)" != "$arguments" ]; then
+        [ ! -e "$context/libboost_context.a" ] || set -- --with-boost-context="$context" "$@"
+        step env -C "$dir" "$top/configure" --quiet --prefix="$dir/root" "$@" ||
+            build_failed "configure"
+        printf '%s\n' "$arguments" >"$dir/.arguments"
     fi
     step make -C "$dir" -j"$(nproc)" --no-print-directory all || build_failed "make"
     step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
@@ -208,6 +293,60 @@ fit_for_service() {
 
 own_directory() {
     chmod 700 "$1" && { [ "$service_user" = "$(id -un)" ] || chown "$service_user:" "$1"; }
+}
+
+# The topmost directory on the way to a path that the host's user may not enter; nothing if it may go all
+# the way.
+closed_to_host() { # PATH
+    local at=
+
+    while IFS= read -r -d / name; do
+        at=$at$name/
+        as_host test -x "$at" || {
+            printf '%s\n' "${at%/}"
+            return
+        }
+    done <<<"$1/"
+}
+
+# A checkout in /root is closed to the host's user. The host then gets a view of its own, in which that
+# directory holds nothing but the paths named: sets `child_view`.
+open_view() { # PATH…
+    local path closed=
+    local -a inner=()
+
+    child_view=()
+    [ "$host_user" != "$(id -un)" ] || return 0
+    for path; do
+        closed=${closed:-$(closed_to_host "$path")}
+    done
+    [ -n "$closed" ] || return 0
+    unshare --mount true 2>/dev/null || {
+        say "user $host_user cannot enter $closed, and this machine grants no mounts: the host runs as
+$(id -un)"
+        host_user=$(id -un)
+        return 0
+    }
+    for path; do
+        case "$path/" in
+        "$closed"/*) ;;
+        *) continue ;;
+        esac
+        case " ${inner[*]} " in
+        *" ${path%/*} "*) ;; # it is in one that is there already
+        *) inner+=("$path") ;;
+        esac
+    done
+    child_view=(unshare --mount --propagation private "$top/scripts/view" "$closed" "${inner[@]}" --)
+}
+
+# Opens the sockets' directory to the host where it runs as another user than PostgreSQL, and makes one
+# in it that is the host's own.
+share_sockets() {
+    mkdir -p "$run/host"
+    [ "$host_user" != "$(id -un)" ] || return 0
+    chgrp "$(id -g "$host_user")" "$run" && chmod 710 "$run" && chown -R "$host_user:" "$run/host" &&
+        chmod 700 "$run/host" || die "the sockets in $run cannot be opened to user $host_user"
 }
 
 # PostgreSQL's data. Where its user cannot enter var/ (a checkout in /root, say), var/postgres is a

@@ -41,7 +41,7 @@ lint_includes() {
     local libraries
 
     libraries=$(pkg-config --cflags-only-I libmicrohttpd jansson libpq libcrypto libcurl yaml-0.1 \
-        hiredis libargon2 check)
+        hiredis libargon2 libutf8proc check)
     includes=(-I"$top/include" -I"$top" -I"$top/build/clang" -I"$top/tests"
         -I"$top/tests/integration" -I"$top/tests/ledger")
     # shellcheck disable=SC2206 # words are wanted
@@ -75,7 +75,7 @@ lint_tidy() {
 }
 
 lint_format() {
-    (cd "$top" && find include core examples fake modules tests -name '*.[ch]' -print0 |
+    (cd "$top" && find include core examples fake modules tests \( -name '*.[ch]' -o -name '*.cpp' \) -print0 |
         xargs -0 clang-format --dry-run -Werror)
 }
 

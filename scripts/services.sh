@@ -41,7 +41,7 @@ write_cluster_settings() {
 # Written by ./start at each start.
 listen_addresses = ''
 unix_socket_directories = '$run'
-unix_socket_permissions = 0700
+unix_socket_permissions = 0777 # who may enter the directory; peer authentication decides the rest
 max_connections = 100
 shared_buffers = 128MB
 fsync = on
@@ -58,7 +58,8 @@ log_min_messages = warning
 log_line_prefix = '%m [%p] '
 END
     echo 'local all all peer map=busbar' | as_service tee "$data/cluster/pg_hba.conf" >/dev/null
-    printf 'busbar %s %s\n' "$(id -un)" busbar "$(id -un)" postgres "$service_user" postgres |
+    printf 'busbar %s %s\n' "$(id -un)" busbar "$(id -un)" postgres "$service_user" postgres \
+        "${host_user:-$(id -un)}" busbar |
         sort -u | as_service tee "$data/cluster/pg_ident.conf" >/dev/null
 }
 
@@ -127,19 +128,22 @@ stop_postgres() {
 
 # ---- Redis ---------------------------------------------------------------------------------------
 
-# What Redis holds may be lost: no file is written. Keys with a life time give way first.
+# What Redis holds may be lost: no file is written. Keys with a life time give way first. It serves
+# nobody but the host, and runs as its user where there is one (`host_user`).
 start_redis() {
-    local socket=$run/redis.sock tries=0
+    local socket=$run/redis.sock user=$service_user tries=0
 
-    [ ! -S "$socket" ] || as_service timeout 2 redis-cli -s "$socket" shutdown nosave \
+    [ -z "${host_user:-}" ] || user=$host_user socket=$run/host/redis.sock
+    redis_socket=$socket
+    [ ! -S "$socket" ] || timeout 2 redis-cli -s "$socket" shutdown nosave \
         >/dev/null 2>&1 || true
     trim_log "$var/log/redis.log"
-    (exec_child TERM "$service_user" redis-server --port 0 --unixsocket "$socket" \
+    (exec_child TERM "$user" redis-server --port 0 --unixsocket "$socket" \
         --unixsocketperm 700 --save '' --appendonly no --maxmemory 64mb \
-        --maxmemory-policy volatile-ttl --dir "$run" --daemonize no) \
+        --maxmemory-policy volatile-ttl --dir "${socket%/*}" --daemonize no) \
         </dev/null >>"$var/log/redis.log" 2>&1 &
     redis_pid=$!
-    until [ "$(as_service timeout 1 redis-cli -s "$socket" ping 2>/dev/null)" = PONG ]; do
+    until [ "$(timeout 1 redis-cli -s "$socket" ping 2>/dev/null)" = PONG ]; do
         tries=$((tries + 1))
         [ "$tries" -lt 200 ] && kill -0 "$redis_pid" 2>/dev/null ||
             die "Redis does not start, see $var/log/redis.log: $(tail -3 "$var/log/redis.log")"

@@ -4,7 +4,7 @@
 SET client_min_messages = warning;
 BEGIN;
 CREATE TEMP TABLE kept AS SELECT * FROM chat_conversation;
-TRUNCATE chat_conversation;
+TRUNCATE chat_conversation, chat_unread, chat_unread_name, chat_unread_change;
 INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2,
                                head_uuid, last_entry_uuid, participant1, participant2,
                                device_project_name)
@@ -15,4 +15,4 @@ SELECT i, organisation, entries, last_at,
   FROM (SELECT id AS i, * FROM kept) k
  ORDER BY i;
 COMMIT;
-VACUUM (ANALYZE) chat_conversation;
+VACUUM (ANALYZE) chat_conversation, chat_unread_change;

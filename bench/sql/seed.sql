@@ -10,7 +10,8 @@
     \set entries 100000
 \endif
 
-TRUNCATE chat_conversation, chat_directory, chat_entry;
+TRUNCATE chat_conversation, chat_directory, chat_entry, chat_unread, chat_unread_name,
+    chat_unread_change;
 
 INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2,
                                head_uuid, last_entry_uuid, participant1, participant2,

@@ -1,7 +1,8 @@
 /*
  * The host's functions, as a table that the host hands to the module in its handle and in each
  * request. A module links to nothing of the host and can be tested with a fake. Call them through
- * the wrappers in host.h, request.h, sql.h and event.h, which document them.
+ * the wrappers in host.h, request.h, sql.h and event.h, which document them. Languages that cannot
+ * call the wrappers call the table: no function is without a form that needs no va_list.
  */
 #ifndef BUSBAR_API_H
 #define BUSBAR_API_H
@@ -24,7 +25,8 @@ struct bb_chunk;
 struct bb_file;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
-enum bb_dependency { BB_DATABASE = 1, BB_REDIS };
+/* The last two since minor 2; see bb_probe(). */
+enum bb_dependency { BB_DATABASE = 1, BB_REDIS, BB_SCHEMA, BB_HOST };
 
 struct bb_api {
     size_t size;
@@ -136,6 +138,27 @@ struct bb_api {
 
     /* request.h */
     int (*scratch)(struct bb_request *, int (*)(struct bb_request *, void *), void *);
+
+    /* since minor 2: request.h */
+    void (*vwarn)(struct bb_request *, const char *, va_list);
+    void (*again)(struct bb_request *);
+
+    /* since minor 2: host.h */
+    int (*run_then)(struct bb_host *, void (*)(struct bb_request *, void *), void (*)(void *, bool),
+                    void *);
+
+    /* since minor 3, with a text in place of a format and its va_list: host.h, request.h */
+    int (*open_fail_text)(struct bb_host *, const char *);
+    void (*host_log_text)(struct bb_host *, enum bb_level, const char *);
+    int (*fail_text)(struct bb_request *, int, const char *);
+    int (*invalid_text)(struct bb_request *, const char *, const char *);
+    int (*fail_listed_text)(struct bb_request *, int, json_t *, const char *);
+    void (*warn_text)(struct bb_request *, const char *);
+    void (*log_text)(struct bb_request *, enum bb_level, const char *);
+    void (*print_text)(struct bb_request *, const char *);
+
+    /* since minor 3: request.h */
+    int (*offload_for)(struct bb_request *, const char *, uint64_t, void (*)(void *), void *);
 };
 
 #endif

@@ -14,15 +14,22 @@
  *     assert(bb_fake_status(fake) == 200);
  *     bb_fake_free(fake);
  *
- * What it does not do: fields are not checked (a body goes to the handler as it is), transactions
- * cannot fail in their commit, nothing parks, nothing times out. What is out of memory, unknown or
- * misused aborts with a line on standard error. Not thread-safe. Texts and JSON that are returned
- * are borrowed, until the next call of a handler or bb_fake_free().
+ * Segments, queries and bodies are checked against the tables, by the code of the host: a handler
+ * gets what it would get there, and what is not valid is answered 400 without it. Options of
+ * commands, payloads and roles are not checked. What it does not do: transactions cannot fail in
+ * their commit, nothing parks, nothing times out. What is out of memory, unknown or misused, as a
+ * statement that the host refuses (sql.h), aborts with a line on standard error. Not thread-safe.
+ * Texts and JSON that are returned are borrowed, until the next call of a handler or
+ * bb_fake_free().
  */
 #ifndef BUSBAR_FAKE_H
 #define BUSBAR_FAKE_H
 
 #include <busbar/busbar.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct bb_fake;
 
@@ -76,7 +83,8 @@ void bb_fake_refuses(struct bb_fake *fake, const char *part, const char *sqlstat
 
 /*
  * Runs the handler of the route: its segments and ?query are taken from `path`, defaults from the
- * tables; `body` is JSON text or NULL. Returns the status of the answer.
+ * tables; `body` is JSON text or NULL. Returns the status of the answer; 400 with bb_fake_field()
+ * where the request does not fit the tables, and the handler has not been called.
  */
 int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, const char *body);
 
@@ -96,6 +104,7 @@ void bb_fake_notify(struct bb_fake *fake, const char *channel, const char *paylo
 /* ---- what was recorded of the last run: one of the four functions above ---- */
 
 int bb_fake_status(const struct bb_fake *fake);          /* 0: no answer */
+bool bb_fake_again(const struct bb_fake *fake);          /* a job: bb_again() */
 json_t *bb_fake_reply(const struct bb_fake *fake);       /* NULL: no body */
 const char *bb_fake_message(const struct bb_fake *fake); /* of bb_fail(), bb_invalid(); or NULL */
 const char *bb_fake_field(const struct bb_fake *fake);   /* of bb_invalid(); or NULL */
@@ -122,5 +131,9 @@ uint64_t bb_fake_metric(const struct bb_fake *fake, size_t metric, size_t value)
 /* Lines of the log, and what a command has printed. */
 const char *bb_fake_log(const struct bb_fake *fake);
 const char *bb_fake_printed(const struct bb_fake *fake);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

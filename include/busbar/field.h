@@ -1,6 +1,18 @@
 /*
  * Field tables: one definition of what a value may be. The same row validates a JSON body, a
  * query, a path segment, a setting or a command's option, words the error, and documents the field.
+ *
+ * Requests are taken as clients send them. White space around a value is cut off, a decimal string
+ * is taken for a number and a whole number for a string, and where a field is not required, "" is
+ * absent, as null is with BB_NULLABLE; answers say so in `warnings`. Texts with BB_VERBATIM or
+ * BB_SECRET keep their white space, a secret is never a number, BB_ANY is as sent but for "" with
+ * BB_NULLABLE. Settings and options are taken as they are.
+ *
+ * People tell accounts and organisations apart by looking at them. So e-mails and texts with
+ * BB_NAME are refused with control characters, invisible characters, marks of direction, characters
+ * that Unicode has not assigned, and in another form than NFC. E-mails are handed over with their
+ * case folded by Unicode's rules, other names with single spaces; compare those by busbar_fold(), a
+ * function of the database that every busbar has.
  */
 #ifndef BUSBAR_FIELD_H
 #define BUSBAR_FIELD_H
@@ -9,7 +21,7 @@
 
 enum bb_type {
     BB_TEXT = 1, /* string; min and max count characters (code points) */
-    BB_EMAIL,    /* e-mail address, at most 254 bytes; handed over trimmed and in lower case */
+    BB_EMAIL,    /* e-mail address, at most 254 bytes; as with BB_NAME, handed over folded */
     BB_UUID,     /* 8-4-4-4-12 hexadecimal digits; handed over in lower case */
     BB_INT,      /* whole number in min..max (both 0: any int64) */
     BB_NUMBER,   /* finite number in min..max (both 0: any) */
@@ -28,7 +40,9 @@ enum bb_field_flags {
     BB_SECRET = 8,      /* never logged, never echoed in an error */
     BB_RELOADABLE = 16, /* settings: may change in a reload (all of a module's may by default) */
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
-    BB_AS_SENT = 64     /* BB_LIST: handed over as sent; `fields` is for the reference alone */
+    BB_AS_SENT = 64,    /* handed over as sent, for the handler to check; of BB_LIST the items */
+    BB_VERBATIM = 128,  /* free text, or compared literally: white space stays; since minor 2 */
+    BB_NAME = 256       /* text: who or what somebody is, see above; since minor 2 */
 };
 
 struct bb_field {

@@ -59,13 +59,22 @@ static inline int bb_open_fail(struct bb_host *host, const char *format, ...)
     return failed;
 }
 
+/* The same with a text, which is no format. Since minor 3. */
+static inline int bb_open_fail_text(struct bb_host *host, const char *text)
+{
+    return host->api->open_fail_text(host, text);
+}
+
 /* A service of another module of the same generation: its interface and the provider's state. */
 struct bb_service {
     const void *interface; /* cast to the interface of the service's header; NULL if not given */
     void *state;
 };
 
-/* A service named in `needs`; the provider has been opened before. */
+/*
+ * A service named in `needs`, whose provider has been opened before; or in `wants`, from `start`
+ * on: then the interface is NULL where no module gives it.
+ */
 static inline struct bb_service bb_service(struct bb_host *host, const char *name)
 {
     return host->api->service(host, name);
@@ -80,6 +89,12 @@ static inline void bb_host_log(struct bb_host *host, enum bb_level level, const 
     va_start(args, format);
     host->api->host_log(host, level, format, args);
     va_end(args);
+}
+
+/* The same with a text, which is no format. Since minor 3. */
+static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
+{
+    host->api->host_log_text(host, level, text);
 }
 
 /*
@@ -132,11 +147,26 @@ static inline void bb_wake(struct bb_host *host, const char *worker)
 /*
  * Runs work(rq, arg) as a request on a loop of the host, soon; any thread. 0; or -1 when memory ran
  * out or the host is stopping: then work is not called, and arg is still the caller's.
+ *
+ * A request that gets no memory ends in the middle of `work`, or before it. Whoever waits for the
+ * end, or has given `arg` away, uses bb_run_then().
  */
 static inline int bb_run(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
                          void *arg)
 {
     return host->api->run(host, work, arg);
+}
+
+/*
+ * The same, and then(arg, whole) is called exactly once when the request has ended and its memory
+ * is freed: on the loop's thread, where it must not wait. `whole` is false where memory ran out
+ * before `work` returned; it may not have been called at all. The module's state is still there.
+ * Where -1 is returned `then` is not called. Since minor 2.
+ */
+static inline int bb_run_then(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
+                              void (*then)(void *arg, bool whole), void *arg)
+{
+    return host->api->run_then(host, work, then, arg);
 }
 
 /* The names of all events that the loaded modules declare; after `open`. Returns how many. */

@@ -46,8 +46,9 @@ enum bb_part_kind {
 
 /*
  * What multipart/form-data may bring beside JSON, by the name of the part; "*" stands for any name.
- * Other parts are refused. A part with neither content nor the name of a file is passed over: forms
- * send one for each field that was left empty.
+ * "NAME[]" is NAME. A file without a name has that of its part. Other files are refused, other
+ * texts passed over with a warning. A part with neither content nor the name of a file is passed
+ * over: forms send one for each field that was left empty.
  */
 struct bb_part {
     const char *name;
@@ -77,6 +78,8 @@ struct bb_route {
     size_t files_max;       /* bytes of all files of a request together */
     const char *files_in;   /* a setting of the module: the directory for files; see bb_file() */
     const char *files_pool; /* a pool of the module, whose threads write them */
+    /* Told on the loop when files cannot be written as they arrive. NULL: nobody. Since minor 2. */
+    void (*files_failed)(struct bb_host *host);
 };
 
 /* An event that this module raises. Payload fields are those of its JSON object. */
@@ -170,6 +173,11 @@ struct bb_command {
     const char *help;
 };
 
+/* See `flags`. Since minor 2. */
+enum bb_module_flag {
+    BB_MODULE_SEALS = 1 /* it uses bb_seal(): the host does not serve it without `secrets.keys` */
+};
+
 struct bb_module {
     size_t size;
     unsigned abi_major, abi_minor;
@@ -192,6 +200,12 @@ struct bb_module {
     void (*quiesce)(struct bb_host *host, void *state);
     void (*close)(struct bb_host *host, void *state);
     struct bb_table metrics; /* struct bb_metric; since minor 1 */
+    /*
+     * struct bb_need: services to do without where no module gives them in that version. The giver
+     * may be opened later: bb_service() has them from `start` on. Since minor 2.
+     */
+    struct bb_table wants;
+    unsigned flags; /* enum bb_module_flag; since minor 2 */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \
@@ -200,5 +214,9 @@ struct bb_module {
 
 /* The name of the exported symbol. */
 #define BB_MODULE_SYMBOL "busbar_module"
+
+#ifdef __cplusplus
+extern "C" BB_EXPORT const struct bb_module busbar_module; /* else C++ keeps it to its file */
+#endif
 
 #endif

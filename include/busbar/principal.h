@@ -29,6 +29,8 @@ struct bb_principal {
     const int64_t *organisations; /* all it may act in: the own one and those an ApiUser owns */
     size_t organisation_count;
     const char *session; /* jti of the token */
+    /* When an Admin first approved the account, milliseconds since 1970. Since minor 2. */
+    int64_t approved_ms;
 };
 
 #endif

@@ -185,6 +185,12 @@ static inline int bb_fail(struct bb_request *rq, int status, const char *format,
     return answered;
 }
 
+/* The same with a text, which is no format, or NULL. Since minor 3. */
+static inline int bb_fail_text(struct bb_request *rq, int status, const char *text)
+{
+    return rq->api->fail_text(rq, status, text);
+}
+
 /* A 400 that names a field: {"errors":[{"field":…,"problem":…}]}. */
 BB_PRINTF(3, 4)
 static inline int bb_invalid(struct bb_request *rq, const char *field, const char *problem, ...)
@@ -195,6 +201,12 @@ static inline int bb_invalid(struct bb_request *rq, const char *field, const cha
     int answered = rq->api->vinvalid(rq, field, problem, args);
     va_end(args);
     return answered;
+}
+
+/* The same with a text, which is no format. Since minor 3. */
+static inline int bb_invalid_text(struct bb_request *rq, const char *field, const char *problem)
+{
+    return rq->api->invalid_text(rq, field, problem);
 }
 
 /*
@@ -233,6 +245,13 @@ static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *erro
     return answered;
 }
 
+/* The same with a text, which is no format. Since minor 3. */
+static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t *errors,
+                                      const char *text)
+{
+    return rq->api->fail_listed_text(rq, status, errors, text);
+}
+
 /*
  * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
  * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
@@ -240,6 +259,51 @@ static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *erro
 static inline int bb_failed(struct bb_request *rq)
 {
     return rq->api->failed(rq);
+}
+
+/*
+ * Adds a text to the array `warnings` of the answer, if that is a success and an object: what was
+ * passed over, or is so unlikely that the client should look again. Say the field first:
+ * "capacity: is in kW". Since minor 2.
+ */
+BB_PRINTF(2, 3)
+static inline void bb_warn(struct bb_request *rq, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    rq->api->vwarn(rq, format, args);
+    va_end(args);
+}
+
+/* The same with a text, which is no format. Since minor 3. */
+static inline void bb_warn_text(struct bb_request *rq, const char *text)
+{
+    rq->api->warn_text(rq, text);
+}
+
+/*
+ * Which organisation the caller acts in, as `asked` (its organizationId; 0: none) has it: into
+ * *organisation, 0 where it names none. One's own always, an Admin any, whoever acts for several
+ * one of these, else 403. An account with exactly one organisation may send any number: it is
+ * passed over with a warning. Returns 0, or the status of the answer it gave. Since minor 2.
+ */
+static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+
+    *organisation = asked;
+    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organisation)
+        return 0;
+    for (size_t i = 0; i < who->organisation_count; i++)
+        if (who->organisations[i] == asked)
+            return 0;
+    if (who->organisation_count != 1)
+        return bb_fail(rq, 403, "You may not act in this organisation");
+    *organisation = 0;
+    bb_warn(rq, "organizationId: %lld is ignored: you act in organisation %lld", (long long)asked,
+            (long long)who->organisations[0]);
+    return 0;
 }
 
 /* Adds a header to the answer. 0, or -1 where the name or value is not fit for one. */
@@ -264,6 +328,12 @@ static inline void bb_log(struct bb_request *rq, enum bb_level level, const char
     va_end(args);
 }
 
+/* The same with a text, which is no format. Since minor 3. */
+static inline void bb_log_text(struct bb_request *rq, enum bb_level level, const char *text)
+{
+    rq->api->log_text(rq, level, text);
+}
+
 /* Commands: text for standard output. */
 BB_PRINTF(2, 3)
 static inline void bb_print(struct bb_request *rq, const char *format, ...)
@@ -275,10 +345,32 @@ static inline void bb_print(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
+/* The same with a text, which is no format. Since minor 3. */
+static inline void bb_print_text(struct bb_request *rq, const char *text)
+{
+    rq->api->print_text(rq, text);
+}
+
+/*
+ * A job that ends its run with work left: it runs again as soon as others have had their turn, and
+ * not only when it is due. Nothing where the host is stopping, or another generation has the job.
+ * Keep runs to about a second, so that a stop and whoever waits for a connection need not wait
+ * long. Since minor 2.
+ */
+static inline void bb_again(struct bb_request *rq)
+{
+    rq->api->again(rq);
+}
+
 /*
  * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may lie on
- * the fiber's stack. 0; or -1 when the pool's queue is full or the deadline passed before it began
- * (bb_failed() answers 503). `work` must touch nothing but its argument.
+ * the fiber's stack. 0; or -1 when the pool's queue is full or the deadline passed (bb_failed()
+ * answers it). `work` must touch nothing but its argument.
+ *
+ * When the deadline of a request over HTTP passes while `work` runs, its client is answered 503 at
+ * once. The handler goes on when `work` has returned, with -1: it has to undo what it did, and
+ * nobody sees what it answers. Jobs, hooks and commands wait for `work`, and so does a request
+ * whose transaction was committed.
  */
 static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
                              void *arg)
@@ -287,9 +379,23 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
 }
 
 /*
+ * The same on behalf of a subject, as the account whose password is tried: a hash of its name, not
+ * 0. All calls for a subject have together the share of the pool that one caller has, and wait in
+ * one line, from however many addresses they come. Since minor 3.
+ */
+static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
+                                 void (*work)(void *), void *arg)
+{
+    return rq->api->offload_for(rq, pool, subject, work, arg);
+}
+
+/*
  * Whether a dependency gave a sign of life within the last second. The host asks several times a
  * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
  * 0 with *latency_ms; -1: down; 1: none is configured.
+ *
+ * BB_SCHEMA is down until the database's tables are known to fit the modules that are loaded,
+ * BB_HOST once the host stops; neither takes time.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)

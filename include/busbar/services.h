@@ -29,14 +29,15 @@ struct bb_account_scope {
     bool active;                  /* may act at all */
     const int64_t *organisations; /* as in struct bb_principal */
     size_t organisation_count;
+    int64_t approved_ms; /* as in struct bb_principal; 0: never. Since version 4 */
 };
 
-/* "accounts" 3: what other modules may know of accounts. */
+/* "accounts" 4: what other modules may know of accounts. */
 struct bb_accounts {
     size_t size;
     /*
      * The organisation of the account with this e-mail (lower case): 1 with *organisation (0: has
-     * none), 0: no such account, -1: failed (bb_failed()). Parks.
+     * none), 0: no such account, or one that was never approved, -1: failed (bb_failed()). Parks.
      */
     int (*organisation_of)(void *state, struct bb_request *rq, const char *email,
                            int64_t *organisation);
@@ -49,6 +50,15 @@ struct bb_accounts {
                     struct bb_account_scope *scope);
     /* Whether there is such an organisation: 1, 0, or -1: failed. Parks. Since version 3. */
     int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
+};
+
+/*
+ * "conversations" 1: what other modules may know of conversations. Since minor 2.
+ */
+struct bb_conversations {
+    size_t size;
+    /* In how many an e-mail (lower case) takes part: 0 with *count, or -1: failed. Parks. */
+    int (*count_of)(void *state, struct bb_request *rq, const char *email, int64_t *count);
 };
 
 /* A device as other modules need it. Texts and numbers live as long as the request. */
@@ -65,7 +75,7 @@ struct bb_device {
     double yield;              /* kWh/kW per year: its own, else its country's, else the default */
 };
 
-/* "devices" 1: the device directory. Functions park; -1 means failed (bb_failed()). */
+/* "devices" 3: the device directory. Functions park; -1 means failed (bb_failed()). */
 struct bb_devices {
     size_t size;
     /*
@@ -83,10 +93,19 @@ struct bb_devices {
      */
     int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
                          const char *timezone);
+    /* The organisation that has a device of this site's name or externalId, if there is but one: 1
+     * with *organisation, 0, or -1: failed. Parks. Since version 2. */
+    int (*organisation_named)(void *state, struct bb_request *rq, const char *name,
+                              int64_t *organisation);
+    /* The devices of an organisation that keys mean, a JSON array of texts: externalId, then uuid,
+     * then id. In *ids their ids in the order of the keys, 0 where there is none. 0, or -1. Since
+     * version 3. */
+    int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                   int64_t **ids);
 };
 
 /*
- * "readings" 2: the stored meter readings, for statements of other modules. The service is four
+ * "readings" 3: the stored meter readings, for statements of other modules. The service is five
  * functions in SQL, so that a million readings are summed where they lie;
  * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
  * device and type never overlap, are never changed and never deleted.
@@ -97,6 +116,8 @@ struct bb_devices {
  *       (end_at) of the first `most` of these of one device, in their order. Since version 2.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
+ *   reading_first_start(device bigint)
+ *       the start of its first reading of either type, or null. Since version 3.
  *   reading_take_fresh(type "char", most integer)
  *       (device, first, last): where the ends of readings lie that were stored since the last call,
  *       or ever. Whoever commits the call has taken them: there is one taker, whoever issues.

@@ -13,6 +13,12 @@
  * - bb_transaction(): a function with a connection of its own, for what is rare. The host commits
  *   when the function returns a status under 400, and rolls back otherwise.
  *
+ * The connections are shared, and their transactions are the host's. A statement that begins or
+ * ends one (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or changes the session (SET, RESET, LISTEN,
+ * PREPARE, DISCARD, session-level advisory locks, …), COPY, what cannot run in a transaction, and a
+ * text with several statements or none are refused: the call fails, and bb_failed() answers 500.
+ * SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
+ *
  * Both kinds of transaction store the reply of a request with Idempotency-Key in the same commit.
  */
 #ifndef BUSBAR_SQL_H
@@ -44,18 +50,24 @@ struct bb_value {
 
 static inline struct bb_value bb_null(void)
 {
-    return (struct bb_value){.kind = BB_V_NULL};
+    struct bb_value value = {BB_V_NULL, NULL, 0, 0};
+
+    return value;
 }
 
 /* NULL is SQL's null. */
 static inline struct bb_value bb_t(const char *text)
 {
-    return (struct bb_value){.kind = text ? BB_V_TEXT : BB_V_NULL, .data = text};
+    struct bb_value value = {text ? BB_V_TEXT : BB_V_NULL, text, 0, 0};
+
+    return value;
 }
 
 static inline struct bb_value bb_i(int64_t number)
 {
-    return (struct bb_value){.kind = BB_V_INT, .number = number};
+    struct bb_value value = {BB_V_INT, NULL, 0, number};
+
+    return value;
 }
 
 /* "t" or "f", for boolean parameters. */
@@ -67,19 +79,41 @@ static inline struct bb_value bb_b(bool yes)
 /* bytea */
 static inline struct bb_value bb_bytes(const void *bytes, size_t length)
 {
-    return (struct bb_value){.kind = BB_V_BYTES, .data = bytes, .length = length};
+    struct bb_value value = {BB_V_BYTES, bytes, length, 0};
+
+    return value;
 }
 
 /* bigint[] */
 static inline struct bb_value bb_ints(const int64_t *numbers, size_t count)
 {
-    return (struct bb_value){.kind = BB_V_INTS, .data = numbers, .length = count};
+    struct bb_value value = {BB_V_INTS, numbers, count, 0};
+
+    return value;
 }
 
+/*
+ * The parameters of a statement: bb_query(rq, &find, BB_ARGS(bb_t(email), bb_i(id))). In C they
+ * last until the end of the block, in C++ until the end of the statement.
+ */
+#ifdef __cplusplus
+#define BB_ARGS(...) bb_values({__VA_ARGS__}), sizeof bb_values_counted({__VA_ARGS__})
+#else
 #define BB_ARGS(...)                                                                               \
     (const struct bb_value[]){__VA_ARGS__},                                                        \
         sizeof((const struct bb_value[]){__VA_ARGS__}) / sizeof(struct bb_value)
+#endif
 #define BB_NO_ARGS NULL, 0
+
+#ifdef __cplusplus
+extern "C++" {
+template <size_t count> constexpr const bb_value *bb_values(const bb_value (&&values)[count])
+{
+    return values;
+}
+template <size_t count> char (&bb_values_counted(const bb_value (&&)[count]))[count];
+}
+#endif
 
 /* The rows, borrowed until the request ends; NULL on failure: `return bb_failed(rq)`. Parks. */
 static inline struct bb_rows *bb_query(struct bb_request *rq, const struct bb_sql *sql,

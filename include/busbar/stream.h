@@ -22,10 +22,13 @@
 struct bb_stream;
 
 /* Bytes that many streams may share; counted holders. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" /* C++ has no such arrays */
 struct bb_chunk {
     size_t length;
     char bytes[];
 };
+#pragma GCC diagnostic pop
 
 struct bb_stream_options {
     size_t size;

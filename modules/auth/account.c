@@ -25,20 +25,28 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
                      auth_time(rq, rows, row, 7));
 }
 
-int auth_account_find(struct bb_request *rq, const char *email, struct auth_account *account)
+int auth_account_find(struct bb_request *rq, const char *email, const char *network,
+                      struct auth_account *account)
 {
     static const struct bb_sql by_email = {
-        "SELECT id, role, status, password FROM auth_account WHERE email = $1", 0};
-    struct bb_rows *rows = bb_query(rq, &by_email, BB_ARGS(bb_t(email)));
+        "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days', "
+        "o.seen > now() - interval '1 day' FROM auth_account a LEFT JOIN auth_origin o "
+        "ON o.account = a.id AND o.network = $2 WHERE a.email = $1",
+        0};
+    struct bb_rows *rows = bb_query(rq, &by_email, BB_ARGS(bb_t(email), bb_t(network)));
 
     if (!rows)
         return -1;
     if (bb_count(rq, rows) == 0)
         return 0;
-    account->id = bb_cell_int(rq, rows, 0, 0);
-    account->role = bb_cell(rq, rows, 0, 1);
-    account->status = bb_cell(rq, rows, 0, 2);
-    account->password = bb_cell(rq, rows, 0, 3);
+    *account = (struct auth_account){
+        .id = bb_cell_int(rq, rows, 0, 0),
+        .role = bb_cell(rq, rows, 0, 1),
+        .status = bb_cell(rq, rows, 0, 2),
+        .password = bb_cell(rq, rows, 0, 3),
+        .known_here = bb_cell_int(rq, rows, 0, 4) != 0,
+        .seen_here = bb_cell_int(rq, rows, 0, 5) != 0,
+    };
     return 1;
 }
 
@@ -48,10 +56,12 @@ static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation (name, type) VALUES (btrim($1), $2) "
-        "ON CONFLICT (lower(name)) DO NOTHING RETURNING id",
+        "ON CONFLICT DO NOTHING RETURNING id",
         0};
     static const struct bb_sql find = {
-        "SELECT id FROM auth_organisation WHERE lower(name) = lower(btrim($1))", 0};
+        "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1)) "
+        "AND NOT twin",
+        0};
     struct bb_rows *rows = bb_tx_query(
         rq, tx, &insert, BB_ARGS(bb_t(account->organisation), bb_t(account->organisation_type)));
 
@@ -70,7 +80,8 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
-        "organisation) VALUES ($1, $2, $3, $4, $5, $6, nullif($7::bigint, 0)) "
+        "organisation, approved) VALUES ($1, $2, $3, $4, $5, $6, nullif($7::bigint, 0), "
+        "CASE WHEN $6 <> 'Pending' THEN now() END) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     int64_t organisation = 0;
@@ -114,7 +125,9 @@ static int organisation_of(void *state, struct bb_request *rq, const char *email
                            int64_t *organisation)
 {
     static const struct bb_sql find = {
-        "SELECT organisation FROM auth_account WHERE email = $1 AND status <> 'Deleted'", 0};
+        "SELECT organisation FROM auth_account WHERE email = $1 AND status <> 'Deleted' "
+        "AND approved IS NOT NULL",
+        0};
     struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(email)));
 
     (void)state;
@@ -130,7 +143,7 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope)
 {
     static const struct bb_sql find = {
-        "SELECT a.email, a.role, a.status = 'Active', " ACCOUNT_ORGANISATIONS
+        "SELECT a.email, a.role, a.status = 'Active', " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
         " FROM auth_account a WHERE a.id = $1::bigint AND a.status <> 'Deleted'",
         0};
     struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(account)));
@@ -153,6 +166,7 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
         .active = bb_cell_int(rq, rows, 0, 2) != 0,
         .organisations = organisations,
         .organisation_count = count,
+        .approved_ms = bb_cell_int(rq, rows, 0, 4),
     };
     return 1;
 }

@@ -32,6 +32,8 @@ struct auth {
     struct auth_cost cost;
     char dummy[AUTH_HASH_MAX];   /* verified for unknown accounts, so that they take as long */
     int64_t session_s, client_s; /* life of a token, seconds */
+    int64_t pending_days;        /* life of an account that nobody approves */
+    bool register_silent;        /* never says which e-mails exist */
 };
 
 /* ---- roles.c ------------------------------------------------------------------------------ */
@@ -55,6 +57,7 @@ struct auth_identity {
     char session[37];
     int64_t account, organisation;
     int64_t expires_s;
+    int64_t approved_ms;
     size_t organisation_count;
     int64_t organisations[];
 };
@@ -120,26 +123,42 @@ int auth_key_make(struct auth *auth, char kid[TOKEN_KID + 1], unsigned char **se
 /* Writes a hash of nothing in particular: whatever is verified against it fails, in full time. */
 int auth_password_dummy(struct auth *auth);
 
-/* Hashes on the pool; *encoded lives as long as the request. */
-int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *password,
-                       const char **encoded);
+/* Hashes on the pool of that name; *encoded lives as long as the request. */
+int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
+                       const char *password, const char **encoded);
 
-/* *good says whether the password is that of `encoded`. */
-int auth_password_check(struct bb_request *rq, const char *password, const char *encoded,
-                        bool *good);
+/* *good says whether the password is that of `encoded`. All checks of a target share the pool's
+ * part of one caller; 0: of none. */
+int auth_password_check(struct bb_request *rq, uint64_t target, const char *password,
+                        const char *encoded, bool *good);
 
 /* ---- throttle.c, throttle_table.c ---------------------------------------------------------------
  */
 
-#define THROTTLE_COUNTERS 3 /* the account from this address, the account, the address */
+/* Of logins: the account from this address, the account, the address. Of registrations: that. */
+enum throttle_counter { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_COUNTERS };
 
 struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
-/* Answers 429 while there were too many failures. */
-int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email);
+/* A number for an e-mail that is tried; never 0. */
+uint64_t auth_throttle_target(const char *email);
+
+/* The network that the request comes from: the address, of IPv6 its /64. */
+const char *auth_throttle_network(struct bb_request *rq);
+
+/*
+ * Answers 429 while there were too many failures for the account. *crowded_ms: for how long there
+ * are too many from the address, for accounts that have never logged in from it; 0: not.
+ */
+int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
+                        int64_t *crowded_ms);
+int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms);
 void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email);
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email);
+
+/* Counts a registration from this network, or answers 429: there were too many. */
+int auth_throttle_register(struct bb_request *rq, struct auth *auth);
 
 /* Counters of this host alone; ids are SHA-256 prefixes. */
 struct throttle_table;
@@ -166,6 +185,9 @@ void throttle_table_clear(struct throttle_table *table, uint64_t id);
     "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
     "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
 
+/* When auth_account AS a was approved, milliseconds. */
+#define ACCOUNT_APPROVED "(extract(epoch from a.approved) * 1000)::bigint"
+
 /* The numbers of "{1,2,3}" into `into` (if given); returns how many. */
 size_t auth_numbers(const char *list, int64_t *into);
 
@@ -174,11 +196,13 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
 /* What login and getAccess need of an account; texts borrowed from the request. */
 struct auth_account {
     int64_t id;
-    const char *role, *status, *password;
+    const char *role, *status, *password; /* password NULL: not asked for (clients) */
+    bool known_here, seen_here;           /* has logged in from this network; within a day */
 };
 
 /* 1 found, 0 none, -1: `return bb_failed(rq)`. Parks. */
-int auth_account_find(struct bb_request *rq, const char *email, struct auth_account *account);
+int auth_account_find(struct bb_request *rq, const char *email, const char *network,
+                      struct auth_account *account);
 
 /* Answers 401 with the text. */
 int auth_unauthorized(struct bb_request *rq, const char *text);
@@ -215,6 +239,9 @@ struct auth_issued {
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 
+/* The answer of login and getAccess. */
+int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued);
+
 /* ---- login.c: metrics, in the order of module.c's table */
 
 enum auth_metric { AUTH_METRIC_LOGINS };
@@ -232,9 +259,19 @@ int auth_count_login(struct bb_request *rq, int status);
 /* ---- credentials.c
  * ------------------------------------------------------------------------------------ */
 
-/* Whether e-mail and password fit, throttled; *good false: unknown or wrong. Parks. */
+/* The body's `username` as e-mails are stored; as it came where it is none: nobody's. */
+const char *auth_username(struct bb_request *rq);
+
+/*
+ * Whether e-mail and password fit, throttled; *good false: unknown or wrong. Parks. Whoever calls
+ * it and got 0 calls auth_credentials_settle() with the status of the answer, which is returned.
+ */
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
+
+/* Counts a failure (401, and 403 of an account that may not act) or forgives those before. */
+int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
+                            const struct auth_account *account, int status);
 
 /* ---- lists
  * ---------------------------------------------------------------------------------------------- */

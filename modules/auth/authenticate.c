@@ -55,6 +55,7 @@ static int admit(struct bb_request *rq, const struct auth_identity *identity,
         .organisations = identity->organisations,
         .organisation_count = identity->organisation_count,
         .session = identity->session,
+        .approved_ms = identity->approved_ms,
     };
     return 0;
 }
@@ -79,7 +80,7 @@ static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, co
     }
 }
 
-enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANISATION, CLIENT, ORGANISATIONS };
+enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANISATION, CLIENT, ORGANISATIONS, APPROVED };
 
 static enum auth_verdict verdict_of(struct bb_request *rq, const struct bb_rows *rows)
 {
@@ -114,6 +115,7 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     identity->account = bb_cell_int(rq, rows, 0, ACCOUNT);
     identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
     identity->expires_s = claims->expires_s;
+    identity->approved_ms = bb_cell_int(rq, rows, 0, APPROVED);
     identity->organisation_count = auth_numbers(list, identity->organisations);
     memcpy(identity->organisations + count, email, strlen(email) + 1);
     return identity;
@@ -126,7 +128,7 @@ static int look_up(struct bb_request *rq, const char *kid, const struct token_cl
     static const struct bb_sql everything = {
         "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
         "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
-        "a.organisation, s.client IS NOT NULL, " ACCOUNT_ORGANISATIONS
+        "a.organisation, s.client IS NOT NULL, " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
         " FROM auth_session s JOIN auth_account a ON a.id = s.account "
         "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
         "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",

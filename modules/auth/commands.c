@@ -21,7 +21,7 @@ static int exists(struct bb_request *rq, const char *email)
 {
     struct auth_account account;
 
-    return auth_account_find(rq, email, &account);
+    return auth_account_find(rq, email, "", &account);
 }
 
 int auth_command_user_add(struct bb_request *rq)
@@ -43,12 +43,15 @@ int auth_command_user_add(struct bb_request *rq)
         return 0;
     }
     if (there) {
-        bb_print(rq, there > 0 ? "%s exists already\n" : "%s: the database does not answer\n",
-                 account.email);
+        if (there > 0)
+            bb_print(rq, "%s exists already\n", account.email);
+        else
+            bb_failed(rq); /* what is printed of it is the host's */
         return 1;
     }
 
-    int status = auth_password_hash(rq, rq->state, bb_text(rq, "password"), &account.password);
+    int status =
+        auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &account.password);
 
     if (!status)
         status = bb_transaction(rq, store, &account);

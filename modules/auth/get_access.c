@@ -4,6 +4,10 @@
  * OAuth 2.0 client credentials: the client by HTTP Basic or in the body, form or JSON; gives a
  * client's token (an hour). Or e-mail and password of an ApiUser: a session like a login's. Errors
  * carry the names of RFC 6749: the host makes `error` of the header X-OAuth-Error and strips it.
+ *
+ * A client's id and secret say by themselves which form is meant, whether grant_type is there or
+ * not. An Authorization header of another scheme than Basic, which many clients send with every
+ * request, says nothing here.
  */
 #include "auth.h"
 
@@ -29,15 +33,6 @@ static int invalid_request(struct bb_request *rq, const char *text)
     return bb_fail(rq, 400, "%s", text);
 }
 
-static int answer(struct bb_request *rq, const struct auth_issued *issued)
-{
-    return auth_reply(rq, 200,
-                      json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
-                                issued->token, "token_type", "Bearer", "expires_in",
-                                (json_int_t)issued->life_s, "expiresAt",
-                                bb_time_text(rq, issued->expires_s * 1000)));
-}
-
 /* Only an ApiUser that may act gets a token here. */
 static int issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
 {
@@ -54,7 +49,17 @@ static int issue(struct bb_request *rq, const struct auth_account *account, int6
     if (!fits)
         return bb_fail(rq, 403, "Forbidden");
     status = auth_session_issue(rq, rq->state, account, client, issued);
-    return status ? status : answer(rq, issued);
+    if (status == 401)
+        return invalid_client(rq);
+    return status ? status : auth_reply_token(rq, issued);
+}
+
+/* The header of HTTP Basic, or NULL. */
+static const char *basic_header(struct bb_request *rq)
+{
+    const char *header = bb_header(rq, "Authorization");
+
+    return header && strncasecmp(header, "Basic", 5) == 0 && strchr(" ", header[5]) ? header : NULL;
 }
 
 /* Splits "Basic base64(id:secret)". 0, or -1 where it is not that. */
@@ -64,8 +69,6 @@ static int read_basic(struct bb_request *rq, const char *header, const char **id
     char *text = bb_alloc(rq, CREDENTIALS_MAX + 1);
     const char *coded = header + 5;
 
-    if (strncasecmp(header, "Basic", 5) != 0 || *coded != ' ')
-        return -1;
     coded += strspn(coded, " ");
 
     size_t length = strcspn(coded, "=");
@@ -123,7 +126,7 @@ static int by_client(struct bb_request *rq, const char *id, const char *secret)
 
 static int client_credentials(struct bb_request *rq)
 {
-    const char *header = bb_header(rq, "Authorization");
+    const char *header = basic_header(rq);
     const char *id = bb_text(rq, "client_id");
     const char *secret = bb_text(rq, "client_secret");
     const char *named = id;
@@ -141,31 +144,34 @@ static int client_credentials(struct bb_request *rq)
 
 static int by_password(struct bb_request *rq)
 {
-    const char *email = bb_text(rq, "username");
+    struct auth *auth = rq->state;
+    const char *email = auth_username(rq);
     const char *password = bb_text(rq, "password");
     struct auth_account account = {0};
     bool good = false;
 
-    if (!email || !password)
-        return invalid_request(rq, "username and password, or grant_type and a client, are "
+    if (!email)
+        return invalid_request(rq, "username and password, or client_id and client_secret, are "
                                    "required");
+    if (!password)
+        password = ""; /* an empty one was taken as absent; it is as wrong as any other */
 
-    int status = auth_credentials(rq, rq->state, email, password, &account, &good);
+    int status = auth_credentials(rq, auth, email, password, &account, &good);
 
     if (status)
         return status;
-    return good ? issue(rq, &account, 0) : invalid_client(rq);
+    status = good ? issue(rq, &account, 0) : invalid_client(rq);
+    return auth_credentials_settle(rq, auth, email, &account, status);
 }
 
 static int get_access(struct bb_request *rq)
 {
     const char *grant = bb_text(rq, "grant_type");
+    bool client = basic_header(rq) || (bb_text(rq, "client_id") && bb_text(rq, "client_secret"));
 
-    if (!grant && (bb_text(rq, "client_id") || bb_header(rq, "Authorization")))
-        return invalid_request(rq, "grant_type is required");
-    if (!grant)
+    if (!grant && !client)
         return by_password(rq);
-    if (strcmp(grant, "client_credentials") == 0)
+    if (!grant || strcmp(grant, "client_credentials") == 0)
         return client_credentials(rq);
     bb_reply_header(rq, "X-OAuth-Error", "unsupported_grant_type");
     return bb_fail(rq, 400, "grant_type must be client_credentials");

@@ -17,28 +17,37 @@ int auth_count_login(struct bb_request *rq, int status)
     return status;
 }
 
+int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued)
+{
+    return auth_reply(rq, 200,
+                      json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
+                                issued->token, "token_type", "Bearer", "expires_in",
+                                (json_int_t)issued->life_s, "expiresAt",
+                                bb_time_text(rq, issued->expires_s * 1000)));
+}
+
+static int begin(struct bb_request *rq, const struct auth_account *account)
+{
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    int status = auth_account_may_act(rq, account->status);
+
+    if (!status)
+        status = auth_session_issue(rq, rq->state, account, 0, issued);
+    return status ? status : auth_reply_token(rq, issued);
+}
+
 static int login(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
-    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    const char *email = auth_username(rq);
     bool good = false;
-    int status = auth_credentials(rq, auth, bb_text(rq, "username"), bb_text(rq, "password"),
-                                  &account, &good);
+    int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
 
     if (status)
         return status;
-    if (!good)
-        return bb_fail(rq, 401, "Unauthorized");
-    status = auth_account_may_act(rq, account.status);
-    if (status)
-        return status;
-    status = auth_session_issue(rq, auth, &account, 0, issued);
-    if (status)
-        return status;
-    return auth_reply(rq, 200,
-                      json_pack("{ss ss}", "accessToken", issued->token, "expiresAt",
-                                bb_time_text(rq, issued->expires_s * 1000)));
+    status = good ? begin(rq, &account) : bb_fail(rq, 401, "Unauthorized");
+    return auth_credentials_settle(rq, auth, email, &account, status);
 }
 
 int auth_login(struct bb_request *rq)

@@ -34,35 +34,45 @@ int auth_me(struct bb_request *rq)
     return auth_reply(rq, 200, me);
 }
 
-/* The new hash, only where the old one is still there; ends the account's other sessions. */
-static int store(struct bb_request *rq, const char *old, const char *encoded)
+struct change {
+    const char *old, *encoded; /* hashes */
+    const char *payload;
+};
+
+/*
+ * The new hash, only where the old one is still there; ends the account's other sessions. In two
+ * statements: the second sees the session of a login that held the account until now.
+ */
+static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    static const struct bb_sql change = {
-        "WITH changed AS (UPDATE auth_account SET password = $3, updated = now() "
-        "WHERE id = $1::bigint AND password = $2 RETURNING id), "
-        "ended AS (UPDATE auth_session s SET revoked = now() FROM changed "
-        "WHERE s.account = changed.id AND s.revoked IS NULL AND s.client IS NULL "
-        "AND s.jti <> $4::uuid) "
-        "SELECT pg_notify('" AUTH_CHANNEL "', $5::text) FROM changed",
-        BB_SQL_WRITE};
-    const char *payload = bb_format(rq, "account:%lld", (long long)rq->principal->account);
-    struct bb_rows *rows = bb_query(rq, &change,
-                                    BB_ARGS(bb_i(rq->principal->account), bb_t(old), bb_t(encoded),
-                                            bb_t(rq->principal->session), bb_t(payload)));
+    static const struct bb_sql write = {"UPDATE auth_account SET password = $3, updated = now() "
+                                        "WHERE id = $1::bigint AND password = $2 RETURNING id",
+                                        0};
+    static const struct bb_sql end = {
+        "UPDATE auth_session SET revoked = now() WHERE account = $1::bigint AND revoked IS NULL "
+        "AND client IS NULL AND jti <> $2::uuid",
+        0};
+    const struct change *change = arg;
+    struct bb_value account = bb_i(rq->principal->account);
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &write, BB_ARGS(account, bb_t(change->old), bb_t(change->encoded)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "The password was changed meanwhile");
-    auth_changed(rq->state, payload);
-    return 0;
+    if (!bb_tx_query(rq, tx, &end, BB_ARGS(account, bb_t(rq->principal->session))) ||
+        auth_notify(rq, tx, change->payload))
+        return bb_failed(rq);
+    return auth_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
 
 int auth_change_password(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
-    const char *encoded = NULL;
+    struct change change = {.payload =
+                                bb_format(rq, "account:%lld", (long long)rq->principal->account)};
     bool good = false;
 
     if (rq->principal->client)
@@ -74,12 +84,14 @@ int auth_change_password(struct bb_request *rq)
     if (status)
         return status;
     if (!good || account.id != rq->principal->account)
-        return bb_fail(rq, 401, "Unauthorized");
-    status = auth_password_hash(rq, auth, bb_text(rq, "new"), &encoded);
+        return auth_credentials_settle(rq, auth, rq->principal->email, &account,
+                                       bb_fail(rq, 401, "Unauthorized"));
+    auth_credentials_settle(rq, auth, rq->principal->email, &account, 200);
+    change.old = account.password;
+    status = auth_password_hash(rq, auth, "hash", bb_text(rq, "new"), &change.encoded);
     if (status)
         return status;
-    status = store(rq, account.password, encoded);
-    if (status)
-        return status;
-    return auth_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+    status = bb_transaction(rq, store, &change);
+    auth_changed(auth, change.payload);
+    return status;
 }

@@ -23,6 +23,17 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
     {                                                                                              \
         .name = (field), .type = BB_TEXT, .flags = BB_SECRET | (bits), .min = 1, .max = 256        \
     }
+/* Any text: what is no known pair is 401, of whatever form it is. */
+#define USERNAME(bits)                                                                             \
+    {                                                                                              \
+        .name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",      \
+        .help = "The account's e-mail."                                                            \
+    }
+#define TRIED_PASSWORD(field, bits, other)                                                         \
+    {                                                                                              \
+        .name = (field), .type = BB_TEXT, .flags = BB_SECRET | BB_VERBATIM | (bits),               \
+        .alias = (other)                                                                           \
+    }
 #define NUMBER(field)                                                                              \
     {                                                                                              \
         .name = (field), .type = BB_INT                                                            \
@@ -54,11 +65,11 @@ static const struct bb_field user_query[] = {
 };
 
 static const struct bb_field register_body[] = {
-    TEXT("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK),
-    TEXT("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK),
+    TEXT("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
+    TEXT("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED},
     NEW_PASSWORD("password"),
-    TEXT("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK),
+    TEXT("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
     {.name = "organizationType",
      .type = BB_CHOICE,
      .flags = BB_NULLABLE,
@@ -66,26 +77,30 @@ static const struct bb_field register_body[] = {
      .help = "Developer (the default) becomes an OrganizationAdmin, Buyer and ApiUser themselves."},
 };
 static const struct bb_field login_body[] = {
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .alias = "email"},
-    PASSWORD("password", BB_REQUIRED),
+    USERNAME(BB_REQUIRED),
+    TRIED_PASSWORD("password", BB_REQUIRED, NULL),
 };
 static const struct bb_field password_body[] = {
     PASSWORD("current", BB_REQUIRED),
     NEW_PASSWORD("new"),
 };
 static const struct bb_field access_body[] = {
-    {.name = "username", .type = BB_EMAIL, .alias = "email"},
-    PASSWORD("password", 0),
-    TEXT("grant_type", 0, 64, 0),
-    TEXT("client_id", 0, 64, 0),
-    PASSWORD("client_secret", 0),
+    USERNAME(0),
+    TRIED_PASSWORD("password", 0, NULL),
+    {.name = "grant_type", .type = BB_TEXT, .max = 64, .alias = "grantType"},
+    {.name = "client_id", .type = BB_TEXT, .max = 64, .alias = "clientId"},
+    TRIED_PASSWORD("client_secret", 0, "clientSecret"),
     {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted, and of no effect."},
 };
 static const struct bb_field client_body[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 100, .help = "For the list."},
+    {.name = "name",
+     .type = BB_TEXT,
+     .flags = BB_NULLABLE | BB_NAME,
+     .max = 100,
+     .help = "For the list."},
 };
 static const struct bb_field organisation_body[] = {
-    TEXT("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK),
+    TEXT("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
     TEXT("address", 0, 1000, BB_NULLABLE),
 };
 static const struct bb_field link_body[] = {
@@ -97,8 +112,8 @@ static const struct bb_field link_body[] = {
      .help = "The ApiUser that acts for the organisation; 0 unlinks."},
 };
 static const struct bb_field user_body[] = {
-    TEXT("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK),
-    TEXT("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK),
+    TEXT("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
+    TEXT("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
     {.name = "email", .type = BB_EMAIL, .flags = BB_NULLABLE},
     {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = states},
     {.name = "role", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = role_names},
@@ -113,6 +128,13 @@ static const struct bb_field user_body[] = {
         {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE}, TIME("createdAt")
 
 static const struct bb_field account_reply[] = {ACCOUNT};
+static const struct bb_field change_reply[] = {
+    ACCOUNT,
+    {.name = "conversations",
+     .type = BB_INT,
+     .help = "Where the account has just been approved, or got another e-mail: in how many "
+             "conversations that takes part already."},
+};
 static const struct bb_field number_item[] = {NUMBER("id")};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
@@ -121,7 +143,6 @@ static const struct bb_field me_reply[] = {
 static const struct bb_field message_reply[] = {TEXT("message", 0, 0, 0)};
 static const struct bb_field rotate_reply[] = {TEXT("message", 0, 0, 0), TEXT("kid", 0, 0, 0)};
 static const struct bb_field success_reply[] = {{.name = "success", .type = BB_BOOL}};
-static const struct bb_field login_reply[] = {TEXT("accessToken", 0, 0, 0), TIME("expiresAt")};
 static const struct bb_field access_reply[] = {
     TEXT("accessToken", 0, 0, 0),
     TEXT("access_token", 0, 0, 0),
@@ -170,7 +191,7 @@ static const struct bb_route routes[] = {
      .handler = auth_login,
      .body = BB_TABLE(login_body),
      .body_max = PUBLIC_BODY_MAX,
-     .reply = BB_TABLE(login_reply),
+     .reply = BB_TABLE(access_reply),
      .help = "Begins a session."},
     {.method = "POST",
      .path = "/api/auth/logout",
@@ -259,7 +280,7 @@ static const struct bb_route routes[] = {
      .handler = auth_user_change,
      .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(user_body),
-     .reply = BB_TABLE(account_reply),
+     .reply = BB_TABLE(change_reply),
      .help = "Approves, suspends, or changes an account."},
     {.method = "POST",
      .path = "/api/admin/rotate-secret",
@@ -285,8 +306,17 @@ static const struct bb_field settings[] = {
             "Failed logins to one account from one address in the window; ten times as many from "
             "everywhere."),
     SETTING("login_failures_per_address", 1, 1000000, "50",
-            "Failed logins from one address in the window."),
+            "Failed logins from one address in the window, for accounts that have never logged in "
+            "from it."),
     SETTING("login_window", 1, 86400, "60", "The window, seconds from the first failure."),
+    SETTING("registrations_per_address", 1, 1000000, "20",
+            "Registrations from one address in the window."),
+    SETTING("pending_days", 1, 3650, "30",
+            "After so many days accounts are deleted that nobody has approved."),
+    {.name = "register_silent",
+     .type = BB_BOOL,
+     .fallback = "false",
+     .help = "Whether registration always answers 202, so that nobody learns which e-mails exist."},
     SETTING("argon2_rounds", 1, 64, "2", "Passes of argon2id."),
     SETTING("argon2_memory", 64, 1048576, "19456", "Memory of one password hash, KiB."),
     SETTING("argon2_lanes", 1, 16, "1", "Lanes of argon2id."),
@@ -298,8 +328,10 @@ static const struct bb_field settings[] = {
 
 static const struct bb_service_face services[] = {
     {.name = "authenticator", .version = 1, .interface = &auth_authenticator},
-    {.name = "accounts", .version = 3, .interface = &auth_accounts},
+    {.name = "accounts", .version = 4, .interface = &auth_accounts},
 };
+
+static const struct bb_need wants[] = {{"conversations", 1}};
 
 static const struct bb_channel channels[] = {{.name = AUTH_CHANNEL, .heard = auth_heard}};
 
@@ -320,7 +352,10 @@ static const struct bb_metric metrics[] = {
              "for a reason of the service's own."},
 };
 
-static const struct bb_pool pools[] = {{.name = "hash", .threads = 1, .queue = 32, .nice = 10}};
+static const struct bb_pool pools[] = {
+    {.name = "hash", .threads = 1, .queue = 384, .nice = 10},
+    {.name = "register", .threads = 1, .queue = 64, .nice = 10},
+};
 
 static const struct bb_field user_add_options[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED, .help = "The account's e-mail."},
@@ -330,8 +365,8 @@ static const struct bb_field user_add_options[] = {
      .choices = role_names,
      .fallback = "Admin",
      .help = "The account's role."},
-    {.name = "first-name", .type = BB_TEXT, .max = 100, .help = "First name."},
-    {.name = "last-name", .type = BB_TEXT, .max = 100, .help = "Last name."},
+    {.name = "first-name", .type = BB_TEXT, .flags = BB_NAME, .max = 100, .help = "First name."},
+    {.name = "last-name", .type = BB_TEXT, .flags = BB_NAME, .max = 100, .help = "Last name."},
     {.name = "organization",
      .type = BB_TEXT,
      .flags = BB_NOT_BLANK,
@@ -366,4 +401,6 @@ BB_EXPORT const struct bb_module busbar_module = {
     .open = auth_open,
     .close = auth_close,
     .metrics = BB_TABLE(metrics),
+    .wants = BB_TABLE(wants),
+    .flags = BB_MODULE_SEALS,
 };

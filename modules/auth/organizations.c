@@ -27,7 +27,7 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
-        "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT (lower(name)) DO NOTHING "
+        "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT DO NOTHING "
         "RETURNING " ORGANISATION_COLUMNS,
         0};
     struct bb_rows *rows =

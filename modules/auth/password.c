@@ -1,6 +1,7 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. All of it
- * runs on the pool "hash", whose queue is bounded: what is too much gets 503, and no loop waits.
+ * runs on pools of one nice thread: "hash" for those who have an account, "register" for those who
+ * want one. Their queues are bounded, the host serves them owner by owner, and no loop waits.
  *
  * The memory of a hash (19 MiB) is mapped and unmapped each time: from the heap it would stay with
  * the process for ever.
@@ -87,9 +88,9 @@ static int decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-static int run(struct bb_request *rq, struct hashing *job)
+static int run(struct bb_request *rq, const char *pool, uint64_t target, struct hashing *job)
 {
-    if (bb_offload(rq, "hash", hash, job))
+    if (target ? bb_offload_for(rq, pool, target, hash, job) : bb_offload(rq, pool, hash, job))
         return bb_failed(rq);
     if (job->problem == ARGON2_OK)
         return 0;
@@ -107,8 +108,8 @@ int auth_password_dummy(struct auth *auth)
     return 0;
 }
 
-int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *password,
-                       const char **encoded)
+int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
+                       const char *password, const char **encoded)
 {
     struct hashing job = {.cost = auth->cost, .password = password};
     char *text = bb_alloc(rq, AUTH_HASH_MAX);
@@ -116,7 +117,7 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pas
     if (bb_random(auth->host, job.salt, SALT))
         return bb_fail(rq, 503, "No random bytes");
 
-    int status = run(rq, &job);
+    int status = run(rq, pool, 0, &job);
 
     if (status)
         return status;
@@ -126,8 +127,8 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pas
     return 0;
 }
 
-int auth_password_check(struct bb_request *rq, const char *password, const char *encoded,
-                        bool *good)
+int auth_password_check(struct bb_request *rq, uint64_t target, const char *password,
+                        const char *encoded, bool *good)
 {
     struct hashing job = {.password = password};
     unsigned char expected[HASH];
@@ -136,7 +137,7 @@ int auth_password_check(struct bb_request *rq, const char *password, const char 
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
 
-    int status = run(rq, &job);
+    int status = run(rq, "hash", target, &job);
 
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0;
     OPENSSL_cleanse(job.hash, HASH);

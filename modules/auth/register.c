@@ -15,7 +15,7 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
 {
     static const struct bb_sql look = {
         "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
-        "auth_organisation WHERE lower(name) = lower(btrim($2)))",
+        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)) AND NOT twin)",
         0};
     struct bb_rows *rows =
         bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organisation)));
@@ -29,16 +29,54 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
     return 0;
 }
 
+/* Where nobody is to learn which e-mails exist, all who ask are told this. */
+static int heard(struct bb_request *rq)
+{
+    return auth_reply(rq, 202,
+                      json_pack("{ss}", "message",
+                                "The registration was received. An administrator has to approve "
+                                "it."));
+}
+
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    const struct auth *auth = rq->state;
     struct bb_rows *rows = NULL;
     int status = auth_account_insert(rq, tx, arg, &rows);
 
-    return status ? status : auth_reply(rq, 201, auth_account_json(rq, rows, 0));
+    if (status)
+        return status;
+    if (auth->register_silent)
+        return heard(rq);
+    return auth_reply(rq, 201, auth_account_json(rq, rows, 0));
+}
+
+/* The e-mail and the password's hash go the same way whether the account is there or not. */
+static int register_silently(struct bb_request *rq, struct auth_new_account *account)
+{
+    int status =
+        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
+
+    if (status)
+        return status;
+    status = bb_transaction(rq, store, account);
+    return status == 409 ? heard(rq) : status;
+}
+
+static int register_openly(struct bb_request *rq, struct auth_new_account *account)
+{
+    int status = refuse_duplicates(rq, account);
+
+    if (status)
+        return status;
+    status =
+        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
+    return status ? status : bb_transaction(rq, store, account);
 }
 
 int auth_register(struct bb_request *rq)
 {
+    struct auth *auth = rq->state;
     const char *type = bb_text(rq, "organizationType");
     struct auth_new_account account = {
         .email = bb_text(rq, "email"),
@@ -48,13 +86,10 @@ int auth_register(struct bb_request *rq)
         .organisation_type = type ? type : "Developer",
         .status = "Pending",
     };
-
-    account.role = role_of(account.organisation_type);
-
-    int status = refuse_duplicates(rq, &account);
+    int status = auth_throttle_register(rq, auth);
 
     if (status)
         return status;
-    status = auth_password_hash(rq, rq->state, bb_text(rq, "password"), &account.password);
-    return status ? status : bb_transaction(rq, store, &account);
+    account.role = role_of(account.organisation_type);
+    return auth->register_silent ? register_silently(rq, &account) : register_openly(rq, &account);
 }

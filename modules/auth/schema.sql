@@ -65,3 +65,41 @@ CREATE TABLE auth_key (
     retired timestamptz
 );
 CREATE UNIQUE INDEX auth_key_active ON auth_key ((true)) WHERE retired IS NULL;
+
+-- step 2: since when an account is approved
+-- Only an account that was approved once protects its e-mail. Accounts that are there count as
+-- approved when they were made, but for those that wait for it.
+ALTER TABLE auth_account ADD COLUMN approved timestamptz;
+UPDATE auth_account SET approved = created WHERE status <> 'Pending';
+
+-- step 3: from where accounts log in
+-- The newest networks of an account, so that strangers of an address do not shut its own out.
+CREATE TABLE auth_origin (
+    account bigint NOT NULL REFERENCES auth_account (id) ON DELETE CASCADE,
+    network text NOT NULL,
+    seen    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (account, network)
+);
+CREATE INDEX auth_origin_seen ON auth_origin (seen);
+
+-- Who waits for approval, oldest first: they are swept.
+CREATE INDEX auth_account_waiting ON auth_account (created) WHERE status = 'Pending';
+
+-- step 4: names and e-mails that Unicode folds into one
+-- Of organisations that are there already with names that are one now, the first keeps others from
+-- it. The index on lower(name) stays for hosts of the version before.
+ALTER TABLE auth_organisation ADD COLUMN twin boolean NOT NULL DEFAULT false;
+UPDATE auth_organisation o SET twin = true
+    FROM (SELECT id, row_number() OVER (PARTITION BY busbar_fold(name) ORDER BY id) AS place
+          FROM auth_organisation) same
+    WHERE same.id = o.id AND same.place > 1;
+CREATE UNIQUE INDEX auth_organisation_folded ON auth_organisation (busbar_fold(name))
+    WHERE NOT twin;
+
+-- E-mails are folded before they are looked up. Where two are one now, the later account keeps its
+-- own, which nobody can log in with until an Admin gives it another.
+UPDATE auth_account a SET email = busbar_fold(a.email)
+    FROM (SELECT id, row_number() OVER (PARTITION BY busbar_fold(email)
+                                        ORDER BY email <> busbar_fold(email), id) AS place
+          FROM auth_account) same
+    WHERE same.id = a.id AND same.place = 1 AND a.email <> busbar_fold(a.email);

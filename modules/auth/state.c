@@ -23,6 +23,8 @@ int auth_open(struct bb_host *host, void **state)
     auth->host = host;
     auth->session_s = bb_setting_int(host, "session_days") * DAY_S;
     auth->client_s = bb_setting_int(host, "client_minutes") * 60;
+    auth->pending_days = bb_setting_int(host, "pending_days");
+    auth->register_silent = bb_setting_int(host, "register_silent") != 0;
     auth->cost = (struct auth_cost){
         .rounds = (uint32_t)bb_setting_int(host, "argon2_rounds"),
         .memory_kib = (uint32_t)bb_setting_int(host, "argon2_memory"),

@@ -1,11 +1,15 @@
 /*
  * Failed logins are counted three times: for the account from this address (strict), for the
  * account from anywhere (ten times as much, against many addresses), and for the address. So who
- * guesses locks out himself, and the right user elsewhere still gets in.
+ * guesses locks out himself, and the right user elsewhere still gets in. The address's counter
+ * holds only for accounts that have never logged in from there: one guesser in an office shuts
+ * nobody of it out. Registrations are counted by address as well.
  *
  * Looked at before anything is hashed, counted after a failure: right passwords are never counted,
  * however many arrive at once. What is being hashed at the moment is not counted yet, so a burst
- * may try as many more as the pool "hash" takes.
+ * may try as many more as the pool "hash" takes of one address, and, from however many addresses,
+ * of one account: what is tried of it has a share of the pool as one address has, and waits in one
+ * line. Addresses from which the account has logged in before have no part in that.
  *
  * All hosts count together in Redis; this host counts beside it, and its numbers are used while
  * Redis does not answer. Keys are hashes: no e-mail and no address lies in Redis.
@@ -25,6 +29,7 @@ struct auth_throttle {
     struct throttle_table *table;
     int64_t window_ms;
     int64_t limits[THROTTLE_COUNTERS];
+    int64_t registrations;
 };
 
 struct subject {
@@ -40,9 +45,10 @@ struct auth_throttle *auth_throttle_new(struct bb_host *host)
     if (!throttle)
         return NULL;
     throttle->window_ms = bb_setting_int(host, "login_window") * 1000;
-    throttle->limits[0] = per_account;
-    throttle->limits[1] = per_account * 10;
-    throttle->limits[2] = bb_setting_int(host, "login_failures_per_address");
+    throttle->limits[THROTTLE_BOTH] = per_account;
+    throttle->limits[THROTTLE_ACCOUNT] = per_account * 10;
+    throttle->limits[THROTTLE_ADDRESS] = bb_setting_int(host, "login_failures_per_address");
+    throttle->registrations = bb_setting_int(host, "registrations_per_address");
     throttle->table = throttle_table_new();
     if (throttle->table)
         return throttle;
@@ -58,41 +64,51 @@ void auth_throttle_free(struct auth_throttle *throttle)
     free(throttle);
 }
 
-/* The client's address, of IPv6 the network: whoever has one address there has them all. */
-static void address_of(struct bb_request *rq, char text[INET6_ADDRSTRLEN])
+/* Whoever has one address of an IPv6 network has them all. */
+const char *auth_throttle_network(struct bb_request *rq)
 {
     const char *address = bb_client_address(rq);
+    char *network = bb_alloc(rq, INET6_ADDRSTRLEN);
     struct in6_addr six;
 
-    snprintf(text, INET6_ADDRSTRLEN, "%s", address);
     if (inet_pton(AF_INET6, address, &six) != 1 || IN6_IS_ADDR_V4MAPPED(&six))
-        return;
+        return address;
     memset(six.s6_addr + 8, 0, 8);
-    inet_ntop(AF_INET6, &six, text, INET6_ADDRSTRLEN);
+    inet_ntop(AF_INET6, &six, network, INET6_ADDRSTRLEN);
+    return network;
 }
 
-static void name(struct subject *subject, size_t which, const char *text)
+/* The counter's key and id of a text; `kind` says what is counted. */
+static void name(char kind, const char *text, char key[KEY_MAX], uint64_t *id)
 {
-    static const char kinds[THROTTLE_COUNTERS] = {'b', 'a', 'i'};
     unsigned char digest[SHA256_DIGEST_LENGTH];
-    int used = snprintf(subject->key[which], KEY_MAX, "busbar:login:%c:", kinds[which]);
+    int used = snprintf(key, KEY_MAX, "busbar:login:%c:", kind);
 
     SHA256((const unsigned char *)text, strlen(text), digest);
     for (size_t i = 0; i < 16; i++)
-        used += snprintf(subject->key[which] + used, KEY_MAX - (size_t)used, "%02x", digest[i]);
-    memcpy(&subject->id[which], digest, sizeof(subject->id[which]));
-    subject->id[which] ^= which; /* an address and an e-mail of one text differ */
+        used += snprintf(key + used, KEY_MAX - (size_t)used, "%02x", digest[i]);
+    memcpy(id, digest, sizeof(*id));
+    *id ^= (uint64_t)(unsigned char)kind; /* an address and an e-mail of one text differ */
+}
+
+uint64_t auth_throttle_target(const char *email)
+{
+    char key[KEY_MAX];
+    uint64_t id;
+
+    name('a', email, key, &id);
+    return id | 1;
 }
 
 static struct subject subject_of(struct bb_request *rq, const char *email)
 {
+    static const char kinds[THROTTLE_COUNTERS] = {'b', 'a', 'i'};
+    const char *network = auth_throttle_network(rq);
+    const char *texts[THROTTLE_COUNTERS] = {bb_format(rq, "%s %s", email, network), email, network};
     struct subject subject = {0};
-    char address[INET6_ADDRSTRLEN];
 
-    address_of(rq, address);
-    name(&subject, 0, bb_format(rq, "%s %s", email, address));
-    name(&subject, 1, email);
-    name(&subject, 2, address);
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        name(kinds[i], texts[i], subject.key[i], &subject.id[i]);
     return subject;
 }
 
@@ -111,43 +127,52 @@ static const struct bb_redis_reply *run(struct bb_request *rq, const char *scrip
         argv[3 + THROTTLE_COUNTERS + i] = texts[i];
     }
 
-    const struct bb_redis_reply *reply =
-        bb_redis(rq, (int)(3 + THROTTLE_COUNTERS + count), argv, NULL);
-
-    return reply && reply->type == BB_REDIS_INT ? reply : NULL;
+    return bb_redis(rq, (int)(3 + THROTTLE_COUNTERS + count), argv, NULL);
 }
 
-static int64_t wait_of(struct bb_request *rq, const struct auth_throttle *throttle,
-                       const struct subject *subject, int64_t now_ms)
+/* Milliseconds until each counter that stands at its limit falls; 0: below it. */
+static void waits_of(struct bb_request *rq, struct auth *auth, const struct subject *subject,
+                     int64_t waits[THROTTLE_COUNTERS])
 {
     static const char script[] =
-        "local wait = 0 for i = 1, #KEYS do "
+        "local waits = {} for i = 1, #KEYS do "
         "if tonumber(redis.call('GET', KEYS[i]) or 0) >= tonumber(ARGV[i]) then "
-        "wait = math.max(wait, redis.call('PTTL', KEYS[i])) end end return wait";
+        "waits[i] = redis.call('PTTL', KEYS[i]) else waits[i] = 0 end end return waits";
+    const struct auth_throttle *throttle = auth->throttle;
     const struct bb_redis_reply *reply =
         run(rq, script, subject, throttle->limits, THROTTLE_COUNTERS);
-    int64_t longest = 0;
+    bool told = reply && reply->type == BB_REDIS_LIST && reply->count == THROTTLE_COUNTERS;
 
-    if (reply)
-        return reply->integer;
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++) {
-        int64_t wait =
-            throttle_table_wait(throttle->table, subject->id[i], throttle->limits[i], now_ms);
-
-        longest = wait > longest ? wait : longest;
-    }
-    return longest;
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        waits[i] = told ? reply->items[i].integer
+                        : throttle_table_wait(throttle->table, subject->id[i], throttle->limits[i],
+                                              bb_now_ms(auth->host));
 }
 
-int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email)
+static int too_many(struct bb_request *rq, int64_t wait_ms, const char *what)
+{
+    bb_reply_header(rq, "Retry-After", bb_format(rq, "%" PRId64, (wait_ms + 999) / 1000));
+    return bb_fail(rq, 429, "Too many %s. Please try again later.", what);
+}
+
+int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms)
+{
+    return too_many(rq, wait_ms, "failed logins");
+}
+
+int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
+                        int64_t *crowded_ms)
 {
     struct subject subject = subject_of(rq, email);
-    int64_t wait = wait_of(rq, auth->throttle, &subject, bb_now_ms(auth->host));
+    int64_t waits[THROTTLE_COUNTERS];
 
-    if (wait <= 0)
-        return 0;
-    bb_reply_header(rq, "Retry-After", bb_format(rq, "%" PRId64, (wait + 999) / 1000));
-    return bb_fail(rq, 429, "Too many failed logins. Please try again later.");
+    waits_of(rq, auth, &subject, waits);
+    *crowded_ms = waits[THROTTLE_ADDRESS];
+
+    int64_t wait = waits[THROTTLE_BOTH] > waits[THROTTLE_ACCOUNT] ? waits[THROTTLE_BOTH]
+                                                                  : waits[THROTTLE_ACCOUNT];
+
+    return wait > 0 ? auth_throttle_refuse(rq, wait) : 0;
 }
 
 void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email)
@@ -172,4 +197,34 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
     const char *argv[] = {"DEL", subject.key[0]};
 
     bb_redis(rq, 2, argv, NULL);
+}
+
+int auth_throttle_register(struct bb_request *rq, struct auth *auth)
+{
+    static const char script[] =
+        "if tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(ARGV[1]) then "
+        "return redis.call('PTTL', KEYS[1]) end if redis.call('INCR', KEYS[1]) == 1 then "
+        "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
+    const struct auth_throttle *throttle = auth->throttle;
+    int64_t now_ms = bb_now_ms(auth->host);
+    char key[KEY_MAX];
+    uint64_t id;
+
+    name('r', auth_throttle_network(rq), key, &id);
+
+    const char *argv[] = {"EVAL",
+                          script,
+                          "1",
+                          key,
+                          bb_format(rq, "%" PRId64, throttle->registrations),
+                          bb_format(rq, "%" PRId64, throttle->window_ms)};
+    const struct bb_redis_reply *reply = bb_redis(rq, 6, argv, NULL);
+    int64_t wait = reply && reply->type == BB_REDIS_INT
+                       ? reply->integer
+                       : throttle_table_wait(throttle->table, id, throttle->registrations, now_ms);
+
+    if (wait > 0)
+        return too_many(rq, wait, "registrations");
+    throttle_table_count(throttle->table, id, throttle->window_ms, now_ms);
+    return 0;
 }

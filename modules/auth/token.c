@@ -179,6 +179,20 @@ static int read_times(const json_t *payload, int64_t now_s, struct token_claims 
                : 0;
 }
 
+/* As PostgreSQL reads a uuid: else what is signed by us and yet none would be its error. */
+static bool is_uuid(const char *text)
+{
+    static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
+
+    for (size_t i = 0; i < sizeof(form); i++) {
+        bool hex = text[i] && strchr("0123456789abcdef", text[i]);
+
+        if (form[i] == 'h' ? !hex : text[i] != form[i])
+            return false;
+    }
+    return true;
+}
+
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims)
 {
     json_t *payload =
@@ -189,8 +203,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
     bool good = payload && (claims->client || is_text(payload, "kind", "session")) &&
                 read_account(payload, &claims->account) == 0 &&
                 read_text(payload, "jti", claims->jti, sizeof(claims->jti)) == 0 &&
-                strlen(claims->jti) == sizeof(claims->jti) - 1 &&
-                strspn(claims->jti, "0123456789abcdef-") == sizeof(claims->jti) - 1 &&
+                strlen(claims->jti) == sizeof(claims->jti) - 1 && is_uuid(claims->jti) &&
                 read_text(payload, "role", claims->role, sizeof(claims->role)) == 0 &&
                 strspn(claims->role, LETTERS) == strlen(claims->role) &&
                 read_times(payload, now_s, claims) == 0;

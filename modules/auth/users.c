@@ -67,13 +67,36 @@ static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
     return 0;
 }
 
+/*
+ * Adds how many conversations have the account's e-mail, where the module chat is there: who
+ * approves is to see that somebody else may have used this e-mail before.
+ */
+static int tell_conversations(struct bb_request *rq, const char *email, json_t *account)
+{
+    struct bb_service service = bb_service(rq->host, "conversations");
+    const struct bb_conversations *conversations = service.interface;
+    int64_t count = 0;
+
+    if (!conversations)
+        return 0;
+    if (conversations->count_of(service.state, rq, email, &count) ||
+        json_object_set_new(account, "conversations", json_integer(count)))
+        return -1;
+    if (count)
+        bb_warn(rq, "email: takes part in %lld conversations already; is it this person's?",
+                (long long)count);
+    return 0;
+}
+
 static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql update = {
         "UPDATE auth_account a SET first_name = coalesce($2, first_name), "
         "last_name = coalesce($3, last_name), email = coalesce($4, email), "
-        "status = coalesce($5, status), role = coalesce($6, role), updated = now() "
-        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS,
+        "status = coalesce($5, status), role = coalesce($6, role), updated = now(), "
+        "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
+        "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
+        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
         0};
     int status = keep_an_admin(rq, tx);
 
@@ -94,7 +117,15 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "No such user");
     if (auth_notify(rq, tx, arg))
         return bb_failed(rq);
-    return auth_reply(rq, 200, auth_account_json(rq, rows, 0));
+
+    json_t *account = auth_account_json(rq, rows, 0);
+
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) && account &&
+        tell_conversations(rq, bb_cell(rq, rows, 0, 1), account)) {
+        json_decref(account);
+        return bb_failed(rq);
+    }
+    return auth_reply(rq, 200, account);
 }
 
 int auth_user_change(struct bb_request *rq)

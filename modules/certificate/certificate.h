@@ -29,7 +29,7 @@ struct certificate {
     void *devices_state;
     const struct bb_accounts *accounts;
     void *accounts_state;
-    /* Where the job goes on when a run had its bound; 0: at the head. */
+    /* Where the job goes on when a turn was over; 0: at the head. */
     _Atomic int64_t cycles_failed;  /* so many cycles at the head, which failed, are passed by */
     _Atomic int64_t history_failed; /* and the devices up to this one */
     _Atomic int64_t looked;         /* up to this device fresh Delta readings were looked through */
@@ -123,14 +123,16 @@ const struct bb_rows *certificate_fetch_long(struct bb_request *rq,
 void certificate_move(struct bb_request *rq, struct certificate_filter *filter,
                       const struct bb_rows *rows, size_t row);
 
-/* fold.c, history.c, cycle.c, settle.c: a step of the job. How much it did; -1: it failed, and that
- * is in the log. */
-/* 0, or -1; *more, here and below: the bound of a run was met before the end. */
+/* fold.c, history.c, cycle.c, settle.c: a step of the job, for a turn. How much it did; -1: it
+ * failed, and that is in the log. *more: its turn was over before the end. */
+/* 0, or -1. */
 int64_t certificate_fold(struct bb_request *rq, bool *more);
 /* How many History readings were issued. */
 int64_t certificate_history(struct bb_request *rq, bool *more);
-int64_t certificate_cycles(struct bb_request *rq);
-int64_t certificate_settle(struct bb_request *rq);
+int64_t certificate_cycles(struct bb_request *rq, bool *more);
+int64_t certificate_settle(struct bb_request *rq, bool *more);
+/* When a step's turn that begins now is over, in bb_now_ms(). */
+int64_t certificate_turn(struct bb_request *rq);
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
 /* Runs a statement whose $1 is `size`, until it does less. How much it did; -1: it failed. */
 int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,

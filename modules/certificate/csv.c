@@ -35,22 +35,48 @@ void csv_plain(struct csv *csv, const char *text)
         put(csv, text, strlen(text));
 }
 
-/* In quotes, with the one that is inside written twice. */
-static void put_quoted(struct csv *csv, const char *before, const char *text)
+/* Bytes of a character that makes a formula of what it begins; 0: it does not. */
+static size_t starts_formula(const char *at)
 {
-    put(csv, "\"", 1);
-    put(csv, before, strlen(before));
-    while (*text) {
-        size_t length = strcspn(text, "\"");
+    static const char *const wide[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};
 
-        put(csv, text, length);
-        text += length;
-        if (*text) {
-            put(csv, "\"\"", 2);
-            text++;
+    if (*at && strchr("=+-@", *at))
+        return 1;
+    for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
+        if (!strncmp(at, wide[i], strlen(wide[i])))
+            return strlen(wide[i]);
+    return 0;
+}
+
+static bool separates(char c)
+{
+    return c && strchr(";,|\t\r\n", c);
+}
+
+/* Puts it with an apostrophe in front of each formula, and each quote twice, unless `csv` is NULL.
+ * Whether there is a formula. */
+static bool defuse(struct csv *csv, const char *text)
+{
+    bool fresh = true, found = *text && strchr("\t\r\n", *text);
+
+    if (found && csv)
+        put(csv, "'", 1);
+    for (size_t size; *text; text += size) {
+        size_t formula = starts_formula(text);
+
+        size = formula ? formula : 1;
+        if (fresh && formula) {
+            found = true;
+            if (csv)
+                put(csv, "'", 1);
         }
+        fresh = separates(*text) || (fresh && !formula && strchr(" \"", *text));
+        if (csv && *text == '"')
+            put(csv, "\"", 1);
+        if (csv)
+            put(csv, text, size);
     }
-    put(csv, "\"", 1);
+    return found;
 }
 
 void csv_text(struct csv *csv, const char *text)
@@ -58,12 +84,13 @@ void csv_text(struct csv *csv, const char *text)
     begin_cell(csv);
     if (!text || !*text)
         return;
-    if (strchr("=+-@\t\r", *text))
-        put_quoted(csv, "'", text);
-    else if (strpbrk(text, ",\"\r\n"))
-        put_quoted(csv, "", text);
-    else
+    if (!defuse(NULL, text) && !strpbrk(text, ",\"\r\n")) {
         put(csv, text, strlen(text));
+        return;
+    }
+    put(csv, "\"", 1);
+    defuse(csv, text);
+    put(csv, "\"", 1);
 }
 
 void csv_end_row(struct csv *csv)

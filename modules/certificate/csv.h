@@ -13,8 +13,10 @@ struct csv {
 };
 
 /*
- * A cell; NULL is an empty one. Text that a spreadsheet would run as a formula (it begins with
- * = + - @, a tab or a carriage return) gets an apostrophe in front.
+ * A cell; NULL is an empty one. What a spreadsheet would run as a formula gets an apostrophe in
+ * front: = + - @, also as wide characters, a tab and an end of a line, where the text begins with
+ * them (white space and quotes do not count), or what stands behind a semicolon, a comma, a tab, an
+ * end of a line or a vertical bar, which may begin a cell of its own.
  */
 void csv_text(struct csv *csv, const char *text);
 

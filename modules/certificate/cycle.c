@@ -14,7 +14,7 @@
 
 #define BATCH 200
 #define FEWER 7     /* so many times fewer devices where a chunk takes too long */
-#define FAILURES 20 /* in a run; the next one passes them by: they hold up no others */
+#define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
 
 struct cycle {
     int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
@@ -210,9 +210,15 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 struct batch {
     size_t count;   /* of the last one */
     int64_t cycles; /* of all so far */
-    int64_t passed; /* at the head: they failed in earlier runs */
+    int64_t passed; /* at the head: they failed in earlier turns */
+    int64_t until;  /* the end of the turn */
     int failures;   /* they are in the log */
 };
+
+static bool in_turn(struct bb_request *rq, const struct batch *batch)
+{
+    return batch->failures < FAILURES && bb_now_ms(rq->host) < batch->until;
+}
 
 static int run_batch(struct bb_request *rq, void *arg)
 {
@@ -225,7 +231,7 @@ static int run_batch(struct bb_request *rq, void *arg)
         certificate_step_failed(rq, "looking for cycles that have ended");
         batch->failures++;
     }
-    for (size_t row = 0; row < batch->count && batch->failures < FAILURES; row++) {
+    for (size_t row = 0; row < batch->count && in_turn(rq, batch); row++) {
         if (run(rq, rows, row) == 0) {
             batch->cycles++;
             continue;
@@ -233,17 +239,19 @@ static int run_batch(struct bb_request *rq, void *arg)
         certificate_step_failed(rq, "issuing a cycle");
         batch->failures++;
     }
-    return rows && batch->failures < FAILURES ? 0 : -1;
+    return rows && in_turn(rq, batch) ? 0 : -1;
 }
 
-int64_t certificate_cycles(struct bb_request *rq)
+int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    struct batch batch = {.count = BATCH, .passed = atomic_load(&certificate->cycles_failed)};
+    struct batch batch = {.count = BATCH,
+                          .passed = atomic_load(&certificate->cycles_failed),
+                          .until = certificate_turn(rq)};
 
     while (batch.count == BATCH && !bb_scratch(rq, run_batch, &batch))
         ;
-    atomic_store(&certificate->cycles_failed,
-                 batch.failures == FAILURES ? batch.passed + FAILURES : 0);
+    *more = batch.count && !in_turn(rq, &batch);
+    atomic_store(&certificate->cycles_failed, *more ? batch.passed + batch.failures : 0);
     return batch.failures ? -1 : batch.cycles;
 }

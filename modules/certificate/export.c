@@ -28,6 +28,7 @@ struct export
     struct bb_host *host;
     int64_t account;                  /* who holds a place for it */
     struct certificate_filter filter; /* its texts and organisations are the export's own */
+    int64_t sent;                     /* entries of the last piece of work; -1: it failed */
     pthread_mutex_t lock;
     /* under the lock */
     struct bb_stream *stream; /* NULL: closed */
@@ -101,21 +102,26 @@ static int send(struct export *export, const struct csv *csv)
     return failed;
 }
 
+static void drop_csv(void *csv)
+{
+    free(((struct csv *)csv)->bytes);
+}
+
 /* How many entries were sent; -1: it failed. */
 static int64_t send_page(struct bb_request *rq, struct export *export)
 {
     const struct bb_rows *rows = certificate_fetch_long(rq, &export->filter, PAGE);
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = rows ? certificate_devices(rq, rows, count) : NULL;
-    struct csv csv = {.failed = false};
+    struct csv *csv = bb_alloc(rq, sizeof(*csv));
 
     if (!devices)
         return -1;
+    bb_defer(rq, drop_csv, csv);
     for (size_t i = 0; i < count; i++)
-        csv_entry(rq, &csv, rows, i, &devices[i]);
-    int failed = count ? send(export, &csv) : 0;
+        csv_entry(rq, csv, rows, i, &devices[i]);
+    int failed = count ? send(export, csv) : 0;
 
-    free(csv.bytes);
     if (count)
         certificate_move(rq, &export->filter, rows, count - 1);
     return failed ? -1 : (int64_t)count;
@@ -143,12 +149,27 @@ static void work(struct bb_request *rq, void *arg)
 {
     struct export *export = arg;
     int ready = client_ready(rq, export);
-    int64_t count = ready > 0 ? send_page(rq, export) : ready < 0 ? -1 : PAGE;
 
-    if (count < PAGE)
-        finish(export, count >= 0);
-    else if (bb_run(export->host, work, export))
+    export->sent = ready > 0 ? send_page(rq, export) : ready < 0 ? -1 : PAGE;
+}
+
+static int go_on(struct export *export);
+
+/* A piece that ended in the middle, for want of memory, has failed. */
+static void worked(void *arg, bool whole)
+{
+    struct export *export = arg;
+    int64_t sent = whole ? export->sent : -1;
+
+    if (sent < PAGE)
+        finish(export, sent >= 0);
+    else if (go_on(export))
         finish(export, false);
+}
+
+static int go_on(struct export *export)
+{
+    return bb_run_then(export->host, work, worked, export);
 }
 
 static char *copy(const char *text, bool *failed)
@@ -209,7 +230,7 @@ static int begin(struct bb_request *rq, struct export *export)
     bb_reply_header(rq, "Content-Disposition", "attachment; filename=\"certificate-log.csv\"");
     csv_head(&csv);
     export->working = true;
-    if (send(export, &csv) || bb_run(rq->host, work, export))
+    if (send(export, &csv) || go_on(export))
         finish(export, false);
     free(csv.bytes);
     return status;

@@ -55,7 +55,8 @@ static const struct bb_sql narrow_by_device = {BY_DEVICE(NARROW), BB_SQL_LONG};
 static const struct bb_sql narrow_by_organisation = {BY_ORGANISATION(NARROW), BB_SQL_LONG};
 static const struct bb_sql narrow_by_time = {BY_TIME(NARROW), BB_SQL_LONG};
 
-#define FEW 16 /* organisations, each of which costs a page */
+#define FEW 16   /* organisations, each of which costs a page */
+#define MANY 200 /* entries: more take their time */
 
 /* The calendar of answers: the years 1 to 9999. */
 #define EARLIEST INT64_C(-62135596800000)
@@ -103,7 +104,7 @@ const struct bb_rows *certificate_fetch(struct bb_request *rq,
 {
     const struct bb_sql *sql = &by_organisation;
 
-    if (filter->group || filter->status || filter->scope.count > FEW)
+    if (filter->group || filter->status || filter->scope.count > FEW || limit > MANY)
         return certificate_fetch_long(rq, filter, limit);
     if (filter->device || filter->scope.all)
         sql = filter->device ? &by_device : &by_time;

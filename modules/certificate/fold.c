@@ -19,7 +19,6 @@
 #define LOOKED 50     /* devices looked through at a time */
 #define READINGS 5000 /* of each; those behind them have their turn when all others had theirs */
 #define FEWER 7       /* so many times fewer devices */
-#define TURNS 50      /* in a run; the next one goes on behind them */
 
 /* $1 how many */
 static const struct bb_sql take = {
@@ -86,7 +85,8 @@ struct looked {
     int64_t count; /* of the last one */
     int64_t after; /* the last device that was looked at; 0: begin */
     bool rest;     /* of some device since the beginning more was left */
-    int turns;     /* batches so far */
+    int64_t until; /* the end of the turn; the next one goes on behind it */
+    bool over;     /* the turn was over before the end */
 };
 
 static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -114,7 +114,7 @@ static int transact(struct bb_request *rq, void *arg)
 /* Batch after batch, and again from the first device on while something is left of any. */
 static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
 {
-    for (; looked->turns < TURNS; looked->turns++) {
+    while (bb_now_ms(rq->host) < looked->until) {
         if (bb_scratch(rq, transact, looked) >= 400)
             return certificate_step_failed(rq, step);
         if (looked->count == looked->size)
@@ -124,6 +124,7 @@ static int64_t look_batches(struct bb_request *rq, struct looked *looked, const 
         looked->after = 0;
         looked->rest = false;
     }
+    looked->over = true;
     return 0;
 }
 
@@ -145,10 +146,11 @@ int64_t certificate_fold(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t after = atomic_load(&certificate->looked);
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
-    bool failed =
-        certificate_batches(rq, &take, TAKEN, step) < 0 || look_all(rq, &looked, step) < 0;
+    bool failed = certificate_batches(rq, &take, TAKEN, step) < 0;
 
-    *more = looked.turns == TURNS;
+    looked.until = certificate_turn(rq);
+    failed = failed || look_all(rq, &looked, step) < 0;
+    *more = looked.over;
     atomic_store(&certificate->looked, *more ? looked.after : 0);
     return failed ? -1 : 0;
 }

@@ -2,18 +2,23 @@
 #include "certificate.h"
 
 #define PAGE 100
+#define PAGE_BYTES (1024 * 1024) /* of ids of devices: large groups make a page shorter */
 
-/* $1 $2 scope, $3 behind which id, $4 how many */
+/* $1 $2 scope, $3 behind which id, $4 how many, $5 bytes, which the first group alone may exceed */
 static const struct bb_sql list = {
-    "SELECT e.id, e.name, e.frequency, " CERTIFICATE_MS("e.start_at") ", " CERTIFICATE_MS(
-        "e.end_at") ", (SELECT coalesce(json_agg(m.device ORDER BY m.device), '[]')"
-                    " FROM certificate_member m WHERE m.group_id = e.id), e.organisation, "
-                    "e.carry_wh, " CERTIFICATE_MS(
-                        "e.created_at") " FROM certificate_group e WHERE " CERTIFICATE_SEES
-                                        " AND e.id > $3::bigint ORDER BY e.id LIMIT $4::bigint",
+    "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
+    " sum(octet_length(q.devices)) OVER (ORDER BY q.id) AS upto FROM ("
+    "SELECT e.id, e.name, e.frequency, " CERTIFICATE_MS("e.start_at") " AS start, " CERTIFICATE_MS(
+        "e.end_at") " AS stop, (SELECT coalesce(json_agg(m.device ORDER BY m.device), '[]')"
+                    " FROM certificate_member m WHERE m.group_id = e.id)::text AS devices,"
+                    " e.organisation, e.carry_wh, " CERTIFICATE_MS(
+                        "e.created_at") " AS made FROM certificate_group e WHERE " CERTIFICATE_SEES
+                                        " AND e.id > $3::bigint ORDER BY e.id LIMIT $4::bigint"
+                                        ") q) p WHERE upto - octet_length(devices) < $5::bigint"
+                                        " ORDER BY id",
     BB_SQL_LONG};
 
-enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANISATION, CARRY, CREATED };
+enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANISATION, CARRY, CREATED, FOUND };
 
 static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -44,7 +49,7 @@ int certificate_group_list(struct bb_request *rq)
     const struct bb_rows *rows =
         bb_query(rq, &list,
                  BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_i((int64_t)limit + 1)));
+                         bb_i((int64_t)limit + 1), bb_i(PAGE_BYTES)));
 
     if (!rows)
         return bb_failed(rq);
@@ -56,7 +61,7 @@ int certificate_group_list(struct bb_request *rq)
             json_decref(array);
             return certificate_reply(rq, 503, NULL);
         }
-    if (count < bb_count(rq, rows))
+    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND))
         bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID));
     return certificate_reply(rq, 200, array);
 }

@@ -2,9 +2,12 @@
  * POST /api/device-group: devices whose Delta readings are issued together, and how often. What the
  * devices have stored already is looked through by the next run of the job.
  */
+#include <math.h>
 #include <string.h>
 
 #include "certificate.h"
+
+#define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to here */
 
 struct group {
     int64_t id, organisation;
@@ -64,6 +67,57 @@ static int check_devices(struct bb_request *rq, const struct group *group)
     return 0;
 }
 
+/* 5.0 is taken for 5, as elsewhere; 0: no id. */
+static int64_t item_id(const json_t *item)
+{
+    double real = json_real_value(item);
+
+    if (json_is_real(item) && real >= 1 && real <= ID_MOST && real == trunc(real))
+        return (int64_t)real;
+    return json_integer_value(item);
+}
+
+/* What came as a number is an id; the rest goes into `keys`, a place of them into `places`. */
+static int read_ids(struct bb_request *rq, struct group *group, const json_t *sent, json_t *keys,
+                    size_t *places)
+{
+    json_t *errors = json_array();
+
+    for (size_t i = 0; i < group->count; i++) {
+        json_t *item = json_array_get(sent, i);
+
+        group->devices[i] = item_id(item);
+        places[json_array_size(keys)] = i;
+        if (json_is_string(item))
+            json_array_append(keys, item);
+        else if (group->devices[i] < 1)
+            problem(rq, errors, i, "must be an id, a uuid or an externalId");
+    }
+    if (json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    return 0;
+}
+
+static int read_devices(struct bb_request *rq, struct group *group, const json_t *sent)
+{
+    const struct certificate *certificate = rq->state;
+    size_t *places = bb_alloc(rq, (group->count + 1) * sizeof(*places));
+    json_t *keys = json_array();
+    int64_t *ids = NULL;
+    int refused = read_ids(rq, group, sent, keys, places);
+    size_t count = json_array_size(keys);
+
+    if (!refused && count &&
+        certificate->devices->resolve(certificate->devices_state, rq, keys, group->organisation,
+                                      &ids))
+        refused = bb_failed(rq);
+    for (size_t i = 0; !refused && i < count; i++)
+        group->devices[places[i]] = ids[i];
+    json_decref(keys);
+    return refused ? refused : check_devices(rq, group);
+}
+
 static int read_times(struct bb_request *rq, struct group *group)
 {
     const struct bb_rows *rows =
@@ -90,19 +144,23 @@ static int read_group(struct bb_request *rq, struct group *group)
         return refused;
     group->count = json_array_size(ids);
     group->devices = bb_alloc(rq, group->count * sizeof(*group->devices));
-    for (size_t i = 0; i < group->count; i++)
-        group->devices[i] = json_integer_value(json_array_get(ids, i));
-    return check_devices(rq, group);
+    return read_devices(rq, group, ids);
 }
 
 static json_t *answer(struct bb_request *rq, const struct group *group)
 {
     json_t *end = group->ends ? json_string(bb_time_text(rq, group->end)) : json_null();
+    json_t *ids = json_array();
 
-    return json_pack("{s:I, s:s, s:s, s:s, s:o, s:O, s:I, s:i, s:s}", "id", (json_int_t)group->id,
+    for (size_t i = 0; i < group->count; i++)
+        if (json_array_append_new(ids, json_integer(group->devices[i]))) {
+            json_decref(end);
+            json_decref(ids);
+            return NULL;
+        }
+    return json_pack("{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:i, s:s}", "id", (json_int_t)group->id,
                      "name", bb_text(rq, "name"), "frequency", bb_text(rq, "frequency"), "start",
-                     bb_time_text(rq, group->start), "end", end, "deviceIds",
-                     json_object_get(bb_body(rq), "deviceIds"), "organizationId",
+                     bb_time_text(rq, group->start), "end", end, "deviceIds", ids, "organizationId",
                      (json_int_t)group->organisation, "carriedWatthour", 0, "createdAt",
                      bb_time_text(rq, group->created));
 }

@@ -5,14 +5,14 @@
  * Which devices have fresh readings is noted first, as in fold.c, so that whoever posts for one of
  * them waits for no more than the note. A device's readings are then issued in chunks, by their
  * ends, each in a transaction that moves the note on; what is issued already is found by the key of
- * its entry. A run has its bound, so that one device's years hold up nobody's cycles.
+ * its entry. A turn of it is bounded, so that one device's years hold up nobody's cycles; the job
+ * runs until nothing is left.
  */
 #include "certificate.h"
 
 #define NOTED 100     /* devices, in a statement */
 #define READINGS 1000 /* in a chunk */
-#define CHUNKS 50     /* in a run */
-#define FAILURES 20   /* in a run; the next one passes them by: they hold up no others */
+#define FAILURES 20   /* in a turn; the next one passes them by: they hold up no others */
 
 /* $1 how many */
 static const struct bb_sql note = {
@@ -132,13 +132,14 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
     int64_t passed = atomic_load(&certificate->history_failed);
+    int64_t until = certificate_turn(rq);
     struct chunk chunk = {.found = true, .after = passed, .device = passed};
     int failures = 0;
 
     *more = false;
     if (certificate_batches(rq, &note, NOTED, "noting History readings") < 0)
         return -1;
-    for (int chunks = 0; chunk.found && failures < FAILURES && chunks < CHUNKS; chunks++) {
+    while (chunk.found && failures < FAILURES && bb_now_ms(rq->host) < until) {
         if (bb_scratch(rq, transact, &chunk) < 400)
             continue;
         certificate_step_failed(rq, "issuing History readings");
@@ -147,6 +148,6 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
         chunk.after = chunk.device;
     }
     *more = chunk.found;
-    atomic_store(&certificate->history_failed, failures == FAILURES ? chunk.after : 0);
+    atomic_store(&certificate->history_failed, *more ? chunk.after : 0);
     return failures ? -1 : chunk.issued;
 }

@@ -4,10 +4,17 @@
  */
 #include "certificate.h"
 
+#define TURN_MS 500
+
 int64_t certificate_step_failed(struct bb_request *rq, const char *step)
 {
     bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
     return -1;
+}
+
+int64_t certificate_turn(struct bb_request *rq)
+{
+    return bb_now_ms(rq->host) + TURN_MS;
 }
 
 struct work {
@@ -15,25 +22,29 @@ struct work {
     bool more;                          /* something is left that was not tried */
 };
 
+/* Each step has a turn: none waits until another has nothing left to do. */
 static int run(struct bb_request *rq, struct work *work)
 {
-    const struct certificate *certificate = rq->state;
-    bool histories, devices;
+    bool histories, devices, cycles, certificates;
 
     work->histories = certificate_history(rq, &histories);
     int64_t folded = certificate_fold(rq, &devices);
 
-    work->cycles = certificate_cycles(rq);
-    work->more = histories || devices || certificate->cycles_failed;
-    work->settled = certificate_settle(rq);
+    work->cycles = certificate_cycles(rq, &cycles);
+    work->settled = certificate_settle(rq, &certificates);
+    work->more = histories || devices || cycles || certificates;
     return work->histories < 0 || folded < 0 || work->cycles < 0 || work->settled < 0 ? -1 : 0;
 }
 
+/* Between two runs others may have the connection, and a stop or a reload comes to its right. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;
+    int failed = run(rq, &work);
 
-    if (run(rq, &work) == 0 && (work.histories || work.cycles))
+    if (work.more)
+        bb_again(rq);
+    if (!failed && (work.histories || work.cycles))
         bb_log(rq, BB_INFO, "%lld cycles and %lld History readings were issued",
                (long long)work.cycles, (long long)work.histories);
 }

@@ -71,12 +71,15 @@ static const struct bb_field change_body[] = {
 static const struct bb_field device_item[] = {
     {.name = "item", .type = BB_INT, .min = 1, .max = INT64_MAX},
 };
+static const struct bb_field device_key[] = {
+    {.name = "item", .type = BB_ANY, .help = "A number: the id. A text: externalId, uuid or id."},
+};
 static const struct bb_field group_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 255,
      .example = "Rooftops"},
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
-     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_item),
-     .help = "Ids of devices of the organisation, each in no group yet."},
+     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
+     .help = "Devices of the organisation by id, uuid or externalId, each in no group yet."},
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,
      .help = "Length of a cycle."},
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED,
@@ -192,7 +195,7 @@ static const struct bb_event_face events[] = {
      .help = "A certificate was issued, for a History reading or a group's cycle."},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 1}, {"readings", 2}};
+static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 3}, {"readings", 2}};
 
 static const struct bb_job jobs[] = {
     {.name = "certificate.issue", .every_s = 10, .flags = BB_ONCE, .run = certificate_issue},

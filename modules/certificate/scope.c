@@ -6,26 +6,20 @@
 
 static const int64_t none = 0;
 
-static bool acts_in(const struct bb_principal *who, int64_t organisation)
-{
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == organisation)
-            return true;
-    return false;
-}
-
 int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope)
 {
     const struct bb_principal *who = rq->principal;
     bool admin = who->role == BB_ROLE_ADMIN;
+    int64_t organisation;
+    int refused = bb_organisation(rq, asked, &organisation);
 
-    *scope = (struct certificate_scope){.all = admin && !asked, .organisations = &none};
-    if (asked) {
+    if (refused)
+        return refused;
+    *scope = (struct certificate_scope){.all = admin && !organisation, .organisations = &none};
+    if (organisation) {
         int64_t *one = bb_alloc(rq, sizeof(*one));
 
-        if (!admin && !acts_in(who, asked))
-            return bb_fail(rq, 403, "You may not act in this organisation");
-        *one = asked;
+        *one = organisation;
         scope->organisations = one;
         scope->count = 1;
     } else if (who->organisation_count > 0) {
@@ -50,12 +44,12 @@ int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation
 {
     const struct bb_principal *who = rq->principal;
     bool admin = who->role == BB_ROLE_ADMIN;
+    int refused = bb_organisation(rq, asked, organisation);
 
-    *organisation = asked;
-    if (asked && admin)
-        return admin_home(rq, asked);
-    if (asked)
-        return acts_in(who, asked) ? 0 : bb_fail(rq, 403, "You may not act in this organisation");
+    if (refused)
+        return refused;
+    if (*organisation)
+        return admin ? admin_home(rq, *organisation) : 0;
     if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
         return bb_invalid(rq, "organizationId", "is required");
     *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;

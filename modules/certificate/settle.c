@@ -27,12 +27,13 @@ static const struct bb_sql settle = {
     " SELECT coalesce(cardinality(ids), 0) FROM chosen",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-int64_t certificate_settle(struct bb_request *rq)
+int64_t certificate_settle(struct bb_request *rq, bool *more)
 {
     const struct certificate *certificate = rq->state;
-    int64_t done = 0, count = certificate->internal;
+    int64_t done = 0, count = certificate->internal, until = certificate_turn(rq);
 
-    while (count > 0) {
+    *more = false;
+    while (count > 0 && bb_now_ms(rq->host) < until) {
         const struct bb_rows *rows = bb_query(rq, &settle, BB_ARGS(bb_i(BATCH), bb_i(10000)));
 
         if (!rows)
@@ -40,5 +41,6 @@ int64_t certificate_settle(struct bb_request *rq)
         count = bb_cell_int(rq, rows, 0, 0);
         done += count;
     }
+    *more = count > 0;
     return done;
 }

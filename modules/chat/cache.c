@@ -1,10 +1,11 @@
 /*
  * A bounded cache of conversations' facts, shared by all loops of a generation.
  *
- * Facts never change, so nothing is ever invalidated; a full set evicts by second chance. A set is
- * chosen by the low bits of the id: ids come from a sequence, so they fill the sets evenly. Each
- * record counts its holders: the cache is one, every request that uses it another, so that an
- * eviction never takes a record from under a request. Only pointers are moved under the mutex.
+ * Facts hardly change: only sharing a conversation does it (share.c), and then they are forgotten.
+ * A full set evicts by second chance. A set is chosen by the low bits of the id: ids come from a
+ * sequence, so they fill the sets evenly. Each record counts its holders: the cache is one, every
+ * request that uses it another, so that an eviction never takes a record from under a request. Only
+ * pointers are moved under the mutex.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,6 +29,7 @@ struct set {
 
 struct chat_cache {
     pthread_mutex_t mutex;
+    uint64_t epoch;
     size_t sets; /* a power of two */
     struct set *table;
 };
@@ -141,7 +143,44 @@ static size_t way_to_fill(struct set *set)
     return 0;
 }
 
-const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts)
+uint64_t chat_cache_epoch(struct chat_cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint64_t epoch = cache->epoch;
+    pthread_mutex_unlock(&cache->mutex);
+    return epoch;
+}
+
+/* The caller has the mutex. */
+static void forget(struct set *set, int64_t id)
+{
+    for (size_t way = 0; way < WAYS; way++)
+        if (set->ways[way] && (!id || set->ways[way]->facts.id == id)) {
+            chat_cache_release(set->ways[way]);
+            set->ways[way] = NULL;
+        }
+}
+
+void chat_cache_forget(struct chat_cache *cache, int64_t id)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->epoch++;
+    if (id)
+        forget(set_of(cache, id), id);
+    for (size_t i = 0; !id && i < cache->sets; i++)
+        forget(&cache->table[i], 0);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* One that is not kept, as it may have changed meanwhile, has the caller alone as its holder. */
+static const struct chat_facts *lend(struct record *made)
+{
+    atomic_store_explicit(&made->holders, 1, memory_order_relaxed);
+    return &made->facts;
+}
+
+const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
+                                         uint64_t epoch)
 {
     struct record *made = record_of(facts);
     struct record *unused = made;
@@ -149,6 +188,10 @@ const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct 
     if (!made)
         return NULL;
     pthread_mutex_lock(&cache->mutex);
+    if (epoch != cache->epoch) {
+        pthread_mutex_unlock(&cache->mutex);
+        return lend(made);
+    }
     struct set *set = set_of(cache, facts->id);
     struct record *kept = hold(set, facts->id);
 

@@ -16,6 +16,7 @@
 
 struct chat_cache;
 struct chat_hub;
+struct chat_places;
 
 /* State of one generation. */
 struct chat {
@@ -25,19 +26,23 @@ struct chat {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
-    struct chat_hub *hub; /* of the live stream (live.h) */
-    size_t stream_buffer; /* bytes */
+    struct chat_hub *hub;       /* of the live stream (live.h) */
+    struct chat_places *places; /* of long answers (array.h) */
+    size_t stream_buffer;       /* bytes */
     int64_t stream_interval_ms, stream_heartbeat_ms;
     size_t streams_per_account;
 };
 
-/* What never changes in a conversation. Borrowed until the request ends. */
+/* What does not change in a conversation but by being shared. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
     int64_t organisation; /* 0: none */
     const char *participant1;
     const char *participant2;
     const char *device_project_name; /* NULL: none */
+    /* The participant's account does not see it for its e-mail: that was no account's when the
+     * conversation began, and the platform has not shared it. */
+    bool withheld1, withheld2;
 };
 
 /* A message on its way in; text is borrowed. */
@@ -60,10 +65,14 @@ struct chat_scope {
 /* The condition on a conversation `c`, and its three parameters, first in the statement. */
 #define CHAT_SEES                                                                                  \
     "($1::boolean OR c.organisation = ANY($2::bigint[])"                                           \
-    " OR $3::text IN (c.participant1, c.participant2))"
+    " OR ($3::text = c.participant1 AND NOT c.withheld1)"                                          \
+    " OR ($3::text = c.participant2 AND NOT c.withheld2))"
 #define CHAT_SCOPE_ARGS(scope)                                                                     \
     bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->organisation_count),              \
         bb_t((scope)->own)
+
+/* Tells the hosts that a conversation's facts have changed; the payload is its id. */
+#define CHAT_CHANNEL "busbar_chat"
 
 /* A time column as the API writes times. */
 #define CHAT_TIME(column)                                                                          \
@@ -80,7 +89,10 @@ void chat_close(struct bb_host *host, void *state);
 /* scope.c: functions that return int give 0, or the status of the answer that they gave. */
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
+bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
 bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts);
+/* Whether the caller sees but a part of what an e-mail's own account would. */
+bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts);
@@ -92,8 +104,16 @@ int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **fac
 struct chat_cache *chat_cache_new(size_t entries);
 void chat_cache_free(struct chat_cache *cache);
 const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id);
-const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts);
+const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
+                                         uint64_t epoch);
 void chat_cache_release(void *facts);
+
+/*
+ * Moves on with every change. Read it before the database is asked: what was read before a change
+ * is not kept. `forget` 0: all.
+ */
+uint64_t chat_cache_epoch(struct chat_cache *cache);
+void chat_cache_forget(struct chat_cache *cache, int64_t id);
 
 /* shape.c: JSON of the API, given; NULL when memory ran out. chat_reply() answers 503 for that. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
@@ -113,6 +133,16 @@ int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat
 /* entry.c: fills a message from the body; 0, or the status of the 400. */
 int chat_entry_read(struct bb_request *rq, struct chat_message *message);
 
+/* owner.c: whose conversation an Admin starts who names no organisation. 0, or the status. Parks.
+ */
+int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organisation);
+
+/* share.c */
+void chat_heard(void *state, const char *payload);
+
+/* unread.c: the job that adds up. */
+void chat_add_up(struct bb_request *rq);
+
 /* The routes, a file each (unread.c has two). */
 int chat_list(struct bb_request *rq);
 int chat_find(struct bb_request *rq);
@@ -122,5 +152,10 @@ int chat_chain(struct bb_request *rq);
 int chat_unread_count(struct bb_request *rq);
 int chat_unread_devices(struct bb_request *rq);
 int chat_read(struct bb_request *rq);
+int chat_share(struct bb_request *rq);
+
+/* ---- service.c ---- */
+
+extern const struct bb_conversations chat_conversations;
 
 #endif

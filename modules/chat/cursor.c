@@ -136,6 +136,8 @@ int chat_cursor_merge(struct chat_cursor *into, const struct chat_cursor *more)
         into->xid = 0;
         into->conversation = into->part = 0;
     }
+    if (!into->home)
+        into->home = more->home;
     mark_merge(&into->mark, &more->mark);
     return 0;
 }
@@ -209,15 +211,23 @@ void chat_mark_text(const struct chat_mark *mark, char text[CHAT_SNAPSHOT_SIZE])
                          mark->xip[i]);
 }
 
-/* xmin-length-list[-xid-conversation-part], the list and xid counted from xmin. */
+/* The home in front: "d", its number, "-". Ids without one are of an older version. */
+static bool home_parse(const char **at, uint64_t *home)
+{
+    *home = 0;
+    return !passed(at, 'd') || (number(at, INT64_MAX, home) && passed(at, '-') && *home);
+}
+
+/* [dhome-]xmin-length-list[-xid-conversation-part], the list and xid counted from xmin. */
 int chat_cursor_parse(const char *text, struct chat_cursor *cursor)
 {
     uint64_t xmin, length, xid, conversation, part;
 
     cursor->xid = 0;
     cursor->conversation = cursor->part = 0;
-    if (!number(&text, XID_MAX, &xmin) || !passed(&text, '-') || !number(&text, XID_MAX, &length) ||
-        !passed(&text, '-') || !xmin) /* there is no transaction 0 */
+    if (!home_parse(&text, &cursor->home) || !number(&text, XID_MAX, &xmin) ||
+        !passed(&text, '-') || !number(&text, XID_MAX, &length) || !passed(&text, '-') ||
+        !xmin) /* there is no transaction 0 */
         return -1;
     cursor->mark.xmax = xmin + length;
     if (list_parse(&text, '.', xmin, &cursor->mark))
@@ -239,8 +249,10 @@ int chat_cursor_text(const struct chat_cursor *cursor, char text[CHAT_ID_SIZE])
 {
     const struct chat_mark *mark = &cursor->mark;
     uint64_t xmin = xmin_of(mark);
-    int used = snprintf(text, CHAT_ID_SIZE, "%" PRIu64 "-%" PRIu64 "-", xmin, mark->xmax - xmin);
+    int used = cursor->home ? snprintf(text, CHAT_ID_SIZE, "d%" PRIu64 "-", cursor->home) : 0;
 
+    used += snprintf(text + used, (size_t)(CHAT_ID_SIZE - used), "%" PRIu64 "-%" PRIu64 "-", xmin,
+                     mark->xmax - xmin);
     for (size_t i = 0; i < mark->count && used < CHAT_ID_SIZE; i++)
         used += snprintf(text + used, (size_t)(CHAT_ID_SIZE - used), "%s%" PRIu64, i ? "." : "",
                          mark->xip[i] - xmin);

@@ -7,6 +7,9 @@
  * does not have: of that one the messages up to (conversation, part) have been seen, too. The text
  * of a cursor is the id of an event, so a client that comes again gets what it has not seen.
  *
+ * Transactions are numbered by the cluster. A dump that was restored elsewhere, or a standby that
+ * was promoted, counts anew: so a cursor names its home, and is of no use in another one.
+ *
  * A message is one part or two: 2 * seq for the conversation that it started, 2 * seq + 1 for the
  * message itself.
  */
@@ -30,6 +33,7 @@ struct chat_mark {
 };
 
 struct chat_cursor {
+    uint64_t home; /* of which database the numbers are; 0: unknown. Cursors compare in one alone */
     struct chat_mark mark;
     uint64_t xid; /* in part seen; 0: none */
     int64_t conversation, part;

@@ -1,13 +1,19 @@
 /*
  * The events, with exactly the keys of the specification. Their audience is whoever may see the
- * conversation: its organisation and both participants.
+ * conversation: its organisation, and the participants that it is not withheld from.
  */
 #include "chat.h"
 
 static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
                 const struct chat_facts *facts)
 {
-    const char *emails[] = {facts->participant1, facts->participant2, NULL};
+    const char *emails[3] = {NULL};
+    size_t count = 0;
+
+    if (!facts->withheld1)
+        emails[count++] = facts->participant1;
+    if (!facts->withheld2)
+        emails[count++] = facts->participant2;
     struct bb_audience audience = {
         .size = sizeof(audience),
         .organisation = facts->organisation,

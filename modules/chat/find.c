@@ -45,8 +45,9 @@ static const struct bb_sql newest[3][2] = {
 /* Without filters in organisations: the newest of each, and of those with the own e-mail. */
 static const struct bb_sql newest_of_organisations = {
     NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
-              "c.organisation = o" NEWEST ") n) UNION ALL (" ROW "c.participant1 = $2::text" NEWEST
-              ") UNION ALL (" ROW "c.participant2 = $2::text" NEWEST ")) c"),
+              "c.organisation = o" NEWEST ") n) UNION ALL (" ROW
+              "c.participant1 = $2::text AND NOT c.withheld1" NEWEST ") UNION ALL (" ROW
+              "c.participant2 = $2::text AND NOT c.withheld2" NEWEST ")) c"),
     0,
 };
 

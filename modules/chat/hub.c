@@ -101,6 +101,18 @@ void chat_hub_begin(struct chat_hub *hub, const struct chat_cursor *at)
     pthread_mutex_unlock(&hub->lock);
 }
 
+/* Their clients come again, with ids of another home. */
+void chat_hub_move(struct chat_hub *hub)
+{
+    pthread_mutex_lock(&hub->lock);
+    hub_forget(hub);
+    hub->placed = false;
+    for (struct chat_listener *at = hub->listeners.first; at; at = at->next)
+        if (!at->ended)
+            hub_end(at);
+    pthread_mutex_unlock(&hub->lock);
+}
+
 /* ---- signs of life ---- */
 
 /* A comment, with an id where there is one. */

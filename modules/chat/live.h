@@ -28,10 +28,20 @@ struct chat_live {
     char text[];
 };
 
+/*
+ * A number for the database whose transactions are counted: of the cluster, its timeline, and the
+ * database in it. One that was restored from a dump has another.
+ */
+#define CHAT_HOME                                                                                  \
+    "(SELECT hashtextextended(concat_ws(' ', s.system_identifier, k.timeline_id, d.oid), 0)"       \
+    " & 281474976710655 | 1 FROM pg_control_system() s, pg_control_checkpoint() k, pg_database d"  \
+    " WHERE d.datname = current_database())"
+
 /* What one look found, in the order of sending. */
 struct chat_page {
     struct chat_page *next;
     struct chat_cursor start, end;
+    bool moved;    /* the database is another one than the cursor's: there is nothing in it */
     bool complete; /* up to `end` there is nothing more */
     bool kept;     /* in the hub: the page behind it is the next that came */
     size_t count, bytes;
@@ -116,6 +126,9 @@ enum chat_turn chat_hub_turns(struct chat_hub *hub, uint64_t *number, struct cha
 
 /* That page, for this listener and whoever else can use it; takes it. */
 void chat_hub_lend(struct chat_hub *hub, uint64_t number, struct chat_page *page);
+
+/* The database is another one: all begin anew. */
+void chat_hub_move(struct chat_hub *hub);
 
 /* What follows its cursor cannot be read: it is told to read the chains anew. */
 void chat_hub_begin_anew(struct chat_hub *hub, uint64_t number);

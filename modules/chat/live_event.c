@@ -51,6 +51,8 @@ static struct chat_live *live_new(const struct chat_cursor *at, const struct cha
     live->facts = (struct chat_facts){.id = facts->id, .organisation = facts->organisation};
     live->facts.participant1 = put(&room, facts->participant1);
     live->facts.participant2 = put(&room, facts->participant2);
+    live->facts.withheld1 = facts->withheld1;
+    live->facts.withheld2 = facts->withheld2;
     return live;
 }
 

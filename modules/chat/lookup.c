@@ -2,12 +2,13 @@
 #include "chat.h"
 
 static const struct bb_sql facts_by_id = {
-    "SELECT organisation, participant1, participant2, device_project_name"
+    "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"
     " FROM chat_conversation WHERE id = $1::bigint",
     0,
 };
 
-static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows)
+static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows,
+                                     uint64_t epoch)
 {
     const struct chat *chat = rq->state;
     struct chat_facts found = {
@@ -16,9 +17,11 @@ static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const st
         .participant1 = bb_cell(rq, rows, 0, 1),
         .participant2 = bb_cell(rq, rows, 0, 2),
         .device_project_name = bb_cell(rq, rows, 0, 3),
+        .withheld1 = bb_cell_int(rq, rows, 0, 4) != 0,
+        .withheld2 = bb_cell_int(rq, rows, 0, 5) != 0,
     };
 
-    return chat_cache_keep(chat->cache, &found);
+    return chat_cache_keep(chat->cache, &found, epoch);
 }
 
 int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts)
@@ -27,13 +30,14 @@ int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **fac
     const struct chat_facts *held = chat_cache_hold(chat->cache, id);
 
     if (!held) {
+        uint64_t epoch = chat_cache_epoch(chat->cache);
         const struct bb_rows *rows = bb_query(rq, &facts_by_id, BB_ARGS(bb_i(id)));
 
         if (!rows)
             return bb_failed(rq);
         if (bb_count(rq, rows) == 0)
             return bb_fail(rq, 404, "Conversation not found");
-        held = keep(rq, id, rows);
+        held = keep(rq, id, rows, epoch);
         if (!held)
             return chat_no_memory(rq);
     }

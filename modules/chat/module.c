@@ -22,6 +22,10 @@ static const struct bb_field settings[] = {
      .help = "Seconds of silence after which a stream says that it is there."},
     {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
      .help = "KiB that may wait for a slow reader; with more its stream is cut."},
+    {.name = "long_answers", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
+     .help = "Long chains and lists that are sent at a time, each in some MiB of memory."},
+    {.name = "long_answers_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
+     .help = "Those of one account among them."},
     {.name = "streams_per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "256",
      .help = "Streams that one account may have open on each host."},
 };
@@ -49,7 +53,7 @@ static const struct bb_field chain_query[] = {
 static const struct bb_field find_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE,
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM,
      .help = "Compared literally."},
 };
 static const struct bb_field start_query[] = {
@@ -63,9 +67,9 @@ static const struct bb_field start_body[] = {
      .help = "Another address than participant1.", .example = "admin@example.com"},
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "Who writes the first message: one of the participants."},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK,
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
      .help = "The text, up to chat.max_entry_bytes.", .example = "Is the meter reading right?"},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 255,
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 255,
      .help = "Device or site that the conversation is about.", .example = "Rooftop 7"},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
      .help = "Organisation that it is for; without it the caller's own."},
@@ -73,7 +77,7 @@ static const struct bb_field start_body[] = {
 static const struct bb_field post_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "Who writes: one of the participants."},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK,
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
      .help = "The text, up to chat.max_entry_bytes."},
 };
 static const struct bb_field read_body[] = {
@@ -155,6 +159,11 @@ static const struct bb_route routes[] = {
     {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
      .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
      .reply = BB_TABLE(read_reply), .help = "Marks all messages read for a participant."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/share",
+     .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
+     .handler = chat_share, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(read_reply),
+     .help = "Shows a conversation to accounts of its e-mails that were approved after it began."},
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
      .reply = BB_TABLE(chain_reply), .help = "The messages of a conversation, in order."},
@@ -212,7 +221,18 @@ static const struct bb_metric metrics[] = {
      .help = "Pages of events that were read once more for live streams that were behind."},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}};
+static const struct bb_need needs[] = {{"accounts", 4}};
+static const struct bb_need wants[] = {{"devices", 2}};
+
+static const struct bb_channel channels[] = {{.name = CHAT_CHANNEL, .heard = chat_heard}};
+
+static const struct bb_job jobs[] = {
+    {.name = "unread", .every_s = 2, .run = chat_add_up},
+};
+
+static const struct bb_service_face services[] = {
+    {.name = "conversations", .version = 1, .interface = &chat_conversations},
+};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("chat", "1.0.0"),
@@ -220,7 +240,11 @@ BB_EXPORT const struct bb_module busbar_module = {
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
+    .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
+    .wants = BB_TABLE(wants),
+    .channels = BB_TABLE(channels),
+    .jobs = BB_TABLE(jobs),
     .workers = BB_TABLE(workers),
     .open = chat_open,
     .close = chat_close,

@@ -11,24 +11,34 @@
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x
 
-/* $1 to $2 transactions, $3 mark, $4 and $5 conversation and part seen of a transaction. */
+/*
+ * $1 to $2 transactions, $3 mark, $4 and $5 conversation and part seen of a transaction.
+ *
+ * What was restored from a dump keeps the numbers of another cluster, which mean nothing here.
+ * Those that this one has not reached are left out by the snapshot; once it has, they are told by
+ * xmin, the number of the transaction that really wrote the row. (Nothing is stored under a
+ * savepoint.)
+ */
 static const struct bb_sql read_page = {
     "SELECT s.snapshot, e.xid, e.conversation_id, e.seq, e.uuid, e.username, e.chat_entry,"
-    " " CHAT_TIME("e.created_at") ", e.total, c.participant1, c.participant2,"
-                                  " c.device_project_name, c.organisation"
-                                  " FROM (SELECT pg_current_snapshot() AS snapshot) s LEFT JOIN ("
-                                  "SELECT m.*, count(*) OVER () AS total, "
-                                  "sum(octet_length(m.chat_entry)) OVER (ORDER BY m.xid)"
-                                  " - sum(octet_length(m.chat_entry)) OVER (PARTITION BY m.xid) AS "
-                                  "bytes_before FROM ("
-                                  "SELECT * FROM chat_entry WHERE xid BETWEEN $1::xid8 AND $2::xid8"
-                                  " AND NOT pg_visible_in_snapshot(xid, $3::pg_snapshot)"
-                                  " AND (conversation_id, seq * 2 + 1) > ($4::bigint, $5::bigint)"
-                                  " ORDER BY xid, conversation_id, seq LIMIT " TEXT(
-                                      ROWS) ") m"
-                                            ") e ON e.bytes_before < 2097152 LEFT JOIN "
-                                            "chat_directory c ON c.id = e.conversation_id"
-                                            " ORDER BY e.xid, e.conversation_id, e.seq",
+    " " CHAT_TIME(
+        "e.created_at") ", e.total, c.participant1, c.participant2,"
+                        " c.device_project_name, c.organisation, " CHAT_HOME
+                        ", c.withheld1, c.withheld2"
+                        " FROM (SELECT pg_current_snapshot() AS snapshot) s LEFT JOIN ("
+                        "SELECT m.*, count(*) OVER () AS total, sum(octet_length(m.chat_entry)) "
+                        "OVER (ORDER BY m.xid)"
+                        " - sum(octet_length(m.chat_entry)) OVER (PARTITION BY m.xid) AS "
+                        "bytes_before FROM ("
+                        "SELECT * FROM chat_entry WHERE xid BETWEEN $1::xid8 AND $2::xid8"
+                        " AND xid < pg_snapshot_xmax(pg_current_snapshot()) AND xid::xid = xmin"
+                        " AND NOT pg_visible_in_snapshot(xid, $3::pg_snapshot)"
+                        " AND (conversation_id, seq * 2 + 1) > ($4::bigint, $5::bigint)"
+                        " ORDER BY xid, conversation_id, seq LIMIT " TEXT(
+                            ROWS) ") m"
+                                  ") e ON e.bytes_before < 2097152 LEFT JOIN chat_directory c ON "
+                                  "c.id = e.conversation_id"
+                                  " ORDER BY e.xid, e.conversation_id, e.seq",
     0,
 };
 
@@ -45,7 +55,10 @@ enum column {
     PARTICIPANT1,
     PARTICIPANT2,
     NAME,
-    ORGANISATION
+    ORGANISATION,
+    HOME,
+    WITHHELD1,
+    WITHHELD2
 };
 
 struct reading {
@@ -198,6 +211,8 @@ static int add_row(struct reading *reading, size_t row)
         .participant1 = bb_cell(rq, rows, row, PARTICIPANT1),
         .participant2 = bb_cell(rq, rows, row, PARTICIPANT2),
         .device_project_name = bb_cell(rq, rows, row, NAME),
+        .withheld1 = bb_cell_int(rq, rows, row, WITHHELD1) != 0,
+        .withheld2 = bb_cell_int(rq, rows, row, WITHHELD2) != 0,
     };
     struct chat_message message = {bb_cell(rq, rows, row, UUID), bb_cell(rq, rows, row, USERNAME),
                                    bb_cell(rq, rows, row, ENTRY), bb_cell(rq, rows, row, CREATED)};
@@ -246,6 +261,14 @@ void chat_page_free(struct bb_host *host, struct chat_page *page)
     free(page);
 }
 
+/* The cursor counts the transactions of another database. */
+static bool moved(const struct reading *reading)
+{
+    int64_t home = bb_cell_int(reading->rq, reading->rows, 0, HOME);
+
+    return (uint64_t)home != reading->from->home;
+}
+
 static struct chat_page *page_new(const struct chat_cursor *from, size_t rows)
 {
     struct chat_page *page = calloc(1, sizeof(*page) + 2 * rows * sizeof(page->events[0]));
@@ -253,6 +276,7 @@ static struct chat_page *page_new(const struct chat_cursor *from, size_t rows)
     if (!page)
         return NULL;
     page->start = *from;
+    page->end.home = from->home;
     page->bytes = sizeof(*page) + 2 * rows * sizeof(page->events[0]);
     return page;
 }
@@ -271,10 +295,17 @@ struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor
 
     reading->rq = rq;
     reading->from = from;
+    reading->at.home = from->home;
     reading->at.mark.xmax = from->mark.xmax;
     reading->rows = ask(rq, from);
     if (!reading->rows || chat_mark_parse(bb_cell(rq, reading->rows, 0, SNAPSHOT), &reading->now))
         return NULL;
+    if (moved(reading)) {
+        reading->page = page_new(from, 0);
+        if (reading->page)
+            reading->page->moved = true;
+        return reading->page;
+    }
     index_rows(reading);
     find_horizon(reading);
     reading->order = bb_alloc(rq, (reading->groups + 1) * sizeof(*reading->order));

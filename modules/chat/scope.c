@@ -3,7 +3,8 @@
  *
  * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organisations and
  * speaks in them for any e-mail, but for accounts registered elsewhere. Whoever takes part sees the
- * conversation. What one may not see answers like what does not exist.
+ * conversation, unless it is withheld: an account does not get to see what an e-mail wrote before
+ * it was the account's. What one may not see answers like what does not exist.
  */
 #include <string.h>
 
@@ -43,9 +44,21 @@ static bool of_scope(const struct chat_scope *scope, int64_t organisation)
     return false;
 }
 
+bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts)
+{
+    return scope->all || of_scope(scope, facts->organisation);
+}
+
 bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts)
 {
-    return scope->all || of_scope(scope, facts->organisation) || chat_takes_part(facts, scope->own);
+    return chat_owns(scope, facts) ||
+           (strcmp(facts->participant1, scope->own) == 0 && !facts->withheld1) ||
+           (strcmp(facts->participant2, scope->own) == 0 && !facts->withheld2);
+}
+
+bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
+{
+    return !scope->all && strcmp(email, scope->own) != 0;
 }
 
 /*

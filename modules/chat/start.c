@@ -2,22 +2,30 @@
  * POST /api/chat/conversations/start
  *
  * Always a new conversation, with its first message, in one statement. It belongs to the caller's
- * organisation; `organizationId` names another one that the caller may act in.
+ * organisation; `organizationId` names another one that the caller may act in, and an ApiUser of
+ * several must say which. An Admin's belongs to whom it concerns (owner.c).
  */
 #include <string.h>
 
 #include "chat.h"
 
-/* $1 id, $2 organisation, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time */
+/*
+ * $1 id, $2 organisation, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,
+ * $10 and $11 whether it is withheld from the accounts of the participants' e-mails
+ */
 static const struct bb_sql add_conversation = {
     "WITH c AS ("
     "INSERT INTO chat_conversation (id, organisation, participant1, participant2,"
-    " device_project_name, head_uuid, last_entry_uuid, entries, unread1, unread2, last_at)"
-    " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $6::uuid, 1,"
-    " ($3::text <> $7::text)::int, ($4::text <> $7::text)::int, $9::timestamptz)), d AS ("
+    " device_project_name, head_uuid, last_entry_uuid, entries, unread1, unread2, last_at, "
+    "withheld1,"
+    " withheld2) VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $6::uuid, "
+    "1,"
+    " ($3::text <> $7::text)::int, ($4::text <> $7::text)::int, clock_timestamp(),"
+    " $10::boolean, $11::boolean)), d AS ("
     "INSERT INTO chat_directory (id, organisation, participant1, participant2,"
-    " device_project_name, head_uuid, created_at)"
-    " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $9::timestamptz))"
+    " device_project_name, head_uuid, created_at, withheld1, withheld2)"
+    " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, clock_timestamp(),"
+    " $10::boolean, $11::boolean))"
     " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
     " VALUES ($1::bigint, 1, $6::uuid, $7::text, $8::text, $9::timestamptz)",
     BB_SQL_WRITE,
@@ -52,20 +60,36 @@ static int refused_unknown(struct bb_request *rq, int64_t organisation)
     return known ? 0 : bb_fail(rq, 404, "Organization not found");
 }
 
-static int refused_organisation(struct bb_request *rq, int64_t *organisation)
+static int refused_organisation(struct bb_request *rq, const struct chat_facts *facts,
+                                int64_t *organisation)
 {
     const struct bb_principal *who = rq->principal;
-    int64_t wanted = bb_given_int(rq, "organizationId", 0);
+    int refused = bb_organisation(rq, bb_given_int(rq, "organizationId", 0), organisation);
 
-    *organisation = wanted ? wanted : who->organisation;
-    if (!wanted || wanted == who->organisation)
-        return 0;
-    if (who->role == BB_ROLE_ADMIN)
-        return refused_unknown(rq, wanted);
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == wanted)
-            return 0;
-    return bb_fail(rq, 403, "You may not act in this organisation");
+    if (refused)
+        return refused;
+    if (*organisation && who->role == BB_ROLE_ADMIN)
+        return refused_unknown(rq, *organisation);
+    if (!*organisation && who->role == BB_ROLE_ADMIN)
+        return chat_owner(rq, facts, organisation);
+    if (!*organisation && who->role == BB_ROLE_API_USER && who->organisation_count > 1)
+        return bb_invalid(rq, "organizationId", "is required: you act for several organisations");
+    if (!*organisation)
+        *organisation = who->organisation;
+    return 0;
+}
+
+/* 0 with *withheld: nobody has an approved account with this e-mail; or the status. */
+static int look_at(struct bb_request *rq, const char *email, bool *withheld)
+{
+    const struct chat *chat = rq->state;
+    int64_t organisation;
+    int known = 1;
+
+    if (strcmp(email, rq->principal->email) != 0)
+        known = chat->accounts->organisation_of(chat->accounts_state, rq, email, &organisation);
+    *withheld = known == 0;
+    return known < 0 ? bb_failed(rq) : 0;
 }
 
 static json_t *answer(const struct chat_facts *facts, const struct chat_message *message)
@@ -98,7 +122,8 @@ static int store(struct bb_request *rq, const struct chat_facts *facts,
                BB_ARGS(bb_i(facts->id), organisation, bb_t(facts->participant1),
                        bb_t(facts->participant2), bb_t(facts->device_project_name),
                        bb_t(message->uuid), bb_t(message->username), bb_t(message->entry),
-                       bb_t(message->created_at))) < 0 ||
+                       bb_t(message->created_at), bb_b(facts->withheld1), bb_b(facts->withheld2))) <
+            0 ||
         emit(rq, unit, facts, message) < 0)
         return bb_failed(rq);
 
@@ -122,9 +147,13 @@ int chat_start(struct bb_request *rq)
     int refused = refused_parts(rq, &facts, bb_text(rq, "username"));
 
     if (!refused)
-        refused = refused_organisation(rq, &facts.organisation);
+        refused = refused_organisation(rq, &facts, &facts.organisation);
     if (!refused)
         refused = chat_entry_read(rq, &message);
+    if (!refused)
+        refused = look_at(rq, facts.participant1, &facts.withheld1);
+    if (!refused)
+        refused = look_at(rq, facts.participant2, &facts.withheld2);
     if (refused)
         return refused;
     facts.id = bb_next_id(rq, "chat_conversation_id");

@@ -13,7 +13,7 @@
 /* Transactions that a client may be behind; one that was away for longer begins anew. */
 #define REPLAY_XIDS 1000000
 
-static const struct bb_sql snapshot = {"SELECT pg_current_snapshot()", 0};
+static const struct bb_sql snapshot = {"SELECT pg_current_snapshot(), " CHAT_HOME, 0};
 
 static void closed(struct bb_stream *stream, void *arg)
 {
@@ -39,8 +39,11 @@ static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
         return bb_failed(rq);
     if (chat_mark_parse(bb_cell(rq, rows, 0, 0), &now->mark))
         return bb_fail(rq, 503, "The database cannot serve this now");
-    *anew = last && (at->mark.xmax > now->mark.xmax || at->xid > now->mark.xmax ||
-                     at->mark.xmax + REPLAY_XIDS < now->mark.xmax);
+    now->home = (uint64_t)bb_cell_int(rq, rows, 0, 1);
+    if (last && !at->home)
+        at->home = now->home;
+    *anew = last && (at->home != now->home || at->mark.xmax > now->mark.xmax ||
+                     at->xid > now->mark.xmax || at->mark.xmax + REPLAY_XIDS < now->mark.xmax);
     if (!last || *anew)
         *at = *now;
     return 0;

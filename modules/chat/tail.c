@@ -14,9 +14,9 @@
 #include "live.h"
 
 enum {
-    BACKLOG = 1000, /* messages that the first look takes into memory, for those that come again */
-    PAGES = 8,      /* in a look, for those that are behind */
-    IDLE_MS = 500,
+    BACKLOG = 1000,  /* messages that the first look takes into memory, for those that come again */
+    PAGES = 8,       /* in a look, for those that are behind */
+    IDLE_MS = 60000, /* whoever comes, and whatever ends, rings */
     HEARTBEATS_MS = 1000
 };
 
@@ -27,11 +27,15 @@ struct tail {
     int64_t heartbeats_at; /* the fiber's */
 };
 
-/* Where to begin, not long ago: the snapshot, and a transaction so many messages back. */
+/*
+ * Where to begin, not long ago: the snapshot, and a transaction so many messages back. It reads
+ * messages, which may be locked: on a connection of its own it holds up no other statement.
+ */
 static const struct bb_sql begin = {
-    "SELECT pg_current_snapshot(), (SELECT xid FROM chat_entry WHERE xid IS NOT NULL"
-    " ORDER BY xid DESC OFFSET $1::bigint LIMIT 1)",
-    0,
+    "SELECT pg_current_snapshot(), (SELECT xid FROM chat_entry"
+    " WHERE xid < pg_snapshot_xmax(pg_current_snapshot())"
+    " ORDER BY xid DESC OFFSET $1::bigint LIMIT 1), " CHAT_HOME,
+    BB_SQL_LONG,
 };
 
 static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
@@ -48,7 +52,19 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
         at->mark.xmax = xid;
     while (at->mark.count && at->mark.xip[at->mark.count - 1] >= at->mark.xmax)
         at->mark.count--;
+    at->home = (uint64_t)bb_cell_int(rq, rows, 0, 2);
     chat_hub_begin(hub, at);
+    return true;
+}
+
+/* Whether the page says that the database is another one now: the hub is told, the page is gone. */
+static bool moves(struct bb_request *rq, struct chat_hub *hub, struct chat_page *page)
+{
+    if (!page->moved)
+        return false;
+    chat_page_free(rq->host, page);
+    bb_log(rq, BB_WARN, "the database is another one than before: live streams begin anew");
+    chat_hub_move(hub);
     return true;
 }
 
@@ -64,7 +80,7 @@ static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_h
     }
     struct chat_page *page = chat_page_read(rq, at);
 
-    if (!page)
+    if (!page || moves(rq, hub, page))
         return false;
     bool complete = page->complete, done = chat_hub_spread(hub, page);
 
@@ -79,6 +95,8 @@ static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t numbe
 {
     struct chat_page *page = chat_page_read(rq, at);
 
+    if (page && moves(rq, hub, page))
+        return false;
     if (page)
         chat_hub_lend(hub, number, page);
     else if (!strncmp(bb_sqlstate(rq), "22", 2))
@@ -103,10 +121,12 @@ static void look_for_some(struct bb_request *rq, struct tail *tail, struct chat_
         atomic_store(&tail->again, true);
 }
 
-static void looked(void *arg)
+static void looked(void *arg, bool whole)
 {
     struct tail *tail = arg;
     struct bb_host *host = tail->seat->host;
+
+    (void)whole; /* what it has not come to is for the next look */
 
     atomic_store(&tail->looking, false); /* from here on the thread may end, and tail with it */
     bb_wake(host, "stream");
@@ -118,7 +138,6 @@ static void look(struct bb_request *rq, void *arg)
     const struct chat *chat = rq->state;
     int64_t now = bb_now_ms(rq->host);
 
-    bb_defer(rq, looked, tail);
     if (!chat_hub_spread_on(chat->hub))
         atomic_store(&tail->again, true);
     else if (look_for_all(rq, tail, chat->hub))
@@ -157,7 +176,7 @@ static int64_t turn(struct tail *tail, int64_t next)
     }
     atomic_store(&tail->again, false);
     atomic_store(&tail->looking, true);
-    if (bb_run(host, look, tail))
+    if (bb_run_then(host, look, looked, tail))
         atomic_store(&tail->looking, false);
     while (atomic_load(&tail->looking))
         wait_for(tail, IDLE_MS);

@@ -60,8 +60,10 @@ struct device {
     double yields[COUNTRIES]; /* 0: the default */
     struct store *store;
     json_t *types;   /* that documents may have; empty: any */
+    int64_t quota;   /* bytes of documents of an organisation */
     int64_t grace_s; /* before a file without a row is swept */
     struct type_finder *finder;
+    struct timezones *zones;
 };
 
 /* What was sent, checked and normalised. Texts live as long as the request. */
@@ -132,9 +134,9 @@ const char *device_field_name(enum device_field field);
 bool device_field_number(enum device_field field);
 
 /*
- * Reads a device from an object whose fields passed device_fields; others are attributes. Problems
- * are appended to `errors`. `whole`: a registration, which must name the device. 0; or -1: no
- * memory, `return device_no_memory(rq)`.
+ * Reads a device from an object as it was sent; what is no field is an attribute. The problems of
+ * all fields, of all kinds, are appended to `errors`. `whole`: a registration, which must name the
+ * device. 0; or -1: no memory, `return device_no_memory(rq)`.
  */
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);
@@ -149,8 +151,8 @@ const char *device_value(struct bb_request *rq, enum device_field field, const j
 /* A copy without the white space around it, as names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* warning.c: appends what is valid and yet unlikely, as texts. 0, or -1 without memory. */
-int device_warn(const struct device_values *values, json_t *warnings);
+/* warning.c: warns of what is valid and yet unlikely. */
+void device_warn(struct bb_request *rq, const struct device_values *values);
 
 /* record.c: rows to records to JSON. JSON is given; NULL: no memory. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
@@ -158,8 +160,6 @@ struct device_record device_record_of(struct bb_request *rq, const struct bb_row
 /* Without attributes, documents and times, which cost more than all the rest. */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *device_json(const struct device_record *record);
-/* With `warnings` beside the fields, where there are any. */
-json_t *device_json_warned(const struct device_record *record, const struct device_values *values);
 int device_reply(struct bb_request *rq, int status, json_t *json);
 int device_no_memory(struct bb_request *rq);
 /* bb_failed() for a write of a device: says which rule was broken. */
@@ -190,17 +190,23 @@ int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents);
 
-/* keep.c: puts them into the store. 0, or the status of the answer given. */
-int device_documents_take(struct bb_request *rq, struct device_documents *documents);
+/* keep.c: puts them into the store, for a device of this organisation. 0, or the status of the
+ * answer given. */
+int device_documents_take(struct bb_request *rq, int64_t organisation,
+                          struct device_documents *documents);
 /* After an answer: takes out of the store again what is surely no document. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
 /* A call of store.h in its pool, counted. -1: `return bb_failed(rq)`. */
 int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(void *), void *arg,
                       const char *why);
-/* documents.c: adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field.
- * `documents` must live until the commit. */
-int device_documents_add(struct bb_request *rq, struct bb_tx *tx, int64_t device,
-                         struct device_documents *documents);
+/* Files could not even be written as they arrived: counted as a call that failed. */
+void device_files_failed(struct bb_host *host);
+/* documents.c: adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field,
+ * or where the organisation has its quota. `documents` must live until the commit. */
+int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
+                         const struct device_record *device, struct device_documents *documents);
+/* Whether so many bytes more are within the quota: 0, or the status of the answer given. */
+int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t bytes);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
@@ -222,5 +228,6 @@ int device_list(struct bb_request *rq);
 int device_get(struct bb_request *rq);
 int device_documents_list(struct bb_request *rq);
 int device_download(struct bb_request *rq);
+int device_document_delete(struct bb_request *rq);
 
 #endif

@@ -77,9 +77,57 @@ static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, i
     return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone), bb_t(now))) < 0 ? -1 : 0;
 }
 
+static int organisation_named(void *state, struct bb_request *rq, const char *name,
+                              int64_t *organisation)
+{
+    static const struct bb_sql named = {
+        "SELECT organisation FROM device WHERE site_name = $1"
+        " UNION SELECT organisation FROM device WHERE lower(external_id) = lower($1) LIMIT 2",
+        0};
+    const struct bb_rows *rows = bb_query(rq, &named, BB_ARGS(bb_t(name)));
+
+    (void)state;
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) != 1)
+        return 0;
+    *organisation = bb_cell_int(rq, rows, 0, 0);
+    return 1;
+}
+
+static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                   int64_t **ids)
+{
+    static const struct bb_sql by_keys = {
+        "SELECT k.place - 1, coalesce("
+        "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint"
+        " AND lower(d.external_id) = lower(btrim(k.key))),"
+        " (SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND d.uuid = CASE"
+        " WHEN btrim(k.key) ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN "
+        "btrim(k.key)::uuid END),"
+        " (SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND d.id = CASE"
+        " WHEN btrim(k.key) ~ '^[0-9]{1,18}$' THEN btrim(k.key)::bigint END), 0)"
+        " FROM json_array_elements_text($1::json) WITH ORDINALITY AS k (key, place)",
+        0};
+    char *list = json_dumps(keys, JSON_COMPACT);
+    const struct bb_rows *rows =
+        list ? bb_query(rq, &by_keys, BB_ARGS(bb_t(list), bb_i(organisation))) : NULL;
+
+    (void)state;
+    free(list);
+    if (!rows)
+        return -1;
+    *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
+    for (size_t row = 0; row < bb_count(rq, rows); row++)
+        (*ids)[bb_cell_int(rq, rows, row, 0)] = bb_cell_int(rq, rows, row, 1);
+    return 0;
+}
+
 const struct bb_devices device_directory = {
     .size = sizeof(struct bb_devices),
     .find = find,
     .get = get,
     .name_timezone = name_timezone,
+    .organisation_named = organisation_named,
+    .resolve = resolve,
 };

@@ -5,40 +5,43 @@
 
 // clang-format off
 
+/* The host hands the fields over as they were sent, so that one answer can name all mistakes. */
+#define OPTIONAL (BB_AS_SENT | BB_NULLABLE)
+
 const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
-    {.name = "externalId", .type = BB_ANY, .flags = BB_NULLABLE, .example = "PLANT-7",
+    {.name = "externalId", .type = BB_ANY, .flags = OPTIONAL, .example = "PLANT-7",
      .help = "The developer's own name, 1 to 255 characters, unique in the organisation whatever"
              " the case; a number is taken as its digits."},
-    {.name = "siteName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 255,
+    {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
      .help = "Name of the site.", .example = "Rooftop 7"},
-    {.name = "countryCode", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 3,
+    {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 3,
      .help = "ISO 3166-1, two or three letters, in any case.", .example = "DE"},
-    {.name = "commissioningDate", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 40,
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = OPTIONAL, .max = 40,
      .help = "YYYY-MM-DD, or the date of an ISO 8601 date-time; not in the future.",
      .example = "2024-05-01"},
-    {.name = "capacity", .type = BB_NUMBER, .flags = BB_NULLABLE, .max = 10000000,
+    {.name = "capacity", .type = BB_NUMBER, .flags = OPTIONAL, .max = 10000000,
      .help = "In kW, above 0. Above 5,000 the answer carries a warning.", .example = "9.9"},
-    {.name = "address", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 1000,
+    {.name = "address", .type = BB_TEXT, .flags = OPTIONAL, .max = 1000,
      .help = "Postal address."},
-    {.name = "latitude", .type = BB_ANY, .flags = BB_NULLABLE, .example = "52.5200",
+    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .example = "52.5200",
      .help = "Decimal degrees within 90, a string (given back as sent) or a number."},
-    {.name = "longitude", .type = BB_ANY, .flags = BB_NULLABLE, .example = "13.4050",
+    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .example = "13.4050",
      .help = "Decimal degrees within 180, as latitude."},
-    {.name = "fuelCode", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 64,
+    {.name = "fuelCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
      .help = "ES and three digits; another one is kept with a warning.", .example = "ES100"},
-    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 64,
+    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
      .help = "TC and three digits, or T0 and four or five; another one is kept with a warning.",
      .example = "TC110"},
-    {.name = "serialNumber", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NOT_BLANK, .max = 255,
+    {.name = "serialNumber", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
      .help = "Need not be unique.", .example = "SN-4711"},
-    {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 64,
+    {.name = "timezone", .type = BB_TEXT, .flags = OPTIONAL, .max = 64,
      .help = "IANA name; without it that of the first reading that names one.",
      .example = "Europe/Berlin"},
-    {.name = "yieldValue", .type = BB_NUMBER, .flags = BB_NULLABLE, .min = 1, .max = 4000,
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
      .help = "kWh/kW in a year; without it that of the country (device.yields), or the default."},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
+    {.name = "organizationId", .type = BB_INT, .flags = OPTIONAL, .min = 1, .max = INT64_MAX,
      .help = "In which organisation one acts; it never moves a device."},
-    {.name = "attributes", .type = BB_OBJECT, .flags = BB_NULLABLE,
+    {.name = "attributes", .type = BB_OBJECT, .flags = OPTIONAL,
      .help = "Anything else, 32 KiB at most; unknown fields beside it are added to it."},
 };
 
@@ -74,10 +77,40 @@ static int problem(json_t *errors, const char *field, const char *text)
     return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
 }
 
-/* An object of all attributes, the caller's; NULL: no memory. */
-static json_t *gather(json_t *object)
+/* Each field by itself, as the host checks a body: a new object of those that passed. NULL: no
+ * memory. */
+static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *errors)
 {
-    json_t *others = json_deep_copy(json_object_get(object, "attributes"));
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < DEVICE_BODY_FIELDS && all; i++) {
+        struct bb_field field = device_fields[i];
+        const struct bb_table table = {&field, 1, sizeof(field)};
+        json_t *value = json_object_get(object, field.name);
+        size_t before = json_array_size(errors);
+
+        if (!value)
+            continue;
+        field.flags &= ~(unsigned)BB_AS_SENT;
+        json_t *one = json_pack("{s:O}", field.name, value);
+        json_t *checked = one ? bb_check(rq, &table, one, errors) : NULL;
+        bool lost =
+            checked ? json_object_update(all, checked) != 0 : json_array_size(errors) == before;
+
+        json_decref(one);
+        json_decref(checked);
+        if (lost) {
+            json_decref(all);
+            all = NULL;
+        }
+    }
+    return all;
+}
+
+/* An object of all attributes, the caller's; NULL: no memory. */
+static json_t *gather(json_t *object, const json_t *checked)
+{
+    json_t *others = json_deep_copy(json_object_get(checked, "attributes"));
     const char *name;
     json_t *value;
 
@@ -95,10 +128,10 @@ static json_t *gather(json_t *object)
     return others;
 }
 
-static int read_attributes(struct bb_request *rq, json_t *object, struct device_values *values,
-                           json_t *errors)
+static int read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
+                           struct device_values *values, json_t *errors)
 {
-    json_t *others = gather(object);
+    json_t *others = gather(object, checked);
     size_t length = 0;
 
     if (!others)
@@ -110,7 +143,7 @@ static int read_attributes(struct bb_request *rq, json_t *object, struct device_
     return problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
-static int read_field(struct bb_request *rq, json_t *object, enum device_field field,
+static int read_field(struct bb_request *rq, const json_t *object, enum device_field field,
                       struct device_values *values, json_t *errors)
 {
     const json_t *value = json_object_get(object, device_field_name(field));
@@ -122,20 +155,44 @@ static int read_field(struct bb_request *rq, json_t *object, enum device_field f
     return wrong ? problem(errors, device_field_name(field), wrong) : 0;
 }
 
+static void drop(void *object)
+{
+    json_decref(object);
+}
+
+/* A name with a mistake is one, too. */
+static bool is_named(const json_t *object)
+{
+    static const enum device_field names[] = {DEVICE_EXTERNAL_ID, DEVICE_SITE_NAME,
+                                              DEVICE_SERIAL_NUMBER};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *name = json_object_get(object, device_field_name(names[i]));
+
+        if (name && !json_is_null(name))
+            return true;
+    }
+    return false;
+}
+
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors)
 {
+    json_t *checked = check_fields(rq, object, errors);
+
+    if (!checked)
+        return -1;
+    bb_defer(rq, drop, checked); /* texts of it are the values */
     *values = (struct device_values){
-        .organisation = json_integer_value(json_object_get(object, "organizationId")),
+        .organisation = json_integer_value(json_object_get(checked, "organizationId")),
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        if (read_field(rq, object, field, values, errors))
+        if (read_field(rq, checked, field, values, errors))
             return -1;
-    if (whole && json_array_size(errors) == 0 && !values->text[DEVICE_EXTERNAL_ID] &&
-        !values->text[DEVICE_SITE_NAME] && !values->text[DEVICE_SERIAL_NUMBER] &&
+    if (whole && !is_named(object) &&
         problem(errors, "externalId", "is required, or siteName or serialNumber in its place"))
         return -1;
-    return read_attributes(rq, object, values, errors);
+    return read_attributes(rq, object, checked, values, errors);
 }
 
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
@@ -149,6 +206,8 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
     if (json_array_size(errors))
         return bb_refuse(rq, errors);
     json_decref(errors);
-    values->organisation = bb_given_int(rq, "organizationId", 0);
+    if (!values->organisation)
+        values->organisation = bb_arg_int(rq, "organizationId", 0);
+    device_warn(rq, values);
     return 0;
 }

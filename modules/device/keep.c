@@ -10,7 +10,8 @@ enum { DOCUMENTS_MAX = 100 };
 struct arrival {
     struct store_keep keep;
     struct type_finder *finder;
-    size_t count; /* files; those of the same content are kept once */
+    size_t count;  /* files; those of the same content are kept once */
+    int64_t bytes; /* of all */
     const char *paths[DOCUMENTS_MAX], *sha256[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
     const char *kept_paths[DOCUMENTS_MAX], *kept_objects[DOCUMENTS_MAX];
     const char *fresh[DOCUMENTS_MAX];
@@ -31,6 +32,12 @@ int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(
     return 0;
 }
 
+void device_files_failed(struct bb_host *host)
+{
+    bb_metric_add(host, METRIC_CALLS, CALL_KEEP, 1);
+    bb_metric_add(host, METRIC_FAILURES, CALL_KEEP, 1);
+}
+
 static void find_types(void *arg)
 {
     struct arrival *arrival = arg;
@@ -49,6 +56,7 @@ static struct arrival *arrival_of(struct bb_request *rq)
          arrival->count++) {
         arrival->paths[arrival->count] = file->path;
         arrival->sha256[arrival->count] = file->sha256;
+        arrival->bytes += file->length;
     }
     arrival->finder = state->finder;
     return arrival;
@@ -229,7 +237,8 @@ static int put(struct bb_request *rq, struct arrival *arrival)
     return bb_fail(rq, 503, "Documents cannot be stored now");
 }
 
-int device_documents_take(struct bb_request *rq, struct device_documents *documents)
+int device_documents_take(struct bb_request *rq, int64_t organisation,
+                          struct device_documents *documents)
 {
     *documents = (struct device_documents){.shown = "[]"};
     if (!bb_file(rq, 0))
@@ -240,6 +249,8 @@ int device_documents_take(struct bb_request *rq, struct device_documents *docume
         return bb_failed(rq);
     int refused = refused_type(rq, arrival);
 
+    if (!refused)
+        refused = device_documents_fit(rq, organisation, arrival->bytes);
     if (!refused)
         refused = begin_uploads(rq, arrival);
     if (refused)

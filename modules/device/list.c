@@ -3,10 +3,18 @@
 
 #include "device.h"
 
-enum { PAGE_MAX = 1000 };
+/* Devices in a page, and bytes of them: large attributes make it shorter. */
+enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
 
-/* $3 behind this id, $4 to $8 filters, $9 how many */
+/*
+ * $3 behind this id, $4 to $8 filters, $9 how many, $10 bytes. Behind the columns stands how many
+ * there are without the bound of bytes, which the first device alone may exceed.
+ */
 #define LIST                                                                                       \
+    "SELECT * FROM (SELECT q.*, count(*) OVER () AS found, octet_length(q::text) AS bytes,"        \
+    " sum(octet_length(q::text)) OVER (ORDER BY q.id) AS upto FROM (" ROWS ") q) p"                \
+    " WHERE upto - bytes < $10::bigint ORDER BY id"
+#define ROWS                                                                                       \
     "SELECT " DEVICE_COLUMNS " FROM device d WHERE " DEVICE_SEES " AND d.id > $3::bigint"          \
     " AND ($4::text IS NULL OR d.site_name = $4) AND ($5::text IS NULL OR d.serial_number = $5)"   \
     " AND ($6::text IS NULL OR d.country_code = upper($6))"                                        \
@@ -14,13 +22,14 @@ enum { PAGE_MAX = 1000 };
     " AND ($8::text IS NULL OR d.device_type_code = $8)"                                           \
     " ORDER BY d.id LIMIT $9::bigint"
 
-/* Few of very many may pass the filters: on the connections for long statements, then. */
-static const struct bb_sql list = {LIST, 0}, list_filtered = {LIST, BB_SQL_LONG};
+/* Few of very many may pass the filters, and many devices take their time, too: on the connections
+ * for long statements, then. */
+static const struct bb_sql list_few = {LIST, 0}, list_long = {LIST, BB_SQL_LONG};
 
-static bool filtered(struct bb_request *rq)
+static bool is_long(struct bb_request *rq, int64_t limit)
 {
-    return bb_arg(rq, "siteName") || bb_arg(rq, "serialNumber") || bb_arg(rq, "countryCode") ||
-           bb_arg(rq, "fuelCode") || bb_arg(rq, "deviceTypeCode");
+    return limit > MANY || bb_arg(rq, "siteName") || bb_arg(rq, "serialNumber") ||
+           bb_arg(rq, "countryCode") || bb_arg(rq, "fuelCode") || bb_arg(rq, "deviceTypeCode");
 }
 
 /* A filter, as names are stored; NULL: there is none. */
@@ -33,13 +42,11 @@ static const char *filter(struct bb_request *rq, const char *name)
 
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
-    size_t count = bb_count(rq, rows);
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
     json_t *json = json_array();
 
-    if (count > limit) {
-        count = limit;
+    if (count && (size_t)bb_cell_int(rq, rows, 0, DEVICE_COLUMN_COUNT) > count)
         bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0));
-    }
     for (size_t row = 0; row < count; row++) {
         struct device_record record = device_record_of(rq, rows, row);
 
@@ -60,11 +67,11 @@ int device_list(struct bb_request *rq)
     if (refused)
         return refused;
     const struct bb_rows *rows =
-        bb_query(rq, filtered(rq) ? &list_filtered : &list,
+        bb_query(rq, is_long(rq, limit) ? &list_long : &list_few,
                  BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
                          bb_t(filter(rq, "siteName")), bb_t(filter(rq, "serialNumber")),
                          bb_t(filter(rq, "countryCode")), bb_t(filter(rq, "fuelCode")),
-                         bb_t(filter(rq, "deviceTypeCode")), bb_i(limit + 1)));
+                         bb_t(filter(rq, "deviceTypeCode")), bb_i(limit + 1), bb_i(PAGE_BYTES)));
 
     return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
 }

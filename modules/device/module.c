@@ -49,6 +49,9 @@ static const struct bb_field settings[] = {
     {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
      .fallback = "[]",
      .help = "Types that documents may have, as application/pdf or image/*; none: any."},
+    {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .fallback = "10737418240",
+     .help = "Bytes of documents that one organisation may have; beyond them 409."},
     {.name = "document_grace", .type = BB_INT, .min = 1, .max = 604800, .fallback = "3600",
      .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
              " refused."},
@@ -138,6 +141,10 @@ static const struct bb_field documents_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(document_item)},
 };
 
+static const struct bb_field success_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+
 #define FILE_MAX 10485760
 #define DOCUMENT(part, text)                                                                       \
     {.name = (part), .kind = BB_PART_FILES, .count_max = 10, .bytes_max = FILE_MAX, .help = (text)}
@@ -161,7 +168,7 @@ static const struct bb_part update_parts[] = {
 
 #define TAKES(rows)                                                                                \
     .parts = BB_TABLE(rows), .files_max = 10 * FILE_MAX, .files_in = "documents",                  \
-    .files_pool = DEVICE_POOL, .deadline_ms = 60000
+    .files_pool = DEVICE_POOL, .files_failed = device_files_failed, .deadline_ms = 60000
 
 #define BODY {device_fields, DEVICE_BODY_FIELDS, sizeof(struct bb_field)}
 
@@ -195,6 +202,10 @@ static const struct bb_route routes[] = {
      .roles = DEVICE_ROLES, .handler = device_download, .segments = BB_TABLE(document_segments),
      .query = BB_TABLE(organisation_query), .deadline_ms = 60000,
      .help = "A document's content, as an attachment."},
+    {.method = "DELETE", .path = "/api/device/:externalId/documents/:documentId",
+     .roles = DEVICE_ROLES, .handler = device_document_delete,
+     .segments = BB_TABLE(document_segments), .query = BB_TABLE(organisation_query),
+     .reply = BB_TABLE(success_reply), .help = "Removes a document."},
 };
 
 static const struct bb_field event_device[] = {
@@ -222,7 +233,7 @@ static const struct bb_event_face events[] = {
 };
 
 static const struct bb_service_face services[] = {
-    {.name = "devices", .version = 1, .interface = &device_directory},
+    {.name = "devices", .version = 3, .interface = &device_directory},
 };
 static const struct bb_pool pools[] = {
     {.name = DEVICE_POOL, .threads = 2, .queue = 256},
@@ -244,6 +255,7 @@ static const struct bb_command commands[] = {
      .help = "Deletes files in the store that no document names."},
 };
 static const struct bb_need needs[] = {{"accounts", 3}};
+static const struct bb_need wants[] = {{"readings", 3}};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("device", "1.0.0"),
@@ -253,6 +265,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .events = BB_TABLE(events),
     .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
+    .wants = BB_TABLE(wants),
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
     .commands = BB_TABLE(commands),

@@ -79,23 +79,3 @@ json_t *device_json(const struct device_record *record)
     json_decref(json);
     return NULL;
 }
-
-json_t *device_json_warned(const struct device_record *record, const struct device_values *values)
-{
-    json_t *json = device_json(record);
-    json_t *warnings = json_array();
-
-    if (!json || !warnings || device_warn(values, warnings)) {
-        json_decref(json);
-        json_decref(warnings);
-        return NULL;
-    }
-    if (json_array_size(warnings) == 0) {
-        json_decref(warnings);
-        return json;
-    }
-    if (json_object_set_new(json, "warnings", warnings) == 0)
-        return json;
-    json_decref(json);
-    return NULL;
-}

@@ -26,15 +26,16 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
 }
 
 static int store(struct bb_request *rq, const struct device_record *record,
-                 const struct device_values *values, struct device_documents *documents)
+                 struct device_documents *documents)
 {
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)record->id);
+    /* documents lock the row that counts those of the organisation */
+    int64_t locks = documents->rows ? record->organisation : record->id;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)locks);
 
-    if (!unit || add(rq, unit, record) < 0 ||
-        device_documents_add(rq, unit, record->id, documents) ||
+    if (!unit || add(rq, unit, record) < 0 || device_documents_add(rq, unit, record, documents) ||
         device_emit_registered(rq, unit, record))
         return bb_failed(rq);
-    json_t *json = device_json_warned(record, values);
+    json_t *json = device_json(record);
 
     if (!json)
         return device_no_memory(rq);
@@ -54,7 +55,8 @@ int device_register(struct bb_request *rq)
         refused = device_home(rq, values.organisation, &record.organisation);
     if (!refused) {
         record.id = bb_next_id(rq, "device_id");
-        refused = record.id < 0 ? bb_failed(rq) : device_documents_take(rq, &documents);
+        refused = record.id < 0 ? bb_failed(rq)
+                                : device_documents_take(rq, record.organisation, &documents);
     }
     if (refused)
         return refused;
@@ -64,7 +66,7 @@ int device_register(struct bb_request *rq)
     record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     record.updated_at = record.created_at;
     record.documents = documents.shown;
-    int status = store(rq, &record, &values, &documents);
+    int status = store(rq, &record, &documents);
 
     /* An answer that another request with the same Idempotency-Key gave is 201, too. */
     device_documents_drop(rq, &documents);

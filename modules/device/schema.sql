@@ -61,3 +61,41 @@ CREATE TABLE device_upload (
     object text PRIMARY KEY,
     begun_at timestamptz NOT NULL
 );
+
+-- step 3: how much the documents of an organisation are
+
+-- In the transaction that adds or deletes documents, whichever statement does it. The row is locked
+-- by the first that changes it, so parallel ones are counted one after the other.
+CREATE TABLE device_usage (
+    organisation bigint PRIMARY KEY,
+    bytes bigint NOT NULL
+);
+
+ALTER TABLE device_document ADD COLUMN organisation bigint;
+UPDATE device_document f SET organisation = d.organisation FROM device d WHERE d.id = f.device;
+ALTER TABLE device_document ALTER COLUMN organisation SET NOT NULL;
+INSERT INTO device_usage (organisation, bytes)
+    SELECT organisation, sum(size) FROM device_document GROUP BY organisation;
+
+CREATE FUNCTION device_usage_more() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO device_usage AS u (organisation, bytes)
+        SELECT organisation, sum(size) FROM changed GROUP BY organisation ORDER BY organisation
+        ON CONFLICT (organisation) DO UPDATE SET bytes = u.bytes + excluded.bytes;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION device_usage_less() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE device_usage u SET bytes = u.bytes - s.bytes
+        FROM (SELECT organisation, sum(size) AS bytes FROM changed GROUP BY organisation) s
+        WHERE u.organisation = s.organisation;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER device_document_added AFTER INSERT ON device_document
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_more();
+CREATE TRIGGER device_document_deleted AFTER DELETE ON device_document
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_less();

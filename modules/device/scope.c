@@ -4,36 +4,24 @@
  */
 #include "device.h"
 
-static bool acts_in(const struct bb_principal *who, int64_t organisation)
-{
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == organisation)
-            return true;
-    return who->organisation == organisation;
-}
-
-static int refused(struct bb_request *rq)
-{
-    return bb_fail(rq, 403, "You may not act in this organisation");
-}
-
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope)
 {
     const struct bb_principal *who = rq->principal;
-    bool admin = who->role == BB_ROLE_ADMIN;
+    int64_t organisation;
+    int refused = bb_organisation(rq, asked, &organisation);
 
+    if (refused)
+        return refused;
     *scope = (struct device_scope){
-        .all = admin && !asked,
+        .all = who->role == BB_ROLE_ADMIN && !organisation,
         .organisations = who->organisations,
         .count = who->organisation_count,
     };
-    if (!asked)
+    if (!organisation)
         return 0;
-    if (!admin && !acts_in(who, asked))
-        return refused(rq);
     int64_t *only = bb_alloc(rq, sizeof(*only));
 
-    *only = asked;
+    *only = organisation;
     scope->organisations = only;
     scope->count = 1;
     return 0;
@@ -42,10 +30,11 @@ int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scop
 int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
 {
     const struct bb_principal *who = rq->principal;
+    int refused = bb_organisation(rq, asked, organisation);
 
-    *organisation = asked ? asked : who->organisation;
-    if (asked)
-        return acts_in(who, asked) ? 0 : refused(rq);
+    if (refused || *organisation)
+        return refused;
+    *organisation = who->organisation;
     if (who->role == BB_ROLE_API_USER && who->organisation_count > 1)
         return bb_invalid(rq, "organizationId", "is required: you act for several organisations");
     if (!*organisation && who->organisation_count == 1)

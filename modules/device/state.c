@@ -4,7 +4,10 @@
 
 #include "device.h"
 #include "store.h"
+#include "timezones.h"
 #include "type.h"
+
+#define ZONES "/usr/share/zoneinfo"
 
 static int read_yields(struct bb_host *host, struct device *device)
 {
@@ -56,16 +59,21 @@ int device_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     device->default_yield = bb_setting_number(host, "default_yield");
     device->types = bb_setting_json(host, "document_types");
+    device->quota = bb_setting_int(host, "documents_per_organization");
     device->grace_s = bb_setting_int(host, "document_grace");
     if (read_yields(host, device))
         return -1;
     device->finder = type_finder_new(why, sizeof(why));
     if (!device->finder)
         return bb_open_fail(host, "libmagic: %s", why);
-    device->store = open_store(host, why);
+    device->zones = timezones_new(ZONES);
+    device->store = device->zones ? open_store(host, why) : NULL;
     if (!device->store) {
+        bool read = device->zones != NULL;
+
+        timezones_free(device->zones);
         type_finder_free(device->finder);
-        return bb_open_fail(host, "%s", why);
+        return bb_open_fail(host, "%s", read ? why : ZONES " cannot be read");
     }
     *state = device;
     return 0;
@@ -78,4 +86,5 @@ void device_close(struct bb_host *host, void *state)
     (void)host;
     store_free(device->store);
     type_finder_free(device->finder);
+    timezones_free(device->zones);
 }

@@ -34,7 +34,7 @@ static const struct bb_sql as_it_is = {
     "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
 
 struct change {
-    int64_t id;
+    struct device_record device; /* as it was found */
     struct device_values values;
     struct device_documents documents;
 };
@@ -46,7 +46,7 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
 
     return bb_tx_query(rq, tx, &update,
-                       BB_ARGS(bb_i(change->id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]),
+                       BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]),
                                bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
                                bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
                                bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
@@ -55,7 +55,7 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
 
 static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
 {
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(change->id)));
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(change->device.id)));
 
     if (!rows)
         return bb_failed(rq);
@@ -63,7 +63,7 @@ static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct chang
         return bb_fail(rq, 404, "Device not found");
     struct device_record record = device_record_of(rq, rows, 0);
 
-    return device_reply(rq, 200, device_json_warned(&record, &change->values));
+    return device_reply(rq, 200, device_json(&record));
 }
 
 /* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
@@ -73,9 +73,29 @@ static int add_documents(struct bb_request *rq, struct bb_tx *tx, struct change 
 
     if (!change->documents.rows)
         return 0;
-    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->id))))
+    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->device.id))))
         return -1;
-    return device_documents_add(rq, tx, change->id, &change->documents);
+    return device_documents_add(rq, tx, &change->device, &change->documents);
+}
+
+/* Readings before a device was commissioned would be energy that it cannot have generated. */
+static int refuse_commissioning(struct bb_request *rq, struct bb_tx *tx, int64_t device)
+{
+    static const struct bb_sql find = {
+        "SELECT (extract(epoch FROM f.start) * 1000)::bigint FROM device d,"
+        " reading_first_start(d.id) f (start) WHERE d.id = $1::bigint"
+        " AND f.start < least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
+        " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
+        0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    return bb_fail(rq, 409,
+                   "Conflict: commissioningDate is after the start of a stored reading, %s",
+                   bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
 }
 
 static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -91,32 +111,32 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return unchanged(rq, tx, change);
     struct device_record record = device_record_of(rq, rows, 0);
+    int refused = 0;
 
-    if (change->values.attributes) {
-        int refused = device_attributes_check(rq, record.attributes);
-
-        if (refused)
-            return refused;
-    }
+    if (change->values.attributes)
+        refused = device_attributes_check(rq, record.attributes);
+    if (!refused && change->values.text[DEVICE_COMMISSIONING_DATE] &&
+        bb_service(rq->host, "readings").interface)
+        refused = refuse_commissioning(rq, tx, record.id);
+    if (refused)
+        return refused;
     if (device_emit_updated(rq, tx, &record, &change->values, change->documents.rows != NULL))
         return bb_failed(rq);
-    return device_reply(rq, 200, device_json_warned(&record, &change->values));
+    return device_reply(rq, 200, device_json(&record));
 }
 
 static int apply(struct bb_request *rq, const char *name,
                  int (*find)(struct bb_request *, const char *, int64_t, struct device_record *))
 {
     struct change change;
-    struct device_record record;
     int refused = device_read_body(rq, false, &change.values);
 
     if (!refused)
-        refused = find(rq, bb_segment(rq, name), change.values.organisation, &record);
+        refused = find(rq, bb_segment(rq, name), change.values.organisation, &change.device);
     if (!refused)
-        refused = device_documents_take(rq, &change.documents);
+        refused = device_documents_take(rq, change.device.organisation, &change.documents);
     if (refused)
         return refused;
-    change.id = record.id;
     int status = bb_transaction(rq, work, &change);
 
     device_documents_drop(rq, &change.documents);

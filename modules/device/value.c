@@ -1,14 +1,11 @@
 /* What a value of each field may be, beyond what the table of fields says. */
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device.h"
-
-#define ZONES "/usr/share/zoneinfo/"
+#include "timezones.h"
 
 enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
 
@@ -122,6 +119,8 @@ static const char *degrees(struct bb_request *rq, const json_t *value, double mo
 {
     const char *text = json_string_value(value);
 
+    if (text)
+        text = device_trimmed(rq, text);
     if (json_is_number(value))
         text = decimal(rq, value);
     if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
@@ -187,26 +186,12 @@ static const char *number(struct bb_request *rq, const json_t *value, const char
     return bb_format(rq, "%.17g", json_number_value(value));
 }
 
-/* The names are files below the system's zone data; the table of them is small and cached. */
 static const char *zone(struct bb_request *rq, const char *text, const char **problem)
 {
+    const struct device *device = rq->state;
     const char *name = device_trimmed(rq, text);
-    size_t plain = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789_+-/");
-    bool known = *name && *name != '/' && !name[plain] && (strchr(name, '/') || isupper(*name));
 
-    if (!strncmp(name, "posix", 5) || !strncmp(name, "right/", 6) || strstr(name, "//") ||
-        !strcmp(name, "localtime") || !strcmp(name, "Factory"))
-        known = false;
-    if (known) {
-        FILE *file = fopen(bb_format(rq, ZONES "%s", name), "re");
-        char magic[4] = "";
-
-        known = file && fread(magic, 1, 4, file) == 4 && !memcmp(magic, "TZif", 4);
-        if (file)
-            (void)fclose(file);
-    }
-    if (!known)
+    if (!timezones_have(device->zones, name))
         *problem = "must be a time zone of the IANA list, as Europe/Berlin";
     return name;
 }

@@ -26,22 +26,16 @@ static bool type_usual(const char *code)
            digits(code + 2) == length - 2;
 }
 
-int device_warn(const struct device_values *values, json_t *warnings)
+void device_warn(struct bb_request *rq, const struct device_values *values)
 {
     const char *capacity = values->text[DEVICE_CAPACITY];
     const char *fuel = values->text[DEVICE_FUEL_CODE];
     const char *type = values->text[DEVICE_TYPE_CODE];
 
-    if (capacity && strtod(capacity, NULL) > LARGE_KW &&
-        json_array_append_new(warnings, json_string("capacity: is in kW, and this is much; were "
-                                                    "watts sent?")))
-        return -1;
-    if (fuel && !fuel_usual(fuel) &&
-        json_array_append_new(warnings, json_string("fuelCode: is not ES and three digits")))
-        return -1;
-    if (type && !type_usual(type) &&
-        json_array_append_new(warnings, json_string("deviceTypeCode: is not TC and three digits, "
-                                                    "nor T0 and four or five")))
-        return -1;
-    return 0;
+    if (capacity && strtod(capacity, NULL) > LARGE_KW)
+        bb_warn(rq, "capacity: is in kW, and this is much; were watts sent?");
+    if (fuel && !fuel_usual(fuel))
+        bb_warn(rq, "fuelCode: is not ES and three digits");
+    if (type && !type_usual(type))
+        bb_warn(rq, "deviceTypeCode: is not TC and three digits, nor T0 and four or five");
 }

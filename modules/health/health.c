@@ -1,7 +1,8 @@
 /*
  * GET /api/health touches nothing, so it answers while everything else waits. GET
  * /api/health/status tells what the host heard of each dependency within the last second; one that
- * is not configured is left out.
+ * is not configured is left out. GET /api/health/ready tells whether to send requests here: Redis
+ * has no part in it.
  */
 #include "health.h"
 
@@ -22,12 +23,13 @@ struct dependency {
     const char *name;
 };
 
-static const struct dependency dependencies[] = {
-    {BB_DATABASE, "database"},
-    {BB_REDIS, "redis"},
-};
+static const struct dependency database = {BB_DATABASE, "database"};
+static const struct dependency schema = {BB_SCHEMA, "schema"};
+static const struct dependency redis = {BB_REDIS, "redis"};
+static const struct dependency host = {BB_HOST, "host"};
 
-enum { DEPENDENCIES = sizeof(dependencies) / sizeof(dependencies[0]) };
+static const struct dependency *const of_status[] = {&database, &schema, &redis, NULL};
+static const struct dependency *const of_ready[] = {&host, &database, &schema, NULL};
 
 /* Every dependency stands in `details`, and in `info` if it is up, in `error` if not. */
 struct report {
@@ -37,14 +39,15 @@ struct report {
 /* 0, or -1: no memory. */
 static int ask(struct bb_request *rq, const struct dependency *dependency, struct report *report)
 {
+    bool timed = dependency->which == BB_DATABASE || dependency->which == BB_REDIS;
     int64_t latency = 0;
     int asked = bb_probe(rq, dependency->which, &latency);
     bool up = asked == 0;
 
     if (asked > 0)
         return 0;
-    json_t *state = up ? json_pack("{s:s, s:I}", "status", "up", "latencyMs", (json_int_t)latency)
-                       : json_pack("{s:s}", "status", "down");
+    json_t *state = json_pack("{s:s, s:o*}", "status", up ? "up" : "down", "latencyMs",
+                              up && timed ? json_integer(latency) : NULL);
     json_t *list = up ? report->info : report->error;
 
     if (json_object_set(list, dependency->name, state) < 0) {
@@ -54,13 +57,13 @@ static int ask(struct bb_request *rq, const struct dependency *dependency, struc
     return json_object_set_new(report->details, dependency->name, state);
 }
 
-int health_status(struct bb_request *rq)
+static int reply_report(struct bb_request *rq, const struct dependency *const *list)
 {
     struct report report = {json_object(), json_object(), json_object()};
     int failed = 0;
 
-    for (size_t i = 0; i < DEPENDENCIES; i++)
-        failed |= ask(rq, &dependencies[i], &report);
+    for (; *list; list++)
+        failed |= ask(rq, *list, &report);
 
     bool well = json_object_size(report.error) == 0;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o}", "status", well ? "ok" : "error", "info",
@@ -71,4 +74,14 @@ int health_status(struct bb_request *rq)
         return no_memory(rq);
     }
     return bb_reply(rq, well ? 200 : 503, json);
+}
+
+int health_status(struct bb_request *rq)
+{
+    return reply_report(rq, of_status);
+}
+
+int health_ready(struct bb_request *rq)
+{
+    return reply_report(rq, of_ready);
 }

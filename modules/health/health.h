@@ -5,6 +5,7 @@
 #include <busbar/busbar.h>
 
 int health_alive(struct bb_request *rq);
+int health_ready(struct bb_request *rq);
 int health_status(struct bb_request *rq);
 
 #endif

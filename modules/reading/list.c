@@ -11,6 +11,7 @@
 #include "unit.h"
 
 #define PAGE 1000
+#define MANY 200 /* readings: more take their time */
 
 /* $1 device, $2 type or null, $3 start, $4 end, $5 $6 behind which end and type, $7 how many */
 #define BRANCH(letter)                                                                             \
@@ -21,13 +22,12 @@
     " AND (r.end_at > reading_time($5::bigint) OR '" letter "' > $6::text)"                        \
     " ORDER BY r.end_at LIMIT $7::bigint)"
 
-static const struct bb_sql list = {
-    "SELECT r.type, " READING_MS("r.start_at") ", " READING_MS("r.end_at") ", r.wh, " READING_MS(
-        "r.created_at") " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r"
-                                                                        " ORDER BY r.end_at, "
-                                                                        "r.type LIMIT $7::bigint",
-    0,
-};
+#define LIST                                                                                       \
+    "SELECT r.type, " READING_MS("r.start_at") ", " READING_MS("r.end_at") ", r.wh, " READING_MS(  \
+        "r.created_at") " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r ORDER BY r.end_at, "  \
+                                                                        "r.type LIMIT $7::bigint"
+
+static const struct bb_sql list_few = {LIST, 0}, list_long = {LIST, BB_SQL_LONG};
 
 enum column { TYPE, START, END, WH, CREATED };
 
@@ -107,7 +107,7 @@ int reading_list(struct bb_request *rq)
     if (refused)
         return refused;
     const struct bb_rows *rows =
-        bb_query(rq, &list,
+        bb_query(rq, limit > MANY ? &list_long : &list_few,
                  BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
                          bb_i(range.after), bb_t(range.after_type), bb_i(limit + 1)));
 

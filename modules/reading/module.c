@@ -28,7 +28,7 @@ static const struct bb_field read_fields[] = {
      .example = "2026-04-01T00:00:00Z"},
     {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
      .help = "End of the period.", .example = "2026-04-02T00:00:00Z"},
-    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .help = "Greater than 0.",
+    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .help = "Not negative.",
      .example = "48.2"},
     {.name = "type", .type = BB_TEXT, .help = "History or Delta, unless the whole says it."},
     {.name = "unit", .type = BB_TEXT, .help = "Wh, kWh, MWh or GWh, unless the whole says it."},
@@ -40,7 +40,8 @@ static const struct bb_field submit_body[] = {
     {.name = "type", .type = BB_ANY, .help = "History or Delta, in any case.", .example = "Delta"},
     {.name = "unit", .type = BB_ANY, .help = "Wh, kWh, MWh or GWh, in any case.", .example = "kWh"},
     {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA name: dates without an offset are local to it.", .example = "Europe/Berlin"},
+     .help = "IANA name: dates without an offset are local to it; without it they are UTC.",
+     .example = "Europe/Berlin"},
     ORGANISATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_TABLE(read_item),
@@ -54,7 +55,7 @@ static const struct bb_field list_query[] = {
     {.name = "start", .type = BB_TIME, .help = "Only readings that end later."},
     {.name = "end", .type = BB_TIME, .help = "Only readings that end at this time or earlier."},
     {.name = "type", .type = BB_TEXT, .max = 16, .help = "History or Delta."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 10000, .help = "Readings in a page (1000)."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 5000, .help = "Readings in a page (1000)."},
     {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
     ORGANISATION,
 };
@@ -123,7 +124,7 @@ static const struct bb_event_face events[] = {
 
 static const struct bb_readings readings = {.size = sizeof(readings)};
 static const struct bb_service_face services[] = {
-    {.name = "readings", .version = 2, .interface = &readings},
+    {.name = "readings", .version = 3, .interface = &readings},
 };
 
 /* In the order of enum reading_metric. */

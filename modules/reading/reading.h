@@ -32,29 +32,49 @@ struct reading {
     struct zones *zones;
 };
 
-/* One reading of a request. */
+/* One reading of a request. What is not known is so by a mistake, which is noted. */
 struct reading_item {
     size_t index; /* in the request */
-    char type;    /* 'H' or 'D' */
-    bool has_start;
+    char type;    /* 'H' or 'D'; 0: not known */
+    bool open;    /* a Delta without a start */
+    bool has_start, has_end;
     struct moment sent_start, sent_end;
+    bool begins, ends;  /* the instants are known */
     int64_t start, end; /* ms since 1970 */
+    bool measured;      /* the energy is known */
     double wh;          /* rounded to a whole number; may be beyond int64_t */
 };
 
+/* What is wrong with a reading, or with the whole. */
+enum reading_mistake { READING_INVALID, READING_OVER, READING_OVERLAP, READING_MISTAKES };
+
+struct reading_note {
+    struct reading_note *next;
+    const char *field, *problem;
+};
+
+/* The mistakes of a reading, in the order in which they were found. */
+struct reading_notes {
+    struct reading_note *first, *last;
+};
+
+#define READING_WHOLE SIZE_MAX /* in the place of an index */
+
 /* A request on its way in; what it points to lives as long as the request. */
 struct reading_submission {
-    bool flat;         /* one reading, not in a list */
-    bool local;        /* some date has no offset */
-    bool open;         /* some Delta has no start */
-    json_t *errors;    /* {"field","problem"} of each mistake so far */
-    const char *named; /* timezone of the request, or NULL */
-    const struct zone *zone;
+    bool flat;               /* one reading, not in a list */
+    bool open;               /* some Delta has no start */
+    const char *named;       /* timezone of the request, or NULL */
+    bool misnamed;           /* there is no such zone */
+    const struct zone *zone; /* that, or else the device's; NULL: none */
     struct bb_device device;
+    bool dated;                 /* the device has a commissioning date */
     int64_t commissioned;       /* 00:00 UTC of that day */
     int64_t commissioned_local; /* 00:00 of the zone */
-    struct reading_item *items; /* by type and end, once they are instants */
+    struct reading_item *items; /* by end, once they are instants */
     size_t count;
+    struct reading_notes *notes;       /* by index; behind them those of the whole */
+    size_t mistakes[READING_MISTAKES]; /* how many of each kind */
 };
 
 /* state.c */
@@ -67,25 +87,31 @@ void zones_free(struct zones *zones);
 /* 0 with *zone (NULL: there is no zone of that name), or -1: `return bb_failed(rq)`. Parks. */
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
-/* problem.c: notes that a reading, or a member of it, is not valid; `member` may be NULL. */
-BB_PRINTF(4, 5)
-void reading_problem(struct reading_submission *submission, size_t index, const char *member,
-                     const char *format, ...);
-/* The list's number of problems. */
-size_t reading_problems(const struct reading_submission *submission);
-/* The 400 or 409 with all of them; the text is that of the first where `format` is NULL. */
+/* problem.c: notes that a member of a reading is not valid; `member` NULL: that the reading is. */
+BB_PRINTF(5, 6)
+void reading_problem(struct bb_request *rq, struct reading_submission *submission, size_t index,
+                     const char *member, const char *format, ...);
+/* Notes that a reading is valid and cannot be stored yet. */
+BB_PRINTF(5, 6)
+void reading_clash(struct bb_request *rq, struct reading_submission *submission,
+                   enum reading_mistake kind, size_t index, const char *format, ...);
+/* Whether any was noted. */
+bool reading_wrong(const struct reading_submission *submission);
+/* The answer that names all mistakes: 400, or 409 where all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
-int reading_conflict(struct bb_request *rq, struct reading_submission *submission,
-                     const char *hint);
 
 /* Functions that return int give 0, or the status of the answer that they gave. */
 
-/* read.c: the body. */
-int reading_read(struct bb_request *rq, struct reading_submission *submission);
-/* period.c: instants, and the order by type and end. */
+/* read.c: the body; what is wrong is noted. */
+void reading_read(struct bb_request *rq, struct reading_submission *submission);
+/* period.c: instants, and the order by end; what is wrong is noted. */
 int reading_place(struct bb_request *rq, struct reading_submission *submission);
-/* check.c: the ceiling, and overlaps inside the request. */
-int reading_check(struct bb_request *rq, struct reading_submission *submission);
+/* check.c: the ceiling, and overlaps inside the request; what is wrong is noted. */
+void reading_check(struct bb_request *rq, struct reading_submission *submission);
+/* Whether the period of a reading is known, and is one. */
+bool reading_placed(const struct reading_item *item);
+/* overlap.c: notes the readings that overlap stored ones. */
+int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
 /* store.c: stores and answers; the answer's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 

@@ -147,3 +147,65 @@ CREATE OR REPLACE FUNCTION reading_take_fresh(type "char", most integer)
           WHERE d.device = ANY (ARRAY(SELECT f.device FROM fresh f)) AND d.type = $1)
     SELECT f.device, f.fresh_from, f.fresh_to FROM fresh f
 $$;
+
+-- step 3: readings of a device overlap none of either type
+
+-- A request changes the rows of both types, and so locks the device. That of a type without readings
+-- ends in the year 1: hosts of the version before could not show infinity.
+
+-- Which of some periods overlap stored readings, by their number from 1, and of these the first. STABLE:
+-- it sees what was there before the statement that calls it, and not that statement's own rows.
+-- reading_overlaps() is for hosts of the version before.
+CREATE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
+    RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
+    LANGUAGE plpgsql STABLE ROWS 10 AS $$
+BEGIN
+    RETURN QUERY
+        SELECT p.number, o.type, o.start_at, o.end_at, o.wh
+        FROM unnest(starts, ends) WITH ORDINALITY AS p (start_ms, end_ms, number)
+        CROSS JOIN LATERAL (
+            SELECT b.type, b.start_at, b.end_at, b.wh FROM (
+                (SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r
+                 WHERE r.device = reading_overlapping.device AND r.type = 'D'
+                     AND r.end_at > reading_time(p.start_ms)
+                 ORDER BY r.end_at LIMIT 1)
+                UNION ALL
+                (SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r
+                 WHERE r.device = reading_overlapping.device AND r.type = 'H'
+                     AND r.end_at > reading_time(p.start_ms)
+                 ORDER BY r.end_at LIMIT 1)) b
+            WHERE b.start_at < reading_time(p.end_ms)
+            ORDER BY b.end_at LIMIT 1) o;
+END
+$$;
+
+-- For Delta readings without a start: the latest stored end before each of some ends, of either type,
+-- in their order; null where there is none.
+CREATE OR REPLACE FUNCTION reading_previous(device bigint, ends bigint[])
+    RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
+        SELECT (SELECT nullif(max(b.end_at), '0001-01-01Z')
+                FROM (VALUES ('D'::"char"), ('H'::"char")) t (type)
+                LEFT JOIN reading_device d
+                    ON d.device = reading_previous.device AND d.type = t.type
+                CROSS JOIN LATERAL (
+                    SELECT CASE WHEN d.latest_end < reading_time(e.ms) THEN d.latest_end ELSE (
+                        SELECT r.end_at FROM reading r
+                        WHERE r.device = reading_previous.device AND r.type = t.type
+                            AND r.end_at < reading_time(e.ms)
+                        ORDER BY r.end_at DESC LIMIT 1) END AS end_at) b)
+        FROM unnest(ends) WITH ORDINALITY AS e (ms, number)
+        ORDER BY e.number;
+END
+$$;
+
+-- step 4: where the readings of a device begin
+
+-- The start of its first one, of either type; null: it has none.
+CREATE FUNCTION reading_first_start(device bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT min(f.start_at) FROM (VALUES ('D'::"char"), ('H'::"char")) t (type)
+    CROSS JOIN LATERAL (
+        SELECT r.start_at FROM reading r WHERE r.device = $1 AND r.type = t.type
+        ORDER BY r.end_at LIMIT 1) f
+$$;

@@ -1,22 +1,30 @@
 /*
- * A submission into the database, as a unit of two statements for each type in it.
+ * A submission into the database, as a unit: one statement, and another for each type in it.
  *
- * The first changes the device's row in reading_device, which locks it until the commit; what other
- * requests stored before is then visible to the second statement, and no other can store meanwhile.
- * The second inserts all readings at once, and looks for overlaps only where the submission begins
- * before the latest end known so far: readings that come in their order cost the same however many
- * are stored.
+ * The first changes the device's rows in reading_device, which locks both until the commit; what
+ * other requests stored before is then visible to the next statement, and no other can store
+ * meanwhile, of neither type. The next inserts all readings of a type at once, and looks for
+ * overlaps only where the submission begins before the latest end known so far: readings that come
+ * in their order cost the same however many are stored.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "reading.h"
 
-/* $1 device, $2 type, $3 to $6 the latest reading: start, end, Wh, now; $7 the first end. */
+/*
+ * $1 device, $2 now; $3 to $6 of Delta and $7 to $10 of History: the first end, and of the latest
+ * reading start, end and Wh; null where there is none of the type. A device without any has a row
+ * that ends in the year 1.
+ */
 static const struct bb_sql touch = {
     "INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,"
-    " known_end, fresh_from, fresh_to) VALUES ($1::bigint, $2::\"char\", reading_time($3::bigint),"
-    " reading_time($4::bigint), $5::bigint, reading_time($6::bigint), '-infinity',"
-    " reading_time($7::bigint), reading_time($4::bigint))"
+    " known_end, fresh_from, fresh_to)"
+    " SELECT $1::bigint, t.type, coalesce(reading_time(t.s), '0001-01-01Z'),"
+    " coalesce(reading_time(t.e), '0001-01-01Z'), coalesce(t.wh, 0), reading_time($2::bigint),"
+    " '-infinity', reading_time(t.first), reading_time(t.e)"
+    " FROM (VALUES ('D'::\"char\", $3::bigint, $4::bigint, $5::bigint, $6::bigint),"
+    " ('H'::\"char\", $7::bigint, $8::bigint, $9::bigint, $10::bigint)) t (type, first, s, e, wh)"
     " ON CONFLICT (device, type) DO UPDATE SET known_end = d.latest_end,"
     " latest_start = CASE WHEN excluded.latest_end > d.latest_end THEN excluded.latest_start"
     " ELSE d.latest_start END,"
@@ -39,15 +47,13 @@ static const struct bb_sql store = {
     " SELECT $1::bigint, $2::\"char\", reading_time(r.s), reading_time(r.e), r.w,"
     " reading_time($6::bigint)"
     " FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS r (s, e, w))"
-    " SELECT busbar_require(CASE WHEN d.known_end <= reading_time(($7::bigint[])[1]) THEN true"
-    " ELSE NOT EXISTS (SELECT FROM reading_overlaps($1::bigint, $2::\"char\", $7::bigint[],"
-    " $8::bigint[])) END, 409, 'Conflict: the period overlaps a stored reading')"
-    " FROM reading_device d WHERE d.device = $1::bigint AND d.type = $2::\"char\"",
+    " SELECT busbar_require(CASE WHEN max(d.known_end) <= reading_time(($7::bigint[])[1]) THEN true"
+    " ELSE NOT EXISTS (SELECT FROM reading_overlapping($1::bigint, $7::bigint[], $8::bigint[])) "
+    "END,"
+    " 409, 'Conflict: the period overlaps a stored reading')"
+    " FROM reading_device d WHERE d.device = $1::bigint",
     BB_SQL_WRITE,
 };
-
-static const struct bb_sql overlaps = {
-    "SELECT reading_overlaps($1::bigint, $2::\"char\", $3::bigint[], $4::bigint[])", 0};
 
 /* Readings of one type, as columns. */
 struct columns {
@@ -75,16 +81,45 @@ static struct columns columns_of(struct bb_request *rq, const struct reading_ite
     return c;
 }
 
+static int by_type_and_end(const void *left, const void *right)
+{
+    const struct reading_item *a = left, *b = right;
+
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+/* Of readings of one type, for touch: the first end, and the latest one; none: nulls. */
+static void latest_of(const struct reading_item *items, size_t count, struct bb_value values[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        values[i] = bb_null();
+    if (!count)
+        return;
+    values[0] = bb_i(items[0].end);
+    values[1] = bb_i(items[count - 1].start);
+    values[2] = bb_i(items[count - 1].end);
+    values[3] = bb_i((int64_t)items[count - 1].wh);
+}
+
+/* So many of the readings, from the first, are of Delta. */
+static int add_touch(struct bb_request *rq, struct bb_tx *unit,
+                     const struct reading_submission *submission, size_t deltas, int64_t now)
+{
+    struct bb_value values[10] = {bb_i(submission->device.id), bb_i(now)};
+
+    latest_of(submission->items, deltas, &values[2]);
+    latest_of(submission->items + deltas, submission->count - deltas, &values[6]);
+    return bb_add(rq, unit, &touch, values, sizeof(values) / sizeof(values[0])) < 0 ? -1 : 0;
+}
+
+/* All of one type. */
 static int add(struct bb_request *rq, struct bb_tx *unit, const struct bb_device *device,
                const struct reading_item *items, size_t count, int64_t now)
 {
     struct columns c = columns_of(rq, items, count);
-    size_t last = count - 1;
 
-    if (bb_add(rq, unit, &touch,
-               BB_ARGS(bb_i(device->id), bb_t(c.type), bb_i(c.starts[last]), bb_i(c.ends[last]),
-                       bb_i(c.wh[last]), bb_i(now), bb_i(c.ends[0]))) < 0)
-        return -1;
     if (bb_add(rq, unit, &store,
                BB_ARGS(bb_i(device->id), bb_t(c.type), bb_ints(c.starts, count),
                        bb_ints(c.ends, count), bb_ints(c.wh, count), bb_i(now),
@@ -93,14 +128,13 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct bb_device
     return reading_emit(rq, unit, device, items, count);
 }
 
-/* How many of the items, from the first, are of one type. */
-static size_t same_type(const struct reading_item *items, size_t count)
+static size_t count_deltas(const struct reading_submission *submission)
 {
-    size_t same = 1;
+    size_t count = 0;
 
-    while (same < count && items[same].type == items->type)
-        same++;
-    return same;
+    while (count < submission->count && submission->items[count].type == 'D')
+        count++;
+    return count;
 }
 
 static int add_all(struct bb_request *rq, struct bb_tx *unit,
@@ -108,13 +142,14 @@ static int add_all(struct bb_request *rq, struct bb_tx *unit,
 {
     const struct reading *reading = rq->state;
     const struct bb_device *device = &submission->device;
-    size_t count;
+    size_t deltas = count_deltas(submission), histories = submission->count - deltas;
 
-    for (size_t at = 0; at < submission->count; at += count) {
-        count = same_type(submission->items + at, submission->count - at);
-        if (add(rq, unit, device, submission->items + at, count, now))
-            return -1;
-    }
+    if (add_touch(rq, unit, submission, deltas, now))
+        return -1;
+    if (deltas && add(rq, unit, device, submission->items, deltas, now))
+        return -1;
+    if (histories && add(rq, unit, device, submission->items + deltas, histories, now))
+        return -1;
     if (!submission->named || device->timezone)
         return 0;
     return reading->devices->name_timezone(reading->devices_state, rq, unit, device->id,
@@ -145,41 +180,18 @@ static json_t *answer(struct bb_request *rq, const struct reading_submission *su
                      device->external_id, "uuid", device->uuid, "reads", list);
 }
 
-/* Names the readings that overlap stored ones of their type. */
-static int name_overlaps(struct bb_request *rq, struct reading_submission *submission,
-                         const struct reading_item *items, size_t count)
-{
-    struct columns c = columns_of(rq, items, count);
-    const struct bb_rows *rows =
-        bb_query(rq, &overlaps,
-                 BB_ARGS(bb_i(submission->device.id), bb_t(c.type), bb_ints(c.starts, count),
-                         bb_ints(c.ends, count)));
-
-    if (!rows)
-        return bb_failed(rq);
-    for (size_t i = 0; i < bb_count(rq, rows); i++)
-        reading_problem(submission, items[bb_cell_int(rq, rows, i, 0) - 1].index, NULL,
-                        "overlaps a stored reading");
-    return 0;
-}
-
 /* The commit failed. If for an overlap, it is looked at again, reading by reading. */
 static int refused(struct bb_request *rq, struct reading_submission *submission)
 {
-    size_t count;
-
     if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
         return bb_failed(rq);
-    for (size_t at = 0; at < submission->count; at += count) {
-        count = same_type(submission->items + at, submission->count - at);
-        int failed = name_overlaps(rq, submission, submission->items + at, count);
+    int failed = reading_find_overlaps(rq, submission);
 
-        if (failed)
-            return failed;
-    }
-    if (!reading_problems(submission))
+    if (failed)
+        return failed;
+    if (!reading_wrong(submission))
         return bb_fail(rq, 409, "Conflict: the period overlaps a stored reading");
-    return reading_conflict(rq, submission, "Periods of one type may touch, but not overlap");
+    return reading_refuse(rq, submission);
 }
 
 /* Not for a replay: the answer of another request that stored the same. */
@@ -196,6 +208,7 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
     int64_t now = bb_wall_ms(rq->host);
     struct bb_tx *unit = bb_unit(rq, (uint64_t)submission->device.id);
 
+    qsort(submission->items, submission->count, sizeof(*submission->items), by_type_and_end);
     if (!unit || add_all(rq, unit, submission, now) < 0)
         return bb_failed(rq);
     json_t *json = answer(rq, submission, now);

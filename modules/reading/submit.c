@@ -1,7 +1,7 @@
 /*
  * POST /api/meter-reads/new/:externalId
  *
- * What can be said without the device is said first: all mistakes of the body in one answer.
+ * All mistakes of all readings are looked for before anything is answered.
  */
 #include "reading.h"
 
@@ -14,17 +14,25 @@ int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device
                                   organisation, device);
 }
 
+/* What readings without a mistake overlap shows when they are stored. */
+static int refuse(struct bb_request *rq, struct reading_submission *submission)
+{
+    int failed = reading_find_overlaps(rq, submission);
+
+    return failed ? failed : reading_refuse(rq, submission);
+}
+
 int reading_submit(struct bb_request *rq)
 {
     struct reading_submission submission;
-    int64_t organisation = bb_given_int(rq, "organizationId", 0);
-    int refused = reading_read(rq, &submission);
+
+    reading_read(rq, &submission);
+    int refused = reading_device(rq, bb_given_int(rq, "organizationId", 0), &submission.device);
 
     if (!refused)
-        refused = reading_device(rq, organisation, &submission.device);
-    if (!refused)
         refused = reading_place(rq, &submission);
-    if (!refused)
-        refused = reading_check(rq, &submission);
-    return refused ? refused : reading_store(rq, &submission);
+    if (refused)
+        return refused;
+    reading_check(rq, &submission);
+    return reading_wrong(&submission) ? refuse(rq, &submission) : reading_store(rq, &submission);
 }

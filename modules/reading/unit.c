@@ -1,6 +1,9 @@
 #include "unit.h"
 
+#include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 double unit_wh(const char *unit)
@@ -26,4 +29,30 @@ char unit_type(const char *type)
 const char *unit_type_name(char type)
 {
     return type == 'H' ? "History" : "Delta";
+}
+
+static bool digits(const char **at)
+{
+    size_t count = strspn(*at, "0123456789");
+
+    *at += count;
+    return count > 0;
+}
+
+bool unit_decimal(const char *text, double *number)
+{
+    const char *at = text + (*text == '-' || *text == '+');
+    bool good = digits(&at);
+
+    if (*at == '.') {
+        at++;
+        good = digits(&at) && good;
+    }
+    if (good && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += *at == '-' || *at == '+';
+        good = digits(&at);
+    }
+    *number = good && !*at ? strtod(text, NULL) : NAN;
+    return isfinite(*number);
 }

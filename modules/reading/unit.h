@@ -13,4 +13,8 @@ char unit_type(const char *type);
 /* "History" or "Delta". */
 const char *unit_type_name(char type);
 
+/* A number in decimal digits, as JSON writes one, with a plus too. False: it is none, or too large.
+ */
+bool unit_decimal(const char *text, double *number);
+
 #endif

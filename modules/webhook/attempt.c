@@ -51,7 +51,7 @@ static void put_away(struct sender *sender, struct delivery *failed)
 
         failed = delivery->next;
         queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
-        pairs_add(&sender->release, delivery->hook->node.id, delivery->node.id);
+        pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id);
         delivery_end(sender, delivery);
     }
 }

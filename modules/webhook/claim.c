@@ -22,7 +22,8 @@ struct claim {
  * of the index; by id alone PostgreSQL would sort all that waits, since IS NULL is no equality to
  * it. */
 static const struct bb_sql take = {
-    "WITH c AS (SELECT id, octet_length(body) AS size FROM webhook_delivery"
+    "WITH c AS (SELECT id, coalesce(octet_length(body), (SELECT octet_length(b.body)"
+    " FROM webhook_body b WHERE b.id = body_id)) AS size FROM webhook_delivery"
     " WHERE owner IS NULL AND webhook = $2::bigint AND state = 'queued'"
     " AND id > $6::bigint AND queued_at > now() - make_interval(secs => $5::bigint / 1000.0)"
     " ORDER BY owner, webhook, id LIMIT $3::bigint FOR UPDATE SKIP LOCKED),"
@@ -30,7 +31,8 @@ static const struct bb_sql take = {
     " UPDATE webhook_delivery d SET owner = $1::bigint FROM p"
     " WHERE d.webhook = $2::bigint AND d.id = p.id AND p.before < $4::bigint"
     " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
-    " RETURNING d.id, d.tries, d.event_id, d.event, d.body,"
+    " RETURNING d.id, d.tries, d.event_id, d.event,"
+    " coalesce(d.body, (SELECT b.body FROM webhook_body b WHERE b.id = d.body_id)),"
     " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
     " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
     BB_SQL_WRITE,
@@ -40,8 +42,9 @@ static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_
                     size_t row)
 {
     const char *text = bb_cell(rq, rows, row, 4);
-    struct body *body = body_new(bb_cell(rq, rows, row, 3), bb_cell(rq, rows, row, 2), text,
-                                 rq->api->rows_length(rows, row, 4));
+    struct body *body = text ? body_new(bb_cell(rq, rows, row, 3), bb_cell(rq, rows, row, 2), text,
+                                        rq->api->rows_length(rows, row, 4))
+                             : NULL;
     struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, 0), body) : NULL;
 
     body_let_go(body);
@@ -60,7 +63,7 @@ static void claim_work(struct bb_request *rq, struct errand *errand)
     struct claim *claim = (struct claim *)(void *)errand;
     const struct bb_rows *rows =
         bb_query(rq, &take,
-                 BB_ARGS(bb_i(claim->owner), bb_i(claim->hook->node.id), bb_i(claim->count),
+                 BB_ARGS(bb_i(claim->owner), bb_i(hook_webhook(claim->hook)), bb_i(claim->count),
                          bb_i(claim->bytes), bb_i(claim->max_age_ms), bb_i(claim->behind)));
 
     if (!rows)

@@ -13,7 +13,7 @@ static int turn(struct bb_request *rq, bool paused)
     const char *payload = paused ? "paused" : "resumed";
 
     if (!bb_query(rq, &sql, BB_ARGS(bb_b(paused), bb_t(payload)))) {
-        bb_print(rq, "failed: the database does not answer\n");
+        bb_failed(rq); /* what is printed of it is the host's */
         return 1;
     }
     bb_print(rq, "webhook deliveries are %s, on all hosts\n", payload);
@@ -69,7 +69,7 @@ int webhook_command_status(struct bb_request *rq)
     const struct bb_rows *states = waiting ? bb_query(rq, &webhook_states_sql, BB_NO_ARGS) : NULL;
 
     if (!states) {
-        bb_print(rq, "failed: the database does not answer\n");
+        bb_failed(rq); /* what is printed of it is the host's */
         return 1;
     }
     bb_print(rq, "%-12s %s\n", "sending", bb_cell_int(rq, sums, 0, 0) ? "paused" : "on");

@@ -151,7 +151,7 @@ void delivery_put_back(struct sender *sender, struct hook *hook)
     struct delivery *delivery;
 
     while ((delivery = first_waiting(hook))) {
-        if (pairs_add(&sender->release, hook->node.id, delivery->node.id))
+        if (pairs_add(&sender->release, hook_webhook(hook), delivery->node.id))
             return; /* no memory: it stays */
         delivery_end(sender, delivery);
     }
@@ -166,7 +166,7 @@ static void hand_over(struct idmap_node *node, void *arg)
 
     if (busy(delivery) || delivery->outcome || sender->release.count >= HAND_OVER_MAX)
         return; /* somebody waits for this attempt here */
-    if (!pairs_add(&sender->release, delivery->hook->node.id, delivery->node.id))
+    if (!pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id))
         delivery_end(sender, delivery);
 }
 
@@ -214,7 +214,7 @@ void delivery_offer_free(struct offer *offer)
 
 static void take(struct sender *sender, struct offer *offer, const struct sender_item *item)
 {
-    struct hook *hook = hook_get(sender, item->webhook);
+    struct hook *hook = hook_get(sender, offer->outcome ? -item->webhook : item->webhook);
     struct delivery *delivery = hook ? delivery_new(item->id, offer->body) : NULL;
 
     if (!delivery)

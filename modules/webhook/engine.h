@@ -55,12 +55,17 @@ struct delivery {
 
 enum hook_state { HOOK_UNREAD, HOOK_READING, HOOK_READY, HOOK_OFF, HOOK_GONE }; /* in this order */
 
-/* A webhook as the sender knows it. */
+/*
+ * A webhook as the sender knows it. Tests of it have a lane of their own, so that they neither wait
+ * behind its deliveries nor need it to be active: a second struct, whose id is the webhook's,
+ * negative.
+ */
 struct hook {
     struct queue_lane lane; /* first */
     struct idmap_node node;
     enum hook_state state;
     unsigned version; /* of the row: counts changes that were heard of */
+    bool bad;         /* off because it could not be read whole: it is read again every 30 s */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, milliseconds */
@@ -69,6 +74,8 @@ struct hook {
     int64_t claimed_to; /* claims go on behind this id: before it lie dead entries of the index */
     bool full_told;     /* in sender->full */
     int64_t used_ms;
+    size_t abandoned; /* deliveries, since the log said so */
+    int64_t abandoned_told_ms;
     struct hook *unread_next;
     struct hook *spilled_next, *spilled_prev;
 };
@@ -81,7 +88,7 @@ struct hook {
 struct errand {
     struct errand *next;
     struct sender *sender;
-    bool ok; /* set by `work`; false when it could not be run */
+    bool ok; /* set by `work`; false when it could not be run, or not to its end */
     void (*work)(struct bb_request *rq, struct errand *errand);
     void (*back)(struct sender *sender, struct errand *errand);
     void (*drop)(struct errand *errand);
@@ -143,6 +150,13 @@ struct sender {
     struct pairs suspects; /* of the last scan, sorted as it gave them */
 };
 
+/* The next whole multiple of a period: an idle sender wakes once for all that it does again and
+ * again. */
+static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
+{
+    return now_ms - now_ms % period_ms + period_ms;
+}
+
 /* errand.c */
 void errand_send(struct sender *sender, struct errand *errand);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
@@ -165,6 +179,12 @@ void delivery_retry(struct sender *sender, struct delivery *delivery);
 void delivery_retries_due(struct sender *sender);
 void delivery_offers(struct sender *sender, struct offer *offers);
 void delivery_offer_free(struct offer *offer);
+
+/* The webhook that the struct is of, or whose tests. */
+static inline int64_t hook_webhook(const struct hook *hook)
+{
+    return hook->node.id < 0 ? -hook->node.id : hook->node.id;
+}
 
 /* hooks.c: webhooks in memory */
 struct hook *hook_get(struct sender *sender, int64_t id);   /* made if need be; NULL: no memory */

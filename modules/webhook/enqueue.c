@@ -17,13 +17,28 @@
 
 #include "sender.h"
 
+enum { LARGE_BODY = 2048 }; /* from here on a body is stored once, not with each delivery */
+
+/* The webhooks h that get the event; and who owns the delivery to one of them from the start. */
+#define MATCHING                                                                                   \
+    " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
+    " AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"                                   \
+    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
+#define OWNER " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END"
+
 /* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body */
 static const struct bb_sql enqueue = {
     "INSERT INTO webhook_delivery (webhook, event, event_id, owner, body)"
-    " SELECT h.id, $1::text, $2::uuid,"
-    " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END, $7::text"
-    " FROM webhook_hook h WHERE h.active AND h.admitted AND h.events @> ARRAY[$1::text]"
-    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
+    " SELECT h.id, $1::text, $2::uuid," OWNER ", $7::text" MATCHING " RETURNING webhook, id, owner",
+    0,
+};
+
+/* The same, with the body in a row of its own. */
+static const struct bb_sql enqueue_large = {
+    "WITH h AS MATERIALIZED (SELECT h.id" MATCHING "), kept AS (INSERT INTO webhook_body (body)"
+    " SELECT $7::text WHERE EXISTS (SELECT FROM h) RETURNING id)"
+    " INSERT INTO webhook_delivery (webhook, event, event_id, owner, body_id)"
+    " SELECT h.id, $1::text, $2::uuid," OWNER ", kept.id FROM h, kept"
     " RETURNING webhook, id, owner",
     0,
 };
@@ -97,7 +112,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
         .host = bb_superseded(rq->host) ? 0 : sender_host(webhook->sender),
     };
     offer->event.body = bb_json(rq, event->payload, &offer->event.length);
-    offer->index = bb_add(rq, tx, &enqueue,
+    offer->index = bb_add(rq, tx, offer->event.length < LARGE_BODY ? &enqueue : &enqueue_large,
                           BB_ARGS(bb_t(event->name), bb_t(event->id),
                                   organisation ? bb_i(organisation) : bb_null(),
                                   bb_t(array_of(rq, event->audience->emails)),

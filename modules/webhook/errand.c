@@ -3,18 +3,34 @@
 
 #define FIRST_ROOM 64
 
-/* On a loop. The sender outlives it: it is freed when the generation's last request has ended. */
+/* On a loop. */
 static void run(struct bb_request *rq, void *arg)
 {
     struct errand *errand = arg;
-    struct sender *sender = errand->sender;
 
     errand->work(rq, errand);
+}
+
+static void come_back(struct errand *errand)
+{
+    struct sender *sender = errand->sender;
+
     pthread_mutex_lock(&sender->lock);
     errand->next = sender->errands;
     sender->errands = errand;
     pthread_mutex_unlock(&sender->lock);
-    bb_wake(sender->host, "sender");
+}
+
+/* The sender outlives it: it is freed when the generation's last request has ended. What ended in
+ * the middle, for want of memory, has failed, whatever it had said before. */
+static void ended(void *arg, bool whole)
+{
+    struct errand *errand = arg;
+    struct bb_host *host = errand->sender->host;
+
+    errand->ok = errand->ok && whole;
+    come_back(errand);
+    bb_wake(host, "sender");
 }
 
 void errand_send(struct sender *sender, struct errand *errand)
@@ -22,12 +38,8 @@ void errand_send(struct sender *sender, struct errand *errand)
     errand->sender = sender;
     errand->ok = false;
     sender->away++;
-    if (bb_run(sender->host, run, errand) == 0)
-        return;
-    pthread_mutex_lock(&sender->lock);
-    errand->next = sender->errands;
-    sender->errands = errand;
-    pthread_mutex_unlock(&sender->lock);
+    if (bb_run_then(sender->host, run, ended, errand))
+        come_back(errand);
 }
 
 static int grow(struct pairs *pairs)

@@ -20,11 +20,15 @@ int webhook_check_secret(struct bb_request *rq, const char *secret)
     return bb_invalid(rq, "secret", "must have base64 behind whsec_");
 }
 
+#define PING "ping"
+
 static bool declared(struct bb_request *rq, const char *name)
 {
     const char *const *names = NULL;
     size_t count = bb_event_names(rq->host, &names);
 
+    if (!strcmp(name, PING))
+        return true;
     for (size_t i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -44,6 +48,15 @@ static void drop(void *json)
     json_decref(json);
 }
 
+/*
+ * [] and ["*"] stand for all events. A ping comes of a test and need not be subscribed to: its name
+ * counts only where it is the only one, as a webhook that wants nothing else.
+ */
+static bool passed_over(const json_t *list, const char *name)
+{
+    return !strcmp(name, PING) && json_array_size(list) > 1;
+}
+
 int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
 {
     json_t *once = json_array();
@@ -51,9 +64,15 @@ int webhook_check_events(struct bb_request *rq, const json_t *list, const char *
     if (!once)
         return bb_fail(rq, 503, "Out of memory");
     bb_defer(rq, drop, once);
+    if (!json_array_size(list) || listed(list, WEBHOOK_ALL_EVENTS)) {
+        *events = "[\"" WEBHOOK_ALL_EVENTS "\"]";
+        return 0;
+    }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
 
+        if (passed_over(list, name))
+            continue;
         if (!declared(rq, name))
             return bb_invalid(rq, "events",
                               "must name events that GET /api/chat/webhooks/events lists");

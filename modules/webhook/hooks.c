@@ -16,6 +16,8 @@ static const struct bb_sql read_hooks = {
 struct fresh {
     struct hook *hook;
     unsigned version;
+    struct sender *sender;
+    bool tests; /* it is the lane of tests, which the webhook need not be active for */
     bool found, bad, active;
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
@@ -39,7 +41,7 @@ static struct hook *of_node(struct idmap_node *node)
 
 static void tell_full(struct sender *sender, struct hook *hook, bool full)
 {
-    if (full == hook->full_told)
+    if (full == hook->full_told || hook->node.id < 0)
         return;
     pthread_mutex_lock(&sender->lock);
     if (full && sender->full_count < SENDER_FULL_MAX) {
@@ -126,11 +128,14 @@ static void each_changed(struct idmap_node *node, void *sender)
 void hooks_changed(struct sender *sender, int64_t id)
 {
     struct idmap_node *node = id ? idmap_find(&sender->hooks, id) : NULL;
+    struct idmap_node *tests = id ? idmap_find(&sender->hooks, -id) : NULL;
 
     if (!id)
         idmap_each(&sender->hooks, each_changed, sender);
-    else if (node)
+    if (node)
         hook_changed(sender, of_node(node));
+    if (tests)
+        hook_changed(sender, of_node(tests));
 }
 
 /* ---- reading
@@ -147,26 +152,20 @@ static struct sign_key *open_key(struct sender *sender, int64_t id, const char *
     return key;
 }
 
-static void read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
+static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb_rows *rows,
                      size_t row)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
     const char *previous = bb_cell(rq, rows, row, 3);
-    size_t i = 0;
-
-    while (i < reading->count && reading->ids[i] != id)
-        i++;
-    if (i == reading->count)
-        return;
-    struct fresh *fresh = &reading->list[i];
+    struct sender *sender = fresh->sender;
 
     fresh->found = true;
     fresh->url = strdup(bb_cell(rq, rows, row, 1));
-    fresh->keys[0] = open_key(reading->errand.sender, id, bb_cell(rq, rows, row, 2));
+    fresh->keys[0] = open_key(sender, id, bb_cell(rq, rows, row, 2));
     if (previous)
-        fresh->keys[1] = open_key(reading->errand.sender, id, previous);
+        fresh->keys[1] = open_key(sender, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
-    fresh->active = bb_cell_int(rq, rows, row, 5);
+    fresh->active = fresh->tests || bb_cell_int(rq, rows, row, 5);
     fresh->bad = !fresh->url || !fresh->keys[0];
     if (fresh->bad)
         bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret cannot be opened",
@@ -181,8 +180,11 @@ static void read_work(struct bb_request *rq, struct errand *errand)
 
     if (!rows)
         return;
-    for (size_t row = 0; row < bb_count(rq, rows); row++)
-        read_row(rq, reading, rows, row);
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        for (size_t i = 0; i < reading->count; i++)
+            if (reading->ids[i] == bb_cell_int(rq, rows, row, 0))
+                read_row(rq, &reading->list[i], rows, row);
+    }
     errand->ok = true;
 }
 
@@ -204,6 +206,7 @@ static void apply(struct sender *sender, struct fresh *fresh)
     hook->url = fresh->url;
     memcpy(hook->keys, fresh->keys, sizeof(hook->keys));
     hook->previous_until = fresh->previous_until;
+    hook->bad = fresh->bad;
     fresh->url = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
     if (!fresh->found)
@@ -261,9 +264,11 @@ void hooks_read(struct sender *sender)
 
             sender->unread = hook->unread_next;
             hook->state = HOOK_READING;
-            reading->ids[reading->count] = hook->node.id;
-            reading->list[reading->count++] =
-                (struct fresh){.hook = hook, .version = hook->version};
+            reading->ids[reading->count] = hook_webhook(hook);
+            reading->list[reading->count++] = (struct fresh){.hook = hook,
+                                                             .version = hook->version,
+                                                             .sender = sender,
+                                                             .tests = hook->node.id < 0};
         }
         sender->reading++;
         errand_send(sender, &reading->errand);
@@ -273,8 +278,17 @@ void hooks_read(struct sender *sender)
 /* ---- forgetting
  * ----------------------------------------------------------------------------------- */
 
+/* What was abandoned since the last line, of a webhook that is forgotten. */
+static void tell_rest(const struct sender *sender, const struct hook *hook)
+{
+    if (hook->abandoned)
+        bb_host_log(sender->host, BB_WARN, "deliveries were abandoned: webhook %lld, count %zu",
+                    (long long)hook_webhook(hook), hook->abandoned);
+}
+
 static void hook_free(struct sender *sender, struct hook *hook)
 {
+    tell_rest(sender, hook);
     tell_full(sender, hook, false);
     idmap_remove(&sender->hooks, &hook->node);
     forget(hook);
@@ -286,6 +300,11 @@ static void clean(struct idmap_node *node, void *arg)
     struct sender *sender = arg;
     struct hook *hook = of_node(node);
     bool settled = hook->state >= HOOK_READY;
+
+    if (settled && hook->bad) { /* a key may be there again, or memory for it */
+        want(sender, hook);
+        return;
+    }
 
     if (settled && !hook->lane.held && !hook->spilled && !hook->claiming &&
         sender->now_ms - hook->used_ms > KEEP_MS)

@@ -229,7 +229,7 @@ static void tend_back(struct sender *sender, struct errand *errand)
     struct tending *tending = (struct tending *)(void *)errand;
 
     sender->tending = false;
-    sender->tend_at = sender->now_ms + (errand->ok ? TEND_MS : AGAIN_MS);
+    sender->tend_at = errand->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + AGAIN_MS;
     if (!errand->ok)
         return;
     if (tending->lost) {
@@ -269,8 +269,10 @@ void lease_tend(struct sender *sender)
         return;
     struct tending *tending = calloc(1, sizeof(*tending));
 
-    if (!tending)
+    if (!tending) {
+        sender->tend_at = sender->now_ms + AGAIN_MS;
         return;
+    }
     tending->errand = (struct errand){.work = tend_work, .back = tend_back, .drop = drop};
     tending->me = sender->me;
     tending->sent_ms = sender->now_ms;

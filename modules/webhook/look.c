@@ -6,7 +6,7 @@
  */
 #include "engine.h"
 
-#define LOOK_MS 3000
+#define LOOK_MS 4000
 #define SCAN_MS 5000
 #define SCAN_MAX 20000
 #define RELEASE_MAX 2048
@@ -52,7 +52,7 @@ static void look_back(struct sender *sender, struct errand *errand)
     struct listing *listing = (struct listing *)(void *)errand;
 
     sender->looking = false;
-    sender->look_at = sender->now_ms + LOOK_MS;
+    sender->look_at = sender_beat(sender->now_ms, LOOK_MS);
     for (size_t i = 0; i < listing->pairs.count; i++) {
         struct hook *hook = hook_get(sender, listing->pairs.webhooks[i]);
 
@@ -91,7 +91,7 @@ static void scan_back(struct sender *sender, struct errand *errand)
     struct pairs missing = {0};
 
     sender->scanning = false;
-    sender->scan_at = sender->now_ms + SCAN_MS;
+    sender->scan_at = sender_beat(sender->now_ms + SCAN_MS, LOOK_MS / 2);
     for (size_t i = 0; errand->ok && listing->owner == sender->me && i < listing->pairs.count;
          i++) {
         int64_t webhook = listing->pairs.webhooks[i], id = listing->pairs.ids[i];

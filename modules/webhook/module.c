@@ -11,7 +11,7 @@ static const struct bb_field delay_item[] = {
     {.name = "item", .type = BB_NUMBER, .min = 0, .max = 3600},
 };
 static const struct bb_field network_item[] = {
-    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64},
+    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024},
 };
 static const struct bb_field port_item[] = {
     {.name = "item", .type = BB_INT, .min = 1, .max = 65535},
@@ -29,11 +29,16 @@ static const struct bb_field settings[] = {
      .help = "Days that deliveries and their attempts are kept."},
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(network_item),
-     .help = "Private or special networks that webhooks may reach all the same.",
+     .help = "Private or special networks that webhooks may reach all the same; an entry may name "
+             "several, with commas between them.",
      .example = "[\"10.20.0.0/16\"]"},
     {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(port_item),
      .help = "Ports that webhooks may reach beside those of web servers."},
+    {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .fields = BB_TABLE(network_item),
+     .help = "Networks that webhooks may reach on every port; they are allowed without "
+             "allow_networks."},
     {.name = "slots", .type = BB_INT, .min = 1, .max = 1024, .fallback = "256",
      .help = "Attempts at the same time, on each host."},
     {.name = "slots_per_webhook", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
@@ -44,8 +49,8 @@ static const struct bb_field settings[] = {
      .help = "Deliveries of one webhook kept in memory."},
     {.name = "per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "1000",
      .help = "Webhooks that one account may have."},
-    {.name = "tests", .type = BB_INT, .min = 1, .max = 4096, .fallback = "32",
-     .help = "Tests that wait at the same time on each host; of one account a quarter of them."},
+    {.name = "tests", .type = BB_INT, .min = 1, .max = 4096, .fallback = "128",
+     .help = "Tests that wait at the same time on each host; of one account a sixteenth of them."},
 };
 
 static const struct bb_field id_segment[] = {
@@ -77,16 +82,19 @@ static const struct bb_field event_item[] = {
      .max = WEBHOOK_SECRET_MAX, .help = "Signs the deliveries; without it a random one is made."}
 
 static const struct bb_field create_body[] = {
-    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = TARGET_URL_MAX,
+    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
+     .max = TARGET_URL_MAX,
      .help = "Where deliveries go, http or https.", .example = "https://platform.example.org/hook"},
-    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1, .max = 256,
-     .fields = BB_TABLE(event_item), .help = "Names that GET /api/chat/webhooks/events lists."},
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .max = 256,
+     .fields = BB_TABLE(event_item),
+     .help = "Names that GET /api/chat/webhooks/events lists; [] or [\"*\"]: all, also later ones."},
     SECRET_FIELD,
 };
 static const struct bb_field change_body[] = {
-    {.name = "url", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = TARGET_URL_MAX,
+    {.name = "url", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .min = 1,
+     .max = TARGET_URL_MAX,
      .help = "Where deliveries go from now on."},
-    {.name = "events", .type = BB_LIST, .flags = BB_NULLABLE, .min = 1, .max = 256,
+    {.name = "events", .type = BB_LIST, .flags = BB_NULLABLE, .max = 256,
      .fields = BB_TABLE(event_item), .help = "The events from now on."},
     {.name = "active", .type = BB_BOOL, .flags = BB_NULLABLE,
      .help = "false: nothing is enqueued or sent; what waits goes out once it is true again."},
@@ -278,4 +286,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .start = webhook_start,
     .close = webhook_close,
     .metrics = BB_TABLE(metrics),
+    .flags = BB_MODULE_SEALS,
 };

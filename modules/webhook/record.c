@@ -11,7 +11,8 @@
 #define STATEMENTS 2   /* at a time */
 #define WORTHWHILE 256 /* results for which a second statement is sent while one is out */
 #define AGAIN_MS 250
-#define ROW_ROOM 320 /* a row's JSON without error and answer */
+#define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
+#define ROW_ROOM 320       /* a row's JSON without error and answer */
 
 /* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. */
 static const struct bb_sql record = {
@@ -60,17 +61,26 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Nothing of the URL, the body or the answer: a log is read by others than the owner. */
+/*
+ * One line a webhook and minute. Nothing of the URL, the body or the answer is in it: a log is read
+ * by others than the owner.
+ */
 static void tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {
+    struct hook *hook = delivery->hook;
     char last[32];
 
+    hook->abandoned++;
+    if (hook->abandoned_told_ms && sender->now_ms - hook->abandoned_told_ms < ABANDONED_MS)
+        return;
     snprintf(last, sizeof(last), "status %d", delivery->status);
     bb_host_log(sender->host, BB_WARN,
-                "a delivery is abandoned: webhook %" PRId64 ", delivery %" PRId64
+                "deliveries were abandoned: webhook %" PRId64 ", count %zu, the last one %" PRId64
                 ", event %s, attempts %d, last: %s",
-                delivery->hook->node.id, delivery->node.id, delivery->body->event, delivery->tries,
-                delivery->kind ? delivery->kind : last);
+                hook_webhook(hook), hook->abandoned, delivery->node.id, delivery->body->event,
+                delivery->tries, delivery->kind ? delivery->kind : last);
+    hook->abandoned = 0;
+    hook->abandoned_told_ms = sender->now_ms;
 }
 
 static void settle(struct sender *sender, struct delivery *delivery, bool stored)
@@ -147,7 +157,7 @@ static int write_row(char *out, size_t room, const struct delivery *delivery)
                     "{\"webhook\":%" PRId64 ",\"id\":%" PRId64 ",\"state\":\"%s\",\"tries\":%d,"
                     "\"delay\":%" PRId64 ",\"at\":\"%s.%03dZ\",\"status\":%s,\"took\":%" PRId64
                     ",\"error\":%s,\"answer\":%s},",
-                    delivery->hook->node.id, delivery->node.id, states[delivery->verdict],
+                    hook_webhook(delivery->hook), delivery->node.id, states[delivery->verdict],
                     delivery->tries, delivery->verdict == SCHEDULE_RETRY ? delivery->delay_ms : 0,
                     at, (int)(delivery->at_wall_ms % 1000), status, delivery->took_ms,
                     delivery->error ? delivery->error : "null",

@@ -134,3 +134,73 @@ BEGIN
     FROM generate_series(0, 7) AS n;
 END
 $$;
+
+-- step 2: a large body is stored once, however many webhooks it goes to
+
+-- Of a body of some size a delivery has the id, and `body` is null. The id carries the day, as that of a
+-- delivery does, so that the two are kept, and dropped, together.
+CREATE TABLE webhook_body (
+    id   bigint PRIMARY KEY
+        DEFAULT webhook_day_floor((now() AT TIME ZONE 'UTC')::date)
+                + nextval('webhook_delivery_number'),
+    body text NOT NULL -- the exact bytes
+) PARTITION BY RANGE (id);
+CREATE TABLE webhook_body_rest PARTITION OF webhook_body DEFAULT;
+
+ALTER TABLE webhook_delivery ALTER COLUMN body DROP NOT NULL, ADD COLUMN body_id bigint;
+
+-- webhook_partition_make() of step 1, for any of the tables.
+CREATE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := parent || '_' || to_char(day, 'YYYYMMDD');
+    low  bigint := webhook_day_floor(day);
+    high bigint := webhook_day_floor(day + 1);
+BEGIN
+    IF to_regclass(name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL,'
+                   ' CONSTRAINT bounds CHECK (id >= %s AND id < %s))', name, parent, low, high);
+    EXECUTE format('WITH moved AS (DELETE FROM %I WHERE id >= %s AND id < %s'
+                   ' RETURNING *) INSERT INTO %I SELECT * FROM moved', parent || '_rest', low, high,
+                   name);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+                   parent, name, low, high);
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT bounds', name);
+    RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION webhook_partition_make(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM webhook_partition_make_of('webhook_body', day);
+    RETURN webhook_partition_make_of('webhook_delivery', day);
+END
+$$;
+
+-- Drops the partitions of a day, unless something in them still waits (was queued again).
+CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    suffix text := to_char(day, '_YYYYMMDD');
+    busy   boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')',
+                   'webhook_delivery' || suffix) INTO busy;
+    IF busy THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('DROP TABLE %I', 'webhook_delivery' || suffix);
+    EXECUTE format('DROP TABLE IF EXISTS %I', 'webhook_body' || suffix);
+    RETURN true;
+END
+$$;
+
+DO $$
+BEGIN
+    PERFORM webhook_partition_make((now() AT TIME ZONE 'UTC')::date + n)
+    FROM generate_series(0, 7) AS n;
+END
+$$;

@@ -89,7 +89,7 @@ void webhook_refresh_owners(struct bb_request *rq)
     }
 }
 
-/* What was heard, on its way to a request. Freed by that, or where none could be made. */
+/* What was heard, on its way to a request; freed when that has ended. */
 struct heard {
     int64_t account; /* 0: any */
 };
@@ -98,10 +98,9 @@ static void refresh_heard(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owns = {
         "SELECT FROM webhook_hook WHERE account = $1::bigint LIMIT 1", 0};
-    struct heard *heard = arg;
+    const struct heard *heard = arg;
     int64_t account = heard->account;
 
-    free(heard);
     if (account == 0) {
         webhook_refresh_owners(rq);
         return;
@@ -110,6 +109,13 @@ static void refresh_heard(struct bb_request *rq, void *arg)
 
     if (!rows || bb_count(rq, rows) > 0)
         refresh(rq, account);
+}
+
+/* What was missed for want of memory the job does within a minute. */
+static void drop_heard(void *heard, bool whole)
+{
+    (void)whole;
+    free(heard);
 }
 
 /* Sessions and keys say nothing about what an account may see. */
@@ -125,6 +131,6 @@ void webhook_auth_heard(void *state, const char *payload)
     if (!heard)
         return;
     heard->account = all ? 0 : strtoll(payload + 8, NULL, 10);
-    if (bb_run(webhook->host, refresh_heard, heard))
+    if (bb_run_then(webhook->host, refresh_heard, drop_heard, heard))
         free(heard);
 }

@@ -36,7 +36,8 @@ int webhook_settings_read(struct bb_host *host, struct webhook_settings *setting
     };
     read_delays(host, &settings->schedule);
     if (target_rules_read(&settings->targets, bb_setting_json(host, "allow_networks"),
-                          bb_setting_json(host, "allow_ports"), why, sizeof(why)))
+                          bb_setting_json(host, "allow_ports"),
+                          bb_setting_json(host, "open_networks"), why, sizeof(why)))
         return bb_open_fail(host, "%s", why);
     return 0;
 }

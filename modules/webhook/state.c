@@ -41,9 +41,11 @@ void webhook_start(struct bb_host *host, void *state)
 {
     const struct webhook *webhook = state;
 
-    if (webhook->settings.targets.network_count > 0)
-        bb_host_log(host, BB_WARN,
-                    "webhook.allow_networks lets webhooks reach %zu network(s) that are closed by "
-                    "default",
-                    webhook->settings.targets.network_count);
+    const struct target_rules *targets = &webhook->settings.targets;
+
+    if (targets->network_count + targets->open_count > 0)
+        bb_host_log(host, BB_INFO,
+                    "webhook.allow_networks and webhook.open_networks let webhooks reach %zu "
+                    "network(s) that are closed by default",
+                    targets->network_count + targets->open_count);
 }

@@ -21,42 +21,91 @@ static const int closed_ports[] = {
 void target_rules_free(struct target_rules *rules)
 {
     free(rules->networks);
+    free(rules->open);
     free(rules->ports);
     *rules = (struct target_rules){0};
 }
 
-static const char *read_lists(struct target_rules *rules, const json_t *networks,
-                              const json_t *ports)
+static bool read_network(struct network *network, const char *text, size_t length)
 {
-    rules->networks = calloc(json_array_size(networks) + 1, sizeof(*rules->networks));
-    rules->ports = calloc(json_array_size(ports) + 1, sizeof(*rules->ports));
-    if (!rules->networks || !rules->ports)
-        return "out of memory";
-    for (; rules->network_count < json_array_size(networks); rules->network_count++) {
-        const char *text = json_string_value(json_array_get(networks, rules->network_count));
+    char copy[64];
 
-        if (!text || network_read(&rules->networks[rules->network_count], text))
-            return "allow_networks: an entry is no IP network, or has bits set behind its prefix";
+    while (length && *text == ' ') {
+        text++;
+        length--;
     }
+    while (length && text[length - 1] == ' ')
+        length--;
+    if (!length || length >= sizeof(copy))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return network_read(network, copy) == 0;
+}
+
+/* An entry may name several networks, as a variable of the environment does. */
+static size_t count_networks(const json_t *list)
+{
+    size_t count = json_array_size(list);
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (const char *at = json_string_value(json_array_get(list, i)); at && *at; at++)
+            count += *at == ',';
+    return count;
+}
+
+/* NULL, or the reason. */
+static const char *read_networks(const json_t *list, struct network **networks, size_t *count)
+{
+    *networks = calloc(count_networks(list) + 1, sizeof(**networks));
+    if (!*networks)
+        return "out of memory";
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *at = json_string_value(json_array_get(list, i));
+
+        for (bool more = true; more; at += strcspn(at, ",") + 1) {
+            more = at && at[strcspn(at, ",")] == ',';
+            if (!at || !read_network(&(*networks)[*count], at, strcspn(at, ",")))
+                return "an entry is no IP network, or has bits set behind its prefix";
+            ++*count;
+        }
+    }
+    return NULL;
+}
+
+static const char *read_ports(struct target_rules *rules, const json_t *ports)
+{
+    rules->ports = calloc(json_array_size(ports) + 1, sizeof(*rules->ports));
+    if (!rules->ports)
+        return "out of memory";
     for (; rules->port_count < json_array_size(ports); rules->port_count++) {
         json_int_t port = json_integer_value(json_array_get(ports, rules->port_count));
 
         if (port < 1 || port > 65535)
-            return "allow_ports: an entry is no port";
+            return "an entry is no port";
         rules->ports[rules->port_count] = port;
     }
     return NULL;
 }
 
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
-                      char *why, size_t why_size)
+                      const json_t *open, char *why, size_t why_size)
 {
-    *rules = (struct target_rules){0};
-    const char *reason = read_lists(rules, networks, ports);
+    const char *name = "allow_networks", *reason;
 
+    *rules = (struct target_rules){0};
+    reason = read_networks(networks, &rules->networks, &rules->network_count);
+    if (!reason) {
+        name = "open_networks";
+        reason = read_networks(open, &rules->open, &rules->open_count);
+    }
+    if (!reason) {
+        name = "allow_ports";
+        reason = read_ports(rules, ports);
+    }
     if (!reason)
         return 0;
-    snprintf(why, why_size, "%s", reason);
+    snprintf(why, why_size, "%s: %s", name, reason);
     target_rules_free(rules);
     return -1;
 }
@@ -76,9 +125,21 @@ static bool port_open(const struct target_rules *rules, int port)
     return port <= 65535;
 }
 
-static bool address_open(const struct target_rules *rules, const struct in6_addr *address)
+static bool all_open(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return network_has(rules->networks, rules->network_count, address) || !network_special(address);
+    return network_has(rules->open, rules->open_count, address);
+}
+
+static bool allowed_though_special(const struct target_rules *rules, const struct in6_addr *address)
+{
+    return network_has(rules->networks, rules->network_count, address) || all_open(rules, address);
+}
+
+static bool address_open(const struct target_rules *rules, const struct in6_addr *address, int port)
+{
+    if (!port_open(rules, port) && !all_open(rules, address))
+        return false;
+    return allowed_though_special(rules, address) || !network_special(address);
 }
 
 /*
@@ -132,7 +193,13 @@ static bool is_name(const char *host)
     return strlen(host) <= 253;
 }
 
-static const char *host_problem(const struct target_rules *rules, char *host)
+/* What a name leads to is seen when it is connected to: a port that is open somewhere may do. */
+static bool name_open(const struct target_rules *rules, int port)
+{
+    return port_open(rules, port) || rules->open_count;
+}
+
+static const char *host_problem(const struct target_rules *rules, char *host, int port)
 {
     struct in6_addr address = in6addr_loopback;
     size_t length = strlen(host);
@@ -152,11 +219,13 @@ static const char *host_problem(const struct target_rules *rules, char *host)
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && is_localhost(host))
         known = true; /* ::1 or 127.0.0.1: opened by either */
-    if (!known || address_open(rules, &address))
+    if (known ? address_open(rules, &address, port) : name_open(rules, port))
         return NULL;
     if (is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
-        address_open(rules, &address))
+        address_open(rules, &address, port))
         return NULL;
+    if (!port_open(rules, port))
+        return "must not use this port";
     return "must not point to a private, local or reserved address";
 }
 
@@ -173,10 +242,8 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     else if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
              curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
         problem = "must have a host";
-    else if (!port_open(rules, atoi(port)))
-        problem = "must not use this port";
     else
-        problem = host_problem(rules, host);
+        problem = host_problem(rules, host, atoi(port));
     curl_free(host);
     curl_free(port);
     curl_free(zone);
@@ -287,11 +354,9 @@ bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
     const struct target_rules *rules = guard->rules;
     struct in6_addr at;
 
-    if (network_address(&at, address) || !port_open(rules, port_of(address)))
+    if (network_address(&at, address) || !address_open(rules, &at, port_of(address)))
         return false;
-    if (network_has(rules->networks, rules->network_count, &at))
-        return true;
-    return !network_special(&at) && !is_own(guard, &at);
+    return allowed_though_special(rules, &at) || !is_own(guard, &at);
 }
 
 curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)

@@ -23,16 +23,18 @@
 struct target_rules {
     struct network *networks; /* allowed although special */
     size_t network_count;
+    struct network *open; /* allowed, on every port */
+    size_t open_count;
     int64_t *ports; /* allowed although not a port of web servers */
     size_t port_count;
 };
 
 /*
- * Reads the two settings (NULL: empty): lists of networks and of ports. 0; or -1 with the reason
- * in `why`, and the rules are empty.
+ * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all their
+ * ports. 0; or -1 with the reason in `why`, and the rules are empty.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
-                      char *why, size_t why_size);
+                      const json_t *open, char *why, size_t why_size);
 void target_rules_free(struct target_rules *rules);
 
 /* NULL: the URL may be registered; else what it must be or not, to follow the field's name. */

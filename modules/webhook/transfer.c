@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@
 #include "config.h"
 #include "schedule.h"
 #include "transfer_sockets.h"
+
+#define LATE_MS 1000 /* beyond libcurl's own limit */
+#define LOOK_MS 250  /* between two looks for those that are late */
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -225,6 +229,8 @@ int transfers_start(struct transfers *all, const struct transfer_request *reques
 {
     struct transfer *transfer = all->free_ones;
 
+    if (!all->multi || all->broken)
+        return -1;
     if (transfer)
         all->free_ones = transfer->next;
     else if (!(transfer = make(all)))
@@ -236,6 +242,7 @@ int transfers_start(struct transfers *all, const struct transfer_request *reques
     transfer->sendings = 0;
     transfer->informational = transfer->headed = transfer->cut = false;
     transfer->arg = arg;
+    transfer->late_at = sockets_clock_ms() + all->timeout_ms + LATE_MS;
     if (!write_headers(transfer, request) && set_request(transfer, request) &&
         curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
         return 0;
@@ -296,7 +303,7 @@ static bool collect(struct transfers *all)
     bool any = false;
     int left;
 
-    while ((message = curl_multi_info_read(all->multi, &left))) {
+    while (all->multi && (message = curl_multi_info_read(all->multi, &left))) {
         struct transfer *transfer = NULL;
         CURL *easy = message->easy_handle;
         CURLcode code = message->data.result;
@@ -312,17 +319,77 @@ static bool collect(struct transfers *all)
     return any;
 }
 
+static void end(struct transfer *transfer, CURLcode code)
+{
+    curl_multi_remove_handle(transfer->all->multi, transfer->easy);
+    land(transfer, code);
+    give_back(transfer);
+}
+
+/* Ends what libcurl has forgotten: else its webhook would never have its place in flight again. */
+static void end_late(struct transfers *all)
+{
+    int64_t now = sockets_clock_ms();
+
+    if (now < all->look_at)
+        return;
+    all->look_at = now + LOOK_MS;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i]->arg && now >= all->list[i]->late_at)
+            end(all->list[i], CURLE_OPERATION_TIMEDOUT);
+}
+
+static void end_all(struct transfers *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct transfer *transfer = all->list[i];
+
+        transfer->sendings = 0; /* whatever it was about, it ends for want of memory */
+        if (transfer->arg)
+            end(transfer, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+static void make_multi(struct transfers *all)
+{
+    all->multi = curl_multi_init();
+    if (!all->multi)
+        return;
+    if (sockets_set_up(all) == 0 &&
+        !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
+        !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)all->connections))
+        return;
+    curl_multi_cleanup(all->multi);
+    all->multi = NULL;
+}
+
+/* A new multi handle in the place of a broken one, as soon as there is memory for it. */
+static void renew(struct transfers *all)
+{
+    if (all->broken) {
+        end_all(all);
+        curl_multi_cleanup(all->multi);
+        all->multi = NULL;
+        all->broken = false;
+        sockets_forget(all);
+    }
+    if (!all->multi)
+        make_multi(all);
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
 {
     sockets_watch_wake(all, wake_fd);
+    renew(all);
     sockets_run_timer(all);
     if (collect(all)) /* the timers may have ended some */
         wait_ms = 0;
     sockets_wait(all, wait_ms);
     sockets_run_timer(all);
     collect(all);
+    end_late(all);
 }
 
 /* ---- all of it
@@ -356,11 +423,11 @@ struct transfers *transfers_new(const struct target_rules *rules, size_t connect
     all->timeout_ms = timeout_ms;
     all->landed = landed;
     all->landed_arg = landed_arg;
-    all->timer_at = all->epoll = all->wake_fd = -1;
-    all->multi = curl_multi_init();
-    if (all->multi && sockets_set_up(all) == 0 &&
-        !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
-        !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)connections))
+    all->timer_at = all->wake_fd = -1;
+    all->connections = connections;
+    all->epoll = epoll_create1(EPOLL_CLOEXEC);
+    make_multi(all);
+    if (all->multi && all->epoll >= 0)
         return all;
     transfers_free(all);
     return NULL;

@@ -13,7 +13,7 @@
 #define OWN 0x40  /* opened and closed through our callbacks */
 #define IDLE 0x80 /* still registered, but libcurl does not want it now */
 
-static int64_t clock_ms(void)
+int64_t sockets_clock_ms(void)
 {
     struct timespec now;
 
@@ -98,7 +98,7 @@ static int on_timer(CURLM *multi, long wait_ms, void *arg)
     struct transfers *all = arg;
 
     (void)multi;
-    all->timer_at = wait_ms < 0 ? -1 : clock_ms() + wait_ms;
+    all->timer_at = wait_ms < 0 ? -1 : sockets_clock_ms() + wait_ms;
     return 0;
 }
 
@@ -112,9 +112,22 @@ void sockets_watch_wake(struct transfers *all, int wake_fd)
         all->wake_fd = wake_fd;
 }
 
+/*
+ * Where libcurl has no memory for whom a socket belongs to, it keeps a table of them without room,
+ * and divides by that room when the socket is used again; and it forgets time limits.
+ */
+static void act(struct transfers *all, curl_socket_t fd, int flags)
+{
+    int running;
+
+    if (all->multi && !all->broken &&
+        curl_multi_socket_action(all->multi, fd, flags, &running) != CURLM_OK)
+        all->broken = true;
+}
+
 static void on_event(struct transfers *all, const struct epoll_event *event)
 {
-    int fd = event->data.fd, running, flags = 0;
+    int fd = event->data.fd, flags = 0;
     uint64_t count;
 
     if (fd == all->wake_fd) {
@@ -131,28 +144,26 @@ static void on_event(struct transfers *all, const struct epoll_event *event)
         flags |= CURL_CSELECT_OUT;
     if (event->events & (EPOLLERR | EPOLLHUP))
         flags |= CURL_CSELECT_ERR;
-    curl_multi_socket_action(all->multi, fd, flags, &running);
+    act(all, fd, flags);
 }
 
 static bool timer_due(const struct transfers *all)
 {
-    return all->timer_at >= 0 && all->timer_at <= clock_ms();
+    return all->timer_at >= 0 && all->timer_at <= sockets_clock_ms();
 }
 
 void sockets_run_timer(struct transfers *all)
 {
-    int running;
-
     for (int i = 0; i < 8 && timer_due(all); i++) {
         all->timer_at = -1;
-        curl_multi_socket_action(all->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        act(all, CURL_SOCKET_TIMEOUT, 0);
     }
 }
 
 static int wait_for(const struct transfers *all, int64_t wait_ms)
 {
     if (all->timer_at >= 0) {
-        int64_t timer = all->timer_at - clock_ms();
+        int64_t timer = all->timer_at - sockets_clock_ms();
 
         if (timer < 0)
             timer = 0;
@@ -173,11 +184,17 @@ void sockets_wait(struct transfers *all, int64_t wait_ms)
 
 int sockets_set_up(struct transfers *all)
 {
-    all->epoll = epoll_create1(EPOLL_CLOEXEC);
-    return all->epoll < 0 || curl_multi_setopt(all->multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
+    return curl_multi_setopt(all->multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
                    curl_multi_setopt(all->multi, CURLMOPT_SOCKETDATA, all) ||
                    curl_multi_setopt(all->multi, CURLMOPT_TIMERFUNCTION, on_timer) ||
                    curl_multi_setopt(all->multi, CURLMOPT_TIMERDATA, all)
                ? -1
                : 0;
+}
+
+void sockets_forget(struct transfers *all)
+{
+    all->timer_at = -1;
+    if (all->masks)
+        memset(all->masks, 0, all->mask_room);
 }

@@ -14,7 +14,8 @@ struct transfer {
     struct transfer *next; /* free ones */
     struct transfers *all;
     CURL *easy;
-    void *arg;
+    void *arg;       /* NULL: not in flight */
+    int64_t late_at; /* when libcurl should have ended it long ago */
     struct target_socket socket;
     struct curl_slist headers[TRANSFER_HEADERS];
     char lines[TRANSFER_HEADERS][TRANSFER_HEADER_ROOM];
@@ -30,7 +31,9 @@ struct transfer {
 };
 
 struct transfers {
-    CURLM *multi;
+    CURLM *multi; /* NULL: there was no memory for it */
+    bool broken;  /* it had no memory in its middle: it must not be used any more */
+    size_t connections;
     int epoll;
     int wake_fd; /* in the epoll, or -1 */
     struct target_guard guard;
@@ -38,6 +41,7 @@ struct transfers {
     void (*landed)(void *, struct transfer_result *);
     void *landed_arg;
     int64_t timer_at;     /* -1: none */
+    int64_t look_at;      /* when to look next for transfers that are late */
     unsigned char *masks; /* by descriptor: 0, or EPOLLIN and EPOLLOUT as registered */
     size_t mask_room;
     struct transfer *free_ones;
@@ -45,8 +49,11 @@ struct transfers {
     size_t count, room;
 };
 
-/* The epoll, and the multi handle's callbacks; 0, or -1. What was made is transfers_free()'s. */
+/* The multi handle's callbacks; 0, or -1. */
 int sockets_set_up(struct transfers *all);
+
+/* Forgets what was known of sockets, all of which are closed. */
+void sockets_forget(struct transfers *all);
 
 /* CURLOPT_OPENSOCKETFUNCTION of a transfer, CURLOPT_CLOSESOCKETFUNCTION of all of them. */
 curl_socket_t sockets_open(void *transfer, curlsocktype purpose, struct curl_sockaddr *address);
@@ -54,6 +61,9 @@ int sockets_close(void *transfers, curl_socket_t fd);
 
 /* Adds the descriptor that wakes the thread, once. */
 void sockets_watch_wake(struct transfers *all, int wake_fd);
+
+/* Monotonic milliseconds. */
+int64_t sockets_clock_ms(void);
 
 /* Lets libcurl do what its timer is due for. */
 void sockets_run_timer(struct transfers *all);

@@ -129,6 +129,9 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
     " floor(extract(epoch FROM h.created_at) * 1000)::bigint"
 #define WEBHOOK_COLUMN_COUNT 7
 
+/* In place of the names of events: all of them, also those of modules that are loaded later. */
+#define WEBHOOK_ALL_EVENTS "*"
+
 /* Given; NULL: no memory. `secret` in full, or NULL: masked. */
 json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                      const char *secret);

@@ -4,7 +4,7 @@
 #define CLEAN_MS 30000
 #define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
 #define LINGER_MS 250        /* for offers of what had begun before a reload */
-#define IDLE_MS 500
+#define IDLE_MS 2000
 #define IDLE_LEAVING_MS 50
 
 /* What other threads left, taken out of the lock in one go. */
@@ -91,6 +91,10 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
         wait = sooner(wait, first->at_ms, now);
     if (!sender->tending && !sender->leaving)
         wait = sooner(wait, sender->tend_at, now);
+    if (sender->look_at > now)
+        wait = sooner(wait, sender->look_at, now);
+    if (sender->scan_at > now)
+        wait = sooner(wait, sender->scan_at, now);
     if (sender->retry_db_at > now)
         wait = sooner(wait, sender->retry_db_at, now);
     return wait;

@@ -34,7 +34,9 @@
     X(F33)                                                                                         \
     X(F34)                                                                                         \
     X(F36)                                                                                         \
-    X(F38)
+    X(F38)                                                                                         \
+    X(F39)                                                                                         \
+    X(F40)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

@@ -9,12 +9,13 @@
 #define TESTS_FAULT_PROXY_H
 
 enum proxy_mode {
-    PROXY_PASS,       /* does nothing */
-    PROXY_FREEZE,     /* accepts, and moves no byte */
-    PROXY_DELAY,      /* keeps what the server says back for `amount` ms */
-    PROXY_TRICKLE,    /* passes one byte of the server's in `amount` ms */
-    PROXY_CUT,        /* resets a connection after `amount` more bytes of the server's */
-    PROXY_HALF_CLOSE, /* when the server speaks, closes that direction and swallows the rest */
+    PROXY_PASS,           /* does nothing */
+    PROXY_FREEZE,         /* accepts, and moves no byte */
+    PROXY_DELAY,          /* keeps what the server says back for `amount` ms */
+    PROXY_TRICKLE,        /* passes one byte of the server's in `amount` ms */
+    PROXY_CUT,            /* resets a connection after `amount` more bytes of the server's */
+    PROXY_IN_TRANSACTION, /* has the server say that its transactions are still open */
+    PROXY_HALF_CLOSE,     /* when the server speaks, closes that direction and swallows the rest */
 };
 
 struct proxy;

@@ -36,14 +36,27 @@ static void tell_crash(int number)
     raise(number);
 }
 
+/* On a stack of its own where the main thread crashes: fibers run there, and may have used theirs
+ * up. */
+static void on_crash(int number)
+{
+    static char room[65536];
+    stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+    struct sigaction action = {.sa_handler = tell_crash, .sa_flags = SA_ONSTACK};
+
+    sigaltstack(&stack, NULL);
+    sigaction(number, &action, NULL);
+}
+
 __attribute__((constructor)) static void open_counters(void)
 {
     void *frame[1];
 
     backtrace(frame, 1); /* loads what it needs */
-    signal(SIGSEGV, tell_crash);
-    signal(SIGBUS, tell_crash);
-    signal(SIGABRT, tell_crash);
+    on_crash(SIGSEGV);
+    on_crash(SIGBUS);
+    on_crash(SIGABRT);
+    on_crash(SIGFPE);
     const char *path = getenv(TORTURE_FILE);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 
@@ -80,17 +93,36 @@ static void *next(atomic_uintptr_t *known, const char *name)
     return found;
 }
 
-/* OpenSSL 3.0 goes on with its default context when there was no memory to make it whole. */
-static bool is_spared(const void *caller)
+static bool is_of(const void *caller, const char *library)
 {
     Dl_info about;
 
-    return atomic_load(&torture->spare_crypto) && dladdr(caller, &about) &&
-           strstr(about.dli_fname, "/libcrypto.so") != NULL;
+    return dladdr(caller, &about) && strstr(about.dli_fname, library) != NULL;
 }
 
-static bool no_memory(const void *caller)
+/* OpenSSL 3.0 goes on with its default context when there was no memory to make it whole. */
+static bool is_spared(const void *caller)
 {
+    if (*torture->only)
+        return !is_of(caller, torture->only);
+    return atomic_load(&torture->spare_crypto) && is_of(caller, "/libcrypto.so");
+}
+
+static bool is_refused(size_t size)
+{
+    long from = torture ? atomic_load(&torture->refused_from) : 0;
+
+    if (!from || size < (size_t)from)
+        return false;
+    atomic_fetch_add(&torture->failed, 1);
+    errno = ENOMEM;
+    return true;
+}
+
+static bool no_memory(const void *caller, size_t size)
+{
+    if (is_refused(size))
+        return true;
     if (!torture || !atomic_load(&torture->allocations) || is_spared(caller) ||
         !fails(&torture->allocations))
         return false;
@@ -103,7 +135,7 @@ void *malloc(size_t size)
     static atomic_uintptr_t known;
     void *(*real)(size_t) = (void *(*)(size_t))next(&known, "malloc");
 
-    return no_memory(__builtin_return_address(0)) ? NULL : real(size);
+    return no_memory(__builtin_return_address(0), size) ? NULL : real(size);
 }
 
 void *calloc(size_t count, size_t size)
@@ -111,7 +143,7 @@ void *calloc(size_t count, size_t size)
     static atomic_uintptr_t known;
     void *(*real)(size_t, size_t) = (void *(*)(size_t, size_t))next(&known, "calloc");
 
-    return no_memory(__builtin_return_address(0)) ? NULL : real(count, size);
+    return no_memory(__builtin_return_address(0), count * size) ? NULL : real(count, size);
 }
 
 void *realloc(void *memory, size_t size)
@@ -119,7 +151,7 @@ void *realloc(void *memory, size_t size)
     static atomic_uintptr_t known;
     void *(*real)(void *, size_t) = (void *(*)(void *, size_t))next(&known, "realloc");
 
-    return no_memory(__builtin_return_address(0)) ? NULL : real(memory, size);
+    return no_memory(__builtin_return_address(0), size) ? NULL : real(memory, size);
 }
 
 int posix_memalign(void **memory, size_t alignment, size_t size)
@@ -128,7 +160,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
     int (*real)(void **, size_t, size_t) =
         (int (*)(void **, size_t, size_t))next(&known, "posix_memalign");
 
-    return no_memory(__builtin_return_address(0)) ? ENOMEM : real(memory, alignment, size);
+    return no_memory(__builtin_return_address(0), size) ? ENOMEM : real(memory, alignment, size);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),

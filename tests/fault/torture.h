@@ -23,6 +23,9 @@ struct torture {
     atomic_long priorities;   /* setpriority: EPERM */
     atomic_long lookup_ms;    /* not 0: that getaddrinfo takes to find no name */
     atomic_long answer_ms;    /* that getaddrinfo takes longer */
+    atomic_long refused_from; /* not 0: allocations of so many bytes and more fail */
+    char only[24];            /* not "": only allocations of the library whose path has this count;
+                               * written while `allocations` is 0 */
 };
 
 /* Numbers of one's own for a host, and the environment that makes it heed them (rack.c). */

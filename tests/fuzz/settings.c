@@ -16,7 +16,7 @@ static void bind(struct arena *arena, const char *path, struct setting_problems 
         return;
     const struct setting_section *section = settings_bind(settings, "s", &table, problems);
 
-    settings_unknown(settings, problems);
+    settings_unknown(settings, NULL, NULL, problems);
     must(section || problems->count);
     if (!section)
         return;

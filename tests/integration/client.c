@@ -160,6 +160,17 @@ int64_t answer_int(const struct answer *answer, const char *key)
     return json_integer_value(value);
 }
 
+void answer_warns(const struct answer *answer, const char *text)
+{
+    const json_t *list = json_object_get(answer->json, "warnings"), *warning;
+    bool found = !text && !list;
+    size_t index;
+
+    json_array_foreach(list, index, warning) found =
+        found || (text && !strncmp(json_string_value(warning), text, strlen(text)));
+    ck_assert_msg(found, "no warning \"%s\" in %s", text ? text : "(none at all)", answer->body);
+}
+
 struct answer *answer_expect(struct answer *answer, long status, const char *file, int line)
 {
     ck_assert_msg(answer->status == status, "%s:%d: status %ld instead of %ld: %s%.500s", file,

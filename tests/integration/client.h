@@ -50,6 +50,9 @@ const char *answer_header(const struct answer *answer, const char *name);
 const char *answer_text(const struct answer *answer, const char *key);
 int64_t answer_int(const struct answer *answer, const char *key);
 
+/* That `warnings` of the answer has one that begins so; NULL: that it has none. */
+void answer_warns(const struct answer *answer, const char *text);
+
 /* Fails the test, and shows the answer, unless it has this status. Returns the answer. */
 #define ck_status(got, expected) answer_expect((got), (expected), __FILE__, __LINE__)
 struct answer *answer_expect(struct answer *answer, long status, const char *file, int line);

@@ -54,6 +54,9 @@ extern const char *the_redis; /* its socket */
 /* A new cluster, started; with roles and the migrated template. */
 struct postgres *postgres_make(const char *name, bool durable);
 
+/* Path of one of PostgreSQL's programs, of the newest version that there is. */
+char *postgres_program(const char *name);
+
 void postgres_start(struct postgres *pg);
 
 /* SIGINT: fast, SIGQUIT: immediate, SIGKILL: as a crash. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* Of fewer than SAMPLES_MIN the 99th percentile would be the one that was slowest. */
-enum { SAMPLES_MAX = 20000, SAMPLES_MIN = 200, SAMPLES_MS = 20000, HEALTH_MS = 50 };
+enum { SAMPLES_MAX = 20000, SAMPLES_MIN = 500, SAMPLES_MS = 20000, HEALTH_MS = 50 };
 
 struct watch {
     const struct host *host;

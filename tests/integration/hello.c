@@ -19,22 +19,40 @@ static char *replaced(const char *in, const char *from, const char *to)
     return text("%.*s%s%s", (int)(at - in), in, to, at + strlen(from));
 }
 
-char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t count)
+static char *copy_example(const char *example, const char *name)
 {
-    const char *copy = harness_path(name), *source = text("%s/hello.c", copy);
-    const char *example = text("%s/share/doc/busbar/examples/hello", root());
-    const char *const copying[] = {"cp", "-r", example, copy, NULL};
-    const char *const making[] = {"make", "-C", copy, "hello.so", NULL};
-    const char *const environment[] = {text("PKG_CONFIG_PATH=%s/lib/pkgconfig", root()), NULL};
-    const char *log = harness_path(text("%s.log", name));
+    char *copy = harness_path(name);
+    const char *from = text("%s/share/doc/busbar/examples/%s", root(), example);
+    const char *const copying[] = {"cp", "-r", from, copy, NULL};
 
-    ck_assert_int_eq(process_run(&(struct process_spec){.argv = copying, .log = log}), 0);
-    for (size_t i = 0; i < count; i++)
-        file_write(source, replaced(file_text(source), edits[i][0], edits[i][1]));
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = copying, .log = "/dev/null"}), 0);
+    return copy;
+}
+
+static char *make_example(const char *copy, const char *target, const char *argument)
+{
+    const char *const making[] = {"make", "-C", copy, target, argument, NULL};
+    const char *const environment[] = {text("PKG_CONFIG_PATH=%s/lib/pkgconfig", root()), NULL};
+    const char *log = text("%s.log", copy);
+
     ck_assert_msg(process_run(&(struct process_spec){
                       .argv = making, .environment = environment, .log = log}) == 0,
-                  "hello does not build:\n%s", file_text(log));
-    return text("%s/hello.so", copy);
+                  "%s does not build:\n%s", target, file_text(log));
+    return text("%s/%s", copy, target);
+}
+
+char *example_build(const char *example, const char *program, const char *argument)
+{
+    return make_example(copy_example(example, example), text("%s.so", program), argument);
+}
+
+char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t count)
+{
+    const char *copy = copy_example("hello", name), *source = text("%s/hello.c", copy);
+
+    for (size_t i = 0; i < count; i++)
+        file_write(source, replaced(file_text(source), edits[i][0], edits[i][1]));
+    return make_example(copy, "hello.so", NULL);
 }
 
 char *hello_build(const char *name)

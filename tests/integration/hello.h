@@ -1,4 +1,4 @@
-/* The example hello, built out of the tree, from the installed package alone. */
+/* The example modules, built out of the tree, from the installed package alone. */
 #ifndef TESTS_HELLO_H
 #define TESTS_HELLO_H
 
@@ -12,5 +12,8 @@ char *hello_build(const char *name);
 
 /* The same after what `from` names has been replaced by `to`, wherever it stands in hello.c. */
 char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t count);
+
+/* Another example: its directory, its program without ".so", and an argument for make. */
+char *example_build(const char *example, const char *program, const char *argument);
 
 #endif

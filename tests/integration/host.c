@@ -17,7 +17,8 @@
     "  argon2_memory: 64\n"                                                                        \
     "  argon2_rounds: 1\n"                                                                         \
     "  login_failures_per_account: 100000\n"                                                       \
-    "  login_failures_per_address: 100000\n"
+    "  login_failures_per_address: 100000\n"                                                       \
+    "  registrations_per_address: 100000\n"
 
 static char *section(const char *name, const char *lines)
 {

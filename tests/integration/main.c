@@ -2,7 +2,9 @@
  * Runs the integration tests: `run [suite…]`, all without an argument but those of faults. `run
  * --suites` and `run --faults` print the names of both kinds. The environment: BUSBAR_ROOT says
  * where busbar is installed, BUSBAR_PLAIN where the build without sanitizers is, for faults;
- * BUSBAR_TEST_KEEP keeps the directory of a run that passed. The exit status is 0 if all passed.
+ * BUSBAR_TEST_LANES is how many suites run at a time (lanes.h), BUSBAR_TEST_KEEP keeps the
+ * directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the suites that need an S3 server.
+ * The exit status is 0 if all passed.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,15 +13,11 @@
 
 #include "client.h"
 #include "fault/faults.h"
+#include "lanes.h"
 #include "suites.h"
 
-struct suite_row {
-    const char *name;
-    Suite *(*make)(void);
-};
-
-static const struct suite_row rows[] = {
-#define SUITE_ROW(name) {#name, name##_suite},
+static struct suite_row rows[] = {
+#define SUITE_ROW(name) {#name, name##_suite, false},
     FAULTS(SUITE_ROW) SUITES(SUITE_ROW)
 #undef SUITE_ROW
 };
@@ -31,13 +29,32 @@ enum {
 };
 #undef FAULT_BYTE
 
+static bool runs_alone(const char *name)
+{
+#define NAME(name) #name,
+    static const char *const alone[] = {ALONE_SUITES(NAME)};
+#undef NAME
+
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+        if (!strcmp(alone[i], name))
+            return true;
+    }
+    return false;
+}
+
+/* Suites of the S3 store, where its server could not be installed. */
+static bool lacks_s3(int row)
+{
+    return getenv("BUSBAR_TEST_NO_S3") && !strncmp(rows[row].name, "device_s3", 9);
+}
+
 static bool asked_for(int row, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(rows[row].name, argv[i]))
             return true;
     }
-    return (argc == 1 && row >= FAULT_COUNT) || !strcmp(rows[row].name, "logs");
+    return argc == 1 && row >= FAULT_COUNT;
 }
 
 static bool known(const char *name)
@@ -49,32 +66,15 @@ static bool known(const char *name)
     return false;
 }
 
-/* The servers are made inside of the runner, so that a failure there is counted and told, too. */
-START_TEST(the_servers_start)
+/* As BUSBAR_TEST_LANES says, at most one a suite; one without it. */
+static int lane_count(size_t suites)
 {
-    const char *root = getenv("BUSBAR_ROOT");
+    const char *wanted = getenv("BUSBAR_TEST_LANES");
+    long lanes = wanted ? strtol(wanted, NULL, 10) : 1;
 
-    ck_assert_msg(root != NULL, "BUSBAR_ROOT is not set");
-    ck_assert_ptr_nonnull(the_postgres);
-}
-
-static void set_up(void)
-{
-    const char *root = getenv("BUSBAR_ROOT");
-
-    if (root)
-        harness_open(root);
-}
-
-static Suite *servers_suite(void)
-{
-    Suite *suite = suite_create("servers");
-    TCase *tests = tcase_create("servers");
-
-    tcase_add_unchecked_fixture(tests, set_up, NULL);
-    tcase_add_test(tests, the_servers_start);
-    suite_add_tcase(suite, tests);
-    return suite;
+    if (lanes > (long)suites)
+        lanes = (long)suites;
+    return lanes < 1 ? 1 : (int)lanes;
 }
 
 static int list(int from, int to)
@@ -98,17 +98,20 @@ int main(int argc, char **argv)
     }
     signal(SIGPIPE, SIG_IGN);
     client_open_library();
-    SRunner *runner = srunner_create(servers_suite());
+    const struct suite_row *chosen[SUITE_COUNT];
+    size_t count = 0;
 
-    for (int i = 0; i < SUITE_COUNT; i++) {
-        if (asked_for(i, argc, argv))
-            srunner_add_suite(runner, rows[i].make());
+    for (int i = 0; i < SUITE_COUNT - 1; i++) {
+        if (!asked_for(i, argc, argv))
+            continue;
+        rows[i].alone = runs_alone(rows[i].name);
+        if (lacks_s3(i))
+            fprintf(stderr, "integration: SKIPPED SUITE: %s has no S3 server\n", rows[i].name);
+        else
+            chosen[count++] = &rows[i];
     }
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
+    int failed = lanes_run(chosen, count, &rows[SUITE_COUNT - 1], lane_count(count));
 
-    srunner_free(runner);
-    harness_close(failed > 0 || getenv("BUSBAR_TEST_KEEP") != NULL);
     curl_global_cleanup();
     return failed ? 1 : 0;
 }

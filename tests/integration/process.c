@@ -122,6 +122,29 @@ int process_run(const struct process_spec *spec)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void test_skipped(const char *reason)
+{
+    fprintf(stderr, "integration: SKIPPED: %s\n", reason);
+}
+
+bool process_as_root(const char *const *argv)
+{
+    static const char *const may[] = {"sudo", "-n", "true", NULL};
+    const char *command[16] = {"sudo", "-n"};
+    size_t count = geteuid() ? 2 : 0;
+
+    if (count && process_run(&(struct process_spec){.argv = may, .log = "/dev/null"})) {
+        test_skipped(text("%s needs root, and sudo without a password", argv[0]));
+        return false;
+    }
+    do
+        command[count++] = *argv++;
+    while (*argv && count < 15);
+    command[count] = NULL;
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = command, .log = "/dev/stderr"}), 0);
+    return true;
+}
+
 void process_service_directory(const char *path)
 {
     const struct passwd *user = service_user();

@@ -27,6 +27,15 @@ bool process_wait(pid_t pid, int ms, int *status);
 /* Sends the signal and waits; SIGKILL after `ms`. The status as waitpid() gives it. */
 int process_stop(pid_t pid, int signal, int ms);
 
+/* The calling test cannot run here: ./test counts it as skipped. The test has to return then. */
+void test_skipped(const char *reason);
+
+/*
+ * Runs a command as root: by itself where the tests run as root, else by sudo. False, with a reason
+ * said by test_skipped(), where this user may not do that without a password.
+ */
+bool process_as_root(const char *const *argv);
+
 /* Starts it and waits for its end, at most 60 s. The exit status; 128 + n for a signal. */
 int process_run(const struct process_spec *spec);
 

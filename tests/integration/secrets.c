@@ -9,7 +9,9 @@
 
 #define SECRET_MIN 8
 #define SECRET_MAX 2000
-#define COMMON "undefined" /* a message of the shared cases, and what dlopen() says of symbols */
+
+/* Messages of the shared cases, and words of dlopen() and of what modcheck recommends. */
+static const char *const common[] = {"undefined", "--version"};
 
 static char *secrets_path;
 
@@ -19,12 +21,21 @@ void secrets_open(const char *path)
     file_write(secrets_path, "");
 }
 
+static bool is_common(const char *secret)
+{
+    for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
+        if (!strcmp(secret, common[i]))
+            return true;
+    }
+    return false;
+}
+
 void secrets_add(const char *secret)
 {
     size_t length = strlen(secret);
 
     if (!secrets_path || length < SECRET_MIN || length > SECRET_MAX || strchr(secret, '\n') ||
-        !strcmp(secret, COMMON))
+        is_common(secret))
         return;
     const char *line = text("%s\n", secret);
     int fd = open(secrets_path, O_WRONLY | O_APPEND);

@@ -11,8 +11,7 @@
 #define UP_MS 20000
 #define PG_ROOT "/usr/lib/postgresql"
 
-/* Path of one of PostgreSQL's programs, of the newest version that there is. */
-static char *pg_program(const char *name)
+char *postgres_program(const char *name)
 {
     static int newest;
     DIR *versions = newest ? NULL : opendir(PG_ROOT);
@@ -32,7 +31,7 @@ static char *pg_program(const char *name)
 
 static void cluster_init(const struct postgres *pg)
 {
-    const char *argv[] = {pg_program("initdb"),
+    const char *argv[] = {postgres_program("initdb"),
                           "-D",
                           pg->data,
                           "-U",
@@ -62,7 +61,7 @@ static bool answers(void *arg)
 void postgres_start(struct postgres *pg)
 {
     const char *sync = pg->durable ? "fsync=on" : "fsync=off";
-    const char *argv[] = {pg_program("postgres"),
+    const char *argv[] = {postgres_program("postgres"),
                           "-D",
                           pg->data,
                           "-c",

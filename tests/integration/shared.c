@@ -13,6 +13,6 @@ char *shared_cases(const char *name)
 
     if (!access(path, R_OK))
         return path;
-    fprintf(stderr, "integration: SKIPPED: there is no %s; set BUSBAR_SHARED\n", path);
+    test_skipped(text("there is no %s; set BUSBAR_SHARED", path));
     return NULL;
 }

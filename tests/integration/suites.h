@@ -7,7 +7,11 @@
 
 /* In this order; logs is the last one, for it looks at what all the others left. */
 #define SUITES(X)                                                                                  \
+    X(heads)                                                                                       \
     X(health)                                                                                      \
+    X(lookalikes)                                                                                  \
+    X(readiness)                                                                                   \
+    X(missing)                                                                                     \
     X(accounts)                                                                                    \
     X(access)                                                                                      \
     X(admin)                                                                                       \
@@ -20,26 +24,40 @@
     X(chat)                                                                                        \
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
+    X(chat_owners)                                                                                 \
+    X(chat_unread)                                                                                 \
+    X(chat_long)                                                                                   \
     X(stream)                                                                                      \
     X(stream_behind)                                                                               \
     X(stream_resume)                                                                               \
+    X(stream_restore)                                                                              \
     X(stream_end)                                                                                  \
     X(metrics)                                                                                     \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
+    X(statements)                                                                                  \
+    X(lent)                                                                                        \
+    X(failover)                                                                                    \
     X(cluster)                                                                                     \
     X(ledger)                                                                                      \
+    X(bad_module)                                                                                  \
+    X(late)                                                                                        \
     X(reload)                                                                                      \
     X(reload_refused)                                                                              \
     X(reload_status)                                                                               \
     X(reload_load)                                                                                 \
     X(stop)                                                                                        \
     X(tour)                                                                                        \
+    X(admission)                                                                                   \
+    X(tolerance)                                                                                   \
     X(framing)                                                                                     \
     X(answers)                                                                                     \
     X(limits)                                                                                      \
     X(body_limits)                                                                                 \
+    X(connections)                                                                                 \
     X(crowd)                                                                                       \
+    X(attacks)                                                                                     \
+    X(fair)                                                                                        \
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
     X(devices)                                                                                     \
@@ -70,9 +88,21 @@
     X(webhook_signatures)                                                                          \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \
+    X(languages)                                                                                   \
     X(tools)                                                                                       \
     X(injection)                                                                                   \
     X(logs)
+
+/* They measure times, which others would lengthen: they run alone (lanes.h). */
+#define ALONE_SUITES(X)                                                                            \
+    X(login)                                                                                       \
+    X(limits)                                                                                      \
+    X(body_limits)                                                                                 \
+    X(crowd)                                                                                       \
+    X(certificate_history)                                                                         \
+    X(fair)                                                                                        \
+    X(reload_load)                                                                                 \
+    X(webhook_crowd)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);
 SUITES(SUITE_DECLARE)

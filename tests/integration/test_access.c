@@ -116,6 +116,52 @@ START_TEST(client_credentials_come_as_form_json_or_basic)
             3600);
 }
 
+START_TEST(a_client_says_by_itself_which_grant_it_wants)
+{
+    struct client client = client_make(user);
+    const char *basic = basic_of(client.name, client.secret);
+
+    granted(ask(NULL,
+                text("{\"client_id\":\"%s\",\"client_secret\":\"%s\"}", client.name, client.secret),
+                NULL),
+            3600);
+    granted(ask(NULL,
+                text("{\"grantType\":\"client_credentials\",\"clientId\":\"%s\","
+                     "\"clientSecret\":\"%s\"}",
+                     client.name, client.secret),
+                NULL),
+            3600);
+    granted(ask(FORM, text("clientId=%s&clientSecret=%s", client.name, client.secret), NULL), 3600);
+    granted(ask(NULL, "{}", basic), 3600);
+    granted(ask(NULL, NULL, basic), 3600);
+    refused(ask(NULL, "{\"client_id\":\"a\",\"client_secret\":\"b\"}", NULL), 401,
+            "invalid_client");
+}
+
+/* Clients send the token that they have with every request. */
+START_TEST(a_bearer_token_beside_is_passed_over)
+{
+    struct client client = client_make(user);
+    const char *form = form_of(client.name, client.secret);
+    const char *json =
+        text("{\"username\":\"%s\",\"password\":\"%s\"}", user->email, user->password);
+    const char *others[] = {text("Bearer %s", user->token), "Bearer", "Bearer gone", "Digest x=1"};
+
+    for (size_t i = 0; i < COUNT(others); i++) {
+        granted(ask(FORM, form, others[i]), 3600);
+        granted(ask(NULL, json, others[i]), 7 * 86400);
+    }
+}
+
+START_TEST(what_is_no_known_pair_is_invalid_client)
+{
+    refused(ask(NULL, "{\"username\":\"a\",\"password\":\"x\"}", NULL), 401, "invalid_client");
+    refused(ask(NULL, text("{\"username\":\"%s\",\"password\":\"\"}", user->email), NULL), 401,
+            "invalid_client");
+    refused(ask(NULL, text("{\"username\":\"%s\"}", user->email), NULL), 401, "invalid_client");
+    refused(ask(FORM, "username=a&password=", NULL), 401, "invalid_client");
+}
+
 START_TEST(an_api_users_password_gives_a_session)
 {
     const char *json =
@@ -181,15 +227,13 @@ START_TEST(malformed_requests_are_invalid_request)
         "{}",
         "{",
         "[]",
-        "{\"username\":\"a@example.com\"}",
         "{\"password\":\"x\"}",
         "{\"username\":{\"$gt\":\"\"},\"password\":\"x\"}",
-        "{\"username\":\"a\",\"password\":\"x\"}",
-        "{\"grant_type\":7}",
+        "{\"grant_type\":[]}",
         "{\"grant_type\":\"client_credentials\"}",
         "{\"grant_type\":\"client_credentials\",\"client_id\":\"a\"}",
         "{\"grant_type\":\"client_credentials\",\"client_id\":[],\"client_secret\":\"x\"}",
-        "{\"client_id\":\"a\",\"client_secret\":\"b\"}",
+        "{\"client_id\":\"a\"}",
         "{\"grant_type\":\"client_credentials\",\"grant_type\":\"client_credentials\"}"};
 
     for (size_t i = 0; i < COUNT(json); i++)
@@ -201,17 +245,18 @@ START_TEST(malformed_requests_are_invalid_request)
     refused(ask(FORM, "grant_type=client_credentials&client_id=another", basic), 400,
             "invalid_request");
     refused(ask(NULL, NULL, NULL), 400, "invalid_request");
-    refused(ask(FORM, "grant_type=password&username=a&password=b", NULL), 400, "invalid_request");
 }
 
 START_TEST(other_grants_are_unsupported)
 {
-    static const char *const grants[] = {"password", "authorization_code", "refresh_token", "",
+    static const char *const grants[] = {"password", "authorization_code", "refresh_token",
                                          "CLIENT_CREDENTIALS"};
 
     for (size_t i = 0; i < COUNT(grants); i++)
         refused(ask(FORM, text("grant_type=%s&client_id=a&client_secret=b", grants[i]), NULL), 400,
                 "unsupported_grant_type");
+    refused(ask(FORM, "grant_type=password&username=a&password=b", NULL), 400,
+            "unsupported_grant_type");
 }
 
 /* ---- clients ---- */
@@ -376,6 +421,9 @@ Suite *access_suite(void)
     tcase_set_timeout(tests, 60);
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, client_credentials_come_as_form_json_or_basic);
+    tcase_add_test(tests, a_client_says_by_itself_which_grant_it_wants);
+    tcase_add_test(tests, a_bearer_token_beside_is_passed_over);
+    tcase_add_test(tests, what_is_no_known_pair_is_invalid_client);
     tcase_add_test(tests, an_api_users_password_gives_a_session);
     tcase_add_test(tests, only_api_users_get_access);
     tcase_add_test(tests, wrong_clients_are_invalid_client);

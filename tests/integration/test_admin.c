@@ -96,7 +96,7 @@ START_TEST(registration_takes_no_more_than_it_asks_for)
 START_TEST(registration_names_every_field_that_is_wrong)
 {
     static const char *const wrong[][2] = {{"firstName", "\"\""},    {"firstName", "\"  \""},
-                                           {"lastName", "7"},        {"email", "\"a\""},
+                                           {"lastName", "7.5"},      {"email", "\"a\""},
                                            {"email", "null"},        {"password", "\"1234567\""},
                                            {"password", "[]"},       {"orgName", "\" \""},
                                            {"orgName", "{}"},        {"organizationType", "\"X\""},
@@ -185,6 +185,8 @@ START_TEST(an_admin_changes_what_he_names_and_nothing_else)
     ck_assert_str_eq(answer_text(answer, "email"), "changed.later@example.com");
     ck_assert_str_eq(answer_text(answer, "role"), "OrganizationAdmin");
     ck_assert_int_eq(answer_int(answer, "organizationId"), person->organisation);
+    ck_assert_int_eq(answer_int(answer, "conversations"), 0);
+    json_object_del(answer->json, "conversations");
     ck_assert(json_equal(answer->json,
                          ck_status(http(other, "GET", path, admin->token, NULL), 200)->json));
     ck_error(http(host, "POST", "/api/auth/login", NULL,
@@ -197,9 +199,8 @@ START_TEST(an_admin_changes_what_he_names_and_nothing_else)
 START_TEST(an_admin_is_told_what_does_not_fit)
 {
     struct person *person = person_register(host, "unfit", NULL);
-    static const char *const wrong[][2] = {{"status", "Gone"}, {"status", "active"},
-                                           {"role", "Root"},   {"role", ""},
-                                           {"email", "a@"},    {"firstName", "  "}};
+    static const char *const wrong[][2] = {
+        {"status", "Gone"}, {"status", "active"}, {"role", "Root"}, {"role", "7"}, {"email", "a@"}};
     static const char *const ids[] = {"0", "-1", "x", "1e3", "0x1", "9223372036854775808"};
 
     for (size_t i = 0; i < COUNT(wrong); i++)
@@ -210,6 +211,111 @@ START_TEST(an_admin_is_told_what_does_not_fit)
                  "");
     ck_error(http(host, "GET", "/api/admin/users/9223372036854775807", admin->token, NULL), 404,
              "");
+}
+
+START_TEST(a_silent_registration_tells_nobody_who_is_there)
+{
+    const char *database = database_make(the_postgres, "admin_silent");
+    struct host *silent = host_start(&(struct host_spec){
+        .name = "admin-silent",
+        .database = database,
+        .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n  registrations_per_address: 100000\n"
+                "  register_silent: true\n"});
+    const char *path = "/api/user/register";
+    struct answer *first = ck_status(http(silent, "POST", path, NULL, form_of("quiet")), 202);
+    struct answer *again = ck_status(http(silent, "POST", path, NULL, form_of("quiet")), 202);
+    PGconn *own = database_connect(the_postgres, database);
+
+    ck_assert_str_eq(first->body, again->body);
+    ck_assert_int_eq(
+        sql_number(own, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'"), 1);
+    ck_error(http(silent, "POST", path, NULL, json_object()), 400, "");
+    PQfinish(own);
+    host_stop(silent);
+}
+
+static bool are_swept(void *arg)
+{
+    return sql_number(arg, "SELECT count(*) FROM auth_account WHERE email LIKE 'swept.old%'") == 0;
+}
+
+/* The job runs when a host has started; it leaves who was approved once, and who is new. */
+START_TEST(accounts_that_nobody_approves_are_swept)
+{
+    const char *database = database_make(the_postgres, "admin_swept");
+    struct host_spec spec = {.name = "admin-swept", .database = database};
+    struct host *first = host_start(&spec);
+    struct person *boss = admin_of(first), *old = person_register(first, "swept.old", NULL);
+    struct person *back = person_make(first, boss, "swept.back", NULL);
+    PGconn *own = database_connect(the_postgres, database);
+
+    ck_status(person_change(first, boss, back, "status", "Pending"), 200);
+    sql_run(own, "UPDATE auth_account SET created = now() - interval '31 days'");
+    struct person *fresh = person_register(first, "swept.fresh", NULL);
+
+    host_stop(first);
+    struct host *second =
+        host_start(&(struct host_spec){.name = "admin-swept-2", .database = database});
+
+    ck_assert(wait_until(are_swept, own, 20000));
+    ck_assert_int_eq(sql_number(own, text("SELECT count(*) FROM auth_organisation WHERE id = %jd",
+                                          (intmax_t)old->organisation)),
+                     0);
+    ck_assert_int_eq(
+        sql_number(own, text("SELECT count(*) FROM auth_account WHERE id IN (%jd, %jd)",
+                             (intmax_t)back->id, (intmax_t)fresh->id)),
+        2);
+    PQfinish(own);
+    host_stop(second);
+}
+
+/* ---- approval ---- */
+
+/* Of `by` with somebody; `username` is whom it speaks for. */
+static struct answer *start_for(const struct person *by, const char *email)
+{
+    return http(host, "POST", "/api/chat/conversations/start", by->token,
+                json_pack("{ss ss ss ss}", "participant1", email, "participant2",
+                          "partner@shop.example", "username", email, "chatEntry", "hello"));
+}
+
+START_TEST(an_email_is_protected_from_its_accounts_approval_on)
+{
+    struct person *platform = person_make(host, admin, "approval.platform", "ApiUser");
+    struct person *user = person_register(host, "approval.user", NULL);
+
+    ck_status(start_for(platform, user->email), 201);
+    struct answer *approved = ck_status(person_change(host, admin, user, "status", "Active"), 200);
+
+    ck_assert_int_eq(answer_int(approved, "conversations"), 1);
+    answer_warns(approved, "email: ");
+    ck_error(start_for(platform, user->email), 403, "");
+    ck_status(person_change(host, admin, user, "status", "Suspended"), 200);
+    ck_error(start_for(platform, user->email), 403, "");
+    struct answer *again = ck_status(person_change(host, admin, user, "status", "Active"), 200);
+
+    ck_assert_ptr_null(json_object_get(again->json, "conversations"));
+    answer_warns(again, NULL);
+}
+
+START_TEST(another_email_counts_as_approved_from_then_on)
+{
+    struct person *platform = person_make(host, admin, "renamed.platform", "ApiUser");
+    struct person *user = person_make(host, admin, "renamed.user", NULL);
+    const char *of_user = "SELECT (extract(epoch FROM approved) * 1000000)::bigint FROM"
+                          " auth_account WHERE first_name = 'Given' AND email IN "
+                          "('renamed.user@example.com', 'renamed.later@example.com')";
+    int64_t before = sql_number(db, of_user);
+
+    ck_status(start_for(platform, "renamed.later@example.com"), 201);
+    ck_status(person_change(host, admin, user, "lastName", "Other"), 200);
+    ck_status(person_change(host, admin, user, "email", "Renamed.User@example.com"), 200);
+    ck_assert_int_eq(sql_number(db, of_user), before);
+    struct answer *renamed =
+        ck_status(person_change(host, admin, user, "email", "renamed.later@example.com"), 200);
+
+    ck_assert_int_eq(answer_int(renamed, "conversations"), 1);
+    ck_assert_int_gt(sql_number(db, of_user), before);
 }
 
 START_TEST(the_last_admin_stays)
@@ -258,7 +364,7 @@ START_TEST(accounts_are_listed_page_by_page)
     ck_assert_int_ge(seen, 3);
     ck_assert_int_eq(seen,
                      sql_number(db, "SELECT count(*) FROM auth_account WHERE status = 'Pending'"));
-    ck_error(http(host, "GET", "/api/admin/users?limit=1000000000", admin->token, NULL), 400, "");
+    ck_error(http(host, "GET", "/api/admin/users?limit=0", admin->token, NULL), 400, "");
     ck_error(http(host, "GET", "/api/admin/users?limit=-1", admin->token, NULL), 400, "");
 }
 
@@ -372,6 +478,10 @@ Suite *admin_suite(void)
     tcase_add_test(tests, of_equal_registrations_at_once_one_wins);
     tcase_add_test(tests, an_admin_changes_what_he_names_and_nothing_else);
     tcase_add_test(tests, an_admin_is_told_what_does_not_fit);
+    tcase_add_test(tests, a_silent_registration_tells_nobody_who_is_there);
+    tcase_add_test(tests, accounts_that_nobody_approves_are_swept);
+    tcase_add_test(tests, an_email_is_protected_from_its_accounts_approval_on);
+    tcase_add_test(tests, another_email_counts_as_approved_from_then_on);
     tcase_add_test(tests, the_last_admin_stays);
     tcase_add_test(tests, accounts_are_listed_page_by_page);
     tcase_add_test(tests, an_api_user_makes_organisations_to_act_for);

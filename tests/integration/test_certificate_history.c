@@ -182,6 +182,57 @@ START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
     end();
 }
 
+/* A day of one reading each, of more devices than a run of the job once took. */
+static void crowd(int devices)
+{
+    sql_run(db, text("INSERT INTO device (id, uuid, organisation, external_id, attributes,"
+                     " created_at, updated_at) SELECT 1000 + n, gen_random_uuid(),"
+                     " (SELECT organisation FROM device WHERE external_id = 'big'), 'crowd' || n,"
+                     " '{}', now(), now() FROM generate_series(1, %d) n",
+                     devices));
+    sql_run(db, text("INSERT INTO reading SELECT 1000 + n, 'H', timestamptz '%s',"
+                     " timestamptz '%s', 2000, now() FROM generate_series(1, %d) n",
+                     time_text(days_ago(20)), time_text(days_ago(19)), devices));
+    sql_run(db, "INSERT INTO reading_device SELECT device, type, start_at, end_at, wh, now(),"
+                " '-infinity', end_at, end_at FROM reading WHERE device > 1000");
+}
+
+/* The job, and not the command, which has always gone on. */
+START_TEST(history_is_issued_until_nothing_is_left)
+{
+    enum { DEVICES = 400 };
+
+    begin("history_crowd");
+    host_kill(host);
+    crowd(DEVICES);
+    ck_assert(host_run(host));
+    ck_assert(wait_until(all_issued, NULL, 30000));
+    expect_log();
+    ck_assert_int_eq(entries(), DEVICES);
+    end();
+}
+
+START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
+{
+    begin("history_turns");
+    host_stop(host);
+    host = host_start(&(struct host_spec){.name = "history-turns",
+                                          .database = "history_turns",
+                                          .db = "  transaction_connections: 1\n",
+                                          .modules = METER_MODULES});
+    backfill(days_ago(1900));
+    ck_assert(wait_until(some_issued, NULL, 30000));
+    ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
+              200);
+    ck_assert_int_lt(entries(), BACKFILL);
+    host_stop(host);
+    ck_assert_int_lt(entries(), BACKFILL);
+    ck_assert(host_run(host));
+    ck_assert(wait_until(all_issued, NULL, 60000));
+    expect_log();
+    end();
+}
+
 START_TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
 {
     struct call call;
@@ -230,11 +281,12 @@ START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_
     sql_run(db, "UPDATE reading_device SET fresh_from = NULL, fresh_to = NULL");
     sql_run(db, "DELETE FROM certificate_look");
     sql_run(db, "INSERT INTO certificate_look SELECT device, latest_end, latest_end"
-                " FROM reading_device");
+                " FROM reading_device WHERE type = 'D'");
     sql_run(db, "BEGIN");
     sql_run(db, "INSERT INTO certificate_group (id, organisation, name, frequency, start_at,"
                 " created_at) VALUES (1, 1, 'Joined', 'daily', now() - interval '90 days', now())");
-    sql_run(db, "INSERT INTO certificate_member SELECT device, 1 FROM reading_device");
+    sql_run(db, "INSERT INTO certificate_member SELECT device, 1 FROM reading_device"
+                " WHERE type = 'D'");
     sql_run(db, "UPDATE certificate_look SET first_at = '-infinity', last_at = 'infinity'");
     watched.job = meter_issue_start(host);
     ck_assert(wait_until(ended_or_waits, &watched, 20000));
@@ -283,6 +335,8 @@ Suite *certificate_history_suite(void)
         who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most,
         a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run,
         a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well,
+        history_is_issued_until_nothing_is_left,
+        a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill,
         one_connection_for_transactions_is_enough_for_the_job_and_for_changes,
         a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten,
         a_backfill_needs_the_memory_of_a_chunk,

@@ -41,7 +41,8 @@ static void store(int number)
 {
     sql_run(db, text("WITH stored AS (INSERT INTO reading SELECT device, 'D', at - interval '1"
                      " hour', at, %d, now() FROM reading_device, LATERAL (SELECT timestamptz '%s'"
-                     " AS at) t) UPDATE reading_device SET fresh_from = '%s', fresh_to = '%s'",
+                     " AS at) t WHERE type = 'D') UPDATE reading_device SET fresh_from = '%s',"
+                     " fresh_to = '%s' WHERE type = 'D'",
                      WH, time_text(start + number * HOUR_MS), time_text(start + number * HOUR_MS),
                      time_text(start + number * HOUR_MS)));
 }

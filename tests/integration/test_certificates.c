@@ -45,6 +45,24 @@ START_TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_on
     ck_assert_uint_eq(log_entries(m), 2);
 }
 
+START_TEST(readings_of_0_are_stored_and_issue_nothing)
+{
+    struct person *m = certificate_person("cert.night");
+    int64_t start = days_ago(10), devices[] = {meter_make(host, m, "n1", 10, days_ago(100)),
+                                               meter_make(host, m, "n2", 10, days_ago(100))};
+
+    certificate_group_make(m, "daily", start, devices, 2);
+    ck_status(meter_read(host, m, "n1", "Delta", start, start + DAY_MS, 2000), 201);
+    ck_status(meter_read(host, m, "n2", "Delta", start, start + DAY_MS, 0), 201);
+    ck_status(meter_read(host, m, "n2", "Delta", start + DAY_MS, start + 2 * DAY_MS, 0), 201);
+    ck_status(meter_read(host, m, "n2", "History", days_ago(50), days_ago(48), 0), 201);
+    certificates_issue(db, host);
+    struct answer *log = log_of(m, "");
+
+    ck_assert_uint_eq(json_array_size(log->json), 1);
+    ck_assert_str_eq(text_in(item_of(log, NULL, 0), "developerId"), "n1");
+}
+
 START_TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold)
 {
     struct person *m = certificate_person("cert.carry");
@@ -139,18 +157,59 @@ START_TEST(a_device_is_in_one_group_of_its_own_organisation)
     ck_error(certificate_group_try(m, "daily", days_ago(20), same, 2), 400, "");
     ck_error(certificate_group_try(m, "yearly", days_ago(20), devices + 1, 1), 400, "");
     ck_error(certificate_group_try(admin, "daily", days_ago(20), devices, 1), 400, "");
-    ck_error(http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organisation),
-                  m->token,
-                  json_pack("{ss ss ss s[I]}", "name", "Elsewhere", "frequency", "daily", "start",
-                            time_text(days_ago(3)), "deviceIds", (json_int_t)devices[1])),
-             403, "");
+    struct answer *elsewhere =
+        http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organisation), m->token,
+             json_pack("{ss ss ss s[I]}", "name", "Elsewhere", "frequency", "daily", "start",
+                       time_text(days_ago(3)), "deviceIds", (json_int_t)devices[1]));
+
+    ck_assert_int_eq(answer_int(ck_status(elsewhere, 201), "organizationId"), m->organisation);
+    answer_warns(elsewhere, "organizationId: ");
     ck_error(http(host, "POST", GROUPS, m->token,
                   json_pack("{ss ss ss ss s[I]}", "name", "Back", "frequency", "daily", "start",
                             time_text(days_ago(3)), "end", time_text(days_ago(3)), "deviceIds",
                             (json_int_t)devices[1])),
              400, "");
-    ck_assert_uint_eq(json_array_size(http(host, "GET", GROUPS, m->token, NULL)->json), 1);
+    ck_assert_uint_eq(json_array_size(http(host, "GET", GROUPS, m->token, NULL)->json), 2);
     ck_assert_uint_eq(json_array_size(http(host, "GET", GROUPS, b->token, NULL)->json), 0);
+}
+
+static struct answer *group_of(const struct person *by, json_t *keys)
+{
+    return http(host, "POST", GROUPS, by->token,
+                json_pack("{ss ss ss so}", "name", "Keys", "frequency", "daily", "start",
+                          time_text(days_ago(3)), "deviceIds", keys));
+}
+
+START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
+{
+    struct person *m = certificate_person("cert.keys"), *b = certificate_person("cert.keys.b");
+    int64_t devices[] = {
+        meter_make(host, m, "K1", 10, days_ago(100)), meter_make(host, m, "k2", 10, days_ago(100)),
+        meter_make(host, m, "k3", 10, days_ago(100)), meter_make(host, m, "k4", 10, days_ago(100))};
+    /* an externalId that is another device's id */
+    int64_t named = meter_make(host, m, text("%jd", (intmax_t)devices[3]), 10, days_ago(100));
+    const char *uuid = answer_text(http(host, "GET", "/api/device/k2", m->token, NULL), "uuid");
+    char digits[24];
+
+    meter_make(host, b, "k5", 10, days_ago(100));
+    snprintf(digits, sizeof digits, "%jd", (intmax_t)devices[3]);
+    struct answer *wrong =
+        ck_error(group_of(m, json_pack("[s s b {} f]", "k1", "k5", 1, 1.5)), 400, "");
+
+    ck_assert_uint_eq(json_array_size(json_object_get(wrong->json, "errors")), 3);
+    ck_assert_str_eq(text_in(item_of(wrong, "errors", 0), "field"), "deviceIds[2]");
+    wrong = ck_error(group_of(m, json_pack("[s s]", "k1", "k5")), 400, "");
+    ck_assert_str_eq(text_in(item_of(wrong, "errors", 0), "field"), "deviceIds[1]");
+    ck_error(group_of(m, json_pack("[s I]", "k1", (json_int_t)devices[0])), 400, "");
+    struct answer *made =
+        ck_status(group_of(m, json_pack("[s s I s I]", "k1", uuid, (json_int_t)devices[2], digits,
+                                        (json_int_t)devices[3])),
+                  201);
+    json_t *wanted = json_pack("[I I I I I]", (json_int_t)devices[0], (json_int_t)devices[1],
+                               (json_int_t)devices[2], (json_int_t)named, (json_int_t)devices[3]);
+
+    ck_assert(json_equal(json_object_get(made->json, "deviceIds"), wanted));
+    json_decref(wanted);
 }
 
 START_TEST(an_external_issuer_moves_entries_and_final_states_stay)
@@ -300,10 +359,12 @@ Suite *certificates_suite(void)
         many_cycles_that_cannot_be_issued_hold_up_no_others,
         devices_whose_history_cannot_be_issued_hold_up_no_others,
         a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none,
+        readings_of_0_are_stored_and_issue_nothing,
         whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold,
         a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy,
         a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle,
         a_device_is_in_one_group_of_its_own_organisation,
+        devices_of_a_group_are_named_by_any_of_their_keys,
         an_external_issuer_moves_entries_and_final_states_stay,
     };
 

@@ -25,7 +25,8 @@ static void set_up(void)
                                           .database = database_make(the_postgres, "crowd"),
                                           .http = "  loops: 1\n"
                                                   "  deadline: 60000\n"
-                                                  "  max_connections: 4096\n",
+                                                  "  max_connections: 4096\n"
+                                                  "  connections_per_address: 4096\n",
                                           .db = "  statement_timeout: 60000\n",
                                           .log = "  access: false\n"});
     user = person_make(host, admin_of(host), "crowd", NULL);
@@ -151,15 +152,18 @@ START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
     struct host *small =
         host_start(&(struct host_spec){.name = "crowd-small",
                                        .database = "crowd",
-                                       .http = text("  loops: 1\n  max_connections: %d\n", FEW)});
+                                       .http = text("  loops: 1\n"
+                                                    "  max_connections: %d\n"
+                                                    "  connections_per_address: %d\n",
+                                                    FEW, FEW)});
     struct wire *all[FEW];
 
     for (int i = 0; i < FEW; i++) {
-        all[i] = wire_open(small);
+        all[i] = wire_open_from(small, "127.0.0.9", 0);
         wire_say(all[i], GET_HEALTH);
         expect_ok(all[i], 5000);
     }
-    struct wire *refused = wire_open(small);
+    struct wire *refused = wire_open_from(small, "127.0.0.9", 0);
 
     wire_say(refused, GET_HEALTH);
     ck_assert(wire_closes(refused, 5000));

@@ -5,6 +5,7 @@
 
 #include "files.h"
 #include "suites.h"
+#include "talk.h"
 
 static struct host *host;
 static struct person *admin, *m, *k;
@@ -100,11 +101,81 @@ START_TEST(parts_must_be_those_that_there_are)
         files_refused(host, m, store, files_post(host, m, &body), 400, "Parts", before),
         "deviceToRegister");
     body = files_named("Parts");
-    upload_field(&body, "SF_02C", "no file");
-    files_expect_field(
-        files_refused(host, m, store, files_post(host, m, &body), 400, "Parts", before), "SF_02C");
     upload_field(&body, "deviceToUpdate", "{\"externalId\":\"Parts\"}");
+    upload_file(&body, "SF_02C[0]", "x", "1", 1);
     files_refused(host, m, store, files_post(host, m, &body), 400, "Parts", before);
+}
+
+/* As the forms of browsers and older clients write them. */
+START_TEST(unknown_texts_lists_and_files_without_a_name_are_taken)
+{
+    struct upload_body body = files_named("Liberal");
+
+    upload_field(&body, "csrf", "4711");
+    upload_field(&body, "SF_02C", "no file name");
+    upload_file(&body, "PROJECT_PHOTOS[]", "one.jpg", "1", 1);
+    upload_file(&body, "PROJECT_PHOTOS[]", "two.jpg", "22", 2);
+    upload_file(&body, "PROJECT_PHOTOS", "three.jpg", "333", 3);
+    struct answer *made = ck_status(files_post(host, m, &body), 201);
+
+    ck_assert_uint_eq(files_count(made), 4);
+    ck_assert_str_eq(files_document(made, 0, "field"), "SF_02C");
+    ck_assert_str_eq(files_document(made, 0, "name"), "SF_02C");
+    for (size_t i = 1; i < 4; i++)
+        ck_assert_str_eq(files_document(made, i, "field"), "PROJECT_PHOTOS");
+    ck_assert_uint_eq(json_array_size(json_object_get(made->json, "warnings")), 1);
+    const char *path = text("Liberal/documents/%s", files_document(made, 0, "id"));
+
+    ck_assert_str_eq(ck_status(files_get(host, m, path), 200)->body, "no file name");
+    int before = files_now(store);
+
+    body = files_named("Many");
+    for (int i = 0; i < 11; i++)
+        upload_file(&body, i % 2 ? "COD_PROOF" : "COD_PROOF[]", "x", text("many %d", i), 6);
+    files_expect_field(
+        files_refused(host, m, store, files_post(host, m, &body), 400, "Many", before),
+        "COD_PROOF");
+}
+
+static struct answer *document_delete(const struct person *who, const char *path)
+{
+    return http(host, "DELETE", text(DEVICE "/%s", path), who->token, NULL);
+}
+
+/* The grace of a file without a document is a second. */
+static bool swept(void *count)
+{
+    const char *words[] = {"device", "sweep", NULL};
+
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    return store_files(store) == *(const int *)count;
+}
+
+START_TEST(a_document_is_removed_and_its_file_with_it)
+{
+    struct upload_body body = files_named("Removes");
+
+    for (int i = 0; i < 10; i++)
+        upload_file(&body, "SF_02C", "x", text("removed %d", i), 9);
+    struct answer *made = ck_status(files_post(host, m, &body), 201);
+    const char *path = text("Removes/documents/%s", files_document(made, 3, "id"));
+    int left = files_now(store) - 1;
+
+    ck_error(document_delete(k, path), 404, "");
+    ck_status(http(host, "DELETE", text(DEVICE "/%s", path), NULL, NULL), 401);
+    struct answer *gone = ck_status(document_delete(m, path), 200);
+
+    ck_assert_str_eq(gone->body, "{\"success\":true}");
+    ck_error(document_delete(m, path), 404, "Document not found");
+    ck_error(files_get(host, m, path), 404, "Document not found");
+    struct answer *device = ck_status(files_get(host, m, "Removes"), 200);
+
+    ck_assert_uint_eq(files_count(device), 9);
+    ck_assert_str_gt(answer_text(device, "updatedAt"), answer_text(made, "updatedAt"));
+    upload_file(&body, "SF_02C", "y", "in its place", 12);
+    ck_status(upload_send(host, "PATCH", DEVICE "/Removes", m, &body), 200);
+    left++;
+    ck_assert(wait_until(swept, &left, 10000));
 }
 
 START_TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
@@ -304,6 +375,82 @@ START_TEST(types_may_be_restricted)
     host_stop(strict);
 }
 
+enum { QUOTA = 20000, PIECE = 8000, AT_ONCE = 8 };
+
+static struct upload_body piece_named(const char *external_id)
+{
+    struct upload_body body = files_named(external_id);
+
+    upload_file(&body, "SF_02C", "x", upload_noise((unsigned)external_id[0], PIECE), PIECE);
+    return body;
+}
+
+static struct upload_body piece_more(void)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_file(&body, "COD_PROOF", "x", upload_noise(77, PIECE), PIECE);
+    return body;
+}
+
+/* Two of eight fit, whichever they are. */
+static void at_once(const struct host *bounded, const struct person *who)
+{
+    struct call calls[AT_ONCE];
+    struct answer *answers[AT_ONCE];
+    int taken = 0;
+
+    for (int i = 0; i < AT_ONCE; i++) {
+        struct upload_body body = piece_named(text("%c at once", 'A' + i));
+
+        upload_close(&body);
+        calls[i] = (struct call){.method = "POST",
+                                 .path = DEVICE,
+                                 .token = who->token,
+                                 .type = UPLOAD_TYPE,
+                                 .body = kept(body.bytes),
+                                 .length = body.length};
+    }
+    parallel(bounded, calls, answers, AT_ONCE);
+    for (int i = 0; i < AT_ONCE; i++) {
+        if (answers[i]->status == 201)
+            taken++;
+        else
+            ck_error(answers[i], 409, "The organization may have 20000 bytes of documents");
+    }
+    ck_assert_int_eq(taken, QUOTA / PIECE);
+}
+
+/* D10 */
+START_TEST(documents_of_an_organisation_have_a_quota)
+{
+    const char *directory = harness_path("quota");
+    struct host *bounded = host_start(&(struct host_spec){
+        .name = "device-quota",
+        .database = database_make(the_postgres, "device_quota"),
+        .modules = "[auth, device]",
+        .more = text("%s  documents_per_organization: %d\n", files_section(directory), QUOTA)});
+    const struct person *one = person_make(bounded, admin_of(bounded), "quota.one", NULL);
+    const struct person *other = person_make(bounded, admin_of(bounded), "quota.other", NULL);
+    struct upload_body body = piece_named("First");
+    struct answer *first = ck_status(files_post(bounded, one, &body), 201);
+
+    body = piece_more();
+    ck_status(upload_send(bounded, "PATCH", DEVICE "/First", one, &body), 200);
+    body = piece_named("Third");
+    files_refused(bounded, one, directory, files_post(bounded, one, &body), 409, "Third", 2);
+    body = piece_more();
+    ck_error(upload_send(bounded, "PATCH", DEVICE "/First", one, &body), 409, "The organization");
+    ck_status(http(bounded, "DELETE",
+                   text(DEVICE "/First/documents/%s", files_document(first, 0, "id")), one->token,
+                   NULL),
+              200);
+    body = piece_named("Third");
+    ck_status(files_post(bounded, one, &body), 201);
+    at_once(bounded, other);
+    host_stop(bounded);
+}
+
 Suite *device_files_suite(void)
 {
     Suite *suite = suite_create("device_files");
@@ -314,6 +461,8 @@ Suite *device_files_suite(void)
     tcase_add_test(tests, ten_files_in_each_field_are_kept_and_eleven_are_not);
     tcase_add_test(tests, json_and_multipart_give_the_same_record);
     tcase_add_test(tests, parts_must_be_those_that_there_are);
+    tcase_add_test(tests, unknown_texts_lists_and_files_without_a_name_are_taken);
+    tcase_add_test(tests, a_document_is_removed_and_its_file_with_it);
     tcase_add_test(tests, fields_of_a_form_that_were_left_empty_are_passed_over);
     tcase_add_test(tests, names_of_files_are_data);
     tcase_add_test(tests, no_stored_name_makes_a_header_of_its_own);
@@ -322,6 +471,7 @@ Suite *device_files_suite(void)
     tcase_add_test(tests, a_change_adds_files_with_or_without_fields);
     tcase_add_test(tests, documents_of_others_are_unknown);
     tcase_add_test(tests, types_may_be_restricted);
+    tcase_add_test(tests, documents_of_an_organisation_have_a_quota);
     suite_add_tcase(suite, tests);
     return suite;
 }

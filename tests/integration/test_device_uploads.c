@@ -2,13 +2,14 @@
  * sweep. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "exposition.h"
 #include "files.h"
 #include "suites.h"
+#include "wire.h"
 
 enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host gathers before it writes; less */
 
@@ -29,26 +30,36 @@ static void tear_down(void)
     host_stop(host);
 }
 
-static void send_head(int fd, size_t length, const char *more)
+static void send_head_of(const struct person *who, int fd, size_t length, const char *more)
 {
     const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
                             "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n%s\r\n",
-                            m->token, length, more);
+                            who->token, length, more);
 
     ck_assert_int_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
 }
 
+static void send_head(int fd, size_t length, const char *more)
+{
+    send_head_of(m, fd, length, more);
+}
+
 /* The first part of an upload, on a socket that is left open. */
-static int send_half(const struct host *to, const char *external_id)
+static int send_half_of(const struct person *who, const struct host *to, const char *external_id)
 {
     struct upload_body body = files_named(external_id);
     int fd = raw_open(to);
 
     upload_file(&body, "SF_02C", "x", upload_noise(5, HALF), HALF);
-    send_head(fd, 9000000, "");
+    send_head_of(who, fd, 9000000, "");
     ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
     free(body.bytes);
     return fd;
+}
+
+static int send_half(const struct host *to, const char *external_id)
+{
+    return send_half_of(m, to, external_id);
 }
 
 /* Reads up to the end of the headers that begin with this. */
@@ -130,8 +141,14 @@ static struct host *victim(const char *name, const char *directory)
 {
     return host_start(&(struct host_spec){.name = name,
                                           .database = database,
-                                          .modules = "[auth, device]",
+                                          .modules = "[auth, device, metrics]",
                                           .more = files_section(directory)});
+}
+
+static double failures_of(const struct host *of)
+{
+    return exposition_value(exposition_get(of, admin_of(host)->token),
+                            "busbar_device_store_failures_total", "call=\"keep\"");
 }
 
 static struct answer *send_one(const struct host *to, const struct person *by,
@@ -239,8 +256,13 @@ START_TEST(a_full_store_refuses_and_recovers)
     char *ballast = text("%s/ballast", directory);
     struct upload_body body = files_named("Full");
 
+    const char *options = text("size=1m,mode=700,uid=%u,gid=%u", geteuid(), getegid());
+    const char *const mount[] = {"mount", "-t", "tmpfs", "-o", options, "none", directory, NULL};
+    const char *const unmount[] = {"umount", directory, NULL};
+
     ck_assert_int_eq(mkdir(directory, 0700), 0);
-    ck_assert_int_eq(mount("none", directory, "tmpfs", 0, "size=1m"), 0);
+    if (!process_as_root(mount))
+        return;
     struct host *full = victim("device-full", directory);
 
     file_write(ballast, text("%0700000d", 1));
@@ -248,6 +270,7 @@ START_TEST(a_full_store_refuses_and_recovers)
     struct answer *answer = ck_error(upload_send(full, "POST", DEVICE, m, &body), 503, "");
 
     ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    ck_assert_double_eq(failures_of(full), 1);
     ck_error(files_get(host, m, "Full"), 404, "");
     ck_assert(store_settles(directory));
     ck_assert_int_eq(store_files(directory), 1);
@@ -256,7 +279,7 @@ START_TEST(a_full_store_refuses_and_recovers)
     upload_file(&body, "SF_02C", "x", upload_noise(3, 800000), 800000);
     ck_status(upload_send(full, "POST", DEVICE, m, &body), 201);
     host_stop(full);
-    ck_assert_int_eq(umount(directory), 0);
+    ck_assert(process_as_root(unmount));
 }
 
 /* F25 */
@@ -269,11 +292,97 @@ START_TEST(a_store_that_cannot_be_written_refuses)
     struct host *without = victim("device-unwritable", directory);
 
     upload_file(&body, "SF_02C", "x", "1", 1);
+    ck_assert_double_eq(failures_of(without), 0);
     ck_error(upload_send(without, "POST", DEVICE, m, &body), 503, "");
+    ck_assert_double_eq(failures_of(without), 1);
     ck_error(files_get(host, m, "Unwritable"), 404, "");
     body = files_named("Unwritable");
     ck_status(upload_send(without, "POST", DEVICE, m, &body), 201);
     host_stop(without);
+}
+
+static long send_whole(const struct host *to, const struct person *who, const char *external_id)
+{
+    struct upload_body body = files_named(external_id);
+
+    upload_file(&body, "SF_02C", "x", upload_noise(9, HALF), HALF);
+    return upload_send(to, "POST", DEVICE, who, &body)->status;
+}
+
+struct sender {
+    const struct host *host;
+    const struct person *who;
+};
+
+static bool may_upload(void *of)
+{
+    const struct sender *sender = of;
+
+    return send_whole(sender->host, sender->who, "Later") == 201;
+}
+
+/* Whether the half has arrived: another of its account that overtakes it would be taken instead. */
+static bool has_half(void *of)
+{
+    const struct sender *sender = of;
+    const struct exposition *metrics = exposition_get(sender->host, NULL);
+
+    return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= HALF;
+}
+
+/* D10. What has not ended is counted, for its account and for all, and given back with its end. */
+START_TEST(uploads_that_do_not_end_share_a_bound)
+{
+    struct host *tight = host_start(
+        &(struct host_spec){.name = "device-uploads-share",
+                            .database = database_make(the_postgres, "device_uploads_share"),
+                            .modules = "[auth, device, metrics]",
+                            .http = "  max_uploads: 4194304\n  inside: [127.0.0.1]\n",
+                            .more = files_section(harness_path("documents-uploads-share"))});
+    const struct person *admin = admin_of(tight);
+    const struct person *greedy = person_make(tight, admin, "uploads.greedy", NULL);
+    const struct person *other = person_make(tight, admin, "uploads.other", NULL);
+    struct sender sender = {tight, greedy};
+    int fd = send_half_of(greedy, tight, "Never whole");
+
+    ck_assert(wait_until(has_half, &sender, 10000));
+    ck_assert_int_eq(send_whole(tight, greedy, "Too much"), 429);
+    ck_assert_int_eq(send_whole(tight, other, "Whole"), 201);
+    close(fd);
+    ck_assert(wait_until(may_upload, &sender, 5000));
+    host_stop(tight);
+}
+
+/* What libmicrohttpd has read goes on coming while its connection waits for the disk. */
+START_TEST(an_upload_in_many_small_chunks_comes_whole)
+{
+    enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };
+
+    for (int i = 0; i < UPLOADS; i++) {
+        struct upload_body body = files_named(text("Chunks%d", i));
+        struct wire *wire = wire_open(host);
+
+        upload_file(&body, "SF_02C", "x", upload_noise((unsigned)i, LARGE), LARGE);
+        upload_close(&body);
+        wire_say(wire,
+                 "POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                 "Content-Type: " UPLOAD_TYPE "\r\nTransfer-Encoding: chunked\r\n\r\n",
+                 m->token);
+        for (size_t at = 0; at < body.length; at += CHUNK) {
+            size_t length = body.length - at < CHUNK ? body.length - at : CHUNK;
+
+            ck_assert(wire_say(wire, "%zx\r\n", length));
+            ck_assert(wire_send(wire, body.bytes + at, length));
+            ck_assert(wire_send(wire, "\r\n", 2));
+        }
+        wire_send(wire, "0\r\n\r\n", 5);
+        struct wire_answer *answer = wire_read(wire, 20000);
+
+        ck_assert_msg(answer && answer->status == 201, "%s", answer ? answer->body : "no answer");
+        wire_close(wire, false);
+        free(body.bytes);
+    }
+    ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 }
 
 Suite *device_uploads_suite(void)
@@ -291,6 +400,8 @@ Suite *device_uploads_suite(void)
     tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
     tcase_add_test(tests, a_full_store_refuses_and_recovers);
     tcase_add_test(tests, a_store_that_cannot_be_written_refuses);
+    tcase_add_test(tests, uploads_that_do_not_end_share_a_bound);
+    tcase_add_test(tests, an_upload_in_many_small_chunks_comes_whole);
     suite_add_tcase(suite, tests);
     return suite;
 }

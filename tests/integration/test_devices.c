@@ -76,8 +76,8 @@ static const struct bad bad[] = {
     {"externalId", "\"a\\u0007b\""},
     {"externalId", "[]"},
     {"externalId", "1e300"},
-    {"siteName", "\"  \""},
-    {"siteName", "7"},
+    {"siteName", "true"},
+    {"siteName", "7.5"},
     {"countryCode", "\"XX\""},
     {"countryCode", "\"D\""},
     {"commissioningDate", "\"2026-02-30\""},
@@ -94,18 +94,17 @@ static const struct bad bad[] = {
     {"commissioningDate", "\"2024-01-01T10:00:00Z0\""},
     {"capacity", "-1"},
     {"capacity", "0"},
-    {"capacity", "\"5\""},
+    {"capacity", "\"5 kW\""},
     {"capacity", "1e-400"},
     {"capacity", "10000001"},
     {"latitude", "91"},
     {"latitude", "\"90.0001\""},
     {"latitude", "\"1e5\""},
     {"latitude", "\"52,5\""},
-    {"latitude", "\"\""},
     {"latitude", "true"},
     {"longitude", "\"-180.5\""},
-    {"fuelCode", "\"\""},
-    {"serialNumber", "5"},
+    {"fuelCode", "[]"},
+    {"serialNumber", "5.5"},
     {"timezone", "\"Europe/Nowhere\""},
     {"timezone", "\"../../etc/passwd\""},
     {"timezone", "\"/etc/localtime\""},
@@ -114,7 +113,7 @@ static const struct bad bad[] = {
     {"timezone", "\"Europe//Berlin\""},
     {"yieldValue", "0"},
     {"yieldValue", "4001"},
-    {"organizationId", "\"1\""},
+    {"organizationId", "\"one\""},
     {"attributes", "[]"},
 };
 
@@ -132,6 +131,71 @@ START_TEST(what_is_not_valid_is_named)
         device_problem(answer, bad[i].field);
     }
     ck_error(device_get(m, "Bad"), 404, "");
+}
+
+START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+{
+    static const char *const fields[] = {"siteName",          "countryCode", "capacity",
+                                         "commissioningDate", "latitude",    "timezone",
+                                         "organizationId",    "attributes"};
+    static const char body[] = "{%s\"siteName\":[],\"countryCode\":\"XX\",\"capacity\":\"much\","
+                               "\"commissioningDate\":\"2024-02-30\",\"latitude\":91,"
+                               "\"timezone\":\"Nowhere\",\"organizationId\":-1,\"attributes\":7}";
+
+    for (int i = 0; i < 2; i++) {
+        struct call call = {.method = i ? "PATCH" : "POST",
+                            .path = i ? DEVICE "/nobody" : DEVICE,
+                            .token = m->token,
+                            .body = text(body, i ? "" : "\"externalId\":\"\\u0001\",")};
+        struct answer *answer = ck_error(http_send(host, &call), 400, "");
+        const json_t *errors = json_object_get(answer->json, "errors");
+        size_t index, expected = sizeof fields / sizeof *fields + (i ? 0 : 1);
+        const json_t *error;
+
+        ck_assert_msg(json_array_size(errors) == expected, "%s", answer->body);
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+            bool named = false;
+
+            json_array_foreach(errors, index, error)
+            {
+                named =
+                    named || !strcmp(json_string_value(json_object_get(error, "field")), fields[f]);
+            }
+            ck_assert_msg(named, "%s: %s", fields[f], answer->body);
+        }
+    }
+    struct answer *nameless =
+        device_post(m, json_pack("{si ss}", "capacity", -1, "countryCode", "XX"));
+
+    ck_assert_uint_eq(json_array_size(json_object_get(ck_error(nameless, 400, "")->json, "errors")),
+                      3);
+}
+
+START_TEST(pages_of_devices_with_large_attributes_are_short)
+{
+    enum { DEVICES = 60, MIB = 1024 * 1024 };
+    struct person *large = person_make(host, admin, "devices.large", NULL);
+    const char *after = "";
+    int pages = 0, devices = 0;
+
+    for (int i = 0; i < DEVICES; i++)
+        ck_status(device_post(large, json_pack("{ss ss}", "externalId", text("large%d", i), "note",
+                                               text("%030000d", i))),
+                  201);
+    while (after) {
+        struct answer *page = ck_status(
+            http(host, "GET", text(DEVICE "?limit=100%s", after), large->token, NULL), 200);
+        const char *link = answer_header(page, "Link");
+        const char *cursor = link ? strstr(link, "after=") : NULL;
+
+        ck_assert_uint_lt(page->length, MIB + 65536);
+        ck_assert_uint_gt(json_array_size(page->json), 0);
+        devices += (int)json_array_size(page->json);
+        after = cursor ? text("&%.*s", (int)strcspn(cursor, ">&"), cursor) : NULL;
+        pages++;
+    }
+    ck_assert_int_eq(devices, DEVICES);
+    ck_assert_int_ge(pages, 2);
 }
 
 START_TEST(numbers_that_are_none_are_malformed)
@@ -294,6 +358,8 @@ Suite *devices_suite(void)
         one_name_is_enough_and_none_is_not,
         an_external_id_is_unique_in_its_organisation_whatever_the_case,
         what_is_not_valid_is_named,
+        every_mistake_of_every_kind_is_named_in_one_answer,
+        pages_of_devices_with_large_attributes_are_short,
         numbers_that_are_none_are_malformed,
         what_is_unlikely_is_taken_with_a_warning,
         attributes_are_bounded,

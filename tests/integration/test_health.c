@@ -28,17 +28,18 @@ START_TEST(health_answers_ok_without_a_token)
     ck_assert_str_eq(answer_header(answer, "Content-Type"), "application/json; charset=utf-8");
 }
 
-START_TEST(status_names_both_dependencies_as_up)
+START_TEST(status_names_the_dependencies_as_up)
 {
     ck_assert(wait_until(is_ok, "/api/health/status", 5000));
     struct answer *answer = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 200);
     const json_t *details = json_object_get(answer->json, "details");
 
     ck_assert_str_eq(answer_text(answer, "status"), "ok");
-    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 2);
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 3);
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
     ck_assert_ptr_nonnull(json_object_get(details, "database"));
     ck_assert_ptr_nonnull(json_object_get(details, "redis"));
+    ck_assert_ptr_nonnull(json_object_get(details, "schema"));
 }
 
 START_TEST(a_host_starts_without_postgresql_and_redis)
@@ -51,7 +52,7 @@ START_TEST(a_host_starts_without_postgresql_and_redis)
     struct answer *answer = ck_status(http(alone, "GET", "/api/health/status", NULL, NULL), 503);
 
     ck_assert_str_eq(answer_text(answer, "status"), "error");
-    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 2);
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 3);
     answer =
         ck_error(http(alone, "POST", "/api/auth/login", NULL,
                       json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", "a-made-up-token")),
@@ -76,7 +77,7 @@ Suite *health_suite(void)
     tcase_set_timeout(tests, 60);
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, health_answers_ok_without_a_token);
-    tcase_add_test(tests, status_names_both_dependencies_as_up);
+    tcase_add_test(tests, status_names_the_dependencies_as_up);
     tcase_add_test(tests, a_host_starts_without_postgresql_and_redis);
     tcase_add_test(tests, unknown_paths_and_methods_are_told_apart);
     suite_add_tcase(suite, tests);

@@ -114,6 +114,30 @@ START_TEST(the_same_key_for_another_request_is_refused)
     ck_assert_uint_eq(talk_length(host, platform, &second), 1);
 }
 
+static struct call register_call(const char *key, const char *name)
+{
+    return (struct call){.method = "POST",
+                         .path = "/api/user/register",
+                         .headers = key_header(key),
+                         .body = text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":"
+                                      "\"%s@example.com\",\"password\":\"long enough\","
+                                      "\"orgName\":\"Of %s\"}",
+                                      name, name)};
+}
+
+/* Two who are behind one address took the same key, "1" or so. */
+START_TEST(strangers_of_one_address_do_not_share_their_keys)
+{
+    struct call one = register_call("1", "idem.one"), two = register_call("1", "idem.two");
+    struct answer *first = ck_status(http_send(host, &one), 201);
+
+    ck_assert(!replayed(ck_status(http_send(host, &two), 201)));
+    struct answer *again = ck_status(http_send(host, &one), 201);
+
+    ck_assert(replayed(again));
+    ck_assert_str_eq(first->body, again->body);
+}
+
 START_TEST(twenty_at_once_with_one_key_make_one_message)
 {
     const char *user = "idem.parallel@shop.example";
@@ -214,6 +238,7 @@ Suite *idempotency_suite(void)
     tcase_add_test(tests, a_repeated_start_answers_the_same_and_starts_nothing);
     tcase_add_test(tests, a_repeated_message_answers_the_same_and_adds_nothing);
     tcase_add_test(tests, the_same_key_for_another_request_is_refused);
+    tcase_add_test(tests, strangers_of_one_address_do_not_share_their_keys);
     tcase_add_test(tests, twenty_at_once_with_one_key_make_one_message);
     tcase_add_test(tests, twenty_starts_at_once_with_one_key_make_one_conversation);
     tcase_add_test(tests, another_account_may_use_the_same_key);

@@ -101,11 +101,13 @@ START_TEST(all_connections_that_there_may_be_are_served_and_no_more)
     struct host *few = host_start(
         &(struct host_spec){.name = "limits-connections",
                             .database = database_make(the_postgres, "limits_connections"),
-                            .http = "  loops: 4\n  max_connections: 16\n"});
+                            .http = "  loops: 4\n"
+                                    "  max_connections: 16\n"
+                                    "  connections_per_address: 16\n"});
     struct wire *wires[CROWD];
 
     for (int i = 0; i < CROWD; i++) {
-        wires[i] = wire_open(few);
+        wires[i] = wire_open_from(few, "127.0.0.9", 0);
         wire_say(wires[i], GET_HEALTH "\r\n");
         ck_assert_msg((wire_read(wires[i], 1000) != NULL) == (i < 16), "connection %d", i + 1);
     }

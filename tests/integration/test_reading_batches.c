@@ -2,6 +2,8 @@
  * Meter readings that meet others: overlaps, one row for what comes twice (R02), batches, periods
  * without a start, time zones.
  */
+#include <string.h>
+
 #include "exposition.h"
 #include "readings.h"
 #include "suites.h"
@@ -12,28 +14,155 @@ static void set_up(void)
     readings_open("reading_batches");
 }
 
-START_TEST(periods_may_touch_but_not_overlap_and_types_do_not_meet)
+START_TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
 {
     const char *key = plant("overlaps");
     int64_t start = days_ago(30);
 
     ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 3, 100), 201);
-    ck_status(meter_read(host, m, key, "Delta", start + 5 * DAY_MS, start + 6 * DAY_MS, 1), 201);
-    ck_status(meter_read(host, m, key, "Delta", start - DAY_MS, start, 1), 201);
+    ck_status(meter_read(host, m, key, "History", start + 5 * DAY_MS, start + 6 * DAY_MS, 1), 201);
+    ck_status(meter_read(host, m, key, "History", start - DAY_MS, start, 1), 201);
     ck_status(meter_read(host, m, key, "Delta", start + 3 * DAY_MS, start + 5 * DAY_MS, 1), 201);
-    ck_status(meter_read(host, m, key, "History", start, start + DAY_MS, 1), 201);
     struct answer *answers[] = {
         meter_read(host, m, key, "Delta", start, start + DAY_MS, 1),
+        meter_read(host, m, key, "History", start, start + DAY_MS, 100),
         meter_read(host, m, key, "Delta", start + 6 * DAY_MS - 1, start + 7 * DAY_MS, 1),
         meter_read(host, m, key, "Delta", start - 2 * DAY_MS, start - DAY_MS + 1, 1),
-        meter_read(host, m, key, "Delta", start + HOUR_MS, start + 2 * HOUR_MS, 1),
+        meter_read(host, m, key, "History", start + HOUR_MS, start + 2 * HOUR_MS, 1),
         meter_read(host, m, key, "Delta", start - 3 * DAY_MS, start + 20 * DAY_MS, 1),
         meter_read(host, m, key, "History", start - HOUR_MS, start + HOUR_MS, 1),
     };
 
-    for (int i = 0; i < 6; i++)
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         expect_field(answers[i], 409, "value");
-    ck_assert_int_eq(stored(key), 7);
+    ck_assert_int_eq(stored(key), 6);
+}
+
+/* Both types at once, from many sides: their rows lock the device. */
+START_TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
+{
+    enum { TOGETHER = 16, ROUNDS = 10 };
+    struct answer *answers[TOGETHER];
+    struct call calls[TOGETHER];
+
+    for (int round = 0; round < ROUNDS; round++) {
+        const char *key = plant(text("both%d", round));
+        int made = 0;
+
+        for (int i = 0; i < TOGETHER; i++)
+            calls[i] =
+                (struct call){.method = "POST",
+                              .path = text("/api/meter-reads/new/%s", key),
+                              .token = m->token,
+                              .body = text("{\"type\":\"%s\",\"unit\":\"Wh\",\"startDate\":\"%s\","
+                                           "\"endDate\":\"%s\",\"value\":7}",
+                                           i % 2 ? "Delta" : "History", time_text(days_ago(5)),
+                                           time_text(days_ago(4) + i))};
+        parallel(host, calls, answers, TOGETHER);
+        for (int i = 0; i < TOGETHER; i++)
+            made += answers[i]->status == 201;
+        ck_assert_int_eq(made, 1);
+        ck_assert_int_eq(stored(key), 1);
+    }
+}
+
+static const char *problem_of(const struct answer *answer, size_t index)
+{
+    return text_in(item_of(answer, "errors", index), "problem");
+}
+
+START_TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
+{
+    const char *key = plant("names"), *start = time_text(days_ago(9)),
+               *end = time_text(days_ago(8));
+    const char *stored_one =
+        text("overlaps the stored Delta reading of 31 Wh from %s to %s, which is", start, end);
+
+    ck_status(meter_read(host, m, key, "Delta", days_ago(9), days_ago(8), 31), 201);
+    struct answer *again = meter_read(host, m, key, "Delta", days_ago(9), days_ago(8), 31);
+    struct answer *others[] = {
+        meter_read(host, m, key, "Delta", days_ago(9), days_ago(8), 32),
+        meter_read(host, m, key, "History", days_ago(9), days_ago(8), 31),
+        meter_read(host, m, key, "Delta", days_ago(9) - 1, days_ago(8), 31),
+        meter_read(host, m, key, "Delta", days_ago(9), days_ago(8) + 1, 31),
+    };
+
+    expect_field(again, 409, "value");
+    ck_assert_str_eq(problem_of(again, 0), text("%s the same one: it was sent again", stored_one));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        expect_field(others[i], 409, "value");
+        ck_assert_str_eq(problem_of(others[i], 0), text("%s another one", stored_one));
+    }
+    ck_assert_int_eq(stored(key), 1);
+}
+
+static void expect_mistake(const struct answer *answer, size_t index, const char *field,
+                           const char *problem)
+{
+    ck_assert_str_eq(text_in(item_of(answer, "errors", index), "field"), field);
+    ck_assert_msg(strstr(problem_of(answer, index), problem), "%zu: %s", index, answer->body);
+}
+
+START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+{
+    const char *key = plant("mistakes");
+    int64_t at = days_ago(50);
+
+    ck_status(meter_read(host, m, key, "Delta", at, at + DAY_MS, 10), 201);
+    json_t *reads = json_pack(
+        "[{ss ss si ss ss} {ss si} {ss ss si} {ss ss si} {ss ss si} {ss ss si} {ss ss s[]} i]",
+        "startDate", "yesterday", "endDate", time_text(days_ago(-3)), "value", -4, "type", "Sum",
+        "unit", "W", "endDate", "2026-02-30", "value", 1, "startDate", time_text(days_ago(200)),
+        "endDate", time_text(days_ago(201)), "value", 1, "startDate", time_text(days_ago(20)),
+        "endDate", time_text(days_ago(19)), "value", 65754, "startDate", time_text(at + HOUR_MS),
+        "endDate", time_text(at + DAY_MS), "value", 10, "startDate",
+        time_text(days_ago(20) + HOUR_MS), "endDate", time_text(days_ago(18)), "value", 10,
+        "startDate", time_text(days_ago(10)), "endDate", time_text(days_ago(9)), "value", 7);
+    struct answer *answer =
+        ck_error(meter_post(host, m, key,
+                            json_pack("{ss ss ss so}", "type", "Delta", "unit", "Wh", "timezone",
+                                      "Europe/Nowhere", "reads", reads)),
+                 400, "");
+    static const struct {
+        const char *field, *problem;
+    } expected[] = {
+        {"timezone", "IANA"},
+        {"reads[0].type", "History or Delta"},
+        {"reads[0].unit", "must be Wh"},
+        {"reads[0].value", "negative"},
+        {"reads[0].startDate", "ISO 8601"},
+        {"reads[0].endDate", "future"},
+        {"reads[1].endDate", "ISO 8601"},
+        {"reads[2].startDate", "commissioning"},
+        {"reads[2].endDate", "later than startDate"},
+        {"reads[3]", "plausible ceiling of 65753 Wh"},
+        {"reads[4]", "overlaps the stored Delta reading of 10 Wh"},
+        {"reads[5]", "overlaps reads[3]"},
+        {"reads[6].value", "must be a number"},
+        {"reads[7]", "must be an object"},
+    };
+    size_t count = sizeof(expected) / sizeof(expected[0]);
+
+    ck_assert_msg(json_array_size(json_object_get(answer->json, "errors")) == count, "%s",
+                  answer->body);
+    for (size_t i = 0; i < count; i++)
+        expect_mistake(answer, i, expected[i].field, expected[i].problem);
+    ck_assert_int_eq(stored(key), 1);
+}
+
+START_TEST(ceilings_and_overlaps_are_one_conflict)
+{
+    const char *key = plant("conflicts");
+
+    ck_status(meter_series(host, m, key, "History", days_ago(50), DAY_MS, 3, 5), 201);
+    struct answer *answer = meter_series(host, m, key, "Delta", days_ago(48), DAY_MS, 3, 70000);
+
+    expect_field(answer, 409, "reads[0]");
+    ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "errors")), 4);
+    expect_mistake(answer, 0, "reads[0]", "ceiling");
+    expect_mistake(answer, 1, "reads[0]", "overlaps the stored History reading of 5 Wh");
+    ck_assert_ptr_nonnull(strstr(answer_text(answer, "message"), "; and 3 others"));
+    ck_assert_int_eq(stored(key), 3);
 }
 
 /* R02 */
@@ -194,6 +323,31 @@ START_TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
                  409, "value");
 }
 
+/* Its period is at most 366 days, and a reading of the other type counts as the one before. */
+START_TEST(the_first_delta_without_a_start_begins_at_most_366_days_before_its_end)
+{
+    meter_make(host, m, "old", 10, days_ago(1000));
+    static const char *const types[] = {"History", "Delta"};
+
+    for (int i = 0; i < 2; i++) {
+        const char *key = i ? "old" : plant("young");
+        struct answer *made =
+            ck_status(meter_post(host, m, key,
+                                 json_pack("{ss ss ss si}", "type", "Delta", "unit", "kWh",
+                                           "endDate", time_text(days_ago(40)), "value", 1)),
+                      201);
+
+        ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"),
+                         time_text(days_ago(i ? 406 : 100)));
+        ck_status(meter_read(host, m, key, types[i], days_ago(39), days_ago(38), 1), 201);
+        made = ck_status(meter_post(host, m, key,
+                                    json_pack("{ss ss ss si}", "type", "Delta", "unit", "kWh",
+                                              "endDate", time_text(days_ago(30)), "value", 1)),
+                         201);
+        ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"), time_text(days_ago(38)));
+    }
+}
+
 static const char *berlin(const char *field)
 {
     return answer_text(ck_status(http(host, "GET", "/api/device/berlin", m->token, NULL), 200),
@@ -219,13 +373,14 @@ START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
 
     ck_assert_str_eq(berlin("timezone"), "Europe/Berlin");
     ck_assert_str_ge(named, text_in(item_of(made, "reads", 0), "createdAt"));
-    /* from now on the device's, and another one does not replace it */
+    /* whatever an earlier reading named, and another one does not replace it */
     made = ck_status(
         meter_post(host, m, "berlin",
                    json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "kWh", "startDate",
                              "2025-06-01T12:00", "endDate", "2025-06-01T13:00", "value", 1)),
         201);
-    ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"), "2025-06-01T10:00:00.000Z");
+    ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"), "2025-06-01T12:00:00.000Z");
+    ck_assert_str_eq(text_in(item_of(made, "reads", 0), "endDate"), "2025-06-01T13:00:00.000Z");
     ck_status(meter_post(host, m, "berlin",
                          json_pack("{ss ss ss ss ss si}", "type", "Delta", "unit", "kWh",
                                    "timezone", "Asia/Kolkata", "startDate", "2025-07-01", "endDate",
@@ -241,27 +396,34 @@ START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
     const char *body = "{\"type\":\"Delta\",\"unit\":\"Wh\",\"value\":5,\"endDate\":\"%s\"}";
     json_t *reading = json_loads(text(body, date_text(days_ago(50))), 0, NULL);
 
-    ck_error(http(host, "POST",
-                  text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)b->organisation),
-                  m->token, json_deep_copy(reading)),
-             403, "");
+    const char *foreign =
+        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)b->organisation);
+    const char *own =
+        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)m->organisation);
+
+    ck_error(http(host, "POST", foreign, b->token, json_deep_copy(reading)), 404, "Device");
+    ck_error(http(host, "POST", own, b->token, json_deep_copy(reading)), 404, "Device");
     ck_assert_int_eq(stored("query"), 0);
-    ck_status(http(host, "POST",
-                   text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)m->organisation),
-                   m->token, reading),
-              201);
+    ck_status(http(host, "POST", foreign, m->token, json_deep_copy(reading)), 201);
+    ck_error(http(host, "POST", own, m->token, reading), 409, "");
+    ck_assert_int_eq(stored("query"), 1);
 }
 
 Suite *reading_batches_suite(void)
 {
     const TTest *const tests[] = {
-        periods_may_touch_but_not_overlap_and_types_do_not_meet,
+        periods_of_a_device_may_touch_but_not_overlap_whatever_their_types,
+        of_one_period_in_both_types_in_parallel_one_is_stored,
+        an_overlap_names_the_stored_reading_and_says_whether_it_came_again,
+        every_mistake_of_every_kind_is_named_in_one_answer,
+        ceilings_and_overlaps_are_one_conflict,
         of_the_same_reading_in_parallel_one_is_stored_and_the_others_conflict,
         a_reading_that_is_sent_many_times_with_one_key_is_counted_once,
         a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named,
         a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request,
         ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not,
         a_delta_without_a_start_begins_where_the_one_before_it_ends,
+        the_first_delta_without_a_start_begins_at_most_366_days_before_its_end,
         local_dates_are_those_of_the_time_zone_and_the_device_keeps_it,
         an_organisation_in_the_query_counts_as_one_in_the_body,
     };

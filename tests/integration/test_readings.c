@@ -1,5 +1,6 @@
 /* Meter readings: what is valid, and the ceiling (R01). */
 #include <string.h>
+#include <time.h>
 
 #include "readings.h"
 #include "suites.h"
@@ -115,8 +116,6 @@ static const struct bad bad[] = {
     {"endDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%2$s\",\"value\":1}"},
     {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"2026-02-30\","
                   "\"endDate\":\"%2$s\",\"value\":1}"},
-    {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"2026-02-20T10:00\","
-                  "\"endDate\":\"%2$s\",\"value\":1}"},
     {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":1700000000,"
                   "\"endDate\":\"%2$s\",\"value\":1}"},
     {"unit", "{\"type\":\"Delta\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\",\"value\":1}"},
@@ -131,13 +130,11 @@ static const struct bad bad[] = {
     {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
               "\"value\":null}"},
     {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":\"5\"}"},
+              "\"value\":\"5 kWh\"}"},
     {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":0}"},
+              "\"value\":\"-0.1\"}"},
     {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
               "\"value\":-1}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":0.4}"},
     {"value", "{\"type\":\"Delta\",\"unit\":\"GWh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
               "\"value\":1e290}"},
     {"reads", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"reads\":[]}"},
@@ -165,6 +162,72 @@ START_TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
         expect_field(http_send(host, &call), conflict ? 409 : 400, bad[i].field);
     }
     ck_assert_int_eq(stored(PLANT), 0);
+}
+
+/* A night of a photovoltaic plant. */
+START_TEST(a_reading_of_0_is_stored_and_one_below_is_not)
+{
+    static const double values[] = {0, 0.4, -0.0};
+    const char *key = plant("night");
+
+    for (int i = 0; i < 3; i++) {
+        struct answer *made = ck_status(meter_read(host, m, key, i ? "Delta" : "History",
+                                                   days_ago(20 - i), days_ago(19 - i), values[i]),
+                                        201);
+
+        ck_assert_int_eq(int_in(item_of(made, "reads", 0), "value"), 0);
+    }
+    expect_field(meter_read(host, m, key, "Delta", days_ago(9), days_ago(8), -0.4), 400, "value");
+    ck_assert_int_eq(stored(key), 3);
+}
+
+START_TEST(an_end_may_be_five_minutes_ahead)
+{
+    enum { MINUTE_MS = 60000 };
+    const char *key = plant("ahead");
+    int64_t now = (int64_t)time(NULL) * 1000;
+
+    expect_field(meter_read(host, m, key, "Delta", now - HOUR_MS, now + 6 * MINUTE_MS, 1), 400,
+                 "endDate");
+    ck_status(meter_read(host, m, key, "Delta", now - HOUR_MS, now + 4 * MINUTE_MS, 1), 201);
+}
+
+START_TEST(decimal_texts_blanks_and_empty_texts_are_taken)
+{
+    const char *key = plant("texts");
+    struct answer *made = ck_status(
+        meter_post(host, m, key,
+                   json_pack("{ss ss s[{ss ss ss} {ss ss ss}]}", "type", " delta ", "unit",
+                             "\tkWh\n", "reads", "startDate", text(" %s ", time_text(days_ago(9))),
+                             "endDate", text("%s ", time_text(days_ago(8))), "value", " 0.5005 ",
+                             "startDate", "", "endDate", time_text(days_ago(7)), "value", "+1e-1")),
+        201);
+
+    ck_assert_int_eq(int_in(item_of(made, "reads", 0), "value"), 501);
+    ck_assert_int_eq(int_in(item_of(made, "reads", 1), "value"), 100);
+    ck_assert_str_eq(text_in(item_of(made, "reads", 1), "startDate"), time_text(days_ago(8)));
+    expect_field(meter_post(host, m, key,
+                            json_pack("{ss ss ss ss}", "type", "Delta", "unit", "kWh", "endDate",
+                                      time_text(days_ago(6)), "value", "  ")),
+                 400, "value");
+}
+
+START_TEST(dates_without_an_offset_and_without_a_time_zone_are_utc)
+{
+    const char *key = plant("utc");
+    char *start = time_text(days_ago(20) + 10 * HOUR_MS), *end = time_text(days_ago(19));
+
+    start[16] = '\0';
+    end[19] = '\0';
+    struct answer *made =
+        ck_status(meter_post(host, m, key,
+                             json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "Wh",
+                                       "startDate", start, "endDate", end, "value", 1)),
+                  201);
+
+    ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"),
+                     time_text(days_ago(20) + 10 * HOUR_MS));
+    ck_assert_str_eq(text_in(item_of(made, "reads", 0), "endDate"), time_text(days_ago(19)));
 }
 
 START_TEST(a_period_of_more_than_366_days_is_refused)
@@ -198,6 +261,37 @@ START_TEST(the_days_of_a_period_are_those_of_its_time_zone)
     ck_status(meter_read(host, m, "berlin years", "History", start, end, 1000), 201);
 }
 
+static struct answer *change(const char *key, const char *field, const char *value)
+{
+    return http(host, "PATCH", text("/api/device/%s", key), m->token,
+                json_pack("{ss}", field, value));
+}
+
+START_TEST(a_device_is_not_commissioned_after_a_stored_reading)
+{
+    const char *key = plant("commissioned");
+
+    int64_t first = days_ago(30) + 12 * HOUR_MS;
+
+    ck_status(change(key, "commissioningDate", date_text(days_ago(40))), 200);
+    ck_status(meter_series(host, m, key, "History", first, DAY_MS, 1, 500), 201);
+    ck_status(meter_series(host, m, key, "Delta", days_ago(20), DAY_MS, 2, 500), 201);
+    struct answer *refused =
+        ck_error(change(key, "commissioningDate", date_text(days_ago(29))), 409, "Conflict");
+
+    ck_assert_ptr_nonnull(strstr(answer_text(refused, "message"), time_text(first)));
+    struct answer *before =
+        ck_status(http(host, "GET", text("/api/device/%s", key), m->token, NULL), 200);
+
+    ck_assert_str_eq(answer_text(before, "commissioningDate"), date_text(days_ago(40)));
+    ck_status(change(key, "capacity", "11"), 200);
+    ck_status(change(key, "commissioningDate", date_text(days_ago(30))), 200);
+    /* there a day begins 14 hours earlier than in UTC */
+    ck_status(change(key, "timezone", "Pacific/Kiritimati"), 200);
+    ck_status(change(key, "commissioningDate", date_text(days_ago(29))), 200);
+    ck_error(change(key, "commissioningDate", date_text(days_ago(28))), 409, "Conflict");
+}
+
 START_TEST(a_device_without_capacity_or_commissioning_is_told_so)
 {
     ck_status(http(host, "POST", "/api/device", m->token,
@@ -220,8 +314,13 @@ Suite *readings_suite(void)
         a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict,
         a_corrected_capacity_lets_the_reading_pass,
         what_is_not_valid_is_refused_with_the_field_and_never_stored,
+        a_reading_of_0_is_stored_and_one_below_is_not,
+        an_end_may_be_five_minutes_ahead,
+        decimal_texts_blanks_and_empty_texts_are_taken,
+        dates_without_an_offset_and_without_a_time_zone_are_utc,
         a_period_of_more_than_366_days_is_refused,
         the_days_of_a_period_are_those_of_its_time_zone,
+        a_device_is_not_commissioned_after_a_stored_reading,
         a_device_without_capacity_or_commissioning_is_told_so,
     };
 

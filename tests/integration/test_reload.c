@@ -255,7 +255,7 @@ START_TEST(a_request_ends_in_the_generation_that_it_began_in)
 START_TEST(what_outlives_the_drain_is_cut)
 {
     struct errand errand = {.path = "/api/wave/doze?ms=4500"};
-    static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\n";
+    static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";
 
     start_wave("reload-cut", "reload:\n  drain: 1\n");
     begin(&errand);

@@ -223,6 +223,104 @@ START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
     ck_status(http(two, "GET", "/api/auth/me", program, NULL), 200);
 }
 
+struct entrant {
+    pthread_t thread;
+    const struct person *person;
+    atomic_bool *stop;
+    struct answer *answer;     /* the one login, or */
+    const char *tokens[10000]; /* all that it got */
+    size_t count;
+};
+
+static struct answer *login_of(const struct person *person)
+{
+    return http(one, "POST", "/api/auth/login", NULL,
+                json_pack("{ss ss}", "username", person->email, "password", person->password));
+}
+
+static void *enter_once(void *arg)
+{
+    struct entrant *entrant = arg;
+
+    entrant->answer = login_of(entrant->person);
+    return NULL;
+}
+
+static bool waits_for_sessions(void *arg)
+{
+    return sql_number(arg, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                           "AND query LIKE '%auth_session%' AND datname = current_database()") > 0;
+}
+
+/* Between the check of the password and the session, the password is changed. */
+START_TEST(a_login_under_way_does_not_survive_another_password)
+{
+    static struct entrant entrant;
+    struct person *person = person_make(one, admin_of(one), "overtaken", NULL);
+    PGconn *db = database_connect(the_postgres, "sessions");
+    PGconn *watch = database_connect(the_postgres, "sessions");
+
+    entrant.person = person;
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
+    ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
+    ck_assert(wait_until(waits_for_sessions, watch, 5000));
+    sql_run(db,
+            "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
+            " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");
+    sql_run(db, "COMMIT");
+    pthread_join(entrant.thread, NULL);
+    ck_error(entrant.answer, 401, "Unauthorized");
+    PQfinish(db);
+    PQfinish(watch);
+}
+
+static void *enter_often(void *arg)
+{
+    struct entrant *entrant = arg;
+
+    while (!atomic_load(entrant->stop) && entrant->count < 10000) {
+        const struct answer *answer = login_of(entrant->person);
+
+        if (answer->status == 200)
+            entrant->tokens[entrant->count++] = answer_text(answer, "accessToken");
+    }
+    return NULL;
+}
+
+/* Whatever a login of the old password got, it has ended when the change is answered. */
+START_TEST(no_login_with_the_old_password_is_left)
+{
+    static struct entrant entrants[8];
+    static atomic_bool stop;
+    struct person *person = person_make(one, admin_of(one), "hammered", NULL);
+    const char *mine = person->token;
+
+    for (int round = 0; round < 5; round++) {
+        atomic_store(&stop, false);
+        for (size_t i = 0; i < 8; i++) {
+            entrants[i] = (struct entrant){.person = person, .stop = &stop};
+            ck_assert_int_eq(pthread_create(&entrants[i].thread, NULL, enter_often, &entrants[i]),
+                             0);
+        }
+        const char *next = text("password number %d", round);
+        struct answer *changed =
+            http(one, "PUT", "/api/user/password", mine,
+                 json_pack("{ss ss}", "current", person->password, "new", next));
+
+        atomic_store(&stop, true);
+        for (size_t i = 0; i < 8; i++)
+            pthread_join(entrants[i].thread, NULL);
+        ck_status(changed, 200);
+        for (size_t i = 0; i < 8; i++)
+            for (size_t j = 0; j < entrants[i].count; j++)
+                ck_error(http(one, "GET", "/api/auth/me", entrants[i].tokens[j], NULL), 401,
+                         REVOKED);
+        person->password = text("%s", next);
+    }
+    ck_status(http(one, "GET", "/api/auth/me", mine, NULL), 200);
+}
+
 /* ---- J23 ---- */
 
 static void redis_flush(const char *socket)
@@ -288,6 +386,8 @@ Suite *sessions_suite(void)
     tcase_add_test(tests, a_deleted_account_is_gone_everywhere);
     tcase_add_test(tests, a_change_is_seen_within_a_second_though_signals_are_lost);
     tcase_add_test(tests, a_new_password_needs_the_old_one_and_leaves_clients_their_tokens);
+    tcase_add_test(tests, a_login_under_way_does_not_survive_another_password);
+    tcase_add_test(tests, no_login_with_the_old_password_is_left);
     tcase_add_test(tests, a_revoked_token_stays_revoked_whatever_happens_to_redis);
     tcase_add_test(tests, a_restarted_host_knows_what_was_revoked);
     suite_add_tcase(suite, tests);

@@ -7,6 +7,7 @@
 
 #include "people.h"
 #include "suites.h"
+#include "talk.h"
 
 #define STRICT                                                                                     \
     "  argon2_memory: 64\n"                                                                        \
@@ -97,6 +98,18 @@ static void many_accounts(const struct host *host)
     right(host, "198.51.100.8", 200);
 }
 
+/* Who has logged in from an address is not shut out by others who are there, on whichever host. */
+static void a_guesser_in_the_office(const struct host *host, const struct host *other)
+{
+    right(host, "203.0.113.77", 200);
+    for (int i = 0; i < 12; i++)
+        ck_error(login_from(host, "203.0.113.77", text("guessed%d@example.com", i), "some guess"),
+                 401, "");
+    expect_throttled(login_from(other, "203.0.113.77", "user99@example.com", "some guess"));
+    right(host, "203.0.113.77", 200);
+    right(other, "203.0.113.77", 200);
+}
+
 START_TEST(hosts_count_failed_logins_together_in_redis)
 {
     pid_t pid;
@@ -106,6 +119,7 @@ START_TEST(hosts_count_failed_logins_together_in_redis)
 
     one_guesser(one, two);
     many_accounts(one);
+    a_guesser_in_the_office(one, two);
     expect_throttled(login_from(two, "198.51.100.7", "user99@example.com", "some guess"));
     host_stop(one);
     host_stop(two);
@@ -118,7 +132,63 @@ START_TEST(a_host_counts_alone_without_redis)
 
     one_guesser(host, host);
     many_accounts(host);
+    a_guesser_in_the_office(host, host);
     host_stop(host);
+}
+
+/* With the right password, and yet it costs a hash for nothing each time. */
+START_TEST(logins_of_who_may_not_act_are_failures)
+{
+    struct host *host = start("throttle-pending", "", STRICT);
+    struct person *pending = person_register(host, "throttle.pending", NULL);
+    const char *from = "192.0.2.60";
+
+    for (int i = 0; i < 4; i++)
+        ck_error(login_from(host, from, pending->email, pending->password), 403, "Your account");
+    expect_throttled(login_from(host, from, pending->email, pending->password));
+    host_stop(host);
+}
+
+static struct answer *register_from(const struct host *host, const char *address, const char *name)
+{
+    const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
+
+    return http_send(host, &(struct call){.method = "POST",
+                                          .path = "/api/user/register",
+                                          .headers = headers,
+                                          .body = text("{\"firstName\":\"A\",\"lastName\":\"B\","
+                                                       "\"email\":\"%s@example.com\","
+                                                       "\"password\":\"long enough\","
+                                                       "\"orgName\":\"Of %s\"}",
+                                                       name, name)});
+}
+
+static void few_registrations(const struct host *host, const struct host *other, const char *name)
+{
+    ck_status(register_from(host, "2001:db8:9:9::1", text("%s-1", name)), 201);
+    ck_error(register_from(other, "2001:db8:9:9::2", text("%s-1", name)), 409, "");
+    ck_status(register_from(host, "2001:db8:9:9::3", text("%s-2", name)), 201);
+    expect_throttled(register_from(host, "2001:db8:9:9::4", text("%s-3", name)));
+    expect_throttled(register_from(other, "2001:db8:9:9::5", text("%s-3", name)));
+    ck_status(register_from(host, "2001:db8:9:a::4", text("%s-3", name)), 201);
+    right(host, "2001:db8:9:9::1", 200);
+}
+
+START_TEST(registrations_are_counted_by_address)
+{
+    static const char few[] = STRICT "  registrations_per_address: 3\n";
+    pid_t pid;
+    const char *redis = redis_make("redis-registrations", &pid);
+    struct host *one = start("throttle-register-1", redis, few);
+    struct host *two = start("throttle-register-2", redis, few);
+    struct host *alone = start("throttle-register-3", "", few);
+
+    few_registrations(one, two, "together");
+    few_registrations(alone, alone, "alone");
+    host_stop(one);
+    host_stop(two);
+    host_stop(alone);
+    process_stop(pid, SIGTERM, 5000);
 }
 
 /* What was counted before Redis went away still counts. */
@@ -181,6 +251,55 @@ static bool gets_in(void *arg)
     return login_from(waiting->host, "192.0.2.1", person->email, person->password)->status == 200;
 }
 
+enum { GUESSERS = 24 };
+
+static const char *wrong_guess(const char *email)
+{
+    return text("{\"username\":\"%s\",\"password\":\"a wrong guess\"}", email);
+}
+
+/* How many of those who guess at once, each from an address of its own, are told to come again. */
+static int refused_guesses(const struct host *host, bool of_one)
+{
+    const char *headers[GUESSERS][2] = {{NULL}};
+    struct call calls[GUESSERS];
+    struct answer *answers[GUESSERS];
+    int refused = 0;
+
+    for (int i = 0; i < GUESSERS; i++) {
+        headers[i][0] = text("X-Forwarded-For: 198.51.100.%d", i + 1);
+        calls[i] = (struct call){
+            .method = "POST",
+            .path = "/api/auth/login",
+            .headers = headers[i],
+            .body = wrong_guess(of_one ? person->email : text("guessed%d@example.com", i)),
+        };
+    }
+    parallel(host, calls, answers, GUESSERS);
+    for (int i = 0; i < GUESSERS; i++) {
+        ck_assert(answers[i]->status == 401 || answers[i]->status == 429);
+        refused += answers[i]->status == 429;
+    }
+    return refused;
+}
+
+/* D2. The throttle would take hundreds; the pool takes its share of those who try one account. */
+START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = "throttle-target",
+                                       .database = database,
+                                       .redis = "",
+                                       .auth = "  login_failures_per_account: 100\n",
+                                       .http = BEHIND_PROXY "  share: 1\n  deadline: 60000\n"});
+
+    right(host, "203.0.113.90", 200);
+    ck_assert_int_eq(refused_guesses(host, false), 0);
+    ck_assert_int_gt(refused_guesses(host, true), 0);
+    right(host, "203.0.113.90", 200);
+    host_stop(host);
+}
+
 START_TEST(the_window_ends)
 {
     struct host *host = start("throttle-window", "", SHORT);
@@ -227,11 +346,14 @@ Suite *throttle_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, NULL);
     tcase_add_test(tests, hosts_count_failed_logins_together_in_redis);
     tcase_add_test(tests, a_host_counts_alone_without_redis);
+    tcase_add_test(tests, logins_of_who_may_not_act_are_failures);
+    tcase_add_test(tests, registrations_are_counted_by_address);
     tcase_add_test(tests, a_host_goes_on_counting_when_redis_dies);
     tcase_add_test(tests, a_success_forgives_the_failures_before_it);
     tcase_add_test(tests, an_ipv6_network_is_one_address);
     tcase_add_test(tests, a_forged_address_does_not_escape);
     tcase_add_test(tests, the_window_ends);
+    tcase_add_test(tests, an_account_that_many_addresses_try_has_its_share_of_hashing);
     tcase_add_test(tests, every_way_to_try_a_password_is_counted);
     suite_add_tcase(suite, tests);
     return suite;

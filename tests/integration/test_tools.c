@@ -168,6 +168,10 @@ static const char *output_of(const char *const *words, int *status)
     return file_text(log);
 }
 
+#define KEYS                                                                                       \
+    "secrets:\n"                                                                                   \
+    "  keys: [\"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0\"]\n"
+
 START_TEST(check_judges_without_a_server)
 {
     const char *conf = harness_path("tools-check.yaml");
@@ -176,7 +180,7 @@ START_TEST(check_judges_without_a_server)
 
     file_write(conf, text("module_path: \"%s\"\n"
                           "database:\n  url: \"host=/nowhere dbname=nothing\"\n"
-                          "redis:\n  url: \"unix:/nowhere\"\n"
+                          "redis:\n  url: \"unix:/nowhere\"\n" KEYS
                           "modules: [auth, chat, health, \"%s\"]\nhello:\n  greeting: hi\n",
                           harness_modules(false), hello));
     ck_assert_ptr_nonnull(strstr(output_of(words, &status), "4 modules"));
@@ -194,7 +198,8 @@ static const char *configuration_with(const char *module)
 {
     const char *conf = harness_path("tools-check.yaml");
 
-    file_write(conf, text("module_path: \"%s\"\nmodules: [auth, chat, health, \"%s\"]\n",
+    file_write(conf, text(KEYS "database:\n  url: \"host=/nowhere dbname=nothing\"\n"
+                               "module_path: \"%s\"\nmodules: [auth, chat, health, \"%s\"]\n",
                           harness_modules(false), module));
     return conf;
 }

@@ -2,6 +2,7 @@
  * When a receiver is called, and how often: the schedule, what ends it, sending again, isolation.
  * What it gets is test_webhook_signatures.c's.
  */
+#include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,74 @@ START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
         200);
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 6, 5000), "webhook-id"), id);
     ck_error(webhook_call(host, admin, "POST", &made, "/deliveries/12345/resend"), 404, "");
+    forget(&made);
+}
+
+enum { RECEIVERS = 4, LARGE = 200000 };
+
+static int64_t number_of(const char *sql)
+{
+    PGresult *result = PQexec(db, sql);
+
+    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(db));
+    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+
+    PQclear(result);
+    return number;
+}
+
+/* Of the deliveries that are sent again the body is read from the database. */
+START_TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
+{
+    static const char stored[] = "SELECT count(*) FROM webhook_body";
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made[RECEIVERS];
+    int64_t before = number_of(stored);
+
+    for (int i = 0; i < RECEIVERS; i++)
+        made[i] = webhook_make(host, admin, catcher_url(catcher, "large"), "message.new");
+    say(text("%0*d", LARGE, 7));
+    for (int i = 0; i < RECEIVERS; i++)
+        expect_signed(catcher_wait(catcher, (size_t)i + 1, 10000), TEST_SECRET);
+    ck_assert_int_eq(number_of(stored), before + 1);
+    ck_assert_int_eq(number_of("SELECT count(*) FROM webhook_delivery WHERE"
+                               " octet_length(body) > 2048"),
+                     0);
+    json_t *delivery = webhook_wait(host, admin, &made[0], "delivered", 10000);
+    intmax_t id = json_integer_value(json_object_get(delivery, "id"));
+
+    ck_status(webhook_call(host, admin, "POST", &made[0], text("/deliveries/%jd/resend", id)), 200);
+    const struct caught *again = catcher_wait(catcher, RECEIVERS + 1, 10000);
+
+    expect_signed(again, TEST_SECRET);
+    ck_assert_uint_eq(again->length, catcher->list[0].length);
+    for (int i = 0; i < RECEIVERS; i++)
+        forget(&made[i]);
+}
+
+static size_t count_in(const char *text, const char *part)
+{
+    size_t count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+START_TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned)
+{
+    static const char *const gone[] = {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", NULL};
+    struct catcher *catcher = catcher_start(gone);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "log"), "message.new");
+    const char *line = text("deliveries were abandoned: webhook %jd,", (intmax_t)made.id);
+
+    for (int i = 0; i < 5; i++) {
+        say("to be abandoned");
+        webhook_wait(host, admin, &made, "abandoned", 10000);
+        catcher_wait(catcher, (size_t)i + 1, 10000);
+    }
+    ck_assert_uint_eq(count_in(file_text(host->log), line), 1);
     forget(&made);
 }
 
@@ -271,6 +340,8 @@ Suite *webhook_delivery_suite(void)
     const TTest *const tests[] = {
         two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds,
         a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again,
+        a_large_body_is_stored_once_however_many_webhooks_get_it,
+        the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned,
         retry_after_lengthens_the_gap,
         a_receiver_that_is_gone_is_not_asked_again,
         switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again,

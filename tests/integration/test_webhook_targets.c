@@ -134,6 +134,8 @@ START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_chan
 
     for (int i = 0; bad_urls[i]; i++) {
         expect_refused(closed, closed_admin, bad_urls[i]);
+        if (!*bad_urls[i])
+            continue; /* a change of nothing */
         struct answer *answer = http(closed, "PATCH", made.path, closed_admin->token,
                                      json_pack("{ss}", "url", bad_urls[i]));
 
@@ -339,8 +341,8 @@ START_TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
         refused += answers[i]->status == 503;
         answered += answers[i]->status == 200;
     }
-    ck_assert_int_eq(answered, 2); /* a quarter of 8 */
-    ck_assert_int_eq(refused, PARALLEL_MAX - 3);
+    ck_assert_int_eq(answered, 1); /* of 8, a part in sixteen, and at least one */
+    ck_assert_int_eq(refused, PARALLEL_MAX - 2);
     ck_assert(json_is_true(json_object_get(answers[PARALLEL_MAX - 1]->json, "success")));
     ck_assert_double_lt(answers[PARALLEL_MAX - 1]->seconds, 1);
     ck_assert_uint_le(catcher_count(deaf), 2);

@@ -100,25 +100,26 @@ START_TEST(a_change_sets_what_it_names_and_leaves_the_rest)
     ck_assert_str_eq(json_string_value(json_array_get(json_object_get(answer->json, "events"), 0)),
                      "conversation.created");
     ck_assert(json_is_false(json_object_get(answer->json, "active")));
-    ck_error(webhook_call(host, anna, "POST", &made, "/test"), 409, "The webhook is not active");
+}
+
+START_TEST(an_inactive_webhook_can_be_tested)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = webhook_make(host, anna, catcher_url(catcher, "off"), "message.new");
+
+    ck_status(webhook_change(host, anna, &made, json_pack("{sb}", "active", 0)), 200);
+    struct answer *answer = ck_status(webhook_call(host, anna, "POST", &made, "/test"), 200);
+
+    ck_assert(json_is_true(json_object_get(answer->json, "success")));
+    ck_assert_str_eq(caught_header(catcher_wait(catcher, 1, 1000), "X-Webhook-Event"), "ping");
 }
 
 /* O18, S16 */
 START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
 {
     static const char *const bad[] = {
-        "[\"message.new\",\"x\"]",
-        "[]",
-        "\"message.new\"",
-        "null",
-        "[1]",
-        "[null]",
-        "[[]]",
-        "[\"message.new\\r\\nX-Evil: 1\"]",
-        "[\"*\"]",
-        "[\"ping\"]",
-        "[\"MESSAGE.NEW\"]",
-        NULL,
+        "[\"message.new\",\"x\"]",          "\"message.new\"",   "null", "[1]", "[null]", "[[]]",
+        "[\"message.new\\r\\nX-Evil: 1\"]", "[\"MESSAGE.NEW\"]", NULL,
     };
 
     for (int i = 0; bad[i]; i++) {
@@ -137,6 +138,36 @@ START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
     ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "events")), 2);
 }
 
+/* What a list of events becomes. */
+static void subscribes(const char *given, const char *shown)
+{
+    json_t *body = json_pack("{ss so}", "url", PUBLIC_URL, "events", json_loads(given, 0, NULL));
+    struct answer *answer = ck_status(webhook_create(host, anna, body), 201);
+
+    ck_assert_str_eq(kept(json_dumps(json_object_get(answer->json, "events"), JSON_COMPACT)),
+                     shown);
+}
+
+START_TEST(an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed_over)
+{
+    subscribes("[]", "[\"*\"]");
+    subscribes("[\"*\"]", "[\"*\"]");
+    subscribes("[\"message.new\",\"*\"]", "[\"*\"]");
+    subscribes("[\"ping\",\"message.new\"]", "[\"message.new\"]");
+    subscribes("[\"ping\"]", "[\"ping\"]");
+}
+
+START_TEST(an_empty_secret_is_none)
+{
+    struct answer *answer =
+        ck_status(webhook_create(host, anna,
+                                 json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events",
+                                           "message.new", "secret", "")),
+                  201);
+
+    ck_assert_uint_eq(strlen(answer_text(answer, "secret")), 64);
+}
+
 START_TEST(required_fields_and_types_are_checked)
 {
     static const char *const bad[] = {
@@ -144,7 +175,6 @@ START_TEST(required_fields_and_types_are_checked)
         "{\"url\":\"https://a.example/\"}",
         "{\"url\":1,\"events\":[\"message.new\"]}",
         "{\"url\":\"\",\"events\":[\"message.new\"]}",
-        "{\"url\":\"https://a.example/\",\"events\":[\"message.new\"],\"secret\":\"\"}",
         "{\"url\":\"https://a.example/\",\"events\":[\"message.new\"],\"secret\":5}",
         "[]",
         NULL,
@@ -160,7 +190,7 @@ START_TEST(required_fields_and_types_are_checked)
                                       "secret", long_secret)),
              400, "");
     ck_error(webhook_change(host, anna, &made, json_pack("{ss}", "active", "no")), 400, "");
-    ck_error(webhook_change(host, anna, &made, json_pack("{s[]}", "events")), 400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{s[s]}", "events", "x")), 400, "");
     ck_error(http(host, "GET", WEBHOOKS "/0", anna->token, NULL), 400, "");
     ck_error(http(host, "GET", WEBHOOKS "/99999999", anna->token, NULL), 404, "Webhook not found");
 }
@@ -266,6 +296,25 @@ START_TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
     ck_assert_int_eq(answer_int(answer, "status"), 500);
 }
 
+START_TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
+{
+    static const char *const silent[] = {ANSWER_NONE, NULL};
+    struct host *slow = webhook_host("webhook_patient", "  timeout: 20\n");
+    struct person *own = person_make(slow, admin_of(slow), "patient", NULL);
+    struct catcher *catcher = catcher_start(silent);
+
+    webhook_ready("webhook_patient", 1);
+    struct webhook_made made = webhook_make(slow, own, catcher_url(catcher, "x"), "message.new");
+    struct answer *answer = ck_status(webhook_call(slow, own, "POST", &made, "/test"), 200);
+
+    ck_assert(json_is_false(json_object_get(answer->json, "success")));
+    ck_assert(json_is_null(json_object_get(answer->json, "status")));
+    ck_assert_ptr_nonnull(strstr(answer_text(answer, "error"), "has not answered yet"));
+    ck_assert_double_ge(answer->seconds, 3.9);
+    ck_assert_double_lt(answer->seconds, 8);
+    host_stop(slow);
+}
+
 START_TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
 {
     static const char *const silent[] = {ANSWER_NONE, NULL};
@@ -289,6 +338,9 @@ Suite *webhooks_suite(void)
         a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of,
         a_change_sets_what_it_names_and_leaves_the_rest,
         events_must_be_a_list_of_names_that_exist_and_repetitions_count_once,
+        an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed_over,
+        an_empty_secret_is_none,
+        an_inactive_webhook_can_be_tested,
         required_fields_and_types_are_checked,
         the_list_of_events_names_those_of_the_loaded_modules,
         a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again,
@@ -296,6 +348,7 @@ Suite *webhooks_suite(void)
         long_lists_come_in_pages,
         an_account_may_have_so_many_webhooks_and_no_more,
         the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it,
+        a_test_of_a_silent_receiver_answers_after_four_seconds,
         a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out,
     };
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #include "client.h"
 
-enum { READ_BYTES = 65536, STUCK_S = 10 };
+enum { READ_BYTES = 65536, STUCK_S = 10, SEGMENT_BYTES = 1460 };
 
 static struct sockaddr_in loopback(const char *address, int port)
 {
@@ -26,13 +27,16 @@ struct wire *wire_open_from(const struct host *host, const char *address, int re
 {
     struct sockaddr_in from = loopback(address, 0), to = loopback("127.0.0.1", host->port);
     struct timeval stuck = {.tv_sec = STUCK_S};
+    const int segment = SEGMENT_BYTES;
     struct wire *wire = kept(calloc(1, sizeof *wire));
 
     wire->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_msg(wire->fd >= 0, "no socket: %s", strerror(errno));
     setsockopt(wire->fd, SOL_SOCKET, SO_SNDTIMEO, &stuck, sizeof stuck);
-    if (receive_bytes)
+    if (receive_bytes) { /* with loopback's segments of 64 KiB the host's side took megabytes */
         setsockopt(wire->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+        setsockopt(wire->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
+    }
     if (strcmp(address, "127.0.0.1") != 0)
         ck_assert_int_eq(bind(wire->fd, (struct sockaddr *)&from, sizeof from), 0);
     ck_assert_msg(!connect(wire->fd, (struct sockaddr *)&to, sizeof to), "connect: %s",

@@ -31,6 +31,11 @@ static const struct bb_field fields[] = {
     {.name = "words", .type = BB_LIST, .fields = BB_TABLE(word)},
     {.name = "gone", .type = BB_TEXT, .flags = BB_NULLABLE},
     {.name = "least", .type = BB_INT, .min = 1},
+    {.name = "secret", .type = BB_TEXT, .flags = BB_SECRET},
+    {.name = "letter", .type = BB_TEXT, .flags = BB_VERBATIM},
+    {.name = "anything", .type = BB_ANY, .flags = BB_NULLABLE},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 10},
+    {.name = "name", .type = BB_TEXT, .flags = BB_NAME, .max = 8},
 };
 static const struct bb_table table = BB_TABLE(fields);
 

@@ -14,12 +14,17 @@
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(fake)                                                                                        \
+    X(fake_text)                                                                                   \
+    X(fiber)                                                                                       \
     X(field)                                                                                       \
-    X(guard)                                                                                       \
+    X(head)                                                                                        \
     X(inspect)                                                                                     \
     X(json)                                                                                        \
     X(json_out)                                                                                    \
+    X(lane)                                                                                        \
+    X(listener)                                                                                    \
     X(log)                                                                                         \
+    X(loop)                                                                                        \
     X(meter)                                                                                       \
     X(module)                                                                                      \
     X(module_files)                                                                                \
@@ -28,15 +33,19 @@
     X(multipart)                                                                                   \
     X(pool)                                                                                        \
     X(query)                                                                                       \
+    X(reader)                                                                                      \
     X(reply)                                                                                       \
     X(route)                                                                                       \
     X(seal)                                                                                        \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(share)                                                                                       \
+    X(sql_check)                                                                                   \
     X(text)                                                                                        \
     X(timer)                                                                                       \
+    X(timezones)                                                                                   \
     X(token)                                                                                       \
+    X(turns)                                                                                       \
     X(webhook_queue)                                                                               \
     X(webhook_schedule)                                                                            \
     X(webhook_sign)                                                                                \

@@ -339,6 +339,19 @@ START_TEST(units_and_types_are_known_in_any_case_and_power_is_none)
     ck_assert_int_eq(unit_type("Aggregate"), 0);
 }
 
+START_TEST(decimal_numbers_are_those_of_json_and_with_a_plus)
+{
+    static const char *const bad[] = {"",    "-",   ".5",  "5.",  "1e",  "1e400", "0x10",
+                                      "nan", "1,5", "1 2", "--1", "inf", "5kWh",  NULL};
+    double number;
+
+    for (int i = 0; bad[i]; i++)
+        ck_assert_msg(!unit_decimal(bad[i], &number), "%s", bad[i]);
+    ck_assert(unit_decimal("0012.5", &number) && number == 12.5);
+    ck_assert(unit_decimal("-3", &number) && number == -3);
+    ck_assert(unit_decimal("+2.5E-1", &number) && number == 0.25);
+}
+
 Suite *ceiling_suite(void)
 {
     Suite *suite = suite_create("ceiling");
@@ -358,6 +371,7 @@ Suite *ceiling_suite(void)
     tcase_add_test(tests, dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them);
     tcase_add_test(tests, every_day_of_four_centuries_has_its_year);
     tcase_add_test(tests, units_and_types_are_known_in_any_case_and_power_is_none);
+    tcase_add_test(tests, decimal_numbers_are_those_of_json_and_with_a_plus);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;

@@ -90,6 +90,23 @@ START_TEST(an_id_says_where_its_reader_stands)
 }
 END_TEST
 
+START_TEST(an_id_names_its_home)
+{
+    struct chat_cursor cursor = {.home = 77, .mark = mark_of("100:120:100")}, again;
+    char id[CHAT_ID_SIZE];
+
+    ck_assert_int_eq(chat_cursor_text(&cursor, id), 0);
+    ck_assert_str_eq(id, "d77-100-20-0");
+    ck_assert_int_eq(chat_cursor_parse(id, &again), 0);
+    ck_assert_uint_eq(again.home, 77);
+    ck_assert_int_eq(chat_cursor_parse("100-20-0", &again), 0);
+    ck_assert_uint_eq(again.home, 0);
+    ck_assert_int_eq(chat_cursor_parse("d0-100-20-0", &again), -1);
+    ck_assert_int_eq(chat_cursor_parse("d-100-20-0", &again), -1);
+    ck_assert_int_eq(chat_cursor_parse("d77100-20-0", &again), -1);
+}
+END_TEST
+
 /* Transactions 1 to 24 in sets, as bits; a mark of each set of 5 random ones. */
 static struct chat_mark random_mark(unsigned *state)
 {
@@ -178,6 +195,7 @@ Suite *chat_cursor_suite(void)
     Suite *suite = suite_create("chat_cursor");
     TCase *tcase = tcase_create("chat_cursor");
 
+    tcase_add_test(tcase, an_id_names_its_home);
     tcase_add_test(tcase, a_mark_has_what_its_snapshot_shows);
     tcase_add_test(tcase, what_is_taken_out_of_a_mark_can_be_put_back);
     tcase_add_test(tcase, a_mark_names_only_so_many_transactions);

@@ -1,6 +1,7 @@
 /* The installed fake host, by the module chat as it is shipped: its file, no host, no database. */
 #include <busbar/fake.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <string.h>
 
 #include "suites.h"
@@ -42,8 +43,8 @@ static void teardown(void)
 
 static void conversation(const char *organisation)
 {
-    bb_fake_rows(fake, "SELECT organisation, participant1", 1, 4, organisation, "ada@solar.example",
-                 "bo@wind.example", "Rooftop 7");
+    bb_fake_rows(fake, "SELECT organisation, participant1", 1, 6, organisation, "ada@solar.example",
+                 "bo@wind.example", "Rooftop 7", "f", "f");
 }
 
 static void caller(unsigned role, const char *email, int64_t organisation)
@@ -75,6 +76,16 @@ START_TEST(a_post_is_one_unit_with_its_event)
         json_string_value(json_object_get(bb_fake_payload(fake, 0), "deviceProjectName")),
         "Rooftop 7");
     ck_assert_ptr_null(bb_fake_event(fake, 1));
+}
+END_TEST
+
+/* As the host refuses it. */
+START_TEST(a_statement_of_the_hosts_ends_the_test)
+{
+    static const struct bb_sql sql = {"COMMIT", 0};
+    struct bb_request rq = {.size = sizeof rq, .api = bb_fake_host(fake)->api};
+
+    bb_query(&rq, &sql, BB_NO_ARGS);
 }
 END_TEST
 
@@ -126,11 +137,37 @@ END_TEST
 
 START_TEST(queries_are_taken_from_the_path)
 {
-    bb_fake_rows(fake, "SELECT (SELECT coalesce", 1, 1, "12");
+    bb_fake_rows(fake, "SELECT greatest(sum(messages)", 1, 1, "12");
     ck_assert_int_eq(bb_fake_call(fake, "GET", "/api/chat/unread-count/ada@solar.example", NULL),
                      200);
-    ck_assert_str_eq(bb_fake_parameter(fake, 0, 0), "ada@solar.example");
+    ck_assert_str_eq(bb_fake_parameter(fake, 0, 3), "ada@solar.example");
     ck_assert_int_eq(json_integer_value(json_object_get(bb_fake_reply(fake), "count")), 12);
+}
+END_TEST
+
+/* Without it being called, which would have asked the database. */
+START_TEST(a_request_that_does_not_fit_the_tables_is_refused)
+{
+    caller(BB_ROLE_USER, "ada@solar.example", 1);
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, "{\"username\": \"ada@solar.example\"}"),
+                     400);
+    ck_assert_str_eq(bb_fake_field(fake), "chatEntry");
+    ck_assert_int_eq(bb_fake_call(fake, "POST", "/api/chat/conversations/x/messages", BODY), 400);
+    ck_assert_str_eq(bb_fake_field(fake), "id");
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH, "[]"), 400);
+    ck_assert_str_eq(bb_fake_field(fake), "body");
+    ck_assert_ptr_null(bb_fake_statement(fake, 0));
+}
+END_TEST
+
+START_TEST(a_request_is_taken_as_the_host_takes_it)
+{
+    caller(BB_ROLE_USER, "ada@solar.example", 1);
+    conversation("1");
+    ck_assert_int_eq(bb_fake_call(fake, "POST", PATH "?limits=1",
+                                  "{\"username\": \" Ada@Solar.Example \", \"chatEntry\": 42}"),
+                     201);
+    ck_assert_str_eq(bb_fake_replied(fake, "X-Ignored-Parameters"), "limits");
 }
 END_TEST
 
@@ -141,12 +178,15 @@ Suite *fake_suite(void)
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_post_is_one_unit_with_its_event);
+    tcase_add_test_raise_signal(tests, a_statement_of_the_hosts_ends_the_test, SIGABRT);
     tcase_add_test(tests, a_refused_unit_raises_nothing);
     tcase_add_test(tests, without_a_database_it_is_503);
     tcase_add_test(tests, what_one_may_not_see_is_unknown);
     tcase_add_test(tests, nobody_speaks_for_accounts_registered_elsewhere);
     tcase_add_test(tests, facts_of_a_conversation_are_asked_for_once);
     tcase_add_test(tests, queries_are_taken_from_the_path);
+    tcase_add_test(tests, a_request_that_does_not_fit_the_tables_is_refused);
+    tcase_add_test(tests, a_request_is_taken_as_the_host_takes_it);
     suite_add_tcase(suite, tests);
     return suite;
 }

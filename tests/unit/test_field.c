@@ -2,24 +2,36 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/field.h"
 #include "core/json_in.h"
 #include "core/json_out.h"
+#include "core/unicode.h"
 #include "field_rows.h"
 #include "suites.h"
 
 static struct arena *arena;
 static struct problems problems;
+static json_t *warnings;
 
 static void setup(void)
 {
     arena = arena_new();
     problems = (struct problems){.arena = arena};
+    warnings = NULL;
+}
+
+/* As requests are checked; without it as settings are. */
+static void setup_tolerant(void)
+{
+    setup();
+    problems.warnings = &warnings;
 }
 
 static void teardown(void)
 {
+    json_decref(warnings);
     arena_free(arena);
 }
 
@@ -254,15 +266,172 @@ START_TEST(bad_texts_are_refused)
 }
 END_TEST
 
+/* ---- as clients send them ---- */
+
+START_TEST(numbers_may_come_as_decimal_strings)
+{
+    passes("{\"count\":\"10\"}", "{\"count\":10}");
+    passes("{\"count\":\" 007\\u00a0\"}", "{\"count\":7}");
+    passes("{\"count\":\"5.0\"}", "{\"count\":5}");
+    passes("{\"least\":\"9223372036854775807\"}", "{\"least\":9223372036854775807}");
+    passes("{\"number\":\"5.5\"}", "{\"number\":5.5}");
+    passes("{\"number\":\"-3\"}", "{\"number\":-3}");
+    passes("{\"number\":\"-0.25\"}", "{\"number\":-0.25}");
+    passes("{\"reads\":[{\"value\":\"2.5\"}]}", "{\"reads\":[{\"value\":2.5}]}");
+    ck_assert_ptr_null(warnings);
+}
+END_TEST
+
+START_TEST(other_strings_are_no_numbers)
+{
+    static const char *const others[] = {"1e3",  "0x10", "+5",  ".5",  "5.",    "1,5", "1.5.2",
+                                         "five", "5 kW", "nan", "inf", "1 000", "-",   "\u0665"};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "{\"number\":\"%s\"}", others[i]);
+        fails(text, "number", "must be a number");
+        snprintf(text, sizeof(text), "{\"least\":\"%s\"}", others[i]);
+        fails(text, "least", "must be a whole number");
+    }
+    fails("{\"count\":\"5.5\"}", "count", "must be a whole number");
+    fails("{\"count\":\"11\"}", "count", "must be at most 10");
+    fails("{\"least\":\"9223372036854775808\"}", "least", "must be a whole number");
+    fails("{\"yes\":\"true\"}", "yes", "must be true or false");
+}
+END_TEST
+
+/* How a number with a fraction or an exponent was written is not known any more. */
+START_TEST(digits_are_taken_for_strings)
+{
+    passes("{\"text\":123}", "{\"text\":\"123\"}");
+    passes("{\"entry\":-9223372036854775807}", "{\"entry\":\"-9223372036854775807\"}");
+    passes("{\"letter\":42}", "{\"letter\":\"42\"}");
+    fails("{\"text\":1}", "text", "must be at least 2 characters");
+    fails("{\"text\":12.5}", "text", "must be a string");
+    fails("{\"text\":1e3}", "text", "must be a string");
+    fails("{\"text\":true}", "text", "must be a string");
+    fails("{\"secret\":12345678}", "secret", "must be a string");
+    fails("{\"email\":5}", "email", "must be an e-mail address");
+}
+END_TEST
+
+START_TEST(blanks_around_values_are_none_of_them)
+{
+    passes("{\"text\":\"\\u3000 ab\\n\"}", "{\"text\":\"ab\"}");
+    passes("{\"text\":\"a b\"}", "{\"text\":\"a b\"}");
+    passes("{\"colour\":\" red \"}", "{\"colour\":\"red\"}");
+    passes("{\"when\":\"2026-01-01 \"}", "{\"when\":\"2026-01-01\"}");
+    passes("{\"words\":[\" abc\"]}", "{\"words\":[\"abc\"]}");
+    passes("{\"letter\":\" a \",\"secret\":\" b \"}", "{\"secret\":\" b \",\"letter\":\" a \"}");
+    passes("{\"free\":{\"x\":\" y \"},\"any\":\" z \"}",
+           "{\"any\":\" z \",\"free\":{\"x\":\" y \"}}");
+    ck_assert_ptr_null(warnings);
+}
+END_TEST
+
+static void warned(size_t index, const char *text)
+{
+    const char *got = json_string_value(json_array_get(warnings, index));
+
+    ck_assert_msg(got && !strcmp(got, text), "%zu: %s", index, got ? got : "no such warning");
+}
+
+START_TEST(an_empty_value_of_an_optional_field_is_absent_and_told)
+{
+    passes("{\"text\":\"\",\"count\":\" \",\"free\":\"\",\"words\":\"\",\"secret\":\"\"}", "{}");
+    ck_assert_uint_eq(json_array_size(warnings), 5);
+    warned(0, "text: is empty, and was taken as absent");
+    passes("{\"reads\":[{\"value\":2,\"starttimestamp\":\"\"}]}", "{\"reads\":[{\"value\":2}]}");
+    warned(5, "reads[0].starttimestamp: is empty, and was taken as absent");
+    passes("{\"email\":\"\",\"mail\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
+    passes("{\"anything\":\"\"}", "{}");
+    passes("{\"any\":\"\",\"letter\":\" \"}", "{\"any\":\"\",\"letter\":\" \"}");
+    passes("{\"letter\":\"\"}", "{}");
+    fails("{\"reads\":[{\"value\":\"\"}]}", "reads[0].value", "must be a number");
+}
+END_TEST
+
+START_TEST(the_same_is_told_once_and_not_without_end)
+{
+    for (int i = 0; i < 3; i++)
+        passes("{\"text\":\"\"}", "{}");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    for (int i = 0; i < 2 * WARNINGS_MAX; i++)
+        warnings_add(&warnings, "number %d", i);
+    ck_assert_uint_eq(json_array_size(warnings), WARNINGS_MAX);
+}
+END_TEST
+
+START_TEST(texts_are_taken_as_clients_send_them)
+{
+    text_passes("count", " 7 ", "7");
+    text_passes("number", " -1.5e3", "-1.5e3");
+    text_passes("yes", "true ", "true");
+    text_passes("letter", " x ", " x ");
+    ck_assert_ptr_null(warnings);
+    ck_assert_ptr_null(field_check_text(row("count"), "", arena, &problems));
+    ck_assert_ptr_null(field_check_text(row("text"), "  ", arena, &problems));
+    ck_assert_uint_eq(problems.count, 0);
+    warned(0, "count: is empty, and was taken as absent");
+    warned(1, "text: is empty, and was taken as absent");
+}
+END_TEST
+
+START_TEST(a_limit_over_its_bound_is_that)
+{
+    text_passes("limit", "10", "10");
+    ck_assert_ptr_null(warnings);
+    text_passes("limit", "11", "10");
+    text_passes("limit", "99999999999999999999", "10");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    warned(0, "limit: is at most 10, which was taken");
+    text_fails("limit", "0");
+    text_fails("limit", "-99999999999999999999");
+    text_fails("limit", "1e9");
+    text_fails("limit", "11x");
+    text_fails("count", "11");
+}
+END_TEST
+
 START_TEST(emails_are_told_from_others)
 {
-    static const char *const good[] = {"a@b.cd", "first.last+tag@sub.example.org", "o'neil@x-y.de",
-                                       "\xC3\xA4@\xC3\xB6.de", "1@2.3"};
-    static const char *const bad[] = {
-        "",          "@",        "a@",          "@b.cd",      "a b@c.de",     "a@b",
-        "a@b..c",    "a@.b.c",   "a@b.c.",      "a@-b.c",     "a@b-.c",       "a@b@c.de",
-        "a@b.c\nx",  "<a@b.cd>", "a@[1.2.3.4]", "\"a\"@b.cd", "a@b.c,d@e.fg", "a@b\xE2\x80\xAE.cd",
-        "a\x7F@b.cd"};
+    static const char *const good[] = {"a@b.cd",
+                                       "first.last+tag@sub.example.org",
+                                       "o'neil@x-y.de",
+                                       "\xC3\xA4@\xC3\xB6.de",
+                                       "1@2.3",
+                                       "alice@localhost",
+                                       "a@b"};
+    static const char *const bad[] = {"",
+                                      "@",
+                                      "a@",
+                                      "@b.cd",
+                                      "a b@c.de",
+                                      "a@b..c",
+                                      "a@.b.c",
+                                      "a@b.c.",
+                                      "a@-b.c",
+                                      "a@b-.c",
+                                      "a@b@c.de",
+                                      "a@b.c\nx",
+                                      "<a@b.cd>",
+                                      "a@[1.2.3.4]",
+                                      "\"a\"@b.cd",
+                                      "a@b.c,d@e.fg",
+                                      "a@b\xE2\x80\xAE.cd",
+                                      "a\x7F@b.cd",
+                                      "a\xC2\xAD@b.cd",
+                                      "a\xE2\x81\xA0@b.cd",
+                                      "a@b\xEF\xBB\xBF.cd",
+                                      "a\xCD\x8F@b.cd",
+                                      "a\xEF\xB8\x8F@b.cd",
+                                      "a\xF3\xA0\x80\xA1@b.cd",
+                                      "a\xE3\x85\xA4@b.cd",
+                                      "e\xCC\x81@b.cd",
+                                      "a\xE2\x84\xAA@b.cd",
+                                      "a\xCD\xB8@b.cd"};
     char longest[400];
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -280,6 +449,67 @@ START_TEST(emails_are_told_from_others)
         strcat(longest, "b.");
     strcat(longest, "cd"); /* 256 bytes */
     text_fails("email", longest);
+}
+END_TEST
+
+START_TEST(emails_are_folded)
+{
+    text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.\xC3\xB6");
+    text_passes("email", "\xC4\xB0@b.cd", "i\xCC\x87@b.cd");
+    text_passes("email",
+                "stra\xC3\x9F"
+                "e@b.cd",
+                "strasse@b.cd");
+    text_passes("email", "\xCE\xA3\xCF\x82@b.cd", "\xCF\x83\xCF\x83@b.cd");
+}
+END_TEST
+
+START_TEST(names_are_those_that_people_can_tell_apart)
+{
+    static const char *const bad[] = {"Cafe\xCC\x81",
+                                      "a\xE2\x80\x8B",
+                                      "a\xE2\x80\xAE",
+                                      "a\nb",
+                                      "a\xE2\x80\xA8"
+                                      "b",
+                                      "a\xC2\x85"
+                                      "b",
+                                      "a\xCD\xB8",
+                                      "\xE2\x84\xAB",
+                                      "a\xC2\xAD"
+                                      "b",
+                                      "123456789"};
+
+    text_passes("name", "Caf\xC3\xA9 \xC3\x9F", "Caf\xC3\xA9 \xC3\x9F");
+    text_passes("name", "\xD8\xA7\xD9\x84 \xE6\x97\xA5", "\xD8\xA7\xD9\x84 \xE6\x97\xA5");
+    text_passes("name",
+                "a\xC2\xA0 \xE3\x80\x80"
+                "b",
+                "a b");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        text_fails("name", bad[i]);
+    text_passes("entry", "Cafe\xCC\x81\n", "Cafe\xCC\x81\n");
+}
+END_TEST
+
+/* So that it does not matter how often a text is folded. Letters without a case are left out. */
+START_TEST(what_is_folded_stays_as_it_is)
+{
+    for (int32_t code = 1; code < 0x110000; code++) {
+        unsigned char text[5] = "";
+
+        if (utf8proc_category(code) == UTF8PROC_CATEGORY_CN ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_CS ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_CO ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_LO)
+            continue;
+        text[utf8proc_encode_char(code, text)] = '\0';
+        struct arena *own = arena_new();
+        const char *once = unicode_fold((char *)text, own);
+
+        ck_assert_msg(!strcmp(unicode_fold(once, own), once), "U+%04X", (unsigned)code);
+        arena_free(own);
+    }
 }
 END_TEST
 
@@ -326,7 +556,24 @@ Suite *field_suite(void)
     tcase_add_test(all, texts_are_checked_by_the_same_rows);
     tcase_add_test(all, bad_texts_are_refused);
     tcase_add_test(all, emails_are_told_from_others);
+    tcase_add_test(all, emails_are_folded);
+    tcase_add_test(all, names_are_those_that_people_can_tell_apart);
+    tcase_add_test(all, what_is_folded_stays_as_it_is);
     tcase_add_test(all, no_memory_gives_nothing_and_leaks_nothing);
     suite_add_tcase(suite, all);
+    TCase *tolerant = tcase_create("tolerant");
+
+    tcase_add_checked_fixture(tolerant, setup_tolerant, teardown);
+    tcase_add_test(tolerant, numbers_may_come_as_decimal_strings);
+    tcase_add_test(tolerant, other_strings_are_no_numbers);
+    tcase_add_test(tolerant, digits_are_taken_for_strings);
+    tcase_add_test(tolerant, blanks_around_values_are_none_of_them);
+    tcase_add_test(tolerant, an_empty_value_of_an_optional_field_is_absent_and_told);
+    tcase_add_test(tolerant, the_same_is_told_once_and_not_without_end);
+    tcase_add_test(tolerant, texts_are_taken_as_clients_send_them);
+    tcase_add_test(tolerant, a_limit_over_its_bound_is_that);
+    tcase_add_test(tolerant, declared_fields_pass_and_others_are_dropped);
+    tcase_add_test(tolerant, values_are_normalised);
+    suite_add_tcase(suite, tolerant);
     return suite;
 }

@@ -184,6 +184,36 @@ START_TEST(what_is_no_elf_file_is_one_finding)
 }
 END_TEST
 
+/* As g++ 12, rustc 1.63 and rustc 1.95 name them. */
+START_TEST(what_a_runtime_keeps_is_told_from_the_modules_data)
+{
+    static const char *const runtimes[] = {
+        "__dso_handle",
+        "DW.ref.__gxx_personality_v0",
+        "DW.ref.rust_eh_personality",
+        "_rust_extern_with_linkage___dso_handle.llvm.6393127353238539583",
+        "_ZN3std9panicking11panic_count18GLOBAL_PANIC_COUNT17h5354b3620215049eE",
+        "_RNvNtNtCsjrHSEGnQ3l9_3std6thread7current7CURRENT",
+        "_RNvNvMs0_NtNtNtCsjrHSEGnQ3l9_3std12backtrace_rs9symbolize5gimliNtB7_5Cache11with_global",
+    };
+    static const char *const modules[] = {
+        "calls",
+        "_ZN12_GLOBAL__N_15callsE",
+        "_ZN2rs5CALLS17hf7006a1d2bedd218E",
+        "_ZN2rs3std5CALLS17hf7006a1d2bedd218E",
+        "_RNvCs2qSCrjELJ5V_11visits_rust5CALLS",
+        "_RNvNvXCs2qSCrjELJ5V_2rsNtNtCsjrHSEGnQ3l9_3std6string6String5CALLS",
+        "_R",
+        "_RNvCs",
+    };
+
+    for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++)
+        ck_assert_msg(modcheck_is_runtimes(runtimes[i]), "%s", runtimes[i]);
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
+        ck_assert_msg(!modcheck_is_runtimes(modules[i]), "%s", modules[i]);
+}
+END_TEST
+
 /* A damaged file may be found clean or not, but must not harm who looks at it. */
 START_TEST(damaged_files_are_judged_without_harm)
 {
@@ -238,6 +268,7 @@ Suite *inspect_suite(void)
     tcase_add_test(tests, a_module_exports_its_face_alone);
     tcase_add_test(tests, a_library_is_told_from_a_module);
     tcase_add_test(tests, what_is_no_elf_file_is_one_finding);
+    tcase_add_test(tests, what_a_runtime_keeps_is_told_from_the_modules_data);
     tcase_add_test(tests, damaged_files_are_judged_without_harm);
     suite_add_tcase(suite, tests);
     return suite;

@@ -209,7 +209,7 @@ START_TEST(the_json_test_suite_passes)
     DIR *open = opendir(folder);
 
     if (!open) {
-        printf("SKIPPED json: no jsontestsuite at %s (set BUSBAR_SHARED)\n", folder);
+        printf("unit: SKIPPED: no jsontestsuite at %s (set BUSBAR_SHARED)\n", folder);
         return;
     }
     while ((entry = readdir(open))) {

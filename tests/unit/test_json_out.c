@@ -170,7 +170,7 @@ START_TEST(node_agrees)
     char name[] = "/tmp/busbar-json-XXXXXX", command[1024];
 
     if (system("node --version >/dev/null 2>&1") != 0) {
-        printf("SKIPPED json: node is not on the PATH\n");
+        printf("unit: SKIPPED: node is not on the PATH\n");
         return;
     }
     int fd = mkstemp(name);

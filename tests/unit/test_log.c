@@ -85,6 +85,25 @@ START_TEST(nasty_values_stay_in_their_quotes)
 }
 END_TEST
 
+START_TEST(numbers_in_json_are_numbers_where_they_count)
+{
+    int ends[2];
+
+    open_pipe(ends, true);
+    log_line(BB_INFO, "request", "status", "200", "ms", "0.190", "request", "123", "count", "007",
+             "more", "1e5", NULL);
+    close_and_read(ends);
+    json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
+
+    ck_assert_int_eq(json_integer_value(json_object_get(line, "status")), 200);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(line, "ms")), 0.19, 1e-9);
+    ck_assert_str_eq(json_string_value(json_object_get(line, "request")), "123");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "count")), "007");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "more")), "1e5");
+    json_decref(line);
+}
+END_TEST
+
 START_TEST(json_lines_are_json)
 {
     int ends[2];
@@ -299,6 +318,7 @@ Suite *log_suite(void)
     tcase_set_timeout(all, 60);
     tcase_add_test(all, lines_are_logfmt);
     tcase_add_test(all, nasty_values_stay_in_their_quotes);
+    tcase_add_test(all, numbers_in_json_are_numbers_where_they_count);
     tcase_add_test(all, json_lines_are_json);
     tcase_add_test(all, long_lines_are_cut_and_stay_whole);
     tcase_add_test(all, long_plain_values_are_left_out);

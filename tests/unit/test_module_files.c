@@ -1,8 +1,10 @@
 /* Files of modules: what is none, other versions, and one that is replaced while its code is in
  * use. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,14 +155,14 @@ END_TEST
 START_TEST(another_major_version_is_refused)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
-    assert_refused(file, "was built for ABI 2.7, this host has 1.1: build the module with");
+    assert_refused(file, "was built for ABI 2.7, this host has 1.3: build the module with");
 }
 END_TEST
 
 START_TEST(a_newer_minor_version_is_refused)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
-    assert_refused(file, "needs ABI 1.2, this host has 1.1: upgrade the host");
+    assert_refused(file, "needs ABI 1.4, this host has 1.3: upgrade the host");
 }
 END_TEST
 
@@ -225,18 +227,53 @@ START_TEST(an_equal_file_gets_the_code_that_is_there)
 }
 END_TEST
 
-/* Only behind its end here: with other code under it this process would not get far. */
-START_TEST(a_file_that_was_written_over_is_refused)
+/* What cp does to a file that is loaded: cuts it, writes other bytes, and is interrupted. */
+START_TEST(a_loaded_file_may_be_written_over)
 {
-    upgrade(4);
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
+    const struct bb_module *face = load_file();
+    size_t length;
+    char *bytes = read_probe(&length);
+
+    write_file(file, bytes, length / 2);
+    assert_refused(file, "is truncated");
+    ck_assert_int_eq(truncate(file, 0), 0);
+    ck_assert_str_eq(face->version, "1.0.0");
+    memset(bytes + length, 'x', 5);
+    write_file(file, bytes, length + 5);
+    ck_assert(load_file()->open != face->open);
+    ck_assert_int_eq(truncate(file, 0), 0);
+    ck_assert_str_eq(face->version, "1.0.0");
+    free(bytes);
+}
+END_TEST
+
+/* No file may grow meanwhile, so there can be no copy. */
+static void load_in_place(void)
+{
+    struct rlimit before, none;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
     load_file();
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+/* Only behind its end here: with other code under it this process would not get far. */
+START_TEST(a_file_loaded_in_its_place_must_not_be_written_over)
+{
+    upgrade(6);
+    load_in_place();
     FILE *out = fopen(file, "a");
 
     ck_assert_ptr_nonnull(out);
     ck_assert_int_eq(fputc('x', out), 'x');
     ck_assert_int_eq(fclose(out), 0);
     assert_refused(file, "was written over while its code is in use: put a new file in its place");
-    upgrade(4);
+    upgrade(6);
     load_file();
 }
 END_TEST
@@ -258,7 +295,8 @@ Suite *module_files_suite(void)
     tcase_add_test(tests, an_impossible_size_is_refused);
     tcase_add_test(tests, an_upgraded_file_is_loaded_anew);
     tcase_add_test(tests, an_equal_file_gets_the_code_that_is_there);
-    tcase_add_test(tests, a_file_that_was_written_over_is_refused);
+    tcase_add_test(tests, a_loaded_file_may_be_written_over);
+    tcase_add_test(tests, a_file_loaded_in_its_place_must_not_be_written_over);
     suite_add_tcase(suite, tests);
     return suite;
 }

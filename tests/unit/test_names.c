@@ -125,14 +125,14 @@ START_TEST(servers_have_their_turns)
     ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
     unsigned first = found.turn;
 
-    names_pass_by(names, first);
-    names_pass_by(names, first);
+    names_pass_by(names, first, "@abstract", "", "1");
+    names_pass_by(names, first, "@abstract", "", "1");
     ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
     ck_assert_str_eq(found.host, "10.0.0.1,/tmp,@abstract");
     ck_assert_str_eq(found.hostaddr, ",,");
     ck_assert_str_eq(found.port, "2,3,1");
-    names_pass_by(names, found.turn);
-    names_pass_by(names, found.turn + 1);
+    names_pass_by(names, found.turn, "/tmp", "", "3");
+    names_pass_by(names, found.turn + 1, "x", "", "1");
     ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
     ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
     names_free(names);

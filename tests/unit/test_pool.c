@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "core/pool.h"
+#include "core/quota.h"
 #include "core/reply.h"
 #include "suites.h"
 
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
+enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2 };
 
 /* The host's own pool: one thread, as there is no engine that would say more. */
 #define OWN "bodies"
@@ -38,10 +40,19 @@ static void hear(struct message *message)
     loop.stop = ++heard == awaited;
 }
 
+static int submit_of(int64_t account, int number, void (*function)(void *), bool bounded)
+{
+    calls[number] = (struct pool_call){.message.run = hear,
+                                       .loop = &loop,
+                                       .owner.account = account,
+                                       .run = function,
+                                       .arg = &calls[number]};
+    return pool_submit(generation.pools, NULL, OWN, &calls[number], bounded);
+}
+
 static int submit(int number, void (*function)(void *), bool bounded)
 {
-    calls[number] = (struct pool_call){.message.run = hear, .loop = &loop, .run = function};
-    return pool_submit(generation.pools, NULL, OWN, &calls[number], bounded);
+    return submit_of(0, number, function, bounded);
 }
 
 /* Turns the loop until it has heard of so many calls more. */
@@ -171,6 +182,140 @@ START_TEST(a_request_whose_time_is_over_takes_its_call_back)
     ck_assert_int_eq(atomic_load(&runs), 2);
 }
 
+static int64_t order[CALLS];
+static atomic_int ordered;
+
+static void note(void *arg)
+{
+    const struct pool_call *call = arg;
+
+    order[atomic_fetch_add(&ordered, 1)] = call->owner.account;
+}
+
+/* Whoever has a crowd waiting delays another by one call of its own. */
+START_TEST(owners_take_turns)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, note, true), 0);
+    for (int i = 21; i <= 23; i++)
+        ck_assert_int_eq(submit_of(BERT, i, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 23);
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(order[i], i % 2 ? BERT : ANNA);
+    for (int i = 6; i < 23; i++)
+        ck_assert_int_eq(order[i], ANNA);
+}
+
+static struct core_request *request_of_account(enum request_kind kind, int64_t account)
+{
+    struct core_request *rq = request_new();
+
+    rq->kind = kind;
+    rq->owner.account = account;
+    return rq;
+}
+
+static int status_of(enum request_kind kind, int64_t account)
+{
+    struct core_request *rq = request_of_account(kind, account);
+
+    rq->deadline_ms = loop.now_ms + 20;
+    loop.stop = false;
+    if (!request_start(rq))
+        loop_run(&loop);
+    int status = rq->answer.status;
+
+    if (status == 429)
+        ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    request_free(rq);
+    return status;
+}
+
+START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
+{
+    unsigned long long before = quota_refused(QUOTA_POOLS, true);
+    struct work_pool_status status;
+
+    ck_assert(work_pool_look(generation.pools, 0, &status));
+    ck_assert_uint_eq(status.each, SHARE);
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
+    /* these wait, and their time is over first */
+    ck_assert_int_eq(status_of(REQUEST_HTTP, BERT), 503);
+    ck_assert_int_eq(status_of(REQUEST_JOB, ANNA), 503);
+    ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
+    sem_post(&go);
+    hear_of(1 + SHARE);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 204);
+}
+
+/* What runs is part of the share, until it has returned. */
+START_TEST(what_was_taken_back_leaves_the_share)
+{
+    for (int i = 1; i < SHARE; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 503);
+    ck_assert_int_eq(submit_of(ANNA, SHARE, run, true), 0);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    sem_post(&go);
+    hear_of(1 + SHARE);
+}
+
+enum { TARGET = 7 };
+
+static int submit_for(int64_t account, uint64_t subject, int number)
+{
+    calls[number] = (struct pool_call){.message.run = hear,
+                                       .loop = &loop,
+                                       .owner.account = account,
+                                       .subject = subject,
+                                       .run = note,
+                                       .arg = &calls[number]};
+    return pool_submit(generation.pools, NULL, OWN, &calls[number], true);
+}
+
+/* Many callers for one subject: another waits for two of them, not for all. */
+START_TEST(calls_for_a_subject_wait_in_one_line)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 21);
+    ck_assert_int_eq(order[2], BERT);
+}
+
+/* One caller for many subjects is still one. */
+START_TEST(a_caller_for_many_subjects_waits_in_one_line)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_for(ANNA, (uint64_t)(2 * i), i), 0);
+    ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 21);
+    ck_assert_int_eq(order[1], BERT);
+}
+
+START_TEST(a_subject_has_its_share_of_a_pool_and_no_more)
+{
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    ck_assert_int_eq(submit_for(99, TARGET, SHARE + 1), -1);
+    ck_assert_int_eq(submit_for(99, TARGET + 1000, SHARE + 1), 0);
+    sem_post(&go);
+    hear_of(1 + SHARE + 1);
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    hear_of(SHARE);
+}
+
 Suite *pool_suite(void)
 {
     Suite *suite = suite_create("pool");
@@ -181,6 +326,12 @@ Suite *pool_suite(void)
     tcase_add_test(cases, a_call_that_is_not_bounded_goes_beyond);
     tcase_add_test(cases, a_request_that_meets_a_full_queue_is_503_at_once);
     tcase_add_test(cases, a_request_whose_time_is_over_takes_its_call_back);
+    tcase_add_test(cases, owners_take_turns);
+    tcase_add_test(cases, an_owner_has_its_share_of_a_pool_and_no_more);
+    tcase_add_test(cases, what_was_taken_back_leaves_the_share);
+    tcase_add_test(cases, calls_for_a_subject_wait_in_one_line);
+    tcase_add_test(cases, a_caller_for_many_subjects_waits_in_one_line);
+    tcase_add_test(cases, a_subject_has_its_share_of_a_pool_and_no_more);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -70,11 +70,81 @@ START_TEST(problems_name_the_parameter)
     fails("limit=0&email=a@b.cd", "limit", "must be at least 1");
     fails("limit=1e9&email=a@b.cd", "limit", "must be a whole number");
     fails("limit=&email=a@b.cd", "limit", "must be a whole number");
-    fails("limit=1&limit=2&email=a@b.cd", "limit", "must be given once");
     fails("after=%zz&email=a@b.cd", "after", "is not properly encoded");
     fails("after=%00&email=a@b.cd", "after", "is not properly encoded");
     fails(NULL, "email", "is required");
     fails("", "email", "is required");
+}
+END_TEST
+
+static json_t *take(const char *raw)
+{
+    json_t *warnings = NULL;
+
+    problems.warnings = &warnings;
+    ck_assert_int_eq(query_check(&table, raw, arena, &values, &problems), 0);
+    return warnings;
+}
+
+static void warns(const char *raw, const char *text)
+{
+    json_t *warnings = take(raw);
+
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    ck_assert_str_eq(json_string_value(json_array_get(warnings, 0)), text);
+    json_decref(warnings);
+}
+
+START_TEST(the_last_of_several_counts)
+{
+    warns("limit=1&limit=2&email=a@b.cd", "limit: is given twice, and the last one was taken");
+    ck_assert_str_eq(query_get(&values, "limit"), "2");
+    warns("limit=x&email=a@b.cd&limit=3", "limit: is given twice, and the last one was taken");
+    ck_assert_str_eq(query_get(&values, "limit"), "3");
+    warns("limit=5&email=x&email=a@b.cd", "email: is given twice, and the last one was taken");
+}
+END_TEST
+
+START_TEST(a_limit_is_clamped_and_an_empty_value_absent)
+{
+    warns("limit=5000&email=a@b.cd", "limit: is at most 100, which was taken");
+    ck_assert_str_eq(query_get(&values, "limit"), "100");
+    warns("limit=&email=+a@b.cd+", "limit: is empty, and was taken as absent");
+    ck_assert_ptr_null(query_get(&values, "limit"));
+    ck_assert_str_eq(query_get(&values, "email"), "a@b.cd");
+}
+END_TEST
+
+static void ignores(const char *raw, const char *names)
+{
+    ck_assert_ptr_null(take(raw));
+    if (!names)
+        ck_assert_ptr_null(values.ignored);
+    else
+        ck_assert_str_eq(values.ignored, names);
+}
+
+START_TEST(names_that_nothing_declares_are_told_safely)
+{
+    char *many = malloc(9000), *at = many;
+
+    ignores("email=a@b.cd&curs%6Fr=1", NULL);
+    ignores("email=a@b.cd&status=x&Limit=5&&=7&y", "status, Limit, y");
+    ignores("email=a@b.cd&a%2C%20b=1&c+d&%C3%A4", "a%2C%20b, c%20d, %C3%A4");
+    ignores("email=a@b.cd&%0d%0aX=1&%zz=2", "%250d%250aX, %25zz");
+    ignores("email=a@b.cd&x=1&x=2", "x");
+    at += sprintf(at, "email=a@b.cd");
+    for (int i = 0; i < 800; i++)
+        at += sprintf(at, "&k%07d", i);
+    ck_assert_ptr_null(take(many));
+    ck_assert_uint_le(strlen(values.ignored), 1024);
+    ck_assert_str_eq(values.ignored + strlen(values.ignored) - 5, ", ...");
+    at = many + sprintf(many, "email=a@b.cd&");
+    memset(at, '"', 2000);
+    at[2000] = '\0';
+    ck_assert_ptr_null(take(many));
+    ck_assert_str_eq(values.ignored, "...");
+    free(many);
 }
 END_TEST
 
@@ -124,6 +194,9 @@ Suite *query_suite(void)
     tcase_add_test(all, the_name_wins_over_the_alias);
     tcase_add_test(all, empty_values_are_values);
     tcase_add_test(all, problems_name_the_parameter);
+    tcase_add_test(all, the_last_of_several_counts);
+    tcase_add_test(all, a_limit_is_clamped_and_an_empty_value_absent);
+    tcase_add_test(all, names_that_nothing_declares_are_told_safely);
     tcase_add_test(all, forms_become_objects);
     tcase_add_test(all, bad_forms_are_refused);
     suite_add_tcase(suite, all);

@@ -72,6 +72,7 @@ START_TEST(paths_lead_to_their_routes)
 {
     leads("GET", "/", 0);
     leads("GET", "/api/health", 1);
+    leads("GET", "/api/health/", 1);
     leads("HEAD", "/api/health", 1);
     leads("POST", "/api/device", 3);
     leads("GET", "/api/device/7", 4);
@@ -110,8 +111,8 @@ START_TEST(unknown_paths_are_not_found)
     static const char *const paths[] = {"/x",
                                         "/api",
                                         "/api/",
-                                        "/api/health/",
-                                        "/api/device/7/",
+                                        "/api/nope/",
+                                        "/api/device/7/nope/",
                                         "/api/HEALTH",
                                         "/api/health;x",
                                         "/api/%68ealth",

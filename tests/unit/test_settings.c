@@ -170,9 +170,26 @@ START_TEST(sections_of_nobody_are_told)
     struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
 
     settings_claim(s, "claimed");
-    settings_unknown(s, &problems);
+    settings_unknown(s, NULL, NULL, &problems);
     ck_assert_uint_eq(problems.count, 1);
-    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: other: is not a setting of busbar"));
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: unknown section \"other\""));
+}
+END_TEST
+
+static bool is_installed(const void *name, const char *section)
+{
+    return !strcmp(name, section);
+}
+
+START_TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
+{
+    struct settings *s = load("chat:\n  key: 1\nother: {}\n");
+
+    settings_unknown(s, is_installed, "chat", &problems);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: unknown section \"other\""));
+    ck_assert_uint_eq(problems.warning_count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.warnings[0], ":1: section \"chat\" has no effect"));
 }
 END_TEST
 
@@ -270,6 +287,7 @@ Suite *settings_suite(void)
     tcase_add_test(tests, the_environment_is_put_in);
     tcase_add_test(tests, a_problem_never_holds_the_value);
     tcase_add_test(tests, sections_of_nobody_are_told);
+    tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_warned_of);
     tcase_add_test(tests, files_that_cannot_be_read_are_told);
     tcase_add_test(tests, a_pipe_or_a_device_is_refused_at_once);
     tcase_add_loop_test(tests, a_value_that_cannot_be_read_refuses_its_section, 0, 3);

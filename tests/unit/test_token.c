@@ -112,6 +112,28 @@ START_TEST(a_client_is_told_from_a_session)
 }
 END_TEST
 
+/* PostgreSQL would take it for an error, and the service for one of its own. */
+START_TEST(a_session_is_a_uuid)
+{
+    static const char *const bad[] = {
+        "------------------------------------",  "0195f3a0-1111-7222-8333-44445555666-",
+        "0195f3a0-1111-7222-8333-4444555566666", "0195f3a01111-7222-8333-444455556666-",
+        "0195f3a0-1111-7222-8333-44445555666",   "0195F3A0-1111-7222-8333-444455556666",
+        "00195f3a01111722283334444555566660000", "0195f3a0-1111-7222-8333_444455556666",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char payload[512];
+
+        snprintf(payload, sizeof(payload),
+                 "{\"sub\":\"42\",\"jti\":\"%s\",\"iat\":1775044800,\"exp\":1775048400,"
+                 "\"role\":\"User\",\"kind\":\"session\"}",
+                 bad[i]);
+        ck_assert_msg(!good(forge(GOOD_HEADER, payload)), "%s", bad[i]);
+    }
+}
+END_TEST
+
 START_TEST(the_signature_is_hmac_sha256)
 {
     /* printf e30.e30 | openssl dgst -sha256 -mac HMAC -macopt "key:…" -binary | base64 */
@@ -324,6 +346,7 @@ Suite *token_suite(void)
     tcase_add_checked_fixture(group, setup, teardown);
     tcase_add_test(group, what_is_made_is_read_again);
     tcase_add_test(group, a_client_is_told_from_a_session);
+    tcase_add_test(group, a_session_is_a_uuid);
     tcase_add_test(group, the_signature_is_hmac_sha256);
     tcase_add_test(group, another_key_does_not_verify);
     tcase_add_test(group, every_changed_character_is_refused);

@@ -15,8 +15,8 @@ static void setup(void)
     json_t *ports = json_pack("[i]", 6379);
     char why[128];
 
-    ck_assert_int_eq(target_rules_read(&strict, NULL, NULL, why, sizeof(why)), 0);
-    ck_assert_int_eq(target_rules_read(&loopback, networks, ports, why, sizeof(why)), 0);
+    ck_assert_int_eq(target_rules_read(&strict, NULL, NULL, NULL, why, sizeof(why)), 0);
+    ck_assert_int_eq(target_rules_read(&loopback, networks, ports, NULL, why, sizeof(why)), 0);
     json_decref(networks);
     json_decref(ports);
 }
@@ -189,23 +189,46 @@ START_TEST(allowed_networks_are_taken)
 }
 END_TEST
 
+START_TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
+{
+    json_t *networks = json_pack("[s]", "10.0.0.0/8, 192.168.0.0/16");
+    json_t *open = json_pack("[s]", "127.0.0.0/8");
+    struct target_rules rules;
+    char why[128];
+
+    ck_assert_int_eq(target_rules_read(&rules, networks, NULL, open, why, sizeof(why)), 0);
+    TAKES(&rules, "http://10.1.2.3/");
+    TAKES(&rules, "http://192.168.1.2/");
+    TAKES(&rules, "http://127.0.0.1:6000/");
+    TAKES(&rules, "http://127.0.0.1:22/");
+    TAKES(&rules, "http://localhost:9200/");
+    REFUSES(&rules, "http://10.1.2.3:6000/");
+    REFUSES(&rules, "http://1.1.1.1:9200/");
+    REFUSES(&rules, "http://172.16.0.1/");
+    target_rules_free(&rules);
+    json_decref(networks);
+    json_decref(open);
+}
+END_TEST
+
 START_TEST(bad_lists_are_refused)
 {
-    static const char *const networks[] = {"10.0.0.1/8", "10.0.0.0/33", "x",     "::1/129", "1.2.3",
-                                           "10.0.0.0/",  "10.0.0.0/-1", "127.1", "::/0x",   ""};
+    static const char *const networks[] = {
+        "10.0.0.1/8",  "10.0.0.0/33", "x",     "::1/129", "1.2.3",       "10.0.0.0/",
+        "10.0.0.0/-1", "127.1",       "::/0x", "",        "10.0.0.0/8,", "10.0.0.0/8,,::1"};
     struct target_rules rules;
     char why[128];
 
     for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
         json_t *list = json_pack("[s]", networks[i]);
 
-        ck_assert_msg(target_rules_read(&rules, list, NULL, why, sizeof(why)) == -1, "%s",
+        ck_assert_msg(target_rules_read(&rules, list, NULL, NULL, why, sizeof(why)) == -1, "%s",
                       networks[i]);
         json_decref(list);
     }
     json_t *ports = json_pack("[i]", 65536);
 
-    ck_assert_int_eq(target_rules_read(&rules, NULL, ports, why, sizeof(why)), -1);
+    ck_assert_int_eq(target_rules_read(&rules, NULL, ports, NULL, why, sizeof(why)), -1);
     json_decref(ports);
 }
 END_TEST
@@ -280,6 +303,7 @@ Suite *webhook_target_suite(void)
     tcase_add_test(tests, a_url_has_at_most_2048_characters);
     tcase_add_test(tests, ports_of_other_services_are_refused_unless_allowed);
     tcase_add_test(tests, allowed_networks_are_taken);
+    tcase_add_test(tests, an_entry_may_name_several_networks_and_open_ones_have_all_ports);
     tcase_add_test(tests, bad_lists_are_refused);
     tcase_add_test(tests, connections_follow_the_published_verdicts);
     tcase_add_test(tests, connections_obey_the_settings);

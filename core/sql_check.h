@@ -1,0 +1,24 @@
+/*
+ * Which statements of modules are never sent. The connections are shared: many requests travel on
+ * one, and the host begins and ends their transactions. A statement that did so itself would take
+ * the writes of others with it, and one that changes the session would change it for all.
+ *
+ * What a function does that a statement calls cannot be seen from here. Used by the host and by the
+ * fake host.
+ */
+#ifndef CORE_SQL_CHECK_H
+#define CORE_SQL_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Why it is refused, in words that follow "the statement"; NULL: it may be sent. `interactive`: it
+ * is one of bb_transaction()'s, where what ends with the transaction is allowed.
+ */
+const char *sql_check(const char *text, bool interactive);
+
+/* Its first words, on one line and without comments in front, to name it. Returns `out`. */
+const char *sql_words(const char *text, char *out, size_t size);
+
+#endif

@@ -1,0 +1,145 @@
+# What ./test start proves of ./start, one function each: 0 when it holds. Sourced by ./test. All of it
+# works in a copy of the sources below build/start, with a state of its own; the build is shared.
+
+start_names="pages owner idle signals port lock"
+start_pages="README.md docs/devices.md docs/modules.md"
+
+# A port that nothing listens on now.
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+need_start_tree() {
+    tree=$top/build/start
+    rm -rf "$tree"
+    mkdir -p "$tree"
+    (cd "$top" && { git ls-files -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
+        tar --null -T - -cf - 2>/dev/null) | tar -xf - -C "$tree" && ln -s "$top/build" "$tree/build" &&
+        [ -x "$tree/start" ]
+}
+
+# started LOG: runs ./start in the background and waits until it is ready; sets start_pid.
+started() {
+    local tries=0
+
+    : >"$1" # now: the child empties it some time later, and an earlier start's line could be read
+    (cd "$tree" && exec ./start) >"$1" 2>&1 </dev/null &
+    start_pid=$!
+    until grep '^busbar ready' "$1" >/dev/null; do
+        tries=$((tries + 1))
+        kill -0 "$start_pid" 2>/dev/null && [ "$tries" -lt 6000 ] || {
+            tail -20 "$1" >&2
+            return 1
+        }
+        sleep 0.05
+    done
+}
+
+ended() { # SECONDS: whether ./start ends in time, with status 0
+    local left=$(($1 * 20))
+
+    while kill -0 "$start_pid" 2>/dev/null && [ "$left" -gt 0 ]; do
+        left=$((left - 1))
+        sleep 0.05
+    done
+    ! kill -0 "$start_pid" 2>/dev/null || {
+        kill -TERM "$start_pid"
+        kill -TERM "$start_pid"
+        wait "$start_pid"
+        return 1
+    }
+    wait "$start_pid"
+}
+
+start_pages() {
+    # shellcheck disable=SC2086 # words are wanted
+    python3 "$tree/tests/start/blocks" "$tree" "$(free_port)" "$(free_port)" $start_pages >&2
+}
+
+# The host of a ./start by root is not root's, and still reads its configuration at a reload.
+start_owner() {
+    local log=$tree/owner.log status=0 host
+
+    BUSBAR_PORT=$(free_port) started "$log" || return 1
+    host=$(cat "$tree/var/busbar.pid")
+    [ "$(id -u)" -ne 0 ] || [ "$(stat -c %U "/proc/$host")" = busbar ] || {
+        say "the host runs as $(stat -c %U "/proc/$host")"
+        status=1
+    }
+    BUSBAR_CONTROL=$tree/var/run/host/control.sock "$tree/build/release/root/bin/busbar" reload >&2 ||
+        status=1
+    kill -TERM "$start_pid"
+    ended 20 || status=1
+    return $status
+}
+
+# How often threads of a process went to sleep so far.
+sleeps() { # PID
+    cat /proc/"$1"/task/*/status | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }'
+}
+
+# A host that has nothing to do wakes about eleven times a second. A busy machine splits what one wake-up
+# would do into several: the best of three counts.
+start_idle() {
+    local log=$tree/idle.log status=1 host before rate round
+
+    BUSBAR_PORT=$(free_port) started "$log" || return 1
+    host=$(cat "$tree/var/busbar.pid")
+    [ "$(cat /proc/"$host"/task/*/comm | grep -cx busbar)" = 1 ] || {
+        say "threads of the host have no names: $(cat /proc/"$host"/task/*/comm | tr '\n' ' ')"
+        kill -TERM "$start_pid"
+        ended 20
+        return 1
+    }
+    sleep 6 # the first runs of jobs, which are 5 s after the start, are no rest
+    for round in 1 2 3; do
+        before=$(sleeps "$host")
+        sleep 10
+        rate=$((($(sleeps "$host") - before) / 10))
+        say "the idle host wakes $rate times a second"
+        if [ "$rate" -lt 15 ]; then
+            status=0
+            break
+        fi
+    done
+    kill -TERM "$start_pid"
+    ended 20 || status=1
+    return $status
+}
+
+# A signal at any moment after "busbar ready" stops it.
+start_signals() {
+    local log=$tree/signals.log round
+
+    for round in 1 2 3 4 5 6 7 8; do
+        BUSBAR_PORT=$(free_port) started "$log" || return 1
+        kill -TERM "$start_pid"
+        ended 20 || {
+            say "the signal of round $round was lost"
+            return 1
+        }
+    done
+}
+
+# A port that is taken is told before anything else is done.
+start_port() {
+    local port said
+
+    port=$(free_port)
+    python3 -c 'import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(60)' "$port" &
+    local holder=$!
+    until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
+    said=$(cd "$tree" && BUSBAR_VAR=$tree/none BUSBAR_PORT=$port ./start 2>&1)
+    kill "$holder"
+    [ "$said" = "busbar: port $port is taken by another program; set BUSBAR_PORT" ] &&
+        [ ! -e "$tree/none/postgres" ] || {
+        say "with the port taken ./start says: $said"
+        return 1
+    }
+}
+
+# Who can open the lock can hold it, and nobody but its owner shall.
+start_lock() {
+    [ "$(stat -c %a "$tree/var/lock")" = 600 ]
+}

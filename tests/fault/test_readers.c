@@ -1,0 +1,169 @@
+/*
+ * F40: crowds that ask for the largest answers and read none of them, or slowly. What the host
+ * holds for all of them together is bounded.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+#include "hook.h"
+#include "meter.h"
+#include "process.h"
+#include "wire.h"
+
+enum {
+    READERS = 64,
+    WEBHOOKS_MADE = 500,
+    ACCOUNTS = 8,
+    MOST_KIB = 256 * 1024,
+    RECEIVE_BYTES = 4096,
+    ANSWERED_MS = 60000
+};
+
+#define MODULES                                                                                    \
+    "[auth, chat, device, reading, certificate, webhook, health, metrics]\n"                       \
+    "webhook:\n  allow_networks: [\"127.0.0.0/8\"]"
+
+static struct host *host;
+static struct person *accounts[ACCOUNTS];
+static PGconn *db;
+static char *paths[8];
+static size_t path_count;
+
+static void add_path(const char *path)
+{
+    paths[path_count++] = kept(strdup(path));
+}
+
+/* As many deliveries as a page may have, each with as many attempts and as long answers as are
+ * kept. */
+static void fill_deliveries(const struct person *admin)
+{
+    struct webhook_made webhook = webhook_make(host, admin, PUBLIC_URL, "message.new");
+
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, state, event_id, event, body, log)"
+                     " SELECT %jd, 'delivered', gen_random_uuid(), 'message.new', '{}',"
+                     " (SELECT jsonb_agg(jsonb_build_object('number', a, 'at', now(), 'status',"
+                     " 500, 'durationMs', 12, 'error', NULL, 'answer', repeat('a', 1024)))"
+                     " FROM generate_series(1, 100) a) FROM generate_series(1, 200)",
+                     (intmax_t)webhook.id));
+    add_path(text("%s/deliveries?limit=200", webhook.path));
+}
+
+/* Webhooks with the longest addresses. */
+static void fill_webhooks(const struct person *admin)
+{
+    for (int i = 0; i < WEBHOOKS_MADE; i++)
+        webhook_make(host, admin, text("%s/%d?%01900d", PUBLIC_URL, i, 0), "conversation.created");
+    add_path(WEBHOOKS "?limit=1000");
+}
+
+static void fill_readings(const struct person *owner)
+{
+    int64_t device = meter_make(host, owner, "plant", 10, days_ago(600));
+
+    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
+                     " SELECT %jd, 'D', now() - g * interval '1 hour', now() - (g - 1) *"
+                     " interval '1 hour', 1000000, now() FROM generate_series(1, 12000) g",
+                     (intmax_t)device));
+    sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
+                     " end_at, wh) SELECT 1, %jd, %jd, now() - g * interval '1 hour', now() - (g -"
+                     " 1) * interval '1 hour', 1000 FROM generate_series(1, 3000) g",
+                     (intmax_t)owner->organisation, (intmax_t)device));
+    add_path(text("/api/meter-reads/new/plant?limit=5000&organizationId=%jd",
+                  (intmax_t)owner->organisation));
+    add_path("/api/certificate-log?limit=1000");
+    add_path("/api/certificate-log/export.csv");
+}
+
+static void fill_chain(const struct person *owner)
+{
+    struct talk talk = talk_start(host, owner, owner->email, ADMIN_EMAIL, "Roof");
+
+    sql_run(db, text("INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry,"
+                     " created_at) SELECT %jd, g + 1, gen_random_uuid(), '%s',"
+                     " rpad('', 1048576, md5(g::text)), now() FROM generate_series(1, 30) g",
+                     (intmax_t)talk.id, owner->email));
+    sql_run(db,
+            text("UPDATE chat_conversation SET entries = 31 WHERE id = %jd", (intmax_t)talk.id));
+    add_path(text("/api/chat/chain/%s", talk.head));
+}
+
+static void open_all(void)
+{
+    host = host_start(&(struct host_spec){.name = "readers",
+                                          .database = database_make(the_postgres, "readers"),
+                                          .modules = MODULES,
+                                          .plain = true});
+    db = database_connect(the_postgres, "readers");
+    struct person *admin = admin_of(host), *owner = person_make(host, admin, "olga", NULL);
+
+    for (int i = 0; i < ACCOUNTS; i++)
+        accounts[i] = person_with_role(host, admin, text("reader%d", i), "Admin");
+    fill_deliveries(admin);
+    fill_webhooks(admin);
+    fill_readings(owner);
+    fill_chain(owner);
+}
+
+static struct wire *ask(int i, const char *path)
+{
+    struct wire *wire = wire_open_from(host, "127.0.0.1", RECEIVE_BYTES);
+
+    wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", path,
+             accounts[i % ACCOUNTS]->token);
+    return wire;
+}
+
+static bool is_refusal(const struct wire *wire)
+{
+    return !strncmp(wire->bytes, "HTTP/1.1 429", 12) || !strncmp(wire->bytes, "HTTP/1.1 503", 12);
+}
+
+/* All ask at once and take no more than the beginning; how many were served. path NULL: all of
+ * them in turn. */
+static int crowd(const char *path)
+{
+    struct wire *wires[READERS];
+    int served = 0;
+
+    for (int i = 0; i < READERS; i++)
+        wires[i] = ask(i, path ? path : paths[(size_t)(i / ACCOUNTS) % path_count]);
+    for (int i = 0; i < READERS; i++) {
+        ck_assert(wire_has_more(wires[i], ANSWERED_MS));
+        bool good = !strncmp(wires[i]->bytes, "HTTP/1.1 200", 12);
+
+        ck_assert_msg(good || is_refusal(wires[i]), "%s", wires[i]->bytes);
+        served += good;
+    }
+    for (int i = 0; i < READERS; i++)
+        wire_close(wires[i], true);
+    return served;
+}
+
+static void forget_peak(void)
+{
+    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
+}
+
+START_TEST(crowds_that_read_nothing_take_a_bounded_memory)
+{
+    open_all();
+    int64_t before = process_status(host->pid, "VmRSS:");
+
+    for (size_t i = 0; i <= path_count; i++) { /* each by itself, and a mix */
+        const char *path = i < path_count ? paths[i] : NULL;
+
+        forget_peak();
+        int served = crowd(path);
+        int64_t grown = process_status(host->pid, "VmHWM:") - before;
+
+        ck_assert_int_ge(served, READERS / 4);
+        ck_assert_msg(grown < MOST_KIB, "%s: the host grew by %jd KiB", path ? path : "all",
+                      (intmax_t)grown);
+    }
+    host_stop(host);
+    PQfinish(db);
+}
+
+FAULT(F40, crowds_that_read_nothing_take_a_bounded_memory)

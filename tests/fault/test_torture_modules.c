@@ -1,0 +1,246 @@
+/*
+ * F39: work in the background that gets no memory. A request, a job or an errand may end in its
+ * middle then; whoever waits for its end must hear of it, or the module stands still for ever.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "fault/common.h"
+#include "fault/torture.h"
+#include "hook.h"
+#include "meter.h"
+#include "receive.h"
+#include "talk.h"
+
+enum {
+    REFUSED_MS = 3000,
+    REFUSED_LEAST = 100,
+    READINGS = 40,
+    ROUNDS = 300,
+    DEEPEST = 150,
+    PQ_ROUNDS = 160,
+    PQ_DEEPEST = 40,
+    CURL_DEEPEST = 80,
+    STALLED_MS = 3000,
+    ARM_MS = 20,
+    SETTLED_MS = 45000,
+    STOPPED_MS = 5000
+};
+
+#define EXPORT "/api/certificate-log/export.csv"
+#define MODULES                                                                                    \
+    "[auth, chat, device, reading, certificate, webhook, health, metrics]\n"                       \
+    "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n  timeout: 1"
+
+struct works {
+    struct rack rack;
+    struct host *host;
+    struct person *admin, *owner;
+    struct talk talk;
+    struct receiver *receiver;
+    struct webhook_made webhook;
+    PGconn *db;
+    int turn;
+};
+
+static void works_open(struct works *works, const char *name)
+{
+    works->rack = rack_make(name);
+    works->host = host_start(&(struct host_spec){.name = name,
+                                                 .database = database_make(the_postgres, name),
+                                                 .modules = MODULES,
+                                                 .plain = true,
+                                                 .environment = works->rack.environment});
+    works->db = database_connect(the_postgres, name);
+    works->admin = admin_of(works->host);
+    works->owner = person_make(works->host, works->admin, "olga", NULL);
+    works->talk = talk_start(works->host, works->admin, ADMIN_EMAIL, "other@shop.example", "Roof");
+    works->receiver = receiver_start(name);
+    webhook_ready(name, 1);
+    works->webhook = webhook_make(works->host, works->admin,
+                                  receiver_url(works->receiver, "/ok/torture"), "message.new");
+    meter_make(works->host, works->owner, "plant", 10, days_ago(100));
+}
+
+/* One call of each module in turn, which may be refused for want of memory and for nothing else. */
+static void work_once(struct works *works)
+{
+    int n = works->turn++;
+    const struct host *at = works->host;
+    int64_t day = days_ago(99) + n / 5 % 90 * DAY_MS + n / 450 * HOUR_MS;
+    struct answer *answer = NULL;
+
+    switch (n % 5) {
+    case 0:
+        answer = talk_post(at, works->admin, &works->talk, ADMIN_EMAIL, "memory is short");
+        break;
+    case 1:
+        answer = meter_read(at, works->owner, "plant", "Delta", day, day + HOUR_MS, 10);
+        break;
+    case 2:
+        answer = http(at, "GET", EXPORT, works->owner->token, NULL);
+        break;
+    case 3:
+        answer = http(at, "PATCH", "/api/device/plant", works->owner->token,
+                      json_pack("{si}", "capacity", 10 + n % 7));
+        break;
+    default:
+        answer = webhook_call(at, works->admin, "GET", &works->webhook, "/deliveries");
+    }
+    ck_assert_msg(answer->status == 200 || answer->status == 201 || answer->status == 409 ||
+                      answer->status == 503 || answer->status == 0,
+                  "call %d is answered %ld: %s", n, answer->status, answer->body);
+}
+
+/* What stands still, as text; "": nothing. */
+static const char *standing(const struct works *works)
+{
+    return sql_text(works->db,
+                    "SELECT concat((SELECT 'deliveries: ' || count(*) FROM webhook_delivery"
+                    " WHERE state = 'queued' HAVING count(*) > 0),"
+                    " (SELECT 'leases: ' || count(*) FROM webhook_host"
+                    " WHERE heartbeat_at >= now() - interval '6 s' HAVING count(*) <> 1),"
+                    " (SELECT 'cycles: ' || count(*) FROM certificate_due"
+                    " WHERE cycle_end <= now() HAVING count(*) > 0))",
+                    0, NULL);
+}
+
+static bool is_settled(void *arg)
+{
+    return !*standing(arg);
+}
+
+static void expect_running(const struct works *works)
+{
+    int status = 0;
+
+    ck_assert_msg(!process_wait(works->host->pid, 0, &status), "the host ended: %x",
+                  (unsigned)status);
+}
+
+static void expect_settled(struct works *works)
+{
+    bool settled = wait_until(is_settled, works, SETTLED_MS);
+
+    expect_running(works);
+    ck_assert_msg(settled, "standing still: %s", standing(works));
+}
+
+/* All that was stored is worked off, the lease is alive, and the end is as quick as ever. */
+static void works_over(struct works *works)
+{
+    const char *issue[] = {"certificate", "issue", NULL};
+
+    expect_running(works);
+    expect_soon(works->host, "/api/health", NULL, 200);
+    host_command(works->host, (const char *const[]){NULL}, issue);
+    expect_settled(works);
+    size_t before = receiver_count(works->receiver, "/ok/torture");
+
+    ck_status(talk_post(works->host, works->admin, &works->talk, ADMIN_EMAIL, "enough again"), 201);
+    expect_settled(works);
+    ck_assert_uint_gt(receiver_count(works->receiver, "/ok/torture"), before);
+    ck_status(http(works->host, "GET", EXPORT, works->owner->token, NULL), 200);
+    int64_t from = now_ms();
+
+    host_stop(works->host);
+    ck_assert_int_lt(now_ms() - from, STOPPED_MS);
+    PQfinish(works->db);
+}
+
+/* Memory is whole again; so many allocations failed at least. */
+static void expect_failed(struct works *works, long least)
+{
+    struct torture *numbers = works->rack.numbers;
+
+    atomic_store(&numbers->allocations, 0);
+    atomic_store(&numbers->refused_from, 0);
+    ck_assert_int_ge(atomic_load(&numbers->failed), least);
+}
+
+/* A request's first memory has 3 KiB: it cannot begin, or with less ends anywhere on its way. A
+ * lease lasts for less than all of them take. */
+static const long refused_from[] = {3000, 1000, 300, 100};
+
+START_TEST(memory_that_is_short_for_seconds_stops_no_module)
+{
+    struct works works = {.turn = 0};
+
+    works_open(&works, "torture_long");
+    for (int i = 0; i < READINGS; i++)
+        work_once(&works);
+    for (size_t i = 0; i < sizeof refused_from / sizeof *refused_from; i++) {
+        int64_t until = now_ms() + REFUSED_MS;
+
+        atomic_store(&works.rack.numbers->refused_from, refused_from[i]);
+        while (now_ms() < until)
+            work_once(&works);
+    }
+    expect_failed(&works, REFUSED_LEAST);
+    works_over(&works);
+}
+
+static bool used_up(void *counter)
+{
+    return atomic_load((atomic_long *)counter) == 0;
+}
+
+/* While the modules work, the nth allocation of a library (NULL: any) fails, for each n in turn. */
+static void refuse_each(struct works *works, const char *library, int rounds, int deepest)
+{
+    struct torture *numbers = works->rack.numbers;
+
+    snprintf(numbers->only, sizeof numbers->only, "%s", library ? library : "");
+    for (int i = 0; i < rounds; i++) {
+        atomic_store(&numbers->allocations, i % deepest + 1);
+        int64_t from = now_ms();
+
+        work_once(works);
+        ck_assert_msg(now_ms() - from < STALLED_MS, "round %d took %lld ms", i,
+                      (long long)(now_ms() - from));
+        wait_until(used_up, &numbers->allocations, ARM_MS);
+    }
+}
+
+START_TEST(an_allocation_that_fails_stops_no_module)
+{
+    struct works works = {.turn = 0};
+
+    works_open(&works, "torture_once");
+    refuse_each(&works, NULL, ROUNDS, DEEPEST);
+    expect_failed(&works, ROUNDS / 2);
+    works_over(&works);
+}
+
+/* A connection that waits for a result which libpq did not keep holds all that waits behind it. */
+START_TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
+{
+    struct works works = {.turn = 0};
+
+    works_open(&works, "torture_pq");
+    refuse_each(&works, "/libpq.so", PQ_ROUNDS, PQ_DEEPEST);
+    expect_failed(&works, PQ_ROUNDS / 5);
+    works_over(&works);
+}
+
+/* A delivery that libcurl forgets holds those of its webhook. */
+START_TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
+{
+    struct works works = {.turn = 0};
+
+    works_open(&works, "torture_curl");
+    strcpy(works.rack.numbers->only, "/libcurl.so");
+    for (int n = 1; n <= CURL_DEEPEST; n++) {
+        atomic_store(&works.rack.numbers->allocations, n);
+        ck_status(talk_post(works.host, works.admin, &works.talk, ADMIN_EMAIL, "short"), 201);
+        wait_until(used_up, &works.rack.numbers->allocations, ARM_MS);
+    }
+    expect_failed(&works, CURL_DEEPEST / 8);
+    works_over(&works);
+}
+
+FAULT(F39, memory_that_is_short_for_seconds_stops_no_module,
+      an_allocation_that_fails_stops_no_module,
+      an_allocation_of_libpq_that_fails_stops_no_connection,
+      an_allocation_of_libcurl_that_fails_holds_no_delivery)

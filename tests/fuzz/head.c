@@ -1,0 +1,134 @@
+/*
+ * What a client sends, as the reader takes it: the same comes of it however it is cut into pieces,
+ * and whatever is malformed ends the connection with a status.
+ */
+#include "core/reader.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz/fuzz.h"
+
+/* What is sent, as the host sees it, with zeros for what a body lacks. */
+enum { SENT_MAX = 16 * 1024, GIVEN_MAX = 16 * SENT_MAX + 1024 * 1024 };
+
+struct client {
+    struct reader reader;
+    struct reader_pool pool;
+    int ends[2]; /* the reader's, the client's */
+    size_t room; /* that libmicrohttpd has for what it reads */
+    bool over;   /* nothing behind this request is read */
+    char *given; /* GIVEN_MAX */
+    size_t length;
+    uint64_t judged; /* a hash of the heads that were taken */
+};
+
+static void judge(struct client *client, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        client->judged = (client->judged ^ at[i]) * UINT64_C(1099511628211);
+}
+
+/* The request is whole: its head is taken, and the next one may follow. */
+static void end_request(struct client *client)
+{
+    struct arena *arena = arena_new();
+    struct head head = {0};
+    const char *reason = NULL;
+
+    must(arena && !reader_take(&client->reader, arena, &head));
+    must((head.status == 0) == (head.reason == NULL));
+    int problem = reader_problem(&client->reader, &reason);
+
+    judge(client, &head.status, sizeof head.status);
+    judge(client, &problem, sizeof problem);
+    judge(client, &head.length, sizeof head.length);
+    for (size_t i = 0; i < head.count; i++) {
+        judge(client, head.text + head.fields[i].name, head.fields[i].name_length);
+        judge(client, head.text + head.fields[i].value, head.fields[i].value_length);
+    }
+    if (head.split)
+        judge(client, head.text + head.target, strlen(head.text + head.target));
+    client->over = head.status || problem;
+    if (!client->over)
+        reader_next(&client->reader);
+    arena_free(arena);
+}
+
+/* As libmicrohttpd reads: until there is nothing, request by request. */
+static void read_all(struct client *client)
+{
+    ssize_t got = 1;
+
+    while (got > 0 && !client->over) {
+        must(client->length + client->room <= GIVEN_MAX);
+        got = reader_recv(&client->reader, client->ends[0], client->given + client->length,
+                          client->room);
+        must(got >= 0 || errno == EAGAIN);
+        client->length += got > 0 ? (size_t)got : 0;
+        if (got <= 0 && client->reader.state == READER_DONE) {
+            end_request(client);
+            got = 1;
+        }
+    }
+}
+
+/* Where the client is asked to go on depends on how its bytes came. */
+static void forget_leave(struct client *client)
+{
+    static const char line[] = "Expect:100-continue\r\n";
+    char *at;
+
+    while ((at = memmem(client->given, client->length, line, sizeof line - 1))) {
+        client->length -= sizeof line - 1;
+        memmove(at, at + sizeof line - 1, client->length - (size_t)(at - client->given));
+    }
+}
+
+static struct client *converse(const uint8_t *bytes, size_t size, size_t piece, size_t room)
+{
+    struct client *client = calloc(1, sizeof *client);
+
+    must(client && (client->given = malloc(GIVEN_MAX)) &&
+         !socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, client->ends));
+    client->room = room;
+    reader_init(&client->reader, &client->pool);
+    for (size_t at = 0; at < size && !client->over; at += piece) {
+        size_t length = size - at < piece ? size - at : piece;
+
+        must(send(client->ends[1], bytes + at, length, 0) == (ssize_t)length);
+        read_all(client);
+    }
+    shutdown(client->ends[1], SHUT_WR);
+    read_all(client);
+    forget_leave(client);
+    return client;
+}
+
+static void forget(struct client *client)
+{
+    reader_free(&client->reader);
+    reader_pool_free(&client->pool);
+    close(client->ends[0]);
+    close(client->ends[1]);
+    free(client->given);
+    free(client);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2 || size > SENT_MAX)
+        return 0;
+    struct client *whole = converse(data + 2, size - 2, SENT_MAX, 4096);
+    struct client *cut = converse(data + 2, size - 2, data[0] % 61 + 1U, data[1] % 199 + 1U);
+
+    must(whole->length == cut->length && !memcmp(whole->given, cut->given, whole->length));
+    must(whole->judged == cut->judged && whole->over == cut->over);
+    forget(whole);
+    forget(cut);
+    return 0;
+}

@@ -1,0 +1,168 @@
+/* A module that does wrong, one way a route: the host is to name it, and to go on. */
+#include <busbar/busbar.h>
+
+#include <string.h>
+
+static const char schema[] = "-- step 1: what bad modules write\n"
+                             "CREATE TABLE bad_row (what text NOT NULL)\n";
+
+static const struct bb_sql insert = {"INSERT INTO bad_row VALUES ($1)", BB_SQL_WRITE};
+
+static struct bb_tx *unit_of(struct bb_request *rq, const char *what)
+{
+    struct bb_tx *unit = bb_unit(rq, 1);
+
+    return unit && bb_add(rq, unit, &insert, BB_ARGS(bb_t(what))) >= 0 ? unit : NULL;
+}
+
+static int commit(struct bb_request *rq, const char *what, int status, json_t *json)
+{
+    int done = bb_commit(rq, unit_of(rq, what), status, json);
+
+    return done ? done : bb_failed(rq);
+}
+
+static int emit(struct bb_request *rq, const char *event)
+{
+    struct bb_tx *unit = unit_of(rq, event);
+
+    if (bb_emit(rq, unit, event, json_object(), NULL))
+        return bb_failed(rq);
+    int done = bb_commit(rq, unit, 201, json_object());
+
+    return done ? done : bb_failed(rq);
+}
+
+static int returns_an_error(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)arg;
+    bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t("sent")));
+    bb_reply(rq, 200, json_object());
+    return 409;
+}
+
+static int answers_an_error(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)arg;
+    bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t("kept")));
+    bb_fail(rq, 409, "No");
+    return 200;
+}
+
+static int fails(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)arg;
+    bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t("minus")));
+    return -1;
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static int leave_open(struct bb_request *rq)
+{
+    unit_of(rq, "open");
+    return bb_reply(rq, 200, json_object());
+}
+
+static int answer_twice(struct bb_request *rq)
+{
+    commit(rq, "twice", 201, json_object());
+    return bb_fail(rq, 409, "No");
+}
+
+static int handle(struct bb_request *rq)
+{
+    const char *how = bb_segment(rq, "how");
+
+    if (!strcmp(how, "no-json"))
+        return bb_reply(rq, 200, NULL);
+    if (!strcmp(how, "commit-no-json"))
+        return commit(rq, how, 201, NULL);
+    if (!strcmp(how, "commit-204"))
+        return commit(rq, how, 204, NULL);
+    if (!strcmp(how, "commit-error"))
+        return commit(rq, how, 409, json_object());
+    if (!strcmp(how, "status"))
+        return bb_reply(rq, 42, json_object());
+    if (!strcmp(how, "open-unit"))
+        return leave_open(rq);
+    if (!strcmp(how, "twice"))
+        return answer_twice(rq);
+    if (!strcmp(how, "sent"))
+        return bb_transaction(rq, returns_an_error, NULL);
+    if (!strcmp(how, "kept"))
+        return bb_transaction(rq, answers_an_error, NULL);
+    if (!strcmp(how, "minus"))
+        return bb_transaction(rq, fails, NULL);
+    if (!strcmp(how, "circle"))
+        return emit(rq, "bad.circle");
+    if (!strcmp(how, "waits"))
+        return emit(rq, "bad.waits");
+    if (!strcmp(how, "next"))
+        return emit(rq, "bad.next");
+    if (!strcmp(how, "setting"))
+        return bb_reply(rq, 200,
+                        json_pack("{s:s}", "value", bb_setting_text(rq->host, "undeclared")));
+    if (!strcmp(how, "pool"))
+        return bb_offload(rq, "undeclared", nothing, NULL) ? bb_failed(rq)
+                                                           : bb_reply(rq, 200, json_object());
+    return 0;
+}
+
+static int raise_again(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                       void *state)
+{
+    (void)state;
+    return bb_emit(rq, tx, event->name, json_object(), NULL);
+}
+
+/* And does not even heed that it was refused. */
+static int wait_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                       void *state)
+{
+    static const struct bb_sql look = {"SELECT 1", 0};
+
+    (void)tx;
+    (void)event;
+    (void)state;
+    bb_query(rq, &look, BB_NO_ARGS);
+    return 0;
+}
+
+/* There is no request over HTTP any more whose next page there could be. */
+static void name_the_next(struct bb_request *rq, const struct bb_event *event)
+{
+    bb_log(rq, BB_INFO, "bb_reply_next() gives %d behind %s", bb_reply_next(rq, "cursor"),
+           event->name);
+}
+
+static const struct bb_field segments[] = {{.name = "how", .type = BB_TEXT, .max = 30}};
+
+static const struct bb_route routes[] = {
+    {.method = "POST",
+     .path = "/bad/:how",
+     .roles = BB_ANYONE,
+     .handler = handle,
+     .segments = BB_TABLE(segments),
+     .flags = BB_NO_BODY},
+};
+
+static const struct bb_event_face events[] = {
+    {"bad.circle", 1, {0}, "Its hook raises it again."},
+    {"bad.waits", 1, {0}, "Its hook waits."},
+    {"bad.next", 1, {0}, "Its hook names a next page after the commit."},
+};
+
+static const struct bb_hook hooks[] = {
+    {.event = "bad.circle", .kind = BB_WITHIN, .within = raise_again},
+    {.event = "bad.waits", .kind = BB_WITHIN, .within = wait_within},
+    {.event = "bad.next", .kind = BB_COMMITTED, .committed = name_the_next},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("bad", "1.0.0"), .schema = schema,         .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),     .hooks = BB_TABLE(hooks),
+};

@@ -1,0 +1,54 @@
+/* Calls in a pool that end only when a test lets them: once the file of $LATE_GATE is there. */
+#include <busbar/busbar.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct call {
+    char written[256]; /* when the request's time is over */
+    bool open;
+};
+
+static void wait_for_gate(void *arg)
+{
+    const char *gate = getenv("LATE_GATE");
+    struct call *call = arg;
+
+    while (gate && access(gate, F_OK))
+        usleep(5000);
+    memset(call->written, 'x', sizeof call->written);
+    call->open = true;
+}
+
+/* The call's memory is the fiber's, and the header's the request's. */
+static int late(struct bb_request *rq)
+{
+    struct call call = {.open = false};
+
+    bb_reply_header(rq, "X-Late", bb_format(rq, "%s", "yes"));
+    bb_log(rq, BB_INFO, "the call begins");
+    int failed = bb_offload(rq, "gate", wait_for_gate, &call);
+    bb_log(rq, BB_INFO, "the call has ended: %s, %s", failed ? "dropped" : "in time",
+           call.open && call.written[255] == 'x' ? "whole" : "broken");
+    return failed ? bb_failed(rq) : bb_reply(rq, 200, json_object());
+}
+
+static const struct bb_field body[] = {{.name = "text", .type = BB_TEXT}};
+
+static const struct bb_route routes[] = {
+    {.method = "POST",
+     .path = "/late",
+     .roles = BB_ANYONE,
+     .body = BB_TABLE(body),
+     .handler = late,
+     .deadline_ms = 700},
+};
+
+static const struct bb_pool pools[] = {{.name = "gate", .threads = 8, .queue = 8}};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("late", "1.0.0"),
+    .routes = BB_TABLE(routes),
+    .pools = BB_TABLE(pools),
+};

@@ -1,0 +1,228 @@
+/*
+ * poke: a module for the tests of statements and connections. It sends each of its statements in
+ * each of the ways that there are, and does not care whether the host took them: as a query, in a
+ * unit and in a transaction, between two rows of its own.
+ */
+#include <string.h>
+
+#include <busbar/busbar.h>
+
+static const char schema[] =
+    "-- step 1: what was written\n"
+    "CREATE TABLE poke (id bigint GENERATED ALWAYS AS IDENTITY, what text NOT NULL,"
+    " at timestamptz NOT NULL DEFAULT clock_timestamp());\n"
+    "CREATE TABLE poke_shape (a int);\n"
+    "INSERT INTO poke_shape VALUES (1);\n";
+
+/* In a table, so that the host cannot find them in the file: it meets them when they are sent. */
+static const struct {
+    const char *name;
+    struct bb_sql sql;
+} statements[] = {
+    {"one", {"SELECT 1", 0}},
+    {"with", {"/* one */ WITH a AS (SELECT 'COMMIT; BEGIN') SELECT * FROM a;", 0}},
+    {"begin", {"BEGIN", 0}},
+    {"comment", {"-- one\n /* two /* three */ */ ; bEgIn", 0}},
+    {"commit", {"COMMIT", 0}},
+    {"rollback", {"ROLLBACK", 0}},
+    {"two", {"SELECT 1; COMMIT", 0}},
+    {"set", {"SET search_path = nowhere", 0}},
+    {"set-local", {"SET LOCAL work_mem = '1MB'", 0}},
+    {"listen", {"LISTEN nothing", 0}},
+    {"discard", {"DISCARD ALL", 0}},
+    {"empty", {"-- nothing", 0}},
+    {"divide", {"SELECT 1 / 0 /* a division */", 0}},
+    {"broken", {"SELEC 1", 0}},
+    {"missing", {"SELECT * FROM poke_missing", 0}},
+    {"shape", {"SELECT * FROM poke_shape", 0}},
+    {"sleep", {"SELECT pg_sleep(30)", 0}},
+    {"nap", {"SELECT pg_sleep(0.5)", 0}},
+    {"styles",
+     {"SELECT concat_ws('|', current_setting('DateStyle'), current_setting('IntervalStyle'),"
+      " current_setting('TimeZone'), current_setting('search_path'), current_setting('work_mem'))",
+      0}},
+    {"pid", {"SELECT pg_backend_pid()", 0}},
+};
+
+static const struct bb_sql *statement_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++)
+        if (!strcmp(statements[i].name, name))
+            return &statements[i].sql;
+    return &statements[0].sql;
+}
+
+static const struct bb_sql write_row = {"INSERT INTO poke (what) VALUES ($1)", BB_SQL_WRITE};
+
+static int reply_cell(struct bb_request *rq, const struct bb_rows *rows)
+{
+    const char *cell = bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : NULL;
+
+    return bb_reply(rq, 200, json_pack("{s:s?}", "cell", cell));
+}
+
+static int query(struct bb_request *rq)
+{
+    const struct bb_sql *sql = statement_of(bb_segment(rq, "name"));
+    const struct bb_rows *rows = bb_query(rq, sql, BB_NO_ARGS);
+
+    return rows ? reply_cell(rq, rows) : bb_failed(rq);
+}
+
+static int write_one(struct bb_request *rq)
+{
+    if (!bb_query(rq, &write_row, BB_ARGS(bb_t(bb_segment(rq, "name")))))
+        return bb_failed(rq);
+    return bb_reply(rq, 201, json_object());
+}
+
+static int unit(struct bb_request *rq)
+{
+    const char *name = bb_segment(rq, "name");
+    struct bb_tx *tx = bb_unit(rq, 1);
+
+    bb_add(rq, tx, &write_row, BB_ARGS(bb_t(name)));
+    bb_add(rq, tx, statement_of(name), BB_NO_ARGS);
+    bb_add(rq, tx, &write_row, BB_ARGS(bb_t(name)));
+    int status = bb_commit(rq, tx, 201, json_object());
+
+    return status ? status : bb_failed(rq);
+}
+
+static int within(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const char *name = arg;
+
+    bb_tx_query(rq, tx, &write_row, BB_ARGS(bb_t(name)));
+    bb_tx_query(rq, tx, statement_of(name), BB_NO_ARGS);
+    bb_tx_query(rq, tx, &write_row, BB_ARGS(bb_t(name)));
+    if (bb_arg_int(rq, "refuse", 0))
+        return bb_fail(rq, 409, "Rolled back");
+    return bb_reply(rq, 201, json_object());
+}
+
+static int transaction(struct bb_request *rq)
+{
+    return bb_transaction(rq, within, (void *)(uintptr_t)bb_segment(rq, "name"));
+}
+
+/* Ends in the middle of a transaction, for want of memory. */
+static int leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)arg;
+    bb_tx_query(rq, tx, &write_row, BB_ARGS(bb_t("left")));
+    bb_alloc(rq, SIZE_MAX / 2);
+    return bb_reply(rq, 201, json_object());
+}
+
+static int abandon(struct bb_request *rq)
+{
+    return bb_transaction(rq, leave, NULL);
+}
+
+static int raise_event(struct bb_request *rq)
+{
+    struct bb_tx *tx = bb_unit(rq, 1);
+
+    if (bb_emit(rq, tx, "poke.poked", json_object(), NULL))
+        return bb_failed(rq);
+    int status = bb_commit(rq, tx, 201, json_object());
+
+    return status ? status : bb_failed(rq);
+}
+
+static void hear(struct bb_request *rq, const struct bb_event *event)
+{
+    (void)event;
+    bb_query(rq, statement_of("divide"), BB_NO_ARGS);
+}
+
+static void work(struct bb_request *rq)
+{
+    if (bb_setting_int(rq->host, "work"))
+        bb_query(rq, statement_of("divide"), BB_NO_ARGS);
+}
+
+static void once(struct bb_request *rq)
+{
+    bb_query(rq, &write_row, BB_ARGS(bb_t("once")));
+}
+
+#ifdef POKE_OPENLY
+/* So that the host finds it in the file. */
+static const struct bb_sql openly = {"COMMIT AND CHAIN", BB_SQL_WRITE};
+#define DIVIDE &openly
+#else
+#define DIVIDE statement_of("divide")
+#endif
+
+static int command(struct bb_request *rq)
+{
+    bb_query(rq, DIVIDE, BB_NO_ARGS);
+    bb_failed(rq);
+    return 1;
+}
+
+static int styles(struct bb_request *rq)
+{
+    const struct bb_rows *rows = bb_query(rq, statement_of("styles"), BB_NO_ARGS);
+
+    if (rows)
+        bb_print(rq, "%s\n", bb_cell(rq, rows, 0, 0));
+    return rows ? 0 : 1;
+}
+
+static const struct bb_field settings[] = {
+    {.name = "work", .type = BB_BOOL, .fallback = "false", .help = "The job's statement fails."},
+};
+
+static const struct bb_field name[] = {{.name = "name", .type = BB_TEXT, .max = 40}};
+static const struct bb_field refuse[] = {{.name = "refuse", .type = BB_INT, .max = 1}};
+
+static const struct bb_route routes[] = {
+    {.method = "GET",
+     .path = "/api/poke/query/:name",
+     .roles = BB_ANYONE,
+     .handler = query,
+     .segments = BB_TABLE(name)},
+    {.method = "POST",
+     .path = "/api/poke/write/:name",
+     .roles = BB_ANYONE,
+     .handler = write_one,
+     .segments = BB_TABLE(name)},
+    {.method = "POST",
+     .path = "/api/poke/unit/:name",
+     .roles = BB_ANYONE,
+     .handler = unit,
+     .segments = BB_TABLE(name)},
+    {.method = "POST",
+     .path = "/api/poke/transaction/:name",
+     .roles = BB_ANYONE,
+     .handler = transaction,
+     .segments = BB_TABLE(name),
+     .query = BB_TABLE(refuse)},
+    {.method = "POST", .path = "/api/poke/abandon", .roles = BB_ANYONE, .handler = abandon},
+    {.method = "POST", .path = "/api/poke/raise", .roles = BB_ANYONE, .handler = raise_event},
+};
+
+static const struct bb_event_face events[] = {{"poke.poked", 1, {0}, "It was poked."}};
+static const struct bb_hook hooks[] = {
+    {.event = "poke.poked", .kind = BB_COMMITTED, .committed = hear},
+};
+static const struct bb_job jobs[] = {
+    {.name = "poke.work", .every_s = 1, .run = work},
+    {.name = "poke.a", .every_s = 4, .flags = BB_ONCE, .run = once},
+    {.name = "poke.b", .every_s = 4, .flags = BB_ONCE, .run = once},
+    {.name = "poke.c", .every_s = 4, .flags = BB_ONCE, .run = once},
+};
+static const struct bb_command commands[] = {
+    {.name = "poke", .help = "A statement fails.", .run = command},
+    {.name = "styles", .help = "What the connection is set to.", .run = styles},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("poke", "1.0.0"), .schema = schema,
+    .settings = BB_TABLE(settings),  .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),      .hooks = BB_TABLE(hooks),
+    .jobs = BB_TABLE(jobs),          .commands = BB_TABLE(commands),
+};

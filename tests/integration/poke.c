@@ -1,0 +1,50 @@
+#include "poke.h"
+
+#include <string.h>
+
+enum { FREELY = 8 /* more than there are connections */ };
+
+static bool is_migrated(void *host)
+{
+    return http(host, "GET", "/api/poke/query/shape", NULL, NULL)->status == 200;
+}
+
+struct host *poke_start(const struct host_spec *spec)
+{
+    struct host_spec on = *spec;
+
+    if (!on.http)
+        on.http = "  loops: 1\n  inside: [127.0.0.1]\n";
+    if (!on.database)
+        on.database = database_make(on.pg ? on.pg : the_postgres, spec->name);
+    if (!on.modules)
+        on.modules = text("[auth, health, metrics, \"%s\"]", harness_test_module("module_poke"));
+    struct host *host = host_start(&on);
+
+    ck_assert_msg(wait_until(is_migrated, host, 10000), "%s", file_text(host->log));
+    return host;
+}
+
+struct answer *poke(const struct host *host, const char *method, const char *what, long status)
+{
+    struct answer *answer = http(host, method, text("/api/poke/%s", what), NULL, NULL);
+
+    ck_status(answer, status);
+    ck_assert_msg(answer->seconds * 1000 < AT_ONCE_MS, "%s: %.0f ms", what, answer->seconds * 1000);
+    return answer;
+}
+
+struct wire *poke_begin(const struct host *host, const char *what)
+{
+    struct wire *wire = wire_open(host);
+
+    ck_assert(
+        wire_say(wire, "POST /api/poke/%s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", what));
+    return wire;
+}
+
+void poke_lends(const struct host *host)
+{
+    for (int i = 0; i < FREELY; i++)
+        poke(host, "POST", "transaction/one", 201);
+}

@@ -1,0 +1,112 @@
+/* A module that breaks its side of the contract: told by name in the log, and borne. */
+#include <string.h>
+
+#include "stage.h"
+#include "suites.h"
+
+enum { MIGRATED_MS = 10000, LOGGED_MS = 5000 };
+
+static void open_suite(void)
+{
+    stage_open(&(struct host_spec){
+        .name = "bad_module",
+        .modules = text("[auth, health, \"%s\"]", harness_test_module("module_bad"))});
+}
+
+static const struct {
+    const char *how;
+    long status;
+    int64_t rows; /* that it has left in the database */
+    const char *said;
+} ways[] = {
+    {"no-json", 500, 0, "answers without JSON"},
+    {"commit-no-json", 500, 0, "answers without JSON"},
+    {"commit-204", 204, 1, NULL},
+    {"commit-error", 500, 0, "committed with a status that is no success"},
+    {"status", 500, 0, "with a status out of range"},
+    {"open-unit", 500, 0, "was never committed"},
+    {"twice", 201, 1, "answers an error after its transaction was committed"},
+    {"sent", 500, 0, "returned another status than it answered"},
+    {"kept", 500, 0, "returned another status than it answered"},
+    {"minus", 500, 0, "a failure that is none"},
+    {"circle", 500, 0, "raise events in a circle"},
+    {"waits", 500, 0, "calls a function that waits"},
+    {"setting", 200, 0, "asks for a setting that it does not declare"},
+    {"pool", 500, 0, "uses a pool that it does not declare"},
+    {"nothing", 500, 0, "a handler gave no answer"},
+};
+
+/* The line of the log that has both; NULL: none. */
+static const char *line_with(const char *log, const char *first, const char *second)
+{
+    for (const char *at = strstr(log, first); at; at = strstr(at + 1, first)) {
+        const char *end = strchr(at, '\n');
+        const char *found = strstr(at, second);
+
+        if (found && (!end || found < end))
+            return at;
+    }
+    return NULL;
+}
+
+struct naming {
+    const char *said, *where;
+    size_t from; /* in the log, which a thread writes */
+};
+
+static bool is_named(void *arg)
+{
+    const struct naming *naming = arg;
+    const char *log = file_text(host->log) + naming->from;
+
+    return line_with(log, naming->said, "module=bad") &&
+           line_with(log, naming->said, naming->where);
+}
+
+static void expect_named(const char *how, const char *said, size_t from)
+{
+    bool setting = !strcmp(how, "setting");
+    struct naming naming = {said, setting ? "setting=undeclared" : "route=\"POST /bad/:how\"",
+                            from};
+
+    ck_assert_msg(wait_until(is_named, &naming, LOGGED_MS), "%s: not named:\n%s", how,
+                  file_text(host->log) + from);
+}
+
+static bool has_table(void *connection)
+{
+    return sql_number(connection, "SELECT count(to_regclass('bad_row'))") == 1;
+}
+
+START_TEST(a_bad_module_is_named_and_borne)
+{
+    ck_assert(wait_until(has_table, db, MIGRATED_MS));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        size_t before = strlen(file_text(host->log));
+        int64_t rows = sql_number(db, "SELECT count(*) FROM bad_row");
+        struct answer *answer = http(host, "POST", text("/bad/%s", ways[i].how), NULL, NULL);
+
+        ck_assert_msg(answer->status == ways[i].status, "%s: %ld %s", ways[i].how, answer->status,
+                      answer->body);
+        ck_assert_msg(sql_number(db, "SELECT count(*) FROM bad_row") - rows == ways[i].rows,
+                      "%s: other rows than %d", ways[i].how, (int)ways[i].rows);
+        ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+        if (ways[i].said)
+            expect_named(ways[i].how, ways[i].said, before);
+    }
+}
+
+START_TEST(a_hook_has_no_next_page)
+{
+    ck_assert(wait_until(has_table, db, MIGRATED_MS));
+    ck_status(http(host, "POST", "/bad/next", NULL, NULL), 201);
+    struct naming naming = {"bb_reply_next() gives -1", "behind bad.next", 0};
+    ck_assert(wait_until(is_named, &naming, LOGGED_MS));
+}
+
+Suite *bad_module_suite(void)
+{
+    const TTest *const tests[] = {a_bad_module_is_named_and_borne, a_hook_has_no_next_page};
+
+    return stage_suite("bad_module", open_suite, 60, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,201 @@
+/*
+ * Whose a conversation is, and what an account sees of what its e-mail wrote before it was the
+ * account's.
+ */
+#include <string.h>
+
+#include "live.h"
+#include "suites.h"
+
+static struct host *host, *other;
+static struct person *admin, *k, *m;
+
+static void set_up(void)
+{
+    const char *database = database_make(the_postgres, "chat_owners");
+    const char *modules = "[auth, chat, health, device]";
+
+    host = host_start(
+        &(struct host_spec){.name = "chat-owners", .database = database, .modules = modules});
+    other = host_start(&(struct host_spec){.name = "chat-owners-2", .database = database});
+    admin = admin_of(host);
+    k = person_make(host, admin, "owners.k", "ApiUser");
+    m = person_make(host, admin, "owners.m", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    host_stop(other);
+}
+
+static struct answer *share(const struct host *on, const struct person *by, const struct talk *talk)
+{
+    return http(on, "POST", text("/api/chat/conversations/%jd/share", (intmax_t)talk->id),
+                by->token, NULL);
+}
+
+static int64_t unread(const struct person *by, const char *email)
+{
+    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
+}
+
+static size_t listed(const struct host *on, const struct person *by, const char *email)
+{
+    return json_array_size(ck_status(talk_of(on, by, "conversations/user", email, ""), 200)->json);
+}
+
+static void expect_hidden(const struct host *on, const struct person *who, const struct talk *talk)
+{
+    ck_error(talk_chain(on, who, talk, ""), 404, "");
+    ck_error(talk_post(on, who, talk, who->email, "not seen"), 404, "");
+    ck_error(talk_read(on, who, talk, who->email), 404, "");
+    ck_assert_uint_eq(listed(on, who, who->email), 0);
+    ck_assert_int_eq(unread(who, who->email), 0);
+    ck_assert_str_eq(talk_of(on, who, "unread-devices", who->email, "")->body, "[]");
+    ck_assert_str_eq(talk_find(on, who, json_object())->body, "null");
+    ck_assert_str_eq(talk_find(on, who, json_pack("{ss}", "participant1", who->email))->body,
+                     "null");
+}
+
+static void approve(struct person *person, const char *role)
+{
+    ck_status(person_change(host, admin, person, "status", "Active"), 200);
+    if (role)
+        ck_status(person_change(host, admin, person, "role", role), 200);
+    person_login(host, person);
+}
+
+START_TEST(an_account_takes_no_conversations_from_a_platform)
+{
+    const char *email = "alice@example.com";
+    struct talk before = talk_start(host, k, email, ADMIN_EMAIL, "before");
+    struct person *alice = person_register(host, "alice", NULL);
+
+    ck_status(talk_post(host, k, &before, email, "while it is pending"), 201);
+    ck_status(talk_post(host, admin, &before, ADMIN_EMAIL, "an answer"), 201);
+    approve(alice, NULL);
+    ck_error(talk_post(host, k, &before, email, "as an account"), 403, "");
+    expect_hidden(host, alice, &before);
+    expect_hidden(other, alice, &before);
+    ck_assert_int_eq(unread(k, email), 1);
+    ck_assert_int_eq(unread(admin, email), 1);
+
+    struct talk since = talk_start(host, k, "bob@shop.example", email, "since");
+
+    ck_status(talk_chain(host, alice, &since, ""), 200);
+    ck_assert_int_eq(unread(alice, email), 1);
+    ck_assert_str_eq(talk_of(host, alice, "unread-devices", email, "")->body, "[\"since\"]");
+}
+
+START_TEST(a_shared_conversation_is_seen_by_the_account)
+{
+    const char *email = "shared.to@example.com";
+    struct talk talk = talk_start(host, k, email, ADMIN_EMAIL, "shared");
+    struct person *account = person_register(host, "shared.to", NULL);
+
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "for the e-mail"), 201);
+    approve(account, "User");
+    ck_error(share(host, account, &talk), 403, "Forbidden");
+    ck_error(share(host, m, &talk), 404, "");
+    struct sse *sse = live_listen(host, account, NULL), *far = live_listen(other, account, NULL);
+
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "still withheld"), 201);
+    live_silence(sse);
+    expect_hidden(other, account, &talk);
+    for (int i = 0; i < 2; i++)
+        ck_assert_str_eq(ck_status(share(host, k, &talk), 200)->body, "{\"success\":true}");
+    answers_soon(other, text("/api/chat/chain/%s", talk.head), account->token, 200, NULL);
+    ck_status(talk_chain(host, account, &talk, ""), 200);
+    ck_assert_uint_eq(listed(host, account, email), 1);
+    ck_assert_int_eq(unread(account, email), 2);
+    ck_assert_str_eq(talk_of(host, account, "unread-devices", email, "")->body, "[\"shared\"]");
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "for the account"), 201);
+    live_expect(sse, "for the account");
+    live_expect(far, "for the account");
+    ck_status(talk_read(host, account, &talk, email), 200);
+    ck_assert_int_eq(unread(account, email), 0);
+    sse_close(sse);
+    sse_close(far);
+}
+
+/* A participant from elsewhere sees it, but it is not its own to share. */
+START_TEST(only_whom_it_belongs_to_shares_a_conversation)
+{
+    struct talk talk = talk_start(host, k, "third.party@shop.example", m->email, "not yours");
+
+    ck_status(talk_chain(host, m, &talk, ""), 200);
+    ck_error(share(host, m, &talk), 403, "");
+    ck_status(share(host, admin, &talk), 200);
+    ck_error(http(host, "POST", "/api/chat/conversations/987654321/share", admin->token, NULL), 404,
+             "");
+}
+
+/* ---- whose it is that an Admin starts ---- */
+
+static struct talk start_by_admin(const char *email, const char *name)
+{
+    return talk_start(host, admin, ADMIN_EMAIL, email, name);
+}
+
+START_TEST(what_an_admin_starts_with_an_account_belongs_to_its_organisation)
+{
+    struct talk talk = start_by_admin(k->email, NULL);
+    struct person *colleague = person_make(host, admin, "owners.k2", "ApiUser");
+
+    ck_status(talk_chain(host, k, &talk, ""), 200);
+    ck_error(share(host, colleague, &talk), 404, "");
+    ck_status(share(host, k, &talk), 200);
+}
+
+START_TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
+{
+    const char *user = "reached@shop.example";
+
+    talk_start(host, m, user, "x@shop.example", NULL);
+    talk_start(host, k, "y@shop.example", user, NULL);
+    struct talk talk = start_by_admin(user, "reached");
+
+    ck_status(talk_chain(host, k, &talk, ""), 200);
+    ck_error(talk_chain(host, m, &talk, ""), 404, "");
+    ck_assert_int_eq(unread(k, user), 2);
+    ck_status(talk_post(host, k, &talk, user, "an answer"), 201);
+}
+
+START_TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
+{
+    struct answer *device =
+        http(host, "POST", "/api/device", m->token,
+             json_pack("{ss ss}", "externalId", "owners-device-1", "siteName", "Owners' Site"));
+
+    ck_status(device, 201);
+    struct talk by_site = start_by_admin("unknown1@shop.example", "Owners' Site");
+    struct talk by_id = start_by_admin("unknown2@shop.example", "owners-device-1");
+    struct talk by_none = start_by_admin("unknown3@shop.example", "no device");
+
+    ck_status(talk_chain(host, m, &by_site, ""), 200);
+    ck_status(talk_chain(host, m, &by_id, ""), 200);
+    ck_error(talk_chain(host, m, &by_none, ""), 404, "");
+    /* Where the module device is not loaded. */
+    struct talk elsewhere =
+        talk_start(other, admin, ADMIN_EMAIL, "unknown4@shop.example", "Owners' Site");
+
+    ck_error(talk_chain(other, m, &elsewhere, ""), 404, "");
+}
+
+Suite *chat_owners_suite(void)
+{
+    Suite *suite = suite_create("chat_owners");
+    TCase *tests = tcase_create("chat_owners");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, an_account_takes_no_conversations_from_a_platform);
+    tcase_add_test(tests, a_shared_conversation_is_seen_by_the_account);
+    tcase_add_test(tests, only_whom_it_belongs_to_shares_a_conversation);
+    tcase_add_test(tests, what_an_admin_starts_with_an_account_belongs_to_its_organisation);
+    tcase_add_test(tests, what_an_admin_starts_with_a_platforms_user_reaches_the_platform);
+    tcase_add_test(tests, what_an_admin_starts_about_a_device_reaches_its_owner);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,201 @@
+/* Totals of what is unread: exact, whatever happens at once, and cheap, however much there is. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "suites.h"
+#include "talk.h"
+
+enum { MANY = 30000, WRITERS = 8, ROUNDS = 40, ASKED = 20 };
+
+static struct host *host;
+static struct person *admin, *platform;
+static PGconn *db;
+
+static void set_up(void)
+{
+    host = host_start(&(struct host_spec){.name = "chat-unread",
+                                          .database = database_make(the_postgres, "chat_unread")});
+    admin = admin_of(host);
+    platform = person_make(host, admin, "unread.platform", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void connect_database(void)
+{
+    db = database_connect(the_postgres, "chat_unread");
+}
+
+static int64_t count(const struct person *by, const char *email)
+{
+    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
+}
+
+static bool all_added_up(void *email)
+{
+    const char *values[] = {email};
+
+    return !strcmp(
+        sql_text(db, "SELECT count(*) FROM chat_unread_change WHERE email = $1", 1, values), "0");
+}
+
+/* What the conversations say, and what is not in the totals of it: nothing. */
+static const char *const differences =
+    "SELECT count(*) FROM (SELECT email, organisation, withheld, sum(messages) AS n FROM ("
+    "SELECT email, organisation, withheld, messages FROM chat_unread"
+    " UNION ALL SELECT email, organisation, withheld, messages FROM chat_unread_change"
+    " UNION ALL SELECT participant1, coalesce(organisation, 0), withheld1, -unread1"
+    " FROM chat_conversation"
+    " UNION ALL SELECT participant2, coalesce(organisation, 0), withheld2, -unread2"
+    " FROM chat_conversation) u GROUP BY 1, 2, 3) d WHERE n <> 0";
+
+static const char *const name_differences =
+    "SELECT count(*) FROM (SELECT email, organisation, withheld, name, sum(messages) AS n FROM ("
+    "SELECT email, organisation, withheld, name, messages FROM chat_unread_name"
+    " UNION ALL SELECT email, organisation, withheld, name, messages FROM chat_unread_change"
+    " UNION ALL SELECT participant1, coalesce(organisation, 0), withheld1, device_project_name,"
+    " -unread1 FROM chat_conversation"
+    " UNION ALL SELECT participant2, coalesce(organisation, 0), withheld2, device_project_name,"
+    " -unread2 FROM chat_conversation) u WHERE name IS NOT NULL GROUP BY 1, 2, 3, 4) d"
+    " WHERE n <> 0";
+
+/* As if they had been posted: unread for `email`, which is participant1 of all. */
+static void fill(const char *email, int64_t organisation)
+{
+    sql_run(db, text("INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1,"
+                     " unread2, head_uuid, last_entry_uuid, participant1, participant2,"
+                     " device_project_name, withheld1) SELECT 1000000 + g, %jd, 1,"
+                     " now() - (%d - g) * interval '1 ms', 1, 0, gen_random_uuid(),"
+                     " gen_random_uuid(), '%s', 'x' || g || '@shop.example', 'site ' || g, true"
+                     " FROM generate_series(1, %d) g",
+                     (intmax_t)organisation, MANY, email, MANY));
+}
+
+/* Rows of a table that have been read, as far as the statistics tell. */
+static int64_t rows_read(const char *table)
+{
+    return sql_number(db, text("SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)"
+                               " FROM pg_stat_user_tables WHERE relname = '%s'",
+                               table));
+}
+
+static int64_t totals_read_before;
+
+/* Statistics are written about once a second, by connections that do something. */
+static bool asked_for(void *email)
+{
+    count(platform, email);
+    return rows_read("chat_unread") >= totals_read_before + ASKED;
+}
+
+START_TEST(a_count_looks_at_no_conversation_however_many_there_are)
+{
+    char *email = text("many@shop.example");
+
+    connect_database();
+    fill(email, platform->organisation);
+    ck_assert_int_eq(count(platform, email), MANY);
+    ck_assert(wait_until(all_added_up, email, 100000));
+    totals_read_before = rows_read("chat_unread");
+    int64_t read = rows_read("chat_conversation");
+
+    ck_assert_int_eq(count(platform, email), MANY);
+    ck_assert_int_eq(count(admin, email), MANY);
+    const json_t *names =
+        ck_status(talk_of(host, platform, "unread-devices", email, ""), 200)->json;
+
+    ck_assert_uint_eq(json_array_size(names), 1000);
+    ck_assert_str_eq(json_string_value(json_array_get(names, 0)), text("site %d", MANY));
+    ck_assert_str_eq(json_string_value(json_array_get(names, 999)), text("site %d", MANY - 999));
+    ck_assert(
+        json_equal(names, ck_status(talk_of(host, admin, "unread-devices", email, ""), 200)->json));
+    ck_assert(wait_until(asked_for, email, 20000));
+    ck_assert_int_lt(rows_read("chat_conversation") - read, 100);
+
+    struct talk talk = {1000001, NULL};
+
+    ck_status(talk_read(host, platform, &talk, email), 200);
+    ck_assert_int_eq(count(platform, email), MANY - 1);
+    ck_status(talk_post(host, platform, &talk, "x1@shop.example", "again"), 201);
+    ck_assert_int_eq(count(platform, email), MANY);
+    names = ck_status(talk_of(host, platform, "unread-devices", email, ""), 200)->json;
+    ck_assert_str_eq(json_string_value(json_array_get(names, 0)), "site 1");
+    ck_assert_int_eq(sql_number(db, differences), 0);
+    sql_run(db, "DELETE FROM chat_conversation WHERE id > 1000000");
+    ck_assert_int_eq(count(platform, email), 0);
+    ck_assert(wait_until(all_added_up, email, 100000));
+    ck_assert_str_eq(talk_of(host, platform, "unread-devices", email, "")->body, "[]");
+    ck_assert_int_eq(sql_number(db, differences), 0);
+    ck_assert_int_eq(sql_number(db, name_differences), 0);
+    PQfinish(db);
+}
+
+struct writer {
+    pthread_t thread;
+    int number;
+    struct talk *talks;
+    const char *hot;
+    int problems;
+};
+
+/* Posts to all conversations of one e-mail and marks them read, all at once. */
+static void *write_some(void *arg)
+{
+    struct writer *writer = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        const struct talk *talk = &writer->talks[(writer->number + i) % WRITERS];
+        struct answer *answer = i % 5 == 4 ? talk_read(host, platform, talk, writer->hot)
+                                           : talk_post(host, admin, talk, ADMIN_EMAIL, "hot");
+
+        writer->problems += answer->status >= 300;
+    }
+    return NULL;
+}
+
+START_TEST(totals_are_exact_whatever_happens_at_once)
+{
+    const char *hot = "hot@shop.example";
+    struct talk talks[WRITERS];
+    struct writer writers[WRITERS];
+
+    connect_database();
+    for (int i = 0; i < WRITERS; i++)
+        talks[i] = talk_start(host, platform, hot, text("other%d@shop.example", i),
+                              i % 2 ? text("Hot %d", i / 2) : NULL);
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){.number = i, .talks = talks, .hot = hot};
+        ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_some, &writers[i]), 0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        pthread_join(writers[i].thread, NULL);
+        ck_assert_int_eq(writers[i].problems, 0);
+    }
+    ck_assert_int_eq(sql_number(db, differences), 0);
+    ck_assert_int_eq(sql_number(db, name_differences), 0);
+    ck_assert_int_eq(count(platform, hot),
+                     sql_number(db, "SELECT sum(unread1) FROM chat_conversation"
+                                    " WHERE participant1 = 'hot@shop.example'"));
+    for (int i = 0; i < WRITERS; i++)
+        ck_status(talk_read(host, platform, &talks[i], hot), 200);
+    ck_assert_int_eq(count(platform, hot), 0);
+    ck_assert_str_eq(talk_of(host, platform, "unread-devices", hot, "")->body, "[]");
+    PQfinish(db);
+}
+
+Suite *chat_unread_suite(void)
+{
+    Suite *suite = suite_create("chat_unread");
+    TCase *tests = tcase_create("chat_unread");
+
+    tcase_set_timeout(tests, 300);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_count_looks_at_no_conversation_however_many_there_are);
+    tcase_add_test(tests, totals_are_exact_whatever_happens_at_once);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

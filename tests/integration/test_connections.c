@@ -1,0 +1,246 @@
+/*
+ * Connections as no client makes them: requests that are mutated, cut in pieces, left in the middle
+ * and pipelined, against a host with sanitizers and, where BUSBAR_PLAIN is set, against the plain
+ * build with an allocator that fills what is freed. The host must go on, what it says is HTTP, and
+ * no connection stays open (findings A1 to A3, D1). BUSBAR_TEST_SECONDS says for how long,
+ * BUSBAR_TEST_SEED which; `./test fuzz connections` sets the first.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "suites.h"
+#include "wire.h"
+
+#define HEAD "Host: x\r\nContent-Type: application/json\r\n"
+#define LAST "GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+enum { ROOM = 48 * 1024, SECONDS = 4, CLOSE_MS = 8000, LOOK_EVERY = 200 };
+
+static const char *const requests[] = {
+    "GET /api/health?a=b&c HTTP/1.1\r\nHost: x\r\nCookie: a=b; c=d\r\n\r\n",
+    "POST /api/auth/login HTTP/1.1\r\n" HEAD "Content-Length: 15\r\n\r\n{\"username\":\"a\"}",
+    "POST /api/auth/login HTTP/1.1\r\n" HEAD
+    "Transfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\n{\"a\":\r\n2\r\n1}\r\n0\r\nT: x\r\n\r\n",
+    "PUT http://x:80/api/user/password/ HTTP/1.1\r\n" HEAD
+    "Authorization: Bearer a.b.c\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+    "OPTIONS * HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "HEAD /api/chat/stream HTTP/1.1\r\nHost: [::1]:80\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n",
+};
+
+static const char *const pieces[] = {"\r\n",
+                                     "\r\n\r\n",
+                                     "\n",
+                                     "\r",
+                                     ":",
+                                     " ",
+                                     "\t",
+                                     "&",
+                                     "=",
+                                     "; a=b",
+                                     "a&",
+                                     "%00",
+                                     "%",
+                                     "?",
+                                     "/",
+                                     "#",
+                                     "a: b\r\n",
+                                     "Content-Length: 5\r\n",
+                                     "Transfer-Encoding: chunked\r\n",
+                                     "Host: y\r\n",
+                                     " HTTP/1.1",
+                                     "0\r\n\r\n",
+                                     "ffffffffffffffff",
+                                     "-1",
+                                     "\x80",
+                                     "\x7f",
+                                     ";a=b",
+                                     "\"",
+                                     "\\",
+                                     "100-continue",
+                                     "http://",
+                                     "Connection: close\r\n",
+                                     "Expect: 100-continue\r\n",
+                                     ",",
+                                     "Cookie: a=b\r\n"};
+
+struct sent {
+    char bytes[ROOM];
+    size_t length;
+};
+
+static unsigned seed;
+
+static size_t below(size_t most)
+{
+    return most ? (size_t)rand_r(&seed) % most : 0;
+}
+
+static void insert(struct sent *sent, size_t at, const char *bytes, size_t length)
+{
+    if (sent->length + length > ROOM)
+        return;
+    memmove(sent->bytes + at + length, sent->bytes + at, sent->length - at);
+    memcpy(sent->bytes + at, bytes, length);
+    sent->length += length;
+}
+
+/* A piece many times: so sizes meet the bounds of buffers. */
+static void repeat(struct sent *sent, size_t at)
+{
+    const char *piece = pieces[below(COUNT(pieces))];
+
+    for (size_t i = below(3) ? below(20) : below(4000); i; i--)
+        insert(sent, at, piece, strlen(piece));
+}
+
+static void mutate(struct sent *sent)
+{
+    size_t at = below(sent->length),
+           length = below(sent->length - at < 40 ? sent->length - at : 40);
+    char copy[40];
+
+    switch (below(6)) {
+    case 0:
+        sent->bytes[at] = (char)below(256);
+        break;
+    case 1:
+        memmove(sent->bytes + at, sent->bytes + at + length, sent->length - at - length);
+        sent->length -= length;
+        break;
+    case 2:
+        memcpy(copy, sent->bytes + at, length);
+        insert(sent, below(sent->length), copy, length);
+        break;
+    case 3:
+        insert(sent, at, "\0", 1);
+        break;
+    default:
+        repeat(sent, at);
+    }
+}
+
+static void make(struct sent *sent)
+{
+    sent->length = 0;
+    for (size_t i = 1 + below(3); i; i--) {
+        const char *request = requests[below(COUNT(requests))];
+
+        insert(sent, sent->length, request, strlen(request));
+    }
+    for (size_t i = below(5); i; i--)
+        mutate(sent);
+    insert(sent, sent->length, LAST, sizeof LAST - 1);
+}
+
+/* In up to eight pieces; what the host does not take any more is left. */
+static void send_pieces(int fd, const struct sent *sent)
+{
+    size_t at = 0, cuts = below(8);
+
+    while (at < sent->length) {
+        size_t length = cuts ? 1 + below(sent->length - at) : sent->length - at;
+        ssize_t took = send(fd, sent->bytes + at, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (took <= 0)
+            return;
+        at += (size_t)took;
+        cuts -= cuts > 0;
+        if (!below(4))
+            sched_yield();
+    }
+}
+
+/* Reads to the end. */
+static void judge(int fd, const struct sent *sent, unsigned of)
+{
+    static char said[ROOM];
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    size_t length = 0;
+    ssize_t got = 1;
+
+    while (got > 0 && length + 1 < ROOM) {
+        ck_assert_msg(poll(&readable, 1, CLOSE_MS) == 1, "seed %u: open after %zu bytes: %.200s",
+                      of, sent->length, sent->bytes);
+        got = recv(fd, said + length, ROOM - 1 - length, 0);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    said[length] = '\0';
+    ck_assert_msg(!length || !strncmp(said, "HTTP/1.1 ", 9), "seed %u: %.300s", of, said);
+    ck_assert_msg(!strstr(said, "<html"), "seed %u: %.300s", of, said);
+}
+
+static void try_one(const struct host *host)
+{
+    static struct sent sent;
+    unsigned of = seed;
+    int fd = raw_open(host);
+
+    make(&sent);
+    send_pieces(fd, &sent);
+    if (below(8)) {
+        shutdown(fd, SHUT_WR);
+        judge(fd, &sent, of);
+    }
+    close(fd);
+}
+
+static void run(struct host *host)
+{
+    const char *seconds = getenv("BUSBAR_TEST_SECONDS"), *given = getenv("BUSBAR_TEST_SEED");
+    int64_t end = now_ms() + (seconds ? atoi(seconds) : SECONDS) * 1000LL;
+    unsigned long count = 0;
+
+    seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+    unsigned first = seed;
+
+    do {
+        try_one(host);
+        if (++count % LOOK_EVERY == 0)
+            ck_assert_msg(host_alive(host), "the host has ended; first seed %u", first);
+    } while (now_ms() < end);
+    fprintf(stderr, "connections: %lu from seed %u on\n", count, first);
+    ck_assert(host_alive(host));
+    ck_assert(wire_is_served(host));
+    host_stop(host);
+}
+
+START_TEST(a_host_with_sanitizers_stands_any_connection)
+{
+    run(host_start(&(struct host_spec){.name = "connections",
+                                       .database = database_make(the_postgres, "connections"),
+                                       .http = "  header_timeout: 2\n  body_timeout: 2\n",
+                                       .log = "  access: false\n"}));
+}
+
+START_TEST(a_host_whose_freed_memory_is_filled_stands_any_connection)
+{
+    static const char *const environment[] = {"MALLOC_CONF=junk:true", NULL};
+
+    run(host_start(&(struct host_spec){.name = "connections-junk",
+                                       .database = database_make(the_postgres, "connections_junk"),
+                                       .http = "  header_timeout: 2\n  body_timeout: 2\n",
+                                       .log = "  access: false\n",
+                                       .environment = environment,
+                                       .plain = true}));
+}
+
+Suite *connections_suite(void)
+{
+    const char *seconds = getenv("BUSBAR_TEST_SECONDS");
+    Suite *suite = suite_create("connections");
+    TCase *tests = tcase_create("connections");
+
+    tcase_set_timeout(tests, (seconds ? atoi(seconds) : SECONDS) + 90);
+    tcase_add_test(tests, a_host_with_sanitizers_stands_any_connection);
+    if (getenv("BUSBAR_PLAIN"))
+        tcase_add_test(tests, a_host_whose_freed_memory_is_filled_stands_any_connection);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,141 @@
+/* Several servers in database.url: those that refuse, that are standbys and that say nothing, in
+ * every order before the one that serves. */
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fault/proxy.h"
+#include "poke.h"
+#include "suites.h"
+
+enum { LONG_MS = 20000, SHORT_MS = 1500, SERVERS = 3 };
+
+static struct postgres *standby;
+static struct proxy *standby_proxy, *open_proxy, *silent_proxy;
+static int closed_fd;
+
+/* A port that nobody can listen on: it is bound, and refuses. */
+static int closed_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+
+    closed_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(closed_fd, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(getsockname(closed_fd, (struct sockaddr *)&address, &length), 0);
+    return ntohs(address.sin_port);
+}
+
+static const char *socket_of(const struct postgres *pg)
+{
+    return text("%s/.s.PGSQL.5432", pg->sockets);
+}
+
+/* Takes no writes, as one that follows another. */
+static void make_standby(void)
+{
+    standby = postgres_make("pg-standby", false);
+    PGconn *db = database_connect(standby, "postgres");
+
+    sql_run(db, "ALTER SYSTEM SET default_transaction_read_only = on");
+    sql_run(db, "SELECT pg_reload_conf()");
+    PQfinish(db);
+}
+
+static void end_standby(void)
+{
+    postgres_stop(standby, SIGINT);
+}
+
+/* r: refuses, s: standby, q: quiet, o: the one that serves */
+static const char *const orders[] = {"ro", "so",  "rso", "sro", "rro", "sso",
+                                     "qo", "rqo", "qro", "sqo", "qso"};
+
+static int port_of(char kind)
+{
+    switch (kind) {
+    case 'r':
+        return closed_port();
+    case 's':
+        return proxy_port(standby_proxy);
+    case 'q':
+        return proxy_port(silent_proxy);
+    default:
+        return proxy_port(open_proxy);
+    }
+}
+
+static const char *place(const char *order)
+{
+    const char *hosts = "", *ports = "";
+
+    for (const char *at = order; *at; at++) {
+        hosts = text("%s%s127.0.0.1", hosts, *hosts ? "," : "");
+        ports = text("%s%s%d", ports, *ports ? "," : "", port_of(*at));
+    }
+    return text("%s port=%s target_session_attrs=read-write", hosts, ports);
+}
+
+/* All of its connections: each lane answers. */
+static bool serves(void *host)
+{
+    static const char *const ways[][2] = {{"GET", "query/one"},
+                                          {"POST", "write/one"},
+                                          {"POST", "unit/one"},
+                                          {"POST", "transaction/one"}};
+
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (http(host, ways[i][0], text("/api/poke/%s", ways[i][1]), NULL, NULL)->status >= 300)
+            return false;
+    return strstr(http(host, "GET", "/api/health/status", NULL, NULL)->body,
+                  "\"database\":{\"status\":\"up\"") != NULL;
+}
+
+/* Those that refuse or are standbys are passed by at once: connect_timeout is far. A silent one
+ * costs a single connect_timeout, wherever it stands. */
+START_TEST(servers_that_do_not_serve_are_passed_by)
+{
+    const char *order = orders[_i], *name = text("failover_%s", order);
+    bool silent = strchr(order, 'q') != NULL;
+    struct postgres at = *the_postgres;
+
+    standby_proxy = proxy_start(NULL, socket_of(standby));
+    open_proxy = proxy_start(NULL, socket_of(the_postgres));
+    silent_proxy = proxy_start(NULL, socket_of(the_postgres));
+    const char *database = database_make(the_postgres, name);
+    PGconn *db = database_connect(standby, "postgres");
+
+    sql_run(db, "SET default_transaction_read_only = off");
+    sql_run(db, text("CREATE DATABASE %s", name));
+    PQfinish(db);
+    at.sockets = text("%s", place(order));
+    /* its tables are made before the one server falls silent */
+    host_stop(poke_start(&(struct host_spec){.name = name, .database = database}));
+    proxy_set(silent_proxy, PROXY_FREEZE, 0);
+    struct host *host = host_start(&(struct host_spec){
+        .name = name,
+        .pg = &at,
+        .database = database,
+        .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke")),
+        .redis = "",
+        .db = text("  migrate: false\n  connect_timeout: %d\n", silent ? SHORT_MS : LONG_MS)});
+
+    ck_assert_msg(wait_until(serves, host, silent ? 2 * SHORT_MS : LONG_MS / 4), "%s\n%s", order,
+                  file_text(host->log));
+    host_stop(host);
+}
+
+Suite *failover_suite(void)
+{
+    Suite *suite = suite_create("failover");
+    TCase *cases = tcase_create("failover");
+
+    tcase_add_unchecked_fixture(cases, make_standby, end_standby);
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, servers_that_do_not_serve_are_passed_by, 0,
+                        sizeof orders / sizeof orders[0]);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,199 @@
+/*
+ * One account or address never stops the others: of what all share each has a part, and what waits
+ * is served in turns. Attackers come from 127.0.0.2 and further on, the others from 127.0.0.1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "people.h"
+#include "suites.h"
+#include "wire.h"
+
+enum { CROWD = 60, NAP_MS = 300, NAPS_SHARE = (4 + 64) / 4, QUEUE = 64, QUEUE_SHARE = QUEUE / 4 };
+
+static struct host *host;
+static struct wire *crowd[CROWD];
+
+static void set_up(void)
+{
+    host = host_start(
+        &(struct host_spec){.name = "fair",
+                            .database = database_make(the_postgres, "fair"),
+                            .modules = text("[auth, chat, health, metrics, \"%s\"]",
+                                            harness_test_module("module_wave1")),
+                            .http = "  loops: 1\n  deadline: 60000\n  inside: [127.0.0.1]\n",
+                            .db = text("  queue: %d\n  statement_timeout: 60000\n", QUEUE)});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void ask(struct wire *wire, const char *path)
+{
+    wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+}
+
+static void attack(const char *path)
+{
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = wire_open_from(host, "127.0.0.2", 0);
+        ask(crowd[i], path);
+    }
+}
+
+/* Reads the answers of the crowd: 200 or 429; how many were 429. */
+static int refused_of_crowd(void)
+{
+    int refused = 0;
+
+    for (int i = 0; i < CROWD; i++) {
+        struct wire_answer *answer = wire_read(crowd[i], 30000);
+
+        ck_assert_ptr_nonnull(answer);
+        ck_assert(answer->status == 200 || answer->status == 429);
+        refused += answer->status == 429;
+        if (answer->status == 429)
+            ck_assert_ptr_nonnull(wire_header(ck_wire_error(answer, 429), "Retry-After"));
+        wire_close(crowd[i], false);
+    }
+    return refused;
+}
+
+/* Milliseconds until another address has its answer. */
+static int64_t other_waits(const char *path)
+{
+    int64_t start = now_ms();
+    struct wire *wire = wire_open(host);
+
+    ask(wire, path);
+    struct wire_answer *answer = wire_read(wire, 30000);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 200);
+    wire_close(wire, false);
+    return now_ms() - start;
+}
+
+static int64_t metric(const char *line)
+{
+    const char *body = ck_status(http(host, "GET", "/metrics", NULL, NULL), 200)->body;
+    const char *at = strstr(body, text("\n%s ", line));
+
+    ck_assert_msg(at != NULL, "no %s in %s", line, body);
+    return atoll(at + 2 + strlen(line));
+}
+
+/* D2, for any pool: a thread is free after a piece of the attacker's, and it is the other's then.
+ */
+START_TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
+{
+    attack(text("/api/wave/nap?ms=%d", NAP_MS));
+    for (int i = 0; i < 3; i++) {
+        int64_t waited = other_waits("/api/wave/nap?ms=0");
+
+        ck_assert_msg(waited < 2 * NAP_MS, "waited %jd ms", (intmax_t)waited);
+    }
+    ck_assert_int_eq(refused_of_crowd(), CROWD - NAPS_SHARE);
+    ck_assert_int_eq(metric("busbar_share_refused_total{resource=\"pools\",whose=\"owner\"}"),
+                     CROWD - NAPS_SHARE);
+}
+
+/* D5 */
+START_TEST(a_crowd_of_long_statements_delays_nobody)
+{
+    attack(text("/api/wave/doze?ms=%d", NAP_MS));
+    for (int i = 0; i < 3; i++) {
+        int64_t waited = other_waits("/api/wave/doze?ms=0");
+
+        ck_assert_msg(waited < NAP_MS, "waited %jd ms", (intmax_t)waited);
+    }
+    ck_assert_int_eq(refused_of_crowd(), CROWD - QUEUE_SHARE);
+    ck_assert_int_eq(metric("busbar_share_refused_total{resource=\"database\",whose=\"owner\"}"),
+                     CROWD - QUEUE_SHARE);
+}
+
+enum { PLACES = 32, GREEDY = 4, EACH = PLACES / GREEDY };
+
+static void expect_health(struct wire *wire)
+{
+    ask(wire, "/api/health");
+    const struct wire_answer *answer = wire_read(wire, 5000);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 200);
+}
+
+/* D9. Four addresses hold all places; the fifth, and who asks how the host is, find one. */
+START_TEST(idle_connections_shut_nobody_out)
+{
+    struct host *few = host_start(
+        &(struct host_spec){.name = "fair-places",
+                            .database = database_make(the_postgres, "fair_places"),
+                            .http = text("  loops: 1\n  max_connections: %d\n", PLACES)});
+    struct wire *idle[PLACES];
+
+    for (int i = 0; i < PLACES; i++) {
+        idle[i] = wire_open_from(few, text("127.0.0.%d", 2 + i / EACH), 0);
+        expect_health(idle[i]);
+    }
+    struct wire *beyond = wire_open_from(few, "127.0.0.2", 0);
+
+    ask(beyond, "/api/health");
+    ck_assert(wire_closes(beyond, 5000));
+    struct wire *late = wire_open_from(few, "127.0.0.9", 0);
+
+    expect_health(late);
+    ck_assert(wire_closes(idle[0], 5000) || wire_closes(idle[EACH], 100) ||
+              wire_closes(idle[2 * EACH], 100) || wire_closes(idle[3 * EACH], 100));
+    for (int i = 0; i < PLACES; i++) {
+        struct wire *own = wire_open(few);
+
+        expect_health(own);
+    }
+    expect_health(late);
+    host_stop(few);
+}
+
+enum { MANY = 128, KEPT = MANY / 64 };
+
+/* D9. Those who hold nearly all, and would come back at once, leave some to who has few. */
+START_TEST(the_last_connections_are_for_those_who_have_few)
+{
+    struct host *few =
+        host_start(&(struct host_spec){.name = "fair-kept",
+                                       .database = database_make(the_postgres, "fair_kept"),
+                                       .http = text("  loops: 1\n  max_connections: %d\n", MANY)});
+    struct wire *idle[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        idle[i] = wire_open_from(few, text("127.0.0.%d", 2 + i % GREEDY), 0);
+        if (i < MANY - KEPT)
+            expect_health(idle[i]);
+        else
+            ck_assert(wire_closes(idle[i], 5000));
+    }
+    for (int i = 0; i < KEPT; i++)
+        expect_health(wire_open_from(few, text("127.0.1.%d", 1 + i), 0));
+    for (int i = 0; i < MANY - KEPT; i++)
+        expect_health(idle[i]);
+    expect_health(wire_open_from(few, "127.0.1.9", 0));
+    host_stop(few);
+}
+
+Suite *fair_suite(void)
+{
+    Suite *suite = suite_create("fair");
+    TCase *tests = tcase_create("fair");
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_crowd_in_a_pool_delays_another_by_one_piece);
+    tcase_add_test(tests, a_crowd_of_long_statements_delays_nobody);
+    tcase_add_test(tests, idle_connections_shut_nobody_out);
+    tcase_add_test(tests, the_last_connections_are_for_those_who_have_few);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

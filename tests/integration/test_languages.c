@@ -1,0 +1,117 @@
+/*
+ * Modules in C++ and in Rust (examples/modules/visits-cpp, visits-rust) in a host: settings,
+ * statements and answers, reloads, and what they throw.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "hello.h"
+#include "people.h"
+#include "suites.h"
+
+#define GREETINGS(greeting)                                                                        \
+    "visits_cpp:\n  greeting: \"" greeting "\"\n  step: 2\n"                                       \
+    "visits_rust:\n  greeting: \"" greeting "\"\n  step: 2\n"
+
+static const char *const paths[] = {"/api/visits-cpp", "/api/visits-rust"};
+static struct host_spec spec;
+static struct host *host;
+static const char *token;
+
+static bool tables_are_there(void *arg)
+{
+    return sql_text(arg,
+                    "SELECT to_regclass('visits_cpp')::text || to_regclass('visits_rust')::text", 0,
+                    NULL) != NULL;
+}
+
+static void set_up(void)
+{
+    const char *rustc = access("/usr/bin/rustc", X_OK) ? "RUSTC=rustc" : "RUSTC=/usr/bin/rustc";
+
+    spec = (struct host_spec){.name = "languages",
+                              .database = database_make(the_postgres, "languages"),
+                              .modules = text("[auth, chat, health, \"%s\", \"%s\"]",
+                                              example_build("visits-cpp", "visits_cpp", "CXX=g++"),
+                                              example_build("visits-rust", "visits_rust", rustc)),
+                              .more = GREETINGS("Hi, {name}.")};
+    host = host_start(&spec);
+    PGconn *db = database_connect(the_postgres, spec.database);
+
+    ck_assert(wait_until(tables_are_there, db, 10000));
+    PQfinish(db);
+    token = admin_of(host)->token;
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct answer *visit(const char *path, const char *name)
+{
+    return http(host, "POST", path, token, json_pack("{s:s}", "name", name));
+}
+
+static void reload(const char *more, int expected, const char *says)
+{
+    int status;
+
+    spec.more = more;
+    file_write(host->conf, host_configuration(&spec));
+    const char *said = host_ask(host, "reload", &status);
+
+    ck_assert_msg(status == expected && strstr(said, says), "%d: %s", status, said);
+}
+
+START_TEST(a_visit_is_greeted_and_counted)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        for (int n = 2; n <= 6; n += 2) {
+            struct answer *answer = ck_status(visit(paths[i], "Zo\u00eb"), 200);
+
+            ck_assert_str_eq(answer_text(answer, "text"), "Hi, Zo\u00eb.");
+            ck_assert_int_eq(answer_int(answer, "visits"), n);
+        }
+        ck_error(visit(paths[i], " "), 400, "");
+        ck_status(http(host, "POST", paths[i], NULL, json_object()), 401);
+    }
+}
+
+START_TEST(settings_have_their_types)
+{
+    reload("visits_cpp:\n  step: 11\n", 1, "visits_cpp.step");
+    reload("visits_rust:\n  step: two\n", 1, "visits_rust.step");
+}
+
+/* In each of several generations, which share the code. */
+START_TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        reload(GREETINGS("no place"), 0, "is live");
+        for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+            for (int n = 0; n < 8; n++)
+                ck_error(visit(paths[i], "Ada"), 500, "");
+        reload(GREETINGS("Again, {name}."), 0, "is live");
+        for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+            ck_assert_str_eq(answer_text(ck_status(visit(paths[i], "Ada"), 200), "text"),
+                             "Again, Ada.");
+    }
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "a handler threw: basic_string::replace"));
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "a handler panicked"));
+}
+
+Suite *languages_suite(void)
+{
+    Suite *suite = suite_create("languages");
+    TCase *tests = tcase_create("languages");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_visit_is_greeted_and_counted);
+    tcase_add_test(tests, settings_have_their_types);
+    tcase_add_test(tests, what_is_thrown_is_an_answer_and_serving_goes_on);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

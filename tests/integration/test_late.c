@@ -1,0 +1,134 @@
+/* Calls in a pool that are still under way when the time of their request is over. */
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "suites.h"
+#include "wire.h"
+
+enum { SOON_MS = 10000, CALLS = 4 };
+
+static const char post[] = "POST /late HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                           "Content-Length: 14\r\n\r\n{\"text\":\"abc\"}";
+
+struct seen {
+    const struct host *host;
+    const char *text;
+    int times;
+};
+
+static int count_of(const char *log, const char *what)
+{
+    int count = 0;
+
+    for (const char *at = strstr(log, what); at; at = strstr(at + 1, what))
+        count++;
+    return count;
+}
+
+static bool is_seen(void *arg)
+{
+    const struct seen *seen = arg;
+
+    return count_of(file_text(seen->host->log), seen->text) >= seen->times;
+}
+
+static void log_soon(const struct host *host, const char *what, int times)
+{
+    struct seen seen = {host, what, times};
+
+    ck_assert_msg(wait_until(is_seen, &seen, SOON_MS), "%s: not %d times in the log", what, times);
+}
+
+static const char *gate;
+
+static struct host *start(const char *name)
+{
+    static const char *environment[2];
+
+    gate = harness_path(text("%s.gate", name));
+    environment[0] = text("LATE_GATE=%s", gate);
+    return host_start(
+        &(struct host_spec){.name = name,
+                            .database = "none",
+                            .modules = text("[health, \"%s\"]", harness_test_module("module_late")),
+                            .environment = environment});
+}
+
+/* What the thread writes to is there until it returns; then everything is freed. */
+static void let_calls_end(struct host *host, int calls)
+{
+    file_write(gate, "");
+    log_soon(host, "the call has ended: dropped, whole", calls);
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+    host_stop(host);
+}
+
+START_TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
+{
+    struct host *host = start("late_answer");
+    struct wire *wire = wire_open(host);
+
+    ck_assert(wire_send(wire, post, strlen(post)));
+    const struct wire_answer *answer = wire_read(wire, SOON_MS);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 503);
+    ck_assert_ptr_nonnull(strstr(answer->body, "The request took too long"));
+    ck_assert_ptr_nonnull(header_in(answer->headers, "Retry-After"));
+    ck_assert_str_eq(header_in(answer->headers, "X-Late"), "yes");
+    ck_assert_int_eq(count_of(file_text(host->log), "the call has ended"), 0);
+
+    /* the connection serves on */
+    ck_assert(wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"));
+    answer = wire_read(wire, SOON_MS);
+    ck_assert_int_eq(answer ? answer->status : 0, 200);
+    wire_close(wire, false);
+    let_calls_end(host, 1);
+}
+
+/* Some leave before the deadline, some stay; those that stay are answered. */
+START_TEST(a_client_may_leave_while_its_call_lasts)
+{
+    struct host *host = start("late_gone");
+    struct wire *wires[CALLS];
+
+    for (int i = 0; i < CALLS; i++) {
+        wires[i] = wire_open(host);
+        ck_assert(wire_send(wires[i], post, strlen(post)));
+    }
+    log_soon(host, "the call begins", CALLS);
+    for (int i = 0; i < CALLS; i += 2)
+        wire_close(wires[i], i % 4 == 0);
+    for (int i = 1; i < CALLS; i += 2) {
+        const struct wire_answer *answer = wire_read(wires[i], SOON_MS);
+
+        ck_assert_int_eq(answer ? answer->status : 0, 503);
+        wire_close(wires[i], false);
+    }
+    log_soon(host, "route=/late", CALLS);
+    let_calls_end(host, CALLS);
+}
+
+START_TEST(a_call_that_ends_in_time_is_answered)
+{
+    struct host *host = start("late_in_time");
+
+    file_write(gate, "");
+    ck_status(http(host, "POST", "/late", NULL, json_object()), 200);
+    log_soon(host, "the call has ended: in time, whole", 1);
+    host_stop(host);
+}
+
+Suite *late_suite(void)
+{
+    Suite *suite = suite_create("late");
+    TCase *tests = tcase_create("late");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_call_that_lasts_is_answered_503_at_the_deadline);
+    tcase_add_test(tests, a_client_may_leave_while_its_call_lasts);
+    tcase_add_test(tests, a_call_that_ends_in_time_is_answered);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,293 @@
+/* Connections that are lent for a transaction: however one comes back, the next request has one at
+ * once. The host has a single one. */
+#include <signal.h>
+#include <string.h>
+
+#include "exposition.h"
+#include "fault/proxy.h"
+#include "poke.h"
+#include "suites.h"
+
+enum { WAITERS = 3, MANY = 12 };
+
+#define ONE_CONNECTION "  transaction_connections: 1\n"
+
+static struct host *host;
+static PGconn *db;
+
+static void set_up(void)
+{
+    host = poke_start(&(struct host_spec){.name = "lent", .db = ONE_CONNECTION});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void connect_db(void)
+{
+    db = database_connect(the_postgres, "lent");
+}
+
+static void disconnect_db(void)
+{
+    PQfinish(db);
+}
+
+START_TEST(after_a_rollback)
+{
+    poke(host, "POST", "transaction/one?refuse=1", 409);
+    poke_lends(host);
+}
+
+START_TEST(after_an_error)
+{
+    poke(host, "POST", "transaction/divide", 503);
+    poke(host, "POST", "transaction/divide?refuse=1", 409);
+    poke_lends(host);
+}
+
+START_TEST(after_a_statement_that_does_not_parse)
+{
+    poke(host, "POST", "transaction/broken", 503);
+    poke(host, "POST", "transaction/missing?refuse=1", 409);
+    poke_lends(host);
+}
+
+START_TEST(after_a_statement_that_is_refused)
+{
+    poke(host, "POST", "transaction/commit", 500);
+    poke(host, "POST", "transaction/commit?refuse=1", 409);
+    poke_lends(host);
+}
+
+/* What was prepared on it is stale. */
+START_TEST(after_another_host_changed_a_table)
+{
+    poke(host, "POST", "transaction/shape", 201);
+    sql_run(db, text("ALTER TABLE poke_shape ADD COLUMN b%d int", _i));
+    poke(host, "POST", _i ? "transaction/shape?refuse=1" : "transaction/shape", _i ? 409 : 503);
+    poke(host, "POST", "transaction/shape", 201);
+    poke_lends(host);
+}
+
+/* The same, for those who wait for the connection meanwhile. */
+START_TEST(after_a_change_with_others_waiting)
+{
+    struct wire *waiters[WAITERS];
+
+    poke(host, "POST", "transaction/shape", 201);
+    sql_run(db, "ALTER TABLE poke_shape ADD COLUMN w int");
+    struct wire *first = poke_begin(host, "transaction/shape");
+
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = poke_begin(host, "transaction/one");
+    ck_assert_ptr_nonnull(wire_read(first, AT_ONCE_MS));
+    for (int i = 0; i < WAITERS; i++) {
+        const struct wire_answer *answer = wire_read(waiters[i], AT_ONCE_MS);
+
+        ck_assert(answer && answer->status == 201);
+    }
+}
+
+START_TEST(after_the_deadline)
+{
+    const struct wire_answer *answer = wire_read(poke_begin(host, "transaction/sleep"), 10000);
+
+    ck_assert(answer && answer->status == 503);
+    poke_lends(host);
+}
+
+START_TEST(after_a_request_that_was_abandoned)
+{
+    poke(host, "POST", "abandon", 503);
+    poke_lends(host);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'left'"), 0);
+}
+
+static bool sleeps(void *connection)
+{
+    return sql_number(connection, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
+                                  " '%pg_sleep%' AND state = 'active' AND datname = 'lent'"
+                                  " AND pid <> pg_backend_pid()") > 0;
+}
+
+START_TEST(after_its_connection_was_ended)
+{
+    struct wire *wire = poke_begin(host, "transaction/sleep");
+
+    ck_assert(wait_until(sleeps, db, 5000));
+    sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
+                " '%pg_sleep%' AND datname = 'lent' AND pid <> pg_backend_pid()");
+    const struct wire_answer *answer = wire_read(wire, AT_ONCE_MS);
+
+    ck_assert(answer && answer->status == 503);
+    poke_lends(host);
+}
+
+static double waiting(const struct host *on)
+{
+    return exposition_value(exposition_get(on, NULL), "busbar_database_waiting",
+                            "loop=\"0\",lane=\"tx\"");
+}
+
+static bool some_wait(void *on)
+{
+    return waiting(on) >= WAITERS;
+}
+
+static bool many_wait(void *on)
+{
+    return waiting(on) >= MANY - 1; /* the first may have ended */
+}
+
+START_TEST(those_who_wait_are_counted_once)
+{
+    struct wire *wires[MANY + 1];
+
+    for (int i = 0; i <= MANY; i++)
+        wires[i] = poke_begin(host, "transaction/nap");
+    ck_assert(wait_until(many_wait, host, 4000));
+    ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* jobs may be among them */
+    for (int i = 0; i <= MANY; i++)
+        wire_read(wires[i], 10000);
+}
+
+START_TEST(a_stop_waits_for_nothing_of_it)
+{
+    struct host *own = poke_start(&(struct host_spec){.name = "lent_stop", .db = ONE_CONNECTION});
+
+    poke_begin(own, "transaction/sleep");
+    poke_begin(own, "transaction/one");
+    poke(own, "GET", "query/one", 200);
+    host_stop(own);
+}
+
+/* ---- PostgreSQL goes ---- */
+
+static struct wire *begin_and_wait(const struct host *on, struct wire *waiters[WAITERS])
+{
+    struct wire *first = poke_begin(on, "transaction/sleep");
+
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = poke_begin(on, "transaction/one");
+    ck_assert(wait_until(some_wait, (void *)(uintptr_t)on, 5000));
+    return first;
+}
+
+static void expect_turned_away(struct wire *wires[], int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct wire_answer *answer = wire_read(wires[i], AT_ONCE_MS);
+
+        ck_assert_msg(answer && answer->status == 503, "waiter %d: %d", i,
+                      answer ? answer->status : 0);
+        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
+    }
+}
+
+START_TEST(those_who_wait_hear_when_postgresql_goes)
+{
+    struct postgres *pg = postgres_make("pg-lent", false);
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "lent_gone", .pg = pg, .db = ONE_CONNECTION "  statement_timeout: 60000\n"});
+    struct wire *waiters[WAITERS];
+    struct wire *first = begin_and_wait(own, waiters);
+
+    postgres_stop(pg, SIGQUIT);
+    expect_turned_away(&first, 1);
+    expect_turned_away(waiters, WAITERS);
+    postgres_start(pg);
+    ck_assert(wait_until((bool (*)(void *))host_alive, own, 1000));
+    host_stop(own);
+}
+
+static bool is_down(void *on)
+{
+    return http(on, "GET", "/api/health/status", NULL, NULL)->status == 503;
+}
+
+static bool lends(void *on)
+{
+    return http(on, "POST", "/api/poke/transaction/one", NULL, NULL)->status == 201;
+}
+
+/* What the probe knows nobody waits for, whatever the connection. */
+START_TEST(a_frozen_postgresql_is_a_503_at_once)
+{
+    struct postgres *pg = postgres_make("pg-frozen-lent", false), at = *pg;
+    struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", pg->sockets));
+    const char *database = database_make(pg, "lent_frozen");
+
+    at.sockets = text("127.0.0.1 port=%d", proxy_port(proxy));
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "lent_frozen", .pg = &at, .database = database, .db = ONE_CONNECTION});
+    struct wire *waiters[WAITERS];
+    struct wire *first = begin_and_wait(own, waiters);
+
+    proxy_set(proxy, PROXY_FREEZE, 0);
+    ck_assert(wait_until(is_down, own, 5000));
+    expect_turned_away(waiters, WAITERS);
+    for (int i = 0; i < 8; i++) {
+        poke(own, "GET", "query/one", 503);
+        poke(own, "POST", "write/one", 503);
+        poke(own, "POST", "unit/one", 503);
+        ck_assert_ptr_nonnull(
+            answer_header(poke(own, "POST", "transaction/one", 503), "Retry-After"));
+    }
+    proxy_set(proxy, PROXY_PASS, 0);
+    ck_assert(wait_until(lends, own, 10000));
+    wire_close(first, true);
+    poke_lends(own);
+    host_stop(own);
+}
+
+/* A batch that leaves its transaction open, which no statement that is sent can do: the wire says
+ * so. What follows must not become a part of it. */
+START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
+{
+    struct postgres at = *the_postgres;
+    struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", the_postgres->sockets));
+    const char *database = database_make(the_postgres, "lent_astray");
+
+    at.sockets = text("127.0.0.1 port=%d", proxy_port(proxy));
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "lent_astray", .pg = &at, .database = database});
+
+    poke(own, "GET", "query/one", 200);
+    proxy_set(proxy, PROXY_IN_TRANSACTION, 0);
+    poke(own, "POST", "write/astray", 503);
+    poke(own, "POST", "unit/one", 503);
+    ck_assert_ptr_nonnull(strstr(file_text(own->log), "a transaction was left open"));
+    proxy_set(proxy, PROXY_PASS, 0);
+    ck_assert(wait_until(lends, own, 10000));
+    poke(own, "POST", "write/found", 201);
+    host_stop(own);
+}
+
+Suite *lent_suite(void)
+{
+    Suite *suite = suite_create("lent");
+    TCase *cases = tcase_create("lent");
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_add_checked_fixture(cases, connect_db, disconnect_db);
+    tcase_set_timeout(cases, 90);
+    tcase_add_test(cases, after_a_rollback);
+    tcase_add_test(cases, after_an_error);
+    tcase_add_test(cases, after_a_statement_that_does_not_parse);
+    tcase_add_test(cases, after_a_statement_that_is_refused);
+    tcase_add_loop_test(cases, after_another_host_changed_a_table, 0, 2);
+    tcase_add_test(cases, after_a_change_with_others_waiting);
+    tcase_add_test(cases, after_the_deadline);
+    tcase_add_test(cases, after_a_request_that_was_abandoned);
+    tcase_add_test(cases, after_its_connection_was_ended);
+    tcase_add_test(cases, those_who_wait_are_counted_once);
+    tcase_add_test(cases, a_stop_waits_for_nothing_of_it);
+    tcase_add_test(cases, those_who_wait_hear_when_postgresql_goes);
+    tcase_add_test(cases, a_frozen_postgresql_is_a_503_at_once);
+    tcase_add_test(cases, a_connection_that_is_left_in_a_transaction_is_dropped);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

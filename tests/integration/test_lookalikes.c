@@ -1,0 +1,359 @@
+/* Accounts and organisations that people could not tell apart are one, or are refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include "pair.h"
+#include "suites.h"
+
+#define NFC "Caf\xC3\xA9"
+#define NFD "Cafe\xCC\x81"
+#define ZERO_WIDTH "\xE2\x80\x8B"
+#define RIGHT_TO_LEFT "\xE2\x80\xAE"
+#define DOTTED_I "\xC4\xB0"
+#define SHARP_S "\xC3\x9F"
+#define SIGMA "\xCE\xA3"
+#define FINAL_SIGMA "\xCF\x82"
+
+static void set_up(void)
+{
+    pair_open("lookalikes");
+}
+
+static struct answer *enrol(const char *first, const char *last, const char *email,
+                            const char *organisation)
+{
+    return http(one, "POST", "/api/user/register", NULL,
+                json_pack("{ss ss ss ss ss ss}", "firstName", first, "lastName", last, "email",
+                          email, "password", "long enough", "orgName", organisation,
+                          "organizationType", "ApiUser"));
+}
+
+/* Something that no other test has: each is a process. */
+static char *unique(const char *prefix)
+{
+    static int count;
+
+    return text("%s%d-%d", prefix, (int)getpid(), count++);
+}
+
+/* An account of that e-mail, in an organisation of its own. */
+static struct answer *enrol_as(const char *email)
+{
+    return enrol("A", "B", email, unique("Organisation "));
+}
+
+static struct answer *found(const char *organisation)
+{
+    return enrol("A", "B", text("%s@example.com", unique("founder")), organisation);
+}
+
+/* That the one problem of the answer is with this field. */
+static void refused(const struct answer *answer, const char *field, const char *problem)
+{
+    const json_t *errors = json_object_get(answer->json, "errors");
+    const json_t *error = json_array_get(errors, 0);
+
+    ck_assert_int_eq(answer->status, 400);
+    ck_assert_uint_eq(json_array_size(errors), 1);
+    ck_assert_str_eq(json_string_value(json_object_get(error, "field")), field);
+    ck_assert_str_eq(json_string_value(json_object_get(error, "problem")), problem);
+}
+
+START_TEST(an_email_is_one_in_any_case)
+{
+    static const char *const same[][2] = {
+        {"\xC3\x89lan@Example.com", "\xC3\xA9lan@example.COM"},
+        {"stra" SHARP_S "e@example.com", "STRASSE@example.com"},
+        {"odo" FINAL_SIGMA "@example.com", "ODO" SIGMA "@example.com"},
+        {DOTTED_I "zmir@example.com", "i\xCC\x87zmir@example.com"},
+    };
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        ck_status(enrol_as(same[i][0]), 201);
+        ck_error(enrol_as(same[i][1]), 409, "An account with this e-mail exists already");
+    }
+    ck_status(enrol_as("izmir@example.com"), 201);
+}
+END_TEST
+
+START_TEST(an_account_logs_in_with_its_email_in_any_case)
+{
+    json_t *words = json_pack("{ss ss}", "username", " STRA" SHARP_S "ENBAU@example.com ",
+                              "password", "long enough");
+    struct answer *answer = ck_status(enrol_as("Strassenbau@example.com"), 201);
+    struct person person = {.id = answer_int(answer, "id")};
+
+    ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
+    ck_status(http(one, "POST", "/api/auth/login", NULL, json_incref(words)), 200);
+    ck_status(http(two, "POST", "/api/auth/getAccess", NULL, words), 200);
+}
+END_TEST
+
+START_TEST(an_email_that_looks_like_another_is_refused)
+{
+    refused(enrol_as("cafe\xCC\x81@example.com"), "email", "must be in Unicode's form NFC");
+    refused(enrol_as("a" ZERO_WIDTH "b@example.com"), "email",
+            "must not have invisible characters or marks of direction");
+    refused(enrol_as("a" RIGHT_TO_LEFT "b@example.com"), "email",
+            "must not have invisible characters or marks of direction");
+    refused(enrol_as("a\xC2\x85"
+                     "b@example.com"),
+            "email", "must not have control characters");
+    refused(enrol_as("a\xCD\xB8@example.com"), "email",
+            "must not have characters that Unicode has not assigned");
+}
+END_TEST
+
+START_TEST(a_name_that_looks_like_another_is_refused)
+{
+    refused(enrol("Ren" NFD, "B", "rene@example.com", "Name 1"), "firstName",
+            "must be in Unicode's form NFC");
+    refused(enrol("A", "B" RIGHT_TO_LEFT, "rene@example.com", "Name 2"), "lastName",
+            "must not have invisible characters or marks of direction");
+    refused(enrol("A", "B", "rene@example.com", "Name" ZERO_WIDTH " 3"), "orgName",
+            "must not have invisible characters or marks of direction");
+    refused(enrol("A", "B\nC", "rene@example.com", "Name 4"), "lastName",
+            "must not have control characters");
+}
+END_TEST
+
+START_TEST(an_organisation_is_one_in_any_case)
+{
+    static const char *const same[][2] = {
+        {NFC " " SHARP_S, "CAF\xC3\x89 SS"},
+        {"Odo" FINAL_SIGMA, "ODO" SIGMA},
+        {DOTTED_I "zmir", "i\xCC\x87ZMIR"},
+        {"Wide\xE3\x80\x80 \xC2\xA0Space", "wide space"},
+    };
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        ck_status(found(same[i][0]), 201);
+        ck_error(found(same[i][1]), 409, "An organisation with this name exists already");
+    }
+}
+END_TEST
+
+START_TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
+{
+    struct person *admin = admin_of(one);
+    struct person *platform = person_make(one, admin, "namer", "ApiUser");
+
+    ck_status(http(one, "POST", "/api/organization", platform->token,
+                   json_pack("{ss}", "name", "Gro" SHARP_S)),
+              201);
+    ck_error(
+        http(one, "POST", "/api/organization", platform->token, json_pack("{ss}", "name", "GROSS")),
+        409, "An organisation with this name exists already");
+    refused(http(one, "POST", "/api/organization", platform->token,
+                 json_pack("{ss}", "name", "Gro" ZERO_WIDTH "ss")),
+            "name", "must not have invisible characters or marks of direction");
+    refused(person_change(one, admin, platform, "firstName", NFD), "firstName",
+            "must be in Unicode's form NFC");
+    refused(http(one, "POST", "/api/auth/clients", platform->token,
+                 json_pack("{ss}", "name", "key" RIGHT_TO_LEFT)),
+            "name", "must not have invisible characters or marks of direction");
+}
+END_TEST
+
+START_TEST(participants_of_a_conversation_are_looked_at_too)
+{
+    struct person *platform = person_make(one, admin_of(one), "talker", "ApiUser");
+    json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "\xC3\x84@example.com",
+                              "participant2", "b@example.com", "username", "\xC3\xA4@example.com",
+                              "chatEntry", "hello", "deviceProjectName", "Plant");
+
+    ck_status(
+        http(one, "POST", "/api/chat/conversations/start", platform->token, json_incref(start)),
+        201);
+    ck_assert_int_eq(answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/B@example.com",
+                                               platform->token, NULL),
+                                          200),
+                                "count"),
+                     1);
+    json_object_set_new(start, "participant2", json_string("b" ZERO_WIDTH "@example.com"));
+    refused(http(one, "POST", "/api/chat/conversations/start", platform->token, start),
+            "participant2", "must not have invisible characters or marks of direction");
+}
+END_TEST
+
+/* Adds "text", to a literal of an array of texts. */
+static void put(FILE *list, const char *text)
+{
+    fprintf(list, "%s\"%s\"", ftell(list) ? "," : "{", text);
+}
+
+/* What the host's library makes of it; the caller's to free(). */
+static char *mapped(const char *text, utf8proc_option_t options)
+{
+    utf8proc_uint8_t *made = NULL;
+
+    ck_assert_int_ge(utf8proc_map((const utf8proc_uint8_t *)text, 0, &made,
+                                  UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | options),
+                     0);
+    return (char *)made;
+}
+
+/* All characters that have a case, and some of the others. */
+static void put_characters(FILE *given, FILE *wanted)
+{
+    for (utf8proc_int32_t code = 0x80; code < 0x110000; code++) {
+        utf8proc_uint8_t text[5] = "";
+
+        if (utf8proc_category(code) == UTF8PROC_CATEGORY_CN || (code >= 0xD800 && code < 0xE000))
+            continue;
+        text[utf8proc_encode_char(code, text)] = '\0';
+        char *folded = mapped((char *)text, UTF8PROC_CASEFOLD), *composed = mapped((char *)text, 0);
+
+        if (code % 997 == 0 || strcmp(folded, composed) != 0) {
+            put(given, (char *)text);
+            put(wanted, folded);
+        }
+        free(folded);
+        free(composed);
+    }
+}
+
+START_TEST(the_database_folds_as_the_host_does)
+{
+    char *given = NULL, *wanted = NULL;
+    size_t sizes[2];
+    FILE *givens = open_memstream(&given, &sizes[0]), *all = open_memstream(&wanted, &sizes[1]);
+
+    put_characters(givens, all);
+    fputc('}', givens);
+    fputc('}', all);
+    ck_assert(!fclose(givens) && !fclose(all));
+    PGconn *db = database_connect(the_postgres, "lookalikes");
+
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT count(*) || ' of ' || (SELECT count(*) > 1500 FROM"
+                              " unnest($1::text[])) || coalesce(min(given), '')"
+                              " FROM unnest($1::text[], $2::text[]) AS t (given, wanted)"
+                              " WHERE busbar_fold(given) <> wanted",
+                              2, (const char *const[]){given, wanted}),
+                     "0 of true");
+    ck_assert_str_eq(sql_text(db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
+                     "plain @ascii[]^`{}");
+    PQfinish(db);
+    free(given);
+    free(wanted);
+}
+END_TEST
+
+/* As the version before stored them: in lower case as far as that is ASCII. */
+static void undo(PGconn *db)
+{
+    static const char *const statements[] = {
+        "DROP INDEX auth_organisation_folded",
+        "ALTER TABLE auth_organisation DROP COLUMN twin",
+        "INSERT INTO auth_organisation (name) VALUES ('Altgr\u00F6\u00DFe'), ('ALTGR\u00D6SSE')",
+        "INSERT INTO auth_account (email, password, role, status) VALUES"
+        " ('\u00C4\u00D6@example.com', '', 'User', 'Active'),"
+        " ('\u00E4\u00D6@example.com', '', 'User', 'Active'),"
+        " ('\u00C4rger@example.com', '', 'User', 'Active'),"
+        " ('\u00E4rger@example.com', '', 'User', 'Active')",
+        "UPDATE chat_directory SET participant1 = '\u00C4lt@example.com' WHERE participant1 = "
+        "'alt@example.com'",
+        "UPDATE chat_conversation SET participant1 = '\u00C4lt@example.com' WHERE participant1 = "
+        "'alt@example.com'",
+        "UPDATE chat_entry SET username = '\u00C4lt@example.com' WHERE username = "
+        "'alt@example.com'",
+        "UPDATE chat_unread_change SET email = '\u00C4lt@example.com' WHERE email = "
+        "'alt@example.com'",
+        "UPDATE chat_unread SET email = '\u00C4lt@example.com' WHERE email = 'alt@example.com'",
+        "UPDATE chat_unread_name SET email = '\u00C4lt@example.com' WHERE email = "
+        "'alt@example.com'",
+    };
+
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        sql_run(db, statements[i]);
+}
+
+/* The step that folds, by itself: steps behind it have run already. */
+static void run_step(PGconn *db, const char *module)
+{
+    char *schema = file_text(text("%s/../modules/%s/schema.sql", TEST_CONF, module));
+    char *step = strstr(schema, "-- step 4:"), *next = step ? strstr(step, "\n-- step 5:") : NULL;
+
+    ck_assert_ptr_nonnull(step);
+    if (next)
+        *next = '\0';
+    PGresult *result = PQexec(db, step);
+
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(db));
+    PQclear(result);
+}
+
+static json_t *beginning(const char *username)
+{
+    return json_pack("{ss ss ss ss ss}", "participant1", "alt@example.com", "participant2",
+                     "young@example.com", "username", username, "chatEntry", "hello",
+                     "deviceProjectName", "Plant");
+}
+
+START_TEST(what_was_stored_before_is_found_folded)
+{
+    struct person *platform = person_make(one, admin_of(one), "migrant", "ApiUser");
+    PGconn *db = database_connect(the_postgres, "lookalikes");
+    const char *start = "/api/chat/conversations/start";
+
+    ck_status(http(one, "POST", start, platform->token, beginning("young@example.com")), 201);
+    ck_status(http(one, "POST", start, platform->token, beginning("alt@example.com")), 201);
+    undo(db);
+    run_step(db, "auth");
+    run_step(db, "chat");
+
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT string_agg(email, ' ' ORDER BY id) FROM auth_account"
+                              " WHERE email ~* '^(\u00E4rger|\u00E4\u00F6)@'",
+                              0, NULL),
+                     "\u00E4\u00F6@example.com \u00E4\u00D6@example.com \u00C4rger@example.com"
+                     " \u00E4rger@example.com");
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT string_agg(twin::text, ' ' ORDER BY id) FROM"
+                              " auth_organisation WHERE name ~* '^altgr'",
+                              0, NULL),
+                     "false true");
+    ck_error(found("altgr\u00F6sse"), 409, "An organisation with this name exists already");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE username = "
+                                    "'\u00E4lt@example.com'"),
+                     1);
+    ck_assert_int_eq(
+        answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/%C3%84lt@example.com",
+                                  platform->token, NULL),
+                             200),
+                   "count"),
+        1);
+    ck_assert_uint_eq(
+        json_array_size(
+            ck_status(http(one, "GET", "/api/chat/conversations/user/%C3%A4LT@example.com",
+                           platform->token, NULL),
+                      200)
+                ->json),
+        2);
+    PQfinish(db);
+}
+END_TEST
+
+Suite *lookalikes_suite(void)
+{
+    Suite *suite = suite_create("lookalikes");
+    TCase *tests = tcase_create("lookalikes");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, pair_close);
+    tcase_add_test(tests, an_email_is_one_in_any_case);
+    tcase_add_test(tests, an_account_logs_in_with_its_email_in_any_case);
+    tcase_add_test(tests, an_email_that_looks_like_another_is_refused);
+    tcase_add_test(tests, a_name_that_looks_like_another_is_refused);
+    tcase_add_test(tests, an_organisation_is_one_in_any_case);
+    tcase_add_test(tests, what_an_api_user_or_an_admin_names_is_looked_at_too);
+    tcase_add_test(tests, participants_of_a_conversation_are_looked_at_too);
+    tcase_add_test(tests, the_database_folds_as_the_host_does);
+    tcase_add_test(tests, what_was_stored_before_is_found_folded);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,89 @@
+/* What a configuration or a database lacks is named by every command that would need it. */
+#include <string.h>
+
+#include "harness.h"
+#include "suites.h"
+
+static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
+
+static struct host *on_database(const char *name, const char *database, const char *settings)
+{
+    return host_prepare(&(struct host_spec){.name = name, .database = database, .db = settings});
+}
+
+static void empty_database(const char *name)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    sql_run(db, text("CREATE DATABASE %s", name));
+    PQfinish(db);
+}
+
+static void expect_lacking(const char *said)
+{
+    ck_assert_msg(strstr(said, ":2: database.url: is empty, but module auth keeps tables"), "%s",
+                  said);
+    ck_assert_msg(strstr(said, "secrets.keys: is empty, but module auth encrypts"), "%s", said);
+}
+
+START_TEST(what_the_modules_need_and_do_not_have_is_named)
+{
+    static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
+    static const char *const commands[] = {"check", "serve"};
+    struct host *lacking = on_database("missing_all", "", NULL);
+    int status;
+
+    file_write(lacking->conf, text("database:\n  url: \"\"\nmodule_path: \"%s\"\n"
+                                   "modules: [auth, chat, health, webhook]\n",
+                                   harness_modules(false)));
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        expect_lacking(host_ask(lacking, commands[i], &status));
+        ck_assert_int_eq(status, 1);
+    }
+    ck_assert_int_eq(host_command(lacking, password, add), 1);
+    expect_lacking(file_text(lacking->log));
+}
+
+START_TEST(check_tells_of_a_database_that_is_not_migrated)
+{
+    empty_database("missing_tables");
+    struct host *free = on_database("missing_free", "missing_tables", NULL);
+    struct host *bound = on_database("missing_bound", "missing_tables", "  migrate: false\n");
+    int status;
+
+    ck_assert_ptr_nonnull(strstr(host_ask(free, "check", &status), "no tables of busbar yet"));
+    ck_assert_int_eq(status, 0); /* serve makes them */
+    ck_assert_ptr_nonnull(strstr(host_ask(bound, "check", &status), "run `busbar migrate`"));
+    ck_assert_int_eq(status, 1);
+    host_ask(free, "migrate", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(strstr(host_ask(bound, "check", &status), "is up to date"));
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(user_add_tells_of_a_database_that_is_not_migrated)
+{
+    static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
+
+    empty_database("missing_accounts");
+    struct host *unmade = on_database("missing_accounts", "missing_accounts", NULL);
+
+    ck_assert_int_eq(host_command(unmade, password, add), 1);
+    const char *said = file_text(unmade->log);
+
+    ck_assert_msg(strstr(said, "no tables of busbar yet: run `busbar migrate`"), "%s", said);
+    ck_assert_msg(!strstr(said, "does not answer"), "%s", said);
+}
+
+Suite *missing_suite(void)
+{
+    Suite *suite = suite_create("missing");
+    TCase *tests = tcase_create("missing");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, what_the_modules_need_and_do_not_have_is_named);
+    tcase_add_test(tests, check_tells_of_a_database_that_is_not_migrated);
+    tcase_add_test(tests, user_add_tells_of_a_database_that_is_not_migrated);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

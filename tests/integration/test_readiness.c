@@ -1,0 +1,207 @@
+/* Whether a host can serve: its tables fit the modules, the database answers, it does not stop. */
+#include <signal.h>
+#include <string.h>
+
+#include "client.h"
+#include "exposition.h"
+#include "people.h"
+#include "suites.h"
+#include "wire.h"
+
+enum { SOON_MS = 10000 };
+
+struct wanted {
+    struct host *host;
+    const char *path; /* or what `busbar status` says */
+    long status;
+};
+
+static bool answers_so(void *arg)
+{
+    const struct wanted *wanted = arg;
+
+    return http(wanted->host, "GET", wanted->path, NULL, NULL)->status == wanted->status;
+}
+
+static void becomes(struct host *host, const char *path, long status)
+{
+    struct wanted wanted = {host, path, status};
+
+    ck_assert_msg(wait_until(answers_so, &wanted, SOON_MS), "%s is not %ld:\n%s", path, status,
+                  http(host, "GET", path, NULL, NULL)->body);
+}
+
+static const char *state_of(const struct answer *answer, const char *what)
+{
+    const json_t *details = json_object_get(answer->json, "details");
+    const char *state =
+        json_string_value(json_object_get(json_object_get(details, what), "status"));
+
+    return state ? state : "";
+}
+
+/* The host has asked the database, and knows what it found. */
+static bool has_looked(void *arg)
+{
+    const struct wanted *wanted = arg;
+    const struct answer *answer = http(wanted->host, "GET", "/api/health/status", NULL, NULL);
+    int status;
+
+    return !strcmp(state_of(answer, "database"), "up") &&
+           strstr(file_text(wanted->host->log), wanted->path) &&
+           strstr(host_ask(wanted->host, "status", &status), wanted->path) != NULL;
+}
+
+/* Alive it is all the while. */
+static void expect_unfit(struct host *host, const char *reason)
+{
+    struct wanted said = {.host = host, .path = reason};
+
+    ck_assert_msg(wait_until(has_looked, &said, SOON_MS), "%s: not told", reason);
+    struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 503);
+    struct answer *state = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
+
+    ck_assert_str_eq(answer_text(ready, "status"), "error");
+    ck_assert_str_eq(state_of(ready, "schema"), "down");
+    ck_assert_str_eq(state_of(ready, "database"), "up");
+    ck_assert_str_eq(state_of(state, "schema"), "down");
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+}
+
+static void expect_metrics(const struct host *host, const char *token, int number)
+{
+    const struct exposition *now = exposition_get(host, token);
+
+    ck_assert(exposition_value(now, "busbar_schema_up", "") == number);
+    ck_assert(exposition_value(now, "busbar_ready", "") == number);
+}
+
+static const char modules[] = "[auth, chat, health, metrics]";
+
+static const struct {
+    const char *name, *spoil, *mend, *reason;
+} unfit[] = {
+    {"newer",
+     "INSERT INTO busbar_migration SELECT module, max(step) + 1, 'x', 'later' FROM "
+     "busbar_migration WHERE module = 'chat' GROUP BY module",
+     "DELETE FROM busbar_migration WHERE title = 'later'", "the database is newer"},
+    {"changed", "UPDATE busbar_migration SET checksum = 'x' || checksum WHERE module = 'chat'",
+     "UPDATE busbar_migration SET checksum = substr(checksum, 2) WHERE module = 'chat'",
+     "install the version of the module"},
+};
+
+START_TEST(a_host_whose_tables_do_not_fit_is_alive_and_not_ready)
+{
+    const char *name = text("readiness_%s", unfit[_i].name);
+    PGconn *db = database_connect(the_postgres, database_make(the_postgres, name));
+
+    sql_run(db, unfit[_i].spoil);
+    struct host *host =
+        host_start(&(struct host_spec){.name = name, .database = name, .modules = modules});
+    expect_unfit(host, unfit[_i].reason);
+    const char *token = admin_of(host)->token;
+    expect_metrics(host, token, 0);
+
+    sql_run(db, unfit[_i].mend);
+    becomes(host, "/api/health/ready", 200);
+    becomes(host, "/api/health/status", 200);
+    expect_metrics(host, token, 1);
+    host_stop(host);
+    PQfinish(db);
+}
+
+static void empty_database(const char *name)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    sql_run(db, text("CREATE DATABASE %s", name));
+    PQfinish(db);
+}
+
+/* The table of a module is there already, and not of its making. */
+START_TEST(a_migration_that_fails_is_told)
+{
+    empty_database("readiness_failing");
+    PGconn *db = database_connect(the_postgres, "readiness_failing");
+
+    sql_run(db, "CREATE TABLE chat_conversation (somebody_elses integer)");
+    struct host *host = host_start(&(struct host_spec){
+        .name = "readiness_failing", .database = "readiness_failing", .modules = modules});
+    expect_unfit(host, "migration of chat, step 1");
+    host_stop(host);
+    PQfinish(db);
+}
+
+START_TEST(a_host_that_may_not_migrate_waits_for_who_may)
+{
+    empty_database("readiness_unmigrated");
+    struct host *host = host_start(&(struct host_spec){.name = "readiness_unmigrated",
+                                                       .database = "readiness_unmigrated",
+                                                       .modules = modules,
+                                                       .db = "  migrate: false\n"});
+
+    expect_unfit(host, "run `busbar migrate`");
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+    becomes(host, "/api/health/ready", 200);
+    host_stop(host);
+}
+
+START_TEST(redis_has_no_part_in_it)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = "readiness_no_redis",
+                                       .database = database_make(the_postgres, "readiness_redis"),
+                                       .redis = harness_path("nowhere")});
+
+    becomes(host, "/api/health/ready", 200);
+    struct answer *ready = http(host, "GET", "/api/health/ready", NULL, NULL);
+
+    ck_assert_str_eq(state_of(ready, "host"), "up");
+    ck_assert_str_eq(state_of(ready, "redis"), "");
+    ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
+    host_stop(host);
+}
+
+static bool is_stopping(void *host)
+{
+    return strstr(file_text(((struct host *)host)->log), "stopping") != NULL;
+}
+
+/* Who asks on a connection that was open is told, as long as it is served. */
+START_TEST(a_host_that_stops_is_not_ready)
+{
+    struct host *host = host_start(&(struct host_spec){
+        .name = "readiness_stop", .database = database_make(the_postgres, "readiness_stop")});
+
+    becomes(host, "/api/health/ready", 200);
+    struct wire *wire = wire_open(host);
+    ck_assert(wire_say(wire, "GET /api/health/ready HTTP/1.1\r\n"));
+    ck_assert(wire_say(wire, "Host: x\r\n"));
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* and the head was read */
+    ck_assert_int_eq(kill(host->pid, SIGTERM), 0);
+    ck_assert(wait_until(is_stopping, host, SOON_MS));
+    ck_assert(wire_say(wire, "\r\n"));
+    const struct wire_answer *answer = wire_read(wire, STOP_MS);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 503);
+    ck_assert_ptr_nonnull(strstr(answer->body, "\"host\":{\"status\":\"down\"}"));
+    wire_close(wire, false);
+    host_stop(host);
+}
+
+Suite *readiness_suite(void)
+{
+    Suite *suite = suite_create("readiness");
+    TCase *tests = tcase_create("readiness");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, a_host_whose_tables_do_not_fit_is_alive_and_not_ready, 0,
+                        sizeof unfit / sizeof *unfit);
+    tcase_add_test(tests, a_migration_that_fails_is_told);
+    tcase_add_test(tests, a_host_that_may_not_migrate_waits_for_who_may);
+    tcase_add_test(tests, redis_has_no_part_in_it);
+    tcase_add_test(tests, a_host_that_stops_is_not_ready);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,244 @@
+/* What modules send to PostgreSQL: what is never sent, what is said of what fails, and what the
+ * connections are set to, whatever the database, its url and the environment say. */
+#include <string.h>
+
+#include "poke.h"
+#include "suites.h"
+
+static struct host *host;
+
+static void set_up(void)
+{
+    host = poke_start(&(struct host_spec){.name = "statements"});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static int64_t rows(const char *what)
+{
+    PGconn *db = database_connect(the_postgres, "statements");
+    const char *values[] = {what};
+    const char *count = sql_text(db, "SELECT count(*) FROM poke WHERE what = $1", 1, values);
+
+    PQfinish(db);
+    return strtoll(count, NULL, 10);
+}
+
+/* A line of the log with all these words; fails the test where there is none within a second. */
+struct wanted_line {
+    const struct host *host;
+    const char *const *words;
+};
+
+static bool has_line(void *arg)
+{
+    const struct wanted_line *wanted = arg;
+    char *log = file_text(wanted->host->log), *rest = log;
+
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        const char *const *word = wanted->words;
+
+        while (*word && strstr(line, *word))
+            word++;
+        if (!*word)
+            return true;
+    }
+    return false;
+}
+
+static void expect_line(const struct host *on, const char *const *words)
+{
+    ck_assert_msg(wait_until(has_line, &(struct wanted_line){on, words}, 5000),
+                  "no line with %s, %s …", words[0], words[1]);
+}
+
+#define LINE(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
+static bool have_run(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM poke WHERE what = 'once'") >= 3;
+}
+
+static const char *const refused[] = {"begin", "comment", "commit",  "rollback", "two",
+                                      "set",   "listen",  "discard", "empty"};
+
+START_TEST(statements_that_are_the_hosts_are_not_sent)
+{
+    const char *name = refused[_i];
+    const char *writes = text("after-%s", name);
+
+    poke(host, "GET", text("query/%s", name), 500);
+    poke(host, "POST", text("unit/%s", name), 500);
+    poke(host, "POST", text("transaction/%s", name), 500);
+    ck_assert_int_eq(rows(name), 0);
+    for (int i = 0; i < 8; i++) {
+        poke(host, "POST", text("write/%s", writes), 201);
+        poke(host, "POST", text("unit/one"), 201);
+    }
+    ck_assert_int_eq(rows(writes), 8);
+    expect_line(host, LINE("a module's statement is refused", "module=poke",
+                           "route=\"GET /api/poke/query/:name\""));
+    expect_line(host, LINE("a module's statement is refused", "module=poke",
+                           "route=\"POST /api/poke/unit/:name\""));
+}
+
+START_TEST(statements_that_look_like_them_are_sent)
+{
+    poke(host, "GET", "query/with", 200);
+    poke(host, "POST", "unit/with", 201);
+    poke(host, "POST", "transaction/with", 201);
+    poke(host, "POST", "transaction/set-local", 201);
+    poke(host, "POST", "unit/set-local", 500);
+    ck_assert_int_eq(rows("with"), 4);
+}
+
+START_TEST(a_failed_statement_is_named)
+{
+    poke(host, "GET", "query/divide", 500);
+    expect_line(host,
+                LINE("a statement failed", "module=poke", "route=\"GET /api/poke/query/:name\"",
+                     "statement=\"SELECT 1 / 0", "sqlstate=22012"));
+    poke(host, "POST", "unit/missing", 503);
+    expect_line(host,
+                LINE("a statement failed", "module=poke", "route=\"POST /api/poke/unit/:name\"",
+                     "statement=\"SELECT * FROM poke_missing\"", "sqlstate=42P01"));
+    poke(host, "POST", "raise", 201);
+    expect_line(host, LINE("a statement failed", "module=poke", "hook=poke.poked",
+                           "statement=\"SELECT 1 / 0"));
+}
+
+START_TEST(a_module_whose_file_shows_one_is_not_loaded)
+{
+    struct host *own = host_prepare(&(struct host_spec){
+        .name = "statements_openly",
+        .database = "statements",
+        .modules = text("[auth, \"%s\"]", harness_test_module("module_poke_openly"))});
+
+    ck_assert_int_ne(host_command(own, NULL, LINE("check")), 0);
+    ck_assert_ptr_nonnull(
+        strstr(file_text(own->log), "module poke: the statement \"COMMIT AND CHAIN\" begins or"));
+    ck_assert(!host_run(own));
+}
+
+/* Together they would want all connections for transactions at once. */
+START_TEST(jobs_that_run_once_fall_due_one_after_another)
+{
+    PGconn *db = database_connect(the_postgres, "statements");
+
+    ck_assert(wait_until(have_run, db, 20000));
+    ck_assert_int_ge(
+        sql_number(db, "SELECT (extract(epoch FROM min(d)) * 1000)::int FROM (SELECT at - lag(at)"
+                       " OVER (ORDER BY id) AS d FROM poke WHERE what = 'once' ORDER BY id LIMIT 3)"
+                       " AS t"),
+        200);
+    PQfinish(db);
+}
+
+/* One that PostgreSQL cannot prepare is no reason to give a connection up. */
+START_TEST(a_statement_that_does_not_parse_costs_no_connection)
+{
+    const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
+
+    for (int i = 0; i < 4; i++)
+        poke(host, "GET", "query/broken", 500);
+    poke(host, "GET", "query/missing", 503);
+    ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
+}
+
+START_TEST(a_failed_statement_of_a_job_or_a_command_is_named)
+{
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "statements_job", .more = "poke:\n  work: true\n"});
+
+    expect_line(own, LINE("a statement failed", "module=poke", "job=poke.work",
+                          "statement=\"SELECT 1 / 0", "sqlstate=22012"));
+    host_command(own, NULL, LINE("poke"));
+    expect_line(own, LINE("a statement failed", "module=poke", "command=poke"));
+    host_stop(own);
+}
+
+#define PINNED "ISO, MDY|iso_8601|UTC|"
+
+static const char *printed(const struct host *on)
+{
+    const char *log = file_text(on->log), *last = NULL;
+
+    while ((log = strstr(log, PINNED)) != NULL)
+        last = log++;
+    ck_assert_ptr_nonnull(last);
+    return text("%.*s", (int)strcspn(last, "\n"), last);
+}
+
+/* The settings of the database, of the role and of the environment. */
+START_TEST(a_foreign_style_of_the_database_is_not_taken)
+{
+    static const char *const environment[] = {"PGTZ=Europe/Berlin", "PGDATESTYLE=German", NULL};
+    const char *database = database_make(the_postgres, "statements_german");
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    sql_run(db, "ALTER DATABASE statements_german SET datestyle = German");
+    sql_run(db, "ALTER DATABASE statements_german SET intervalstyle = sql_standard");
+    sql_run(db, "ALTER DATABASE statements_german SET timezone = 'Asia/Tokyo'");
+    sql_run(db, "ALTER DATABASE statements_german SET search_path = pg_catalog");
+    PQfinish(db);
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "statements_german", .database = database, .environment = environment});
+
+    ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
+                     PINNED "\"$user\",public|4MB");
+    host_command(own, environment, LINE("styles"));
+    ck_assert_str_eq(printed(own), PINNED "\"$user\",public|4MB");
+    host_stop(own);
+}
+
+/* migrate made its tables where serve looks for them. */
+START_TEST(options_of_the_url_hold_for_all)
+{
+    const char *database = database_make(the_postgres, "statements_options");
+    PGconn *db = database_connect(the_postgres, database);
+    struct postgres at = *the_postgres;
+
+    sql_run(db, "CREATE SCHEMA elsewhere");
+    at.sockets =
+        text("%s options='-c search_path=elsewhere -c work_mem=2MB -c timezone=Asia/Tokyo'",
+             the_postgres->sockets);
+    struct host *own = poke_start(
+        &(struct host_spec){.name = "statements_options", .database = database, .pg = &at});
+
+    ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
+                     PINNED "elsewhere|2MB");
+    host_command(own, NULL, LINE("styles"));
+    ck_assert_str_eq(printed(own), PINNED "elsewhere|2MB");
+    ck_assert_ptr_nonnull(sql_text(db, "SELECT to_regclass('elsewhere.poke')::text", 0, NULL));
+    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('public.poke')::text", 0, NULL));
+    PQfinish(db);
+    host_stop(own);
+}
+
+Suite *statements_suite(void)
+{
+    Suite *suite = suite_create("statements");
+    TCase *cases = tcase_create("statements");
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, statements_that_are_the_hosts_are_not_sent, 0,
+                        sizeof refused / sizeof refused[0]);
+    tcase_add_test(cases, statements_that_look_like_them_are_sent);
+    tcase_add_test(cases, a_failed_statement_is_named);
+    tcase_add_test(cases, a_module_whose_file_shows_one_is_not_loaded);
+    tcase_add_test(cases, jobs_that_run_once_fall_due_one_after_another);
+    tcase_add_test(cases, a_statement_that_does_not_parse_costs_no_connection);
+    tcase_add_test(cases, a_failed_statement_of_a_job_or_a_command_is_named);
+    tcase_add_test(cases, a_foreign_style_of_the_database_is_not_taken);
+    tcase_add_test(cases, options_of_the_url_hold_for_all);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,192 @@
+/* Who comes next on a connection of a lane, and who is refused; without a database. */
+#include <check.h>
+
+#include "core/pg_lane.h"
+#include "core/quota.h"
+#include "suites.h"
+
+enum { ITEMS = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 16 };
+enum { ANNA = 1, BERT = 2, CARL = 3 };
+
+static struct loop loop;
+static struct pg pg;
+static struct pg_lane *lane;
+static struct pg_conn conns[CONNECTIONS];
+static struct core_request requests[ITEMS];
+static struct pg_item *items[ITEMS];
+
+static void set_up_lane(enum pg_lane_kind kind)
+{
+    pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
+    lane = &pg.lanes[kind];
+    *lane = (struct pg_lane){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
+    turns_init(&lane->owners, CONNECTIONS);
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        conns[i] = (struct pg_conn){.lane = lane, .state = PG_READY, .ring.index = i};
+}
+
+static void set_up(void)
+{
+    set_up_lane(PG_READ);
+}
+
+static void tear_down(void)
+{
+    for (size_t i = 0; i < ITEMS; i++) {
+        if (items[i])
+            pg_item_free(items[i]);
+        items[i] = NULL;
+    }
+    turns_free(&lane->owners);
+}
+
+static struct core_request *request_of_account(int number, int64_t account)
+{
+    requests[number] = (struct core_request){.kind = REQUEST_HTTP, .owner.account = account};
+    return &requests[number];
+}
+
+/* Item `number` of the account waits for the first connection. */
+static void wait_for(int number, int64_t account)
+{
+    struct core_request *rq = request_of_account(number, account);
+    struct pg_item *item = pg_item_new(rq);
+
+    ck_assert_ptr_nonnull(item);
+    items[number] = item;
+    item->lane = lane;
+    item->turn.owner = pg_enter(lane, rq);
+    ck_assert_ptr_nonnull(item->turn.owner);
+    pg_conn_queue(&conns[0], item, false);
+}
+
+static void crowd(int from, int to, int64_t account)
+{
+    for (int i = from; i < to; i++)
+        wait_for(i, account);
+}
+
+static int64_t account_of(const struct pg_item *item)
+{
+    return item->rq->owner.account;
+}
+
+START_TEST(owners_take_turns_in_a_batch)
+{
+    crowd(0, 20, ANNA);
+    crowd(20, 22, BERT);
+    wait_for(22, CARL);
+    static const int order[] = {0, 20, 22, 1, 21, 2, 3};
+
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), items[order[i]]);
+    ck_assert_uint_eq(conns[0].waiting_count, 23 - sizeof order / sizeof *order);
+    ck_assert_uint_eq(lane->queued, conns[0].waiting_count);
+}
+
+START_TEST(one_owner_alone_is_not_held_back)
+{
+    crowd(0, EACH, ANNA);
+    for (size_t i = 0; i < EACH; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), items[i]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], EACH));
+}
+
+START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
+{
+    size_t count = 0, of_anna = 0;
+    const struct pg_item *item;
+
+    crowd(0, EACH, ANNA);
+    wait_for(EACH, BERT);
+    while (count < BATCH && (item = pg_conn_next(&conns[0], count))) {
+        count++;
+        of_anna += account_of(item) == ANNA;
+    }
+    ck_assert_uint_eq(of_anna, OWNER_BATCH);
+    ck_assert_uint_eq(count, OWNER_BATCH + 1);
+    for (count = 0; pg_conn_next(&conns[0], count); count++)
+        ;
+    ck_assert_uint_eq(count, EACH - OWNER_BATCH);
+}
+
+START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
+{
+    unsigned long long before = quota_refused(QUOTA_DATABASE, true);
+    struct core_request *rq = request_of_account(ITEMS - 1, ANNA);
+
+    crowd(0, EACH, ANNA);
+    ck_assert_ptr_null(pg_enter(lane, rq));
+    ck_assert_int_eq(rq->failure.kind, FAILED_SHARE);
+    ck_assert_uint_eq(quota_refused(QUOTA_DATABASE, true), before + 1);
+    rq->kind = REQUEST_HOOK;
+    struct turn_owner *owner = pg_enter(lane, rq);
+
+    ck_assert_ptr_nonnull(owner);
+    turns_leave(&lane->owners, owner);
+    crowd(EACH, 2 * EACH, BERT);
+    crowd(2 * EACH, 3 * EACH, CARL);
+    crowd(3 * EACH, QUEUE, 0);
+    ck_assert_ptr_null(pg_enter(lane, request_of_account(ITEMS - 1, CARL + 1)));
+    ck_assert_int_eq(rq->failure.kind, FAILED_BUSY);
+}
+
+START_TEST(what_is_over_leaves_the_share)
+{
+    crowd(0, EACH, ANNA);
+    pg_item_free(pg_conn_next(&conns[0], 0));
+    items[0] = NULL;
+    wait_for(0, ANNA);
+    ck_assert_ptr_null(pg_enter(lane, request_of_account(ITEMS - 1, ANNA)));
+}
+
+START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
+{
+    crowd(0, 3, ANNA);
+    struct pg_item *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
+
+    pg_conn_queue(&conns[0], second, true);
+    pg_conn_queue(&conns[0], first, true);
+    second->alone = true;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), first);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), second);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+}
+
+/* A quarter of eight connections; others are not kept waiting by those that must. */
+START_TEST(an_owner_has_its_share_of_the_long_lane)
+{
+    tear_down();
+    set_up_lane(PG_LONG);
+    crowd(0, 5, ANNA);
+    wait_for(5, BERT);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[5]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[1]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
+    crowd(6, 10, 0);
+    for (int i = 6; i < 10; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[i]);
+    pg_item_free(items[0]);
+    items[0] = NULL;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
+}
+
+Suite *lane_suite(void)
+{
+    Suite *suite = suite_create("lane");
+    TCase *cases = tcase_create("lane");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, owners_take_turns_in_a_batch);
+    tcase_add_test(cases, one_owner_alone_is_not_held_back);
+    tcase_add_test(cases, a_crowd_has_a_part_of_a_batch_in_which_others_travel);
+    tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
+    tcase_add_test(cases, what_is_over_leaves_the_share);
+    tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
+    tcase_add_test(cases, an_owner_has_its_share_of_the_long_lane);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,340 @@
+/* What libmicrohttpd gets of what a client sends, in whatever pieces it comes. */
+#include "core/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "unit/fixture.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define HOST "Host: h\r\n"
+#define POST "POST /a HTTP/1.1\r\n" HOST
+
+enum { ROOM = 64 * 1024 };
+
+static struct reader_pool pool;
+static struct reader reader;
+static int ends[2]; /* the reader's, the client's */
+static char given[ROOM];
+static size_t length;
+
+static void set_up(void)
+{
+    arena_setup();
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    reader_init(&reader, &pool);
+    length = 0;
+}
+
+static void tear_down(void)
+{
+    reader_free(&reader);
+    reader_pool_free(&pool);
+    close(ends[0]);
+    close(ends[1]);
+    arena_teardown();
+}
+
+static void come(const char *bytes, size_t size)
+{
+    ck_assert_int_eq(send(ends[1], bytes, size, 0), (ssize_t)size);
+}
+
+/* Reads until there is nothing, as libmicrohttpd does, with room for so many bytes at a time. */
+static void read_all(size_t room)
+{
+    ssize_t got;
+
+    while ((got = reader_recv(&reader, ends[0], given + length, room)) > 0)
+        length += (size_t)got;
+    ck_assert(got == 0 || errno == EAGAIN);
+    given[length] = '\0';
+}
+
+static struct head take(void)
+{
+    struct head head = {.status = -1};
+
+    ck_assert_int_eq(reader_take(&reader, arena, &head), 0);
+    return head;
+}
+
+static const struct {
+    const char *sent, *given;
+} requests[] = {
+    {"GET /a?b HTTP/1.1\r\n" HOST "Cookie: x\r\n\r\n", "POST / HTTP/1.1\r\nHost:h\r\n\r\n"},
+    {"HEAD http://h/a HTTP/1.1\r\n" HOST "\r\n", "HEAD / HTTP/1.1\r\nHost:h\r\n\r\n"},
+    {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+     "POST / HTTP/1.0\r\nHost:h\r\nConnection:keep-alive\r\n\r\n"},
+    {"GET / HTTP/1.1\r\n" HOST "Connection: close\r\nExpect: 100-continue\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:close\r\n\r\n"},
+    {POST "Content-Length: 5\r\n\r\nhello",
+     "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:5\r\n\r\nhello"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5;a=b ; c\r\nhello\r\n00A\r\n0123456789\r\n0\r\n"
+          "T: x\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhello\r\na\r\n"
+     "0123456789\r\n0\r\n\r\n"},
+};
+
+/* The same, however it comes and is asked for; with another request behind it. */
+START_TEST(a_request_becomes_one_of_the_hosts_own)
+{
+    const char *sent = requests[_i].sent;
+
+    for (size_t piece = 1; piece <= strlen(sent); piece++) {
+        size_t room = piece % 7 + 1;
+
+        length = 0;
+        for (size_t at = 0; at < strlen(sent); at += piece) {
+            come(sent + at, strlen(sent + at) < piece ? strlen(sent + at) : piece);
+            read_all(room);
+        }
+        ck_assert_str_eq(given, requests[_i].given);
+        ck_assert_int_eq(take().status, 0);
+        ck_assert(!reader_unread(&reader));
+        reader_next(&reader);
+        ck_assert_ptr_null(reader.buffer);
+    }
+}
+END_TEST
+
+START_TEST(what_comes_behind_a_request_waits_for_its_end)
+{
+    static const char two[] = POST "Content-Length: 2\r\n\r\n{}GET /b HTTP/1.1\r\n" HOST "\r\n";
+
+    come(two, sizeof two - 1);
+    read_all(4096);
+    ck_assert_str_eq(given, "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:2\r\n\r\n{}");
+    ck_assert_str_eq(take().text, "POST");
+    ck_assert(reader_waits(&reader));
+    length = 0;
+    read_all(4096);
+    ck_assert_uint_eq(length, 0);
+    reader_next(&reader);
+    read_all(4096);
+    ck_assert_str_eq(given, "POST / HTTP/1.1\r\nHost:h\r\n\r\n");
+    struct head head = take();
+
+    ck_assert_str_eq(head.text + head.target, "/b");
+    reader_next(&reader);
+    come(two, sizeof two - 1 - strlen("GET /b HTTP/1.1\r\n" HOST "\r\n"));
+    read_all(4096);
+    take();
+    ck_assert(!reader_waits(&reader));
+}
+END_TEST
+
+START_TEST(leave_is_asked_for_only_where_the_client_waits)
+{
+    static const char waits[] = POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n";
+
+    come(waits, sizeof waits - 1);
+    read_all(4096);
+    ck_assert_ptr_nonnull(strstr(given, "\r\nExpect:100-continue\r\n"));
+    take();
+    come("{}", 2);
+    read_all(4096);
+    reader_next(&reader);
+    length = 0;
+    come(waits, sizeof waits - 1);
+    come("{", 1);
+    read_all(4096);
+    ck_assert_ptr_null(strstr(given, "Expect"));
+}
+END_TEST
+
+START_TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
+{
+    static const char bad[] = "HEAD /a HTTP/1.1\r\n" HOST ":\r\nGET / HTTP/1.1\r\n\r\n";
+
+    come(bad, sizeof bad - 1);
+    read_all(4096);
+    ck_assert_str_eq(given, "HEAD / HTTP/1.1\r\nHost:h\r\nConnection:close\r\n\r\n");
+    struct head head = take();
+
+    ck_assert_int_eq(head.status, 400);
+    ck_assert_str_eq(head.text + head.target, "/a");
+    ck_assert_str_eq(head_value(&head, "host"), "h");
+    ck_assert(reader_unread(&reader));
+    length = 0;
+    reader_next(&reader);
+    read_all(4096);
+    ck_assert_int_eq(reader_take(&reader, arena, &head), -1);
+}
+END_TEST
+
+static const struct {
+    const char *body, *given;
+} bad_bodies[] = {
+    {"5\n", ""},
+    {"\r\n", ""},
+    {"g\r\n", ""},
+    {"5;\r\n", ""},
+    {"5 x\r\n", ""},
+    {"5;a=\"b\r\n", ""},
+    {"5;a=\"b\" c\r\n", ""},
+    {"5\x01", ""},
+    {"5\rx", ""},
+    {"5\r\nhellox", "5\r\nhello\r\n"},
+    {"5\r\nhello\rx", "5\r\nhello\r\n"},
+    {"5\r\nhello\r\n0\r\n:\r\n", "5\r\nhello\r\n"},
+    {"0\r\n folded\r\n", ""},
+    {"0\r\na b: c\r\n", ""},
+};
+
+/* To libmicrohttpd the body just ends. */
+START_TEST(a_body_whose_framing_is_malformed_ends_there)
+{
+    static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
+    static const char head[] = "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n";
+    const char *body = bad_bodies[_i].body, *reason;
+
+    come(start, sizeof start - 1);
+    for (; *body; body++) {
+        come(body, 1);
+        read_all(4096);
+    }
+    come("0\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 4);
+    read_all(4096);
+    ck_assert_int_eq(strncmp(given, head, sizeof head - 1), 0);
+    const char *rest = given + sizeof head - 1;
+    size_t good = strlen(bad_bodies[_i].given);
+
+    ck_assert_int_eq(strncmp(rest, bad_bodies[_i].given, good), 0);
+    ck_assert_str_eq(rest + good, "0\r\n\r\n");
+    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+START_TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
+{
+    shutdown(ends[1], SHUT_WR);
+    ck_assert_int_eq(reader_recv(&reader, ends[0], given, 100), 0);
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    come("GET / H", 7);
+    read_all(4096);
+    ck_assert(reader_began(&reader));
+    ck_assert_uint_eq(length, 0);
+    shutdown(ends[1], SHUT_WR);
+    read_all(4096);
+    ck_assert_int_eq(take().status, 400);
+}
+END_TEST
+
+static const struct {
+    const char *sent, *given;
+    size_t zeros;     /* behind it */
+    const char *rest; /* behind them */
+} stopped[] = {
+    {POST "Content-Length: 5\r\n\r\nhe", "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:5\r\n\r\nhe",
+     3, ""},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhe",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhe", 3, "\r\n0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhello", 0,
+     "\r\n0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n", 0, "0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n0\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n", 0, "0\r\n\r\n"},
+};
+
+static void ck_stopped(int at)
+{
+    size_t start = strlen(stopped[at].given), zeros = stopped[at].zeros;
+
+    ck_assert_int_eq(memcmp(given, stopped[at].given, start), 0);
+    for (size_t i = 0; i < zeros; i++)
+        ck_assert_int_eq(given[start + i], 0);
+    ck_assert_uint_eq(length, start + zeros + strlen(stopped[at].rest));
+    ck_assert_str_eq(given + start + zeros, stopped[at].rest);
+    ck_assert(reader_unread(&reader));
+}
+
+START_TEST(a_body_that_ends_too_early_is_a_problem)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    shutdown(ends[1], SHUT_WR);
+    read_all(7);
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+START_TEST(a_body_that_the_host_refuses_ends_there)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    read_all(4096);
+    ck_assert(reader_stop(&reader, 413, NULL));
+    ck_assert(!reader_stop(&reader, 413, NULL));
+    ck_assert(reader_gives(&reader));
+    read_all(4096);
+    ck_assert(!reader_gives(&reader));
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 413);
+}
+END_TEST
+
+START_TEST(what_was_promised_beyond_a_bound_is_waited_for)
+{
+    static const char large[] = POST "Content-Length: 104857600\r\n\r\nhe";
+
+    ck_assert(!reader_stop(&reader, 413, NULL));
+    come(large, sizeof large - 1);
+    read_all(4096);
+    ck_assert(!reader_stop(&reader, 413, NULL));
+    ck_assert(!reader_gives(&reader));
+}
+END_TEST
+
+START_TEST(buffers_are_kept_only_where_something_waits)
+{
+    struct reader many[100];
+
+    for (size_t i = 0; i < COUNT(many); i++) {
+        reader_init(&many[i], &pool);
+        ck_assert_int_eq(reader_recv(&many[i], ends[0], given, 100), -1);
+        ck_assert_ptr_null(many[i].buffer);
+    }
+    for (size_t i = 0; i < COUNT(many); i++) {
+        come("G", 1);
+        ck_assert_int_eq(reader_recv(&many[i], ends[0], given, 100), -1);
+        ck_assert_ptr_nonnull(many[i].buffer);
+    }
+    for (size_t i = 0; i < COUNT(many); i++)
+        reader_free(&many[i]);
+    ck_assert_uint_lt(pool.count, COUNT(many));
+}
+END_TEST
+
+Suite *reader_suite(void)
+{
+    Suite *suite = suite_create("reader");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, set_up, tear_down);
+    tcase_add_loop_test(all, a_request_becomes_one_of_the_hosts_own, 0, COUNT(requests));
+    tcase_add_test(all, what_comes_behind_a_request_waits_for_its_end);
+    tcase_add_test(all, leave_is_asked_for_only_where_the_client_waits);
+    tcase_add_test(all, a_refused_head_becomes_a_request_that_ends_the_connection);
+    tcase_add_loop_test(all, a_body_whose_framing_is_malformed_ends_there, 0, COUNT(bad_bodies));
+    tcase_add_test(all, the_end_is_told_and_a_part_of_a_head_is_refused_then);
+    tcase_add_loop_test(all, a_body_that_ends_too_early_is_a_problem, 0, COUNT(stopped));
+    tcase_add_loop_test(all, a_body_that_the_host_refuses_ends_there, 0, COUNT(stopped));
+    tcase_add_test(all, what_was_promised_beyond_a_bound_is_waited_for);
+    tcase_add_test(all, buffers_are_kept_only_where_something_waits);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,133 @@
+#include <check.h>
+#include <string.h>
+
+#include "core/sql_check.h"
+#include "suites.h"
+
+static const char *const sent[] = {
+    "SELECT 1",
+    "SELECT 1;",
+    " ;; SELECT 1 ; -- that is all",
+    "WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a",
+    "/* BEGIN; */ SELECT $1 -- COMMIT; COMMIT",
+    "SELECT 'a; COMMIT', \"b; c\", E'it\\'s; COMMIT', $$;$$, $x$ ; $$ ; $x$, $1",
+    "SELECT ''';' , U&'d\\0061t;'",
+    "INSERT INTO begin VALUES ($1)",
+    "(SELECT 1)",
+    "VALUES (1)",
+    "TABLE t",
+    "NOTIFY a, 'b'",
+    "CREATE TABLE t (a int)",
+    "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END",
+    "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END $$",
+    "UPDATE t SET a = 1",
+    "SELECT pg_advisory_xact_lock($1)",
+    "SELECT e, end_at, \"set_config\" FROM t",
+    "SELECT 1e5, 'x' || e'\\\\'",
+    "LOCK TABLE t IN SHARE MODE",
+};
+
+static const char *const refused[] = {
+    "BEGIN",
+    "begin",
+    "BEGIN;",
+    ";BEGIN",
+    "\n\t BeGiN ISOLATION LEVEL SERIALIZABLE",
+    "-- why\nBEGIN",
+    "-- why\rBEGIN",
+    "/* a /* b */ c */COMMIT",
+    "START TRANSACTION",
+    "COMMIT",
+    "COMMIT AND CHAIN",
+    "END",
+    "ROLLBACK",
+    "ROLLBACK TO SAVEPOINT a",
+    "ABORT",
+    "SAVEPOINT a",
+    "RELEASE a",
+    "PREPARE TRANSACTION 'a'",
+    "PREPARE a AS SELECT 1",
+    "EXECUTE a",
+    "DEALLOCATE ALL",
+    "SET search_path = a",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+    "RESET ALL",
+    "LISTEN a",
+    "UNLISTEN *",
+    "DISCARD ALL",
+    "LOAD 'a'",
+    "COPY t FROM STDIN",
+    "VACUUM",
+    "CREATE DATABASE a",
+    "CREATE INDEX CONCURRENTLY i ON t (a)",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; COMMIT",
+    "SELECT 'a\\'; COMMIT --'",
+    "SELECT $$ $$; COMMIT",
+    "SELECT $1; COMMIT",
+    "SELECT a$b$; COMMIT; SELECT $b$",
+    "SELECT \"a\"\"\"; COMMIT",
+    "SELECT pg_advisory_lock(1)",
+    "",
+    " -- nothing\n;",
+    "/* nothing",
+};
+
+/* What ends with the transaction, and what needs one that is not shared. */
+static const char *const interactive_only[] = {
+    "SET LOCAL work_mem = '1MB'",
+    "set transaction isolation level repeatable read",
+    "SET CONSTRAINTS ALL DEFERRED",
+    "SELECT set_config('work_mem', '1MB', true)",
+    "DO $$ BEGIN END $$",
+    "CALL p()",
+    "DECLARE c CURSOR FOR SELECT 1",
+    "FETCH ALL FROM c",
+    "CLOSE c",
+};
+
+START_TEST(ordinary_statements_are_sent)
+{
+    ck_assert_ptr_null(sql_check(sent[_i], false));
+    ck_assert_ptr_null(sql_check(sent[_i], true));
+}
+END_TEST
+
+START_TEST(those_of_the_host_are_refused)
+{
+    ck_assert_ptr_nonnull(sql_check(refused[_i], false));
+    ck_assert_ptr_nonnull(sql_check(refused[_i], true));
+}
+END_TEST
+
+START_TEST(what_ends_with_a_transaction_needs_one)
+{
+    ck_assert_ptr_nonnull(sql_check(interactive_only[_i], false));
+    ck_assert_ptr_null(sql_check(interactive_only[_i], true));
+}
+END_TEST
+
+START_TEST(a_statement_is_named_by_its_first_words)
+{
+    char words[16];
+
+    ck_assert_str_eq(sql_words(" -- c\n SELECT\n\n  1 ", words, sizeof words), "SELECT 1");
+    ck_assert_str_eq(sql_words("SELECT abcdefgh, ijkl", words, sizeof words), "SELECT abcdefgh");
+    ck_assert_str_eq(sql_words("", words, sizeof words), "");
+}
+END_TEST
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+Suite *sql_check_suite(void)
+{
+    Suite *suite = suite_create("sql_check");
+    TCase *cases = tcase_create("sql_check");
+
+    tcase_add_loop_test(cases, ordinary_statements_are_sent, 0, COUNT(sent));
+    tcase_add_loop_test(cases, those_of_the_host_are_refused, 0, COUNT(refused));
+    tcase_add_loop_test(cases, what_ends_with_a_transaction_needs_one, 0, COUNT(interactive_only));
+    tcase_add_test(cases, a_statement_is_named_by_its_first_words);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
