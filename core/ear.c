@@ -40,8 +40,8 @@ struct ear {
 /* Read by module code on any thread, so not in the struct: there is one ear a process. */
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
-static atomic_bool silent;
-static atomic_bool wanted; /* somebody has looked since the last question */
+static atomic_int_least64_t silent_since_ms; /* 0: not silent */
+static atomic_bool wanted;                   /* somebody has looked since the last question */
 
 int64_t ear_fresh_ms(void)
 {
@@ -54,9 +54,11 @@ int64_t ear_latency_ms(void)
     return atomic_load(&latency);
 }
 
-bool ear_silent(void)
+int64_t ear_silent_ms(void)
 {
-    return atomic_load_explicit(&silent, memory_order_relaxed);
+    int64_t since = atomic_load_explicit(&silent_since_ms, memory_order_relaxed);
+
+    return since ? clock_mono_ms() - since : 0;
 }
 
 static void learnt(struct ear *ear)
@@ -82,7 +84,7 @@ static void ear_ask_again(struct ear *ear)
 
 static void ear_lost(struct ear *ear, const char *reason)
 {
-    atomic_store(&silent, false);
+    atomic_store(&silent_since_ms, 0);
     if (!ear->told)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
     ear->told = true;
@@ -99,8 +101,12 @@ static void ear_lost(struct ear *ear, const char *reason)
 /* PostgreSQL did not refuse, it said nothing. */
 static void ear_unanswered(struct ear *ear, const char *reason)
 {
+    int64_t since = atomic_load(&silent_since_ms);
+
+    if (!since)
+        since = ear->asked_ms ? ear->asked_ms : clock_mono_ms();
     ear_lost(ear, reason);
-    atomic_store(&silent, true);
+    atomic_store(&silent_since_ms, since);
 }
 
 static void ear_want(struct ear *ear, uint32_t events)
@@ -138,7 +144,7 @@ static void ear_vouch(struct ear *ear)
     if (ear->told)
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
     ear->told = false;
-    atomic_store(&silent, false);
+    atomic_store(&silent_since_ms, 0);
     atomic_store(&latency, clock_mono_ms() - ear->asked_ms);
     atomic_store_explicit(&fresh_until_ms, ear->asked_ms + FRESH_MS, memory_order_release);
     ear->state = EAR_IDLE;

@@ -28,10 +28,11 @@ void ear_learn(struct ear *ear);
 int64_t ear_fresh_ms(void);
 
 /*
- * Whether PostgreSQL is there and says nothing: the last question, or the last attempt to connect,
- * has had no answer in time. A connection that was refused or closed is no silence. Any thread.
+ * For how long PostgreSQL has been there and has said nothing, in milliseconds since the first
+ * question, or attempt to connect, that had no answer in time; else 0. A connection that was
+ * refused or closed is no silence. Any thread.
  */
-bool ear_silent(void);
+int64_t ear_silent_ms(void);
 
 /* Latency of the last question; -1 while PostgreSQL does not answer. Any thread. */
 int64_t ear_latency_ms(void);

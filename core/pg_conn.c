@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "core/ear.h"
 #include "core/log.h"
 
 enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
@@ -14,6 +15,11 @@ static void conn_attempt(struct pg_conn *conn);
 bool pg_conn_hopeful(const struct pg_conn *conn)
 {
     return conn->state == PG_READY || conn->backoff_ms <= BACKOFF_FIRST_MS;
+}
+
+bool pg_conn_expected(const struct pg_conn *conn)
+{
+    return pg_conn_hopeful(conn) || ear_latency_ms() >= 0;
 }
 
 void pg_conn_want(struct pg_conn *conn, uint32_t events)

@@ -9,14 +9,18 @@ enum {
     BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,    /* while something is under way or waits */
     SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
-    AWAY_MS = 900       /* nothing heard for so long, and the ear neither: PostgreSQL is away */
+    /* Nothing heard for so long, and the ear neither: PostgreSQL is away. A machine that is short
+     * of processors may stall for a second. */
+    AWAY_MS = 2000
 };
 
 const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
 
 /* In the long lane who waits does not count: it may be of owners that have their share. */
-static bool less_to_do(const struct pg_conn *one, const struct pg_conn *other)
+static bool better(const struct pg_conn *one, const struct pg_conn *other)
 {
+    if (pg_conn_hopeful(one) != pg_conn_hopeful(other))
+        return pg_conn_hopeful(one);
     if (one->lane->kind == PG_LONG && one->batches != other->batches)
         return one->batches < other->batches;
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
@@ -32,9 +36,9 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
     for (unsigned i = 0; i < lane->count; i++) {
         struct pg_conn *conn = &lane->conns[i];
 
-        if (!pg_conn_hopeful(conn))
+        if (!pg_conn_expected(conn))
             continue;
-        if (!best || less_to_do(conn, best))
+        if (!best || better(conn, best))
             best = conn;
     }
     return best;
@@ -42,7 +46,7 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
 
 bool pg_away(const struct pg *pg)
 {
-    return ear_silent() && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
+    return ear_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
@@ -52,7 +56,7 @@ int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
     struct pg_lane *lane = &pg->lanes[kind];
     struct pg_conn *conn = choose(lane, item);
 
-    if (!conn || !pg_conn_hopeful(conn) || pg_away(pg))
+    if (!conn || !pg_conn_expected(conn) || pg_away(pg))
         return request_fail(item->rq, FAILED_UNAVAILABLE);
     item->turn.owner = pg_enter(lane, item->rq);
     if (!item->turn.owner)

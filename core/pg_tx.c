@@ -115,7 +115,7 @@ static struct pg_conn *free_conn(struct pg_lane *lane, bool *hopeful)
 
         if (conn->state == PG_READY && !conn->lent && !conn->recycle)
             return conn;
-        *hopeful = *hopeful || pg_conn_hopeful(conn);
+        *hopeful = *hopeful || pg_conn_expected(conn);
     }
     return NULL;
 }

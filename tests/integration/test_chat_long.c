@@ -22,7 +22,6 @@ static void set_up(void)
 {
     host = host_start(&(struct host_spec){.name = "chat-long",
                                           .database = database_make(the_postgres, "chat_long"),
-                                          .db = "  statement_timeout: 1000\n",
                                           .environment = small_quarantine});
     admin = admin_of(host);
     platform = person_make(host, admin, "long.platform", NULL);

@@ -8,7 +8,7 @@
 #include "poke.h"
 #include "suites.h"
 
-enum { WAITERS = 3, MANY = 12 };
+enum { WAITERS = 3, MANY = 12, RETURNS = 5, AWAY_MS = 1200 };
 
 #define ONE_CONNECTION "  transaction_connections: 1\n"
 
@@ -208,9 +208,39 @@ static bool is_down(void *on)
     return http(on, "GET", "/api/health/status", NULL, NULL)->status == 503;
 }
 
+static bool is_up(void *on)
+{
+    return http(on, "GET", "/api/health/status", NULL, NULL)->status == 200;
+}
+
 static bool lends(void *on)
 {
     return http(on, "POST", "/api/poke/transaction/one", NULL, NULL)->status == 201;
+}
+
+/* Every connection has its own time for the next attempt; who comes before it waits for that. */
+START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
+{
+    struct postgres *pg = postgres_make("pg-back-lent", false);
+    const char *database = database_make(pg, "lent_back");
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "lent_back", .pg = pg, .database = database, .db = ONE_CONNECTION});
+
+    for (int i = 0; i < RETURNS; i++) {
+        int64_t gone = now_ms();
+
+        postgres_stop(pg, SIGQUIT);
+        ck_assert(wait_until(is_down, own, 5000));
+        /* so long that attempts have become rare */
+        while (now_ms() < gone + AWAY_MS)
+            poke(own, "GET", "query/one", 503);
+        postgres_start(pg);
+        ck_assert(wait_until(is_up, own, HEALTHY_MS));
+        poke(own, "GET", "query/one", 200);
+        poke(own, "POST", "unit/one", 201);
+        poke(own, "POST", "transaction/one", 201);
+    }
+    host_stop(own);
 }
 
 /* What the probe knows nobody waits for, whatever the connection. */
@@ -286,6 +316,7 @@ Suite *lent_suite(void)
     tcase_add_test(cases, those_who_wait_are_counted_once);
     tcase_add_test(cases, a_stop_waits_for_nothing_of_it);
     tcase_add_test(cases, those_who_wait_hear_when_postgresql_goes);
+    tcase_add_test(cases, once_health_says_that_postgresql_is_back_nobody_is_turned_away);
     tcase_add_test(cases, a_frozen_postgresql_is_a_503_at_once);
     tcase_add_test(cases, a_connection_that_is_left_in_a_transaction_is_dropped);
     suite_add_tcase(suite, cases);
