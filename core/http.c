@@ -26,10 +26,15 @@ enum {
     DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
 
+/* What libmicrohttpd 1.0 answers lies in one place of the connection, until it is asked again. */
+static int descriptor_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
 static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
 {
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int fd = descriptor_of(mhd);
     const union MHD_ConnectionInfo *peer =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     struct connection *connection = calloc(1, sizeof *connection);
@@ -37,12 +42,12 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     *context = connection;
     if (!connection) {
         http->turned_away++;
-        http_know(http, fd->connect_fd, &http->nobody);
-        shutdown(fd->connect_fd, SHUT_RDWR); /* nobody would watch its time */
+        http_know(http, fd, &http->nobody);
+        shutdown(fd, SHUT_RDWR); /* nobody would watch its time */
         return;
     }
     connection->http = http;
-    connection->fd = fd->connect_fd;
+    connection->fd = fd;
     reader_init(&connection->reader, &http->buffers);
     http_know(http, connection->fd, connection); /* there is room: accept_one() */
     if (peer && peer->client_addr)

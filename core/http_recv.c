@@ -25,6 +25,8 @@ int http_know(struct http *http, int fd, struct connection *connection)
 {
     size_t at = (size_t)fd, room = http->room ? http->room : 256;
 
+    if (fd < 0)
+        return -1;
     while (room <= at)
         room *= 2;
     if (room > http->room) {
