@@ -110,4 +110,7 @@ load_bench() {
         load_round "$number"
     done
     finish load load-notes.md
+    end_child "$host_pid" 11 || true
+    host_pid=
+    against_part
 }

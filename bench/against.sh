@@ -1,0 +1,134 @@
+# One against all: what others wait while two accounts from two addresses do what they can against the
+# host, one attack after the other and then all together. Sourced by bench/run.
+
+attacks=(D2 D3 D4 D5 D6 D9 D10 D13 all)
+uploads_max=67108864
+
+# Passwords cost here what they cost by default, and the bounds of an address are those of any host.
+write_against_conf() {
+    conf=$work/against.yaml
+    sed -e '/argon2_/d' -e "s/connections_per_address: .*/max_uploads: $uploads_max/" \
+        -e 's/^modules: .*/modules: [auth, chat, device, health, webhook]/' "$top/bench/conf.yaml" >"$conf"
+    cat >>"$conf" <<END
+
+device:
+  documents: "$work/documents"
+
+webhook:
+  allow_networks: ["127.0.0.0/8"]
+END
+}
+
+# The attackers, and somebody who logs in beside them.
+prepare_against() {
+    local n
+
+    for n in 1 2; do
+        step "$program" --config "$conf" user add --role OrganizationAdmin \
+            --email "attacker$n@bench.test" --organization "Attacker $n" >&2 ||
+            die "attacker$n could not be made"
+    done
+    add_account User visitor
+    start_host
+    PORT=$host_port step node "$top/bench/attackers.js" "http://127.0.0.1:$receiver_port/fast" \
+        >"$work/attackers" || die "the attackers could not be prepared"
+    sql_file postgres busbar against
+}
+
+# served ROUND WITH: reads, messages and logins of others, all three at the same time.
+served() {
+    local tokens=$work/tokens job number what
+
+    : >"$var/log/host.log"
+    PORT=$host_port TOKENS=$work/tokens node "$top/bench/served.js" "$seconds" >"$work/served" 2>&1 &
+    job=$!
+    start_clock "$host_pid"
+    wrk_figures paced -t1 -c16 -d"$seconds" "http://127.0.0.1:$host_port"
+    record "$1" reads "$2" "$host_pid"
+    note_value "$1" refused-reads "$2" $((refused + lost)) "of the reads beside $2"
+    wait "$job" || die "beside $2: $(tail -3 "$work/served")"
+    while read -r what figures number; do
+        note "$1" "$what" "$2" "${figures//,/ }" 0 0
+        note_value "$1" "refused-$what" "$2" "$number" "of the $what beside $2"
+    done <"$work/served"
+}
+
+# What an attack leaves behind is none of the next one's: deliveries that wait, statements under way.
+settle() {
+    local tries=0 busy="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
+
+    busbar webhook pause
+    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery' ||
+        die "the deliveries could not be removed"
+    until [ "$(open_attackers)" -eq 0 ] && [ "$(sql busbar -Atc "$busy")" = 0 ]; do
+        [ "$tries" -lt 300 ] || die "what the attack began does not end"
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    busbar webhook resume
+    checkpoint
+}
+
+open_attackers() {
+    ss -Htn state established "( sport = :$host_port )" | grep -c '127\.0\.0\.[23]:' || true
+}
+
+uploaded_bytes() {
+    { find "$work/documents" -type f -printf '%s\n' 2>/dev/null || true; } | awk '{ n += $1 } END { print n + 0 }'
+}
+
+# run_against ROUND ATTACK
+run_against() {
+    local attacker before
+
+    served "$1" "before $2"
+    before=$(resident "$host_pid")
+    echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
+    PORT=$host_port ATTACKERS=$work/attackers node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
+    attacker=$!
+    wait_line '^under way' "$work/attack" "$attacker"
+    served "$1" "$2"
+    note_value "$1" growth "$2" $(($(peak "$host_pid") - before)) "kB more of the host beside $2"
+    note_value "$1" uploads "$2" "$(uploaded_bytes)" "bytes of unfinished uploads"
+    kill -TERM "$attacker"
+    wait "$attacker" || die "the attack $2 ended early: $(tail -3 "$work/attack")"
+    sed '1d' "$work/attack" >&2
+    settle
+}
+
+against_report() {
+    node "$top/bench/report_against.js" "$work/results" "$rounds" "$seconds" "$busy" "$uploads_max"
+}
+
+# With PostgreSQL and the sessions of seed_accounts there, and no host.
+against_part() {
+    local number attack
+
+    compile receiver
+    receiver_port=$(free_port)
+    write_against_conf
+    say "seeding: conversations, devices and webhooks of the attackers"
+    step "$program" --config "$conf" migrate >&2 || die "migrating failed"
+    sql_file postgres busbar seed -v entries=10000
+    start_receiver
+    prepare_against
+    say "warming up"
+    served 0 alone
+    for ((number = 1; number <= rounds; number++)); do
+        say "one against all: round $number of $rounds"
+        for attack in "${attacks[@]}"; do
+            run_against "$number" "$attack"
+        done
+    done
+    finish against against-notes.md
+}
+
+against_bench() {
+    need_packages iproute2
+    ulimit -n "$(ulimit -Hn)"
+    build_host
+    conf=$top/bench/conf.yaml
+    open_stage
+    seed_accounts
+    against_part
+}

@@ -1,0 +1,198 @@
+/*
+ * Attacks a host until SIGTERM: node attack.js D2|D3|D4|D5|D6|D9|D10|D13|all. Each attack is led by all
+ * attackers of the file that ATTACKERS names (attackers.js), each from an address of its own. Says "under
+ * way" when every part of it has begun, and at the end how often which status came. What was refused
+ * is tried again as Retry-After says, after a second at most, and never sooner than after 50 ms: else
+ * this program would have the processors. Environment: PORT, ATTACKERS.
+ */
+'use strict'
+const fs = require('node:fs')
+const http = require('node:http')
+const net = require('node:net')
+
+const attackers = JSON.parse(fs.readFileSync(process.env.ATTACKERS, 'utf8'))
+const port = Number(process.env.PORT)
+const statuses = {}
+let awaited = 0
+let number = 0
+
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+const json = (value) => Buffer.from(JSON.stringify(value))
+
+function count (attack, status) {
+  const of = (statuses[attack] ??= {})
+  of[status] = (of[status] ?? 0) + 1
+}
+
+/* A part of an attack that goes on for ever; it has begun when the function that it gets is called. */
+function part (work) {
+  let begun = false
+  awaited++
+  work(() => {
+    if (begun) return
+    begun = true
+    if (--awaited === 0) console.log('under way')
+  })
+}
+
+/* One request: {status, after}; `take` reads the answer, else it is thrown away. */
+function ask (at, method, path, body, take) {
+  const headers = body ? { 'Content-Type': 'application/json', 'Content-Length': body.length } : {}
+  if (!path.startsWith('/api/auth') && !path.startsWith('/api/user')) headers.Authorization = `Bearer ${at.token}`
+  const options = { agent: at.agent, localAddress: at.address, host: '127.0.0.1', port, method, path, headers }
+  return new Promise((resolve) => {
+    const request = http.request(options, (answer) => {
+      const status = answer.statusCode
+      const after = Number(answer.headers['retry-after'] ?? 0)
+      if (take) take(answer)
+      else answer.resume()
+      answer.on('close', () => resolve({ status, after }))
+    })
+    request.on('error', (error) => resolve({ status: error.code, after: 0 }))
+    request.end(body)
+  })
+}
+
+/* `times` of them side by side, each again and again, `pause` ms after an answer. */
+function repeat (attack, times, pause, job) {
+  for (let i = 0; i < times; i++) {
+    part(async (begun) => {
+      for (;;) {
+        const { status, after } = await job()
+        count(attack, status)
+        begun()
+        await wait(status < 300 ? pause : Math.min(Math.max(after * 1000, 50), 1000))
+      }
+    })
+  }
+}
+
+/* A connection that sends bytes, and is made anew when it was closed or `life` ms are over. */
+function hold (attack, at, life, bytes, settled) {
+  part((begun) => {
+    const open = () => {
+      let status = 'closed'
+      const socket = net.connect({ port, host: '127.0.0.1', localAddress: at.address })
+      const timer = life && setTimeout(() => { status = 'left'; socket.destroy() }, life)
+      socket.on('error', (error) => { status = error.code })
+      socket.on('close', () => {
+        clearTimeout(timer)
+        count(attack, status)
+        begun()
+        setTimeout(open, 1000)
+      })
+      socket.on('connect', () => { socket.write(bytes); settled(socket, begun) })
+    }
+    open()
+  })
+}
+
+const head = (at, method, path, more = '') => `${method} ${path} HTTP/1.1\r\nHost: x\r\n` +
+  `Authorization: Bearer ${at.token}\r\n${more}\r\n`
+
+function hashes (at) {
+  const credentials = json({ username: at.pending, password: at.password })
+  repeat('D2', 32, 50, () => ask(at, 'POST', '/api/auth/login', credentials))
+  repeat('D2', 32, 50, () => {
+    const email = `x${process.pid}.${++number}.${at.email}`
+    const body = { firstName: 'A', lastName: 'B', email, password: at.password, orgName: `Org of ${email}` }
+    return ask(at, 'POST', '/api/user/register', json(body))
+  })
+}
+
+function logins (at) {
+  const body = json({ username: at.email, password: at.password })
+  repeat('D3', 8, 50, () => ask(at, 'POST', '/api/auth/login', body))
+}
+
+/* One after the other, and four at a time beside that. */
+function messages (at) {
+  const body = json({ username: at.email, chatEntry: 'x'.repeat(200000) })
+  repeat('D4', 5, 50, () => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body))
+}
+
+function lists (at) {
+  repeat('D5', 8, 50, () => ask(at, 'GET', '/api/device?limit=1000'))
+  repeat('D5', 16, 50, () => ask(at, 'GET', `/api/chat/conversations/user/${at.email}`))
+  repeat('D5', 200, 200, () => ask(at, 'GET', `/api/chat/unread-count/${at.email}`))
+}
+
+/* 64 KiB every 20 ms. */
+function slowly (answer) {
+  answer.on('data', () => {
+    answer.pause()
+    setTimeout(() => answer.resume(), 20)
+  })
+}
+
+function chains (at) {
+  repeat('D6', 4, 50, () => ask(at, 'GET', `/api/chat/chain/${at.chain}`))
+  for (let i = 0; i < 8; i++) {
+    part(async (begun) => {
+      for (;;) {
+        const { status } = await ask(at, 'GET', `/api/chat/chain/${at.chain}`, null, (answer) => {
+          begun()
+          slowly(answer)
+        })
+        count('D6', status)
+        await wait(50)
+      }
+    })
+  }
+}
+
+/* More than an address may have (a quarter of 8,192). */
+function idlers (at) {
+  for (let i = 0; i < 2200; i++) {
+    hold('D9', at, 0, 'GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n', (socket, begun) => socket.once('data', begun))
+  }
+}
+
+/* 4 MiB of 100, and then nothing; half a minute later anew. */
+function uploads (at) {
+  const boundary = 'the-boundary'
+  const noise = Buffer.alloc(65536, 'sixteen letters ')
+  for (let i = 0; i < 8; i++) {
+    const first = `--${boundary}\r\nContent-Disposition: form-data; name="deviceToRegister"\r\n\r\n` +
+      `{"externalId":"never${++number}"}\r\n--${boundary}\r\n` +
+      'Content-Disposition: form-data; name="SF_02C"; filename="x"\r\n\r\n'
+    const type = `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: 104857600\r\n`
+    hold('D10', at, 5000, head(at, 'POST', '/api/device', type) + first, (socket, begun) => {
+      let sent = 0
+      const send = () => {
+        if (socket.destroyed) return
+        if (++sent > 64) return begun()
+        socket.write(noise, () => setTimeout(send, 5))
+      }
+      socket.resume()
+      send()
+    })
+  }
+}
+
+/* Answers that nobody reads; after five seconds others. */
+function unread (at) {
+  for (const path of [`/api/chat/chain/${at.chain}`, '/api/device?limit=1000']) {
+    for (let i = 0; i < 8; i++) {
+      hold('D13', at, 5000, head(at, 'GET', path), (socket, begun) => {
+        socket.once('readable', begun)
+      })
+    }
+  }
+}
+
+const attacks = {
+  D2: hashes, D3: logins, D4: messages, D5: lists, D6: chains, D9: idlers, D10: uploads, D13: unread
+}
+const chosen = process.argv[2] === 'all' ? Object.keys(attacks) : [process.argv[2]]
+
+for (const at of attackers) {
+  at.agent = new http.Agent({ keepAlive: true })
+  for (const name of chosen) attacks[name](at)
+}
+process.on('SIGTERM', () => {
+  for (const [name, of] of Object.entries(statuses)) {
+    console.log(`  ${name}:`, Object.entries(of).map(([status, n]) => `${n} ${status}`).join(', '))
+  }
+  process.exit(0)
+})

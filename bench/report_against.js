@@ -1,0 +1,65 @@
+/*
+ * Makes the section of `bench/run against` from its lines: node report_against.js RESULTS ROUNDS SECONDS
+ * LOAD_AVERAGE UPLOADS_MAX, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, of, pairs, ms, mib, shown, table, goals, machine, warning
+} = require('./figures.js')
+
+const [file, rounds, seconds, busy, uploadsMax] = process.argv.slice(2)
+const runs = read(file)
+const kinds = ['reads', 'writes', 'logins']
+const titles = {
+  D2: 'D2: registrations, and logins to an account that is pending',
+  D3: 'D3: eight logins to one account at a time',
+  D4: 'D4: messages of 200 kB, 1,000 webhooks each',
+  D5: 'D5: lists of devices and conversations, unread counts',
+  D6: 'D6: chains of 64 MiB, read fast and slowly',
+  D9: 'D9: idle connections, more than an address may have',
+  D10: 'D10: uploads that do not end',
+  D13: 'D13: answers that nobody reads',
+  all: 'all of them together'
+}
+const names = Object.keys(titles).filter((who) => runs.some((r) => r.who === who))
+const rates = (measure, who) => of(runs, measure, who, (r) => r.rate)
+const ratio = (kind, who) => pairs(runs, [kind, who], [kind, `before ${who}`], (a, b) => a.p99 / b.p99)
+
+function wanted () {
+  const rows = names.flatMap((who) => kinds.map((kind) => {
+    const value = ratio(kind, who)
+    return [`p99 of others' ${kind} beside ${who} : before`, 'at most 3.00', shown(value), value.value <= 3]
+  }))
+  const refused = kinds.flatMap((kind) => names.flatMap((who) => rates(`refused-${kind}`, who)))
+  const number = refused.reduce((sum, n) => sum + n, 0)
+  const memory = mib(Math.max(...names.flatMap((who) => rates('growth', who))))
+  const disk = Math.max(...names.flatMap((who) => rates('uploads', who)))
+  return [...rows,
+    ["others' requests that were refused", 'none', String(number), number === 0],
+    ['memory of the host beside any of them, more than before', 'at most 256 MiB',
+      `${memory.toFixed(1)} MiB`, memory <= 256],
+    ['unfinished uploads on the disk', `at most ${mib(uploadsMax / 1024)} MiB`,
+      `${mib(disk / 1024).toFixed(1)} MiB`, disk <= Number(uploadsMax)]]
+}
+
+function detail (who) {
+  const p99 = (kind, beside) => ms(median(of(runs, kind, beside, (r) => r.p99)))
+  const cells = kinds.map((kind) => `${p99(kind, `before ${who}`)} → ${p99(kind, who)}`)
+  return [titles[who], ...cells, mib(median(rates('growth', who))).toFixed(1)]
+}
+
+process.stdout.write(`## One against all
+
+Made by \`bench/run against\`, which is also the last part of \`bench/run load\` (${rounds} rounds of
+${seconds} s a run, medians), on ${machine()}.
+Everything ran on this one machine: PostgreSQL, Redis, the server, the attackers and the others. In
+brackets the lowest and highest of the rounds.
+${warning(busy)}
+${goals(wanted())}
+
+p99 in ms, before the attack → beside it:
+
+${table(['attack', ...kinds.map((kind) => `others' ${kind}`), 'memory of the host, MiB more'],
+  names.map(detail))}
+
+`)

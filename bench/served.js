@@ -1,0 +1,77 @@
+/*
+ * What others get beside an attack: node served.js SECONDS. Messages (100 a second, of random accounts in
+ * random conversations, see seed.sql) and logins (4 a second, of one account from 127.0.0.4) are due at
+ * fixed times, whatever became of those before; their times run from then to the answer. Prints for
+ * each: "writes rate,p50,p99,max,count refused", microseconds. Environment: PORT, TOKENS,
+ * BUSBAR_PASSWORD.
+ */
+'use strict'
+const fs = require('node:fs')
+const http = require('node:http')
+
+const seconds = Number(process.argv[2])
+const tokens = fs.readFileSync(process.env.TOKENS, 'utf8').trim().split('\n')
+
+function ask (agent, path, headers, body, done) {
+  const text = JSON.stringify(body)
+  const options = {
+    agent,
+    host: '127.0.0.1',
+    port: process.env.PORT,
+    path,
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }
+  }
+  http.request(options, (answer) => {
+    answer.resume()
+    answer.on('end', () => done(answer.statusCode))
+  }).on('error', () => done(0)).end(text)
+}
+
+function write (agent, done) {
+  const id = 1 + Math.floor(Math.random() * 100000)
+  const n = id % 10000 + 1
+  const body = { username: `u${n}@bench.test`, chatEntry: 'The inverter reports 4,812 kWh; is that plausible?' }
+  ask(agent, `/api/chat/conversations/${id}/messages`, { Authorization: `Bearer ${tokens[n - 1]}` }, body, done)
+}
+
+function login (agent, done) {
+  const body = { username: 'visitor@bench.test', password: process.env.BUSBAR_PASSWORD }
+  ask(agent, '/api/auth/login', {}, body, done)
+}
+
+function figures (name, times, refused) {
+  times.sort((a, b) => a - b)
+  const at = (q) => Math.round(1000 * times[Math.ceil((times.length - 1) * q)])
+  const rate = (times.length / seconds).toFixed(1)
+  console.log(name, [rate, at(0.5), at(0.99), at(1), times.length].join(), refused)
+}
+
+function run (name, rate, job, options) {
+  const agent = new http.Agent({ keepAlive: true, ...options })
+  const count = Math.ceil(rate * seconds)
+  const begin = performance.now()
+  const times = []
+  let next = 0
+  let refused = 0
+  let due
+
+  function tick () {
+    while (next < count && (due = begin + next * 1000 / rate) <= performance.now()) {
+      const at = due
+      next++
+      job(agent, (status) => {
+        times.push(performance.now() - at)
+        if (status < 200 || status > 299) refused++
+        if (times.length < count) return
+        figures(name, times, refused)
+        agent.destroy()
+      })
+    }
+    if (next < count) setTimeout(tick, Math.max(0, due - performance.now()))
+  }
+  tick()
+}
+
+run('writes', 100, write, {})
+run('logins', 4, login, { localAddress: '127.0.0.4' })
