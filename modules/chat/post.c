@@ -22,15 +22,23 @@ static const struct bb_sql add_message = {
     " last_at = greatest(last_at + interval '1 microsecond', clock_timestamp()),"
     " unread1 = unread1 + (participant1 <> $3::text)::int,"
     " unread2 = unread2 + (participant2 <> $3::text)::int, counted = counted + 1"
-    " WHERE id = $1::bigint RETURNING *"
+    " WHERE id = $1::bigint RETURNING entries, last_at, organisation, device_project_name,"
+    " participant1 = $3::text AS by1, participant1, withheld1, participant2, withheld2"
     "), u AS ("
-    "INSERT INTO chat_unread_change SELECT v.email, coalesce(c.organisation, 0), v.withheld,"
-    " c.device_project_name, 1, c.last_at FROM c, LATERAL (VALUES (c.participant1, c.withheld1),"
-    " (c.participant2, c.withheld2)) v (email, withheld) WHERE v.email <> $3::text"
+    "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 ELSE participant1 END,"
+    " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 END,"
+    " device_project_name, 1, last_at FROM c"
     "), e AS ("
     "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
     " SELECT $1::bigint, c.entries, $2::uuid, $3::text, $4::text, $5::timestamptz FROM c"
     ") SELECT busbar_require(count(*) = 1, 404, 'Conversation not found') FROM c",
+    BB_SQL_WRITE,
+};
+
+/* Unread for participant2, too. $1 conversation. After add_message, in the same unit. */
+static const struct bb_sql unread_for_both = {
+    "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"
+    " device_project_name, 1, last_at FROM chat_conversation WHERE id = $1::bigint",
     BB_SQL_WRITE,
 };
 
@@ -41,6 +49,8 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct chat_fact
                        BB_ARGS(bb_i(facts->id), bb_t(message->uuid), bb_t(message->username),
                                bb_t(message->entry), bb_t(message->created_at)));
 
+    if (added >= 0 && !chat_takes_part(facts, message->username))
+        added = bb_add(rq, unit, &unread_for_both, BB_ARGS(bb_i(facts->id)));
     return added < 0 ? -1 : chat_emit_new(rq, unit, facts, message);
 }
 

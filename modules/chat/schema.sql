@@ -228,9 +228,8 @@ INSERT INTO chat_unread_name
     WHERE v.unread > 0 AND c.device_project_name IS NOT NULL GROUP BY 1, 2, 3, 4;
 
 -- The totals took their place; without them the first unread message and the read mark are heap-only
--- updates, too.
-DROP INDEX chat_conversation_unread1;
-DROP INDEX chat_conversation_unread2;
+-- updates, too. Their indexes go with them.
+ALTER TABLE chat_conversation DROP COLUMN has_unread1, DROP COLUMN has_unread2;
 
 -- step 4: e-mails that Unicode folds into one
 -- They are folded before they are looked up. A conversation whose participants would be one keeps
@@ -260,11 +259,28 @@ INSERT INTO chat_unread_name AS u
     SET messages = u.messages + excluded.messages, last_at = greatest(u.last_at, excluded.last_at);
 
 -- step 5: a post itself inserts what it changes of what is unread
--- A statement that has done so counts up `counted`; of all others the trigger inserts it.
+-- A statement that has done so counts up `counted`; of all others the trigger inserts it. It is one
+-- trigger, because PostgreSQL reads the condition of each with every statement.
 ALTER TABLE chat_conversation ADD COLUMN counted bigint NOT NULL DEFAULT 0;
 DROP TRIGGER chat_unread_changes ON chat_conversation;
+DROP TRIGGER chat_unread_leaves ON chat_conversation;
+DROP TRIGGER chat_unread_returns ON chat_conversation;
+
+CREATE OR REPLACE FUNCTION chat_unread_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chat_unread_change
+        SELECT v.email, coalesce(v.organisation, 0), v.withheld, v.name, sum(v.unread), NEW.last_at
+        FROM (VALUES (OLD.participant1, OLD.organisation, OLD.withheld1, OLD.device_project_name,
+                      -OLD.unread1),
+                     (OLD.participant2, OLD.organisation, OLD.withheld2, OLD.device_project_name,
+                      -OLD.unread2),
+                     (NEW.participant1, NEW.organisation, NEW.withheld1, NEW.device_project_name,
+                      NEW.unread1),
+                     (NEW.participant2, NEW.organisation, NEW.withheld2, NEW.device_project_name,
+                      NEW.unread2)) v (email, organisation, withheld, name, unread)
+        GROUP BY v.email, v.organisation, v.withheld, v.name HAVING sum(v.unread) <> 0;
+    RETURN NULL;
+END
+$$;
 CREATE TRIGGER chat_unread_changes AFTER UPDATE ON chat_conversation FOR EACH ROW
-    WHEN ((NEW.unread1 <> OLD.unread1 OR NEW.unread2 <> OLD.unread2)
-          AND NEW.counted = OLD.counted
-          AND NEW.withheld1 = OLD.withheld1 AND NEW.withheld2 = OLD.withheld2)
-    EXECUTE FUNCTION chat_unread_changes();
+    WHEN (NEW.counted = OLD.counted) EXECUTE FUNCTION chat_unread_changes();
