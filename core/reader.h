@@ -108,12 +108,4 @@ bool reader_began(const struct reader *reader);
  * care, or the answer is lost. */
 bool reader_unread(const struct reader *reader);
 
-/* reader_chunks.c. Goes on in the framing of chunks, with what is in the buffer. 1: it came on; 0:
- * more must come. */
-int reader_frame(struct reader *reader, const char *bytes);
-/* What libmicrohttpd gets next; there is always room for a head, or for a line of chunks. */
-void reader_out(struct reader *reader, const char *text);
-/* The body is malformed: to libmicrohttpd it ends here. */
-void reader_fail(struct reader *reader, int status, const char *reason);
-
 #endif

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/reader.h"
+#include "core/reader_parts.h"
 
 enum {
     LINE_MAX_BYTES = 1024, /* a size with its extensions, or a trailer */

@@ -1,0 +1,102 @@
+/* The head that libmicrohttpd gets in the place of the client's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/reader_parts.h"
+
+static void begin_body(struct reader *reader, const struct head *head)
+{
+    if (head->status)
+        reader->state = READER_DONE;
+    else if (head->chunked)
+        reader->state = READER_SIZE;
+    else
+        reader->state = head->length > 0 ? READER_BODY : READER_DONE;
+    reader->left = head->length;
+    reader->spent = 0;
+}
+
+/* Of a method libmicrohttpd has to know whether the answer has a body. */
+static bool is_head(const struct reader *reader, const struct head *head)
+{
+    const char *text = reader->buffer->bytes + reader->taken_at;
+
+    return head->split && !strcmp(text + head->method, "HEAD");
+}
+
+static void out_length(struct reader *reader, const struct head *head)
+{
+    char length[48];
+
+    if (head->chunked) {
+        reader_out(reader, "Transfer-Encoding:chunked\r\n");
+    } else if (head->length > 0) {
+        snprintf(length, sizeof length, "Content-Length:%lld\r\n", (long long)head->length);
+        reader_out(reader, length);
+    }
+    if (head->expects && reader->start == reader->end)
+        reader_out(reader, "Expect:100-continue\r\n");
+}
+
+/* The head of the host's own. */
+static void begin_request(struct reader *reader)
+{
+    const struct head_reading *reading = &reader->buffer->reading;
+    const struct head *head = &reading->head;
+
+    reader->taken_at = reader->start;
+    reader->start = head->status ? reader->end : reader->start + reading->at;
+    reader->began = false;
+    reader->untaken = true;
+    reader->refused = head->status != 0;
+    reader_out(reader, is_head(reader, head) ? "HEAD / HTTP/1." : "POST / HTTP/1.");
+    reader_out(reader, head->minor ? "1\r\nHost:h\r\n" : "0\r\nHost:h\r\n");
+    if (head->status || head->closes)
+        reader_out(reader, "Connection:close\r\n");
+    else if (head->keeps)
+        reader_out(reader, "Connection:keep-alive\r\n");
+    if (!head->status)
+        out_length(reader, head);
+    reader_out(reader, "\r\n");
+    begin_body(reader, head);
+}
+
+static bool only_empty_lines(const struct head_reading *reading)
+{
+    return !reading->head.split && reading->at == reading->line;
+}
+
+/* The rest of the head does not come. */
+static enum head_state refuse_part(struct reader *reader)
+{
+    struct head_reading *reading = &reader->buffer->reading;
+
+    return reader->late ? head_refuse(reading, 408, "The head took too long to come")
+                        : head_refuse(reading, 400, "The head ends too early");
+}
+
+/*
+ * The socket is asked until it has nothing more: of the end of a connection that comes with bytes
+ * nothing else would tell.
+ */
+ssize_t reader_read_head(struct reader *reader, int fd)
+{
+    enum head_state found = HEAD_PARTIAL;
+
+    while (found == HEAD_PARTIAL) {
+        if (reader->end > reader->start)
+            found = head_read(&reader->buffer->reading, reader->buffer->bytes + reader->start,
+                              reader->end - reader->start);
+        if (found != HEAD_PARTIAL)
+            break;
+        reader->began = reader->end > reader->start;
+        ssize_t got = reader_fill(reader, fd);
+
+        if (got < 0 || (!got && (!reader->buffer || only_empty_lines(&reader->buffer->reading))))
+            return got;
+        if (!got)
+            found = refuse_part(reader);
+    }
+    begin_request(reader);
+    return 1;
+}
