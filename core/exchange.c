@@ -292,9 +292,9 @@ static enum MHD_Result drop_piece(struct exchange *exchange, size_t size)
     size_t most = exchange->upload && exchange->limit > DRAIN_MAX ? exchange->limit : DRAIN_MAX;
 
     exchange->dropped += size;
-    if (exchange->dropped <= most || connection_stop_body(exchange->connection))
-        return MHD_YES;
-    return exchange->dropped > most + DRAIN_MAX ? MHD_NO : MHD_YES;
+    if (exchange->dropped > most)
+        connection_stop_body(exchange->connection, exchange->mhd, exchange->rq.answer.status);
+    return MHD_YES;
 }
 
 /*

@@ -99,14 +99,13 @@ void connection_drops_body(struct connection *connection, struct MHD_Connection 
     connection->drops_ms = connection->http->loop->now_ms + DROPS_MS;
 }
 
-bool connection_stop_body(struct connection *connection)
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status)
 {
-    if (!connection->drops || !reader_stop(&connection->reader, connection->drops_status, NULL))
-        return false;
-    make_read(connection, connection->drops);
-    connection->http->again = true;
     connection->drops = NULL;
-    return true;
+    if (!reader_stop(&connection->reader, status, NULL))
+        return;
+    make_read(connection, mhd);
+    connection->http->again = true;
 }
 
 /* Between requests, or in a body that the reader has ended. */
@@ -272,7 +271,7 @@ static void patrol(struct timer *timer)
         else if (over || (!at->cut && has_left(at)))
             connection_cut(at);
         else if (at->drops && at->drops_ms <= now)
-            connection_stop_body(at);
+            connection_stop_body(at, at->drops, at->drops_status);
     }
     if (http->refusing) {
         http->refusing = false;

@@ -109,11 +109,11 @@ void place_give(struct connection *connection);
 void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
 /*
  * The request is answered with this status whatever else comes of its body of chunks. What comes at
- * once is thrown away, so that the connection can go on; then the patrol ends it, as does
- * connection_stop_body(). False: a chunk too large for that is under way.
+ * once is thrown away, so that the connection can go on; then the patrol ends it.
  */
 void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
-bool connection_stop_body(struct connection *connection);
+/* Nothing more of its body is read; it is answered with this status, and the connection ends. */
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status);
 
 /* Ends it from our side, whatever it is doing. */
 void connection_cut(struct connection *connection);

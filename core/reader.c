@@ -49,22 +49,22 @@ static ssize_t step(struct reader *reader, int fd, char *into, size_t size, bool
     switch (reader->state) {
     case READER_HEAD:
         got = reader_read_head(reader, fd);
-        *ended = !got;
-        return got > 0 ? 0 : got;
-    case READER_BODY:
-    case READER_CHUNK:
-        got = reader_read_body(reader, fd, into, size);
-        *ended = !got && ends(reader);
-        return got;
+        break;
     case READER_PAD:
         return reader_give_padding(reader, into, size);
     case READER_DONE:
         return reader_nothing_yet();
     default:
-        got = reader_read_frame(reader, fd);
+        if (!reader->left) {
+            got = reader_read_frame(reader, fd);
+            break;
+        }
+        got = reader_read_body(reader, fd, into, size);
         *ended = !got && ends(reader);
-        return got > 0 ? 0 : got;
+        return got;
     }
+    *ended = !got && ends(reader);
+    return got > 0 ? 0 : got;
 }
 
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)

@@ -4,6 +4,8 @@
  * small head of the host's own that says no more than how long the body is and whether the
  * connection stays open. So libmicrohttpd never parses what a stranger wrote, and its memory always
  * suffices. The bytes of a body pass through unchanged, straight from the socket where they can.
+ * libmicrohttpd takes an answer before a body or behind it, so it must never await more than can be
+ * made up where the client stops: a body that is not small reaches it in chunks of a bounded size.
  *
  * A request that is refused becomes one without a body whose head has a status (head.h); the host
  * answers it as any other, and nothing behind it is read. A body whose framing is malformed ends
@@ -27,9 +29,9 @@ enum { READER_OUT_MAX = 160 };
 
 enum reader_state {
     READER_HEAD,
-    READER_BODY,  /* `left` bytes of a body of a known length */
+    READER_BODY,  /* `left` and `rest` bytes of a body of a known length */
     READER_SIZE,  /* the line before a chunk */
-    READER_CHUNK, /* `left` bytes of a chunk */
+    READER_CHUNK, /* `left` and `rest` bytes of a chunk */
     READER_END,   /* the end of line behind it */
     READER_TRAILER,
     READER_PAD, /* `left` bytes that libmicrohttpd was promised and that nobody reads */
@@ -55,8 +57,9 @@ struct reader {
     bool untaken; /* the head in the buffer has not been taken */
     bool refused; /* it was refused: the rest is not read */
     bool late;    /* by the host: the rest of the head is not waited for */
-    bool framed;  /* what pads is the rest of a chunk */
-    int64_t left;
+    bool framed;  /* libmicrohttpd gets the body in chunks */
+    int64_t left; /* bytes of the piece of the body that libmicrohttpd has been promised */
+    int64_t rest; /* bytes behind it */
     size_t spent; /* bytes of extensions and trailers of this body */
     int status;   /* see reader_problem() */
     const char *reason;
@@ -80,9 +83,8 @@ int reader_problem(const struct reader *reader, const char **reason);
 
 /*
  * No more of the body is read, or comes: to libmicrohttpd it ends here, with zeros for what is left
- * of a length, or of a chunk, that it was promised. The status is that of the answer, see
- * reader_problem(), and the connection ends with it. False: too many bytes are left, or there is no
- * body; it is as if this had not been called.
+ * of the piece that it was promised. The status is that of the answer, see reader_problem(), and
+ * the connection ends with it. False: the body has ended already, or there is none.
  */
 bool reader_stop(struct reader *reader, int status, const char *reason);
 

@@ -1,7 +1,49 @@
-/* The bytes of a body. */
+/* The bytes of a body, piece by piece, and its end, whatever it is. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/reader_parts.h"
+
+enum { PIECE = 64 * 1024, SIZE_LINE = 16 /* room for a size as text */ };
+
+void reader_begin_body(struct reader *reader, int64_t length)
+{
+    reader->framed = length < 0 || length > PIECE;
+    reader->left = reader->framed ? 0 : length;
+    reader->rest = reader->framed && length > 0 ? length : 0;
+    reader->spent = 0;
+    if (length < 0)
+        reader->state = READER_SIZE;
+    else
+        reader->state = length > 0 ? READER_BODY : READER_DONE;
+}
+
+/* Only when a part of it has come: who waits for 100 (Continue) has not sent any. */
+int reader_begin_piece(struct reader *reader)
+{
+    char line[SIZE_LINE];
+
+    reader->left = reader->rest < PIECE ? reader->rest : PIECE;
+    reader->rest -= reader->left;
+    snprintf(line, sizeof line, "%x\r\n", (unsigned)reader->left);
+    reader_out(reader, line);
+    return 1;
+}
+
+static void end_piece(struct reader *reader)
+{
+    if (reader->framed)
+        reader_out(reader, "\r\n");
+    if (reader->rest)
+        return;
+    if (reader->state == READER_CHUNK) {
+        reader->state = READER_END;
+        return;
+    }
+    if (reader->framed)
+        reader_out(reader, "0\r\n\r\n");
+    reader->state = READER_DONE;
+}
 
 static size_t give_waiting(struct reader *reader, char *into, size_t size)
 {
@@ -16,9 +58,17 @@ static size_t give_waiting(struct reader *reader, char *into, size_t size)
     return length;
 }
 
+/* The buffer is not needed for it. */
+static ssize_t ask_past(struct reader *reader, int fd, char *into, size_t size)
+{
+    if (!reader->untaken)
+        reader_drop_buffer(reader);
+    return reader_ask(reader, fd, into, size);
+}
+
 /*
- * The bytes of a body. The last ones are read by way of the buffer, with room behind them: so it is
- * seen whether something follows.
+ * The bytes of a piece. The last ones are read by way of the buffer, with room behind them: so it
+ * is seen whether something follows.
  */
 ssize_t reader_read_body(struct reader *reader, int fd, char *into, size_t size)
 {
@@ -27,10 +77,8 @@ ssize_t reader_read_body(struct reader *reader, int fd, char *into, size_t size)
     if (reader->start == reader->end) {
         if (reader->drained)
             return reader_nothing_yet();
-        if ((int64_t)size < reader->left)
-            got = reader_ask(reader, fd, into, size);
-        else
-            got = reader_fill(reader, fd);
+        got = (int64_t)size < reader->left ? ask_past(reader, fd, into, size)
+                                           : reader_fill(reader, fd);
         if (got <= 0)
             return got;
     }
@@ -38,7 +86,7 @@ ssize_t reader_read_body(struct reader *reader, int fd, char *into, size_t size)
         got = (ssize_t)give_waiting(reader, into, size);
     reader->left -= got;
     if (!reader->left)
-        reader->state = reader->state == READER_BODY ? READER_DONE : READER_END;
+        end_piece(reader);
     return got;
 }
 
@@ -61,10 +109,36 @@ ssize_t reader_give_padding(struct reader *reader, char *into, size_t size)
 
     memset(into, 0, length);
     reader->left -= (int64_t)length;
-    if (reader->left)
-        return (ssize_t)length;
-    if (reader->framed)
-        reader_out(reader, "\r\n0\r\n\r\n");
-    reader->state = READER_DONE;
+    if (!reader->left)
+        end_piece(reader);
     return (ssize_t)length;
+}
+
+static void stop(struct reader *reader, int status, const char *reason)
+{
+    reader->status = status;
+    reader->reason = reason;
+    reader->start = reader->end;
+    reader->rest = 0;
+}
+
+void reader_fail(struct reader *reader, int status, const char *reason)
+{
+    stop(reader, status, reason);
+    reader_out(reader, "0\r\n\r\n");
+    reader->state = READER_DONE;
+}
+
+bool reader_stop(struct reader *reader, int status, const char *reason)
+{
+    if (reader->state == READER_HEAD || reader->state == READER_PAD || reader->state == READER_DONE)
+        return false;
+    reader->refused = true;
+    if (reader->left) {
+        stop(reader, status, reason);
+        reader->state = READER_PAD;
+    } else {
+        reader_fail(reader, status, reason);
+    }
+    return true;
 }

@@ -1,5 +1,4 @@
 /* The framing of a body of chunks (RFC 9112, 7.1): sizes, extensions, ends of line, trailers. */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/reader_parts.h"
@@ -7,45 +6,8 @@
 enum {
     LINE_MAX_BYTES = 1024, /* a size with its extensions, or a trailer */
     SPENT_MAX = 16 * 1024, /* extensions and trailers of one body */
-    PAD_MAX = 1024 * 1024,
-    DIGITS_MAX = 15,           /* of a size, after its zeros */
-    SIZE_LINE = 2 * DIGITS_MAX /* room for it as text */
+    DIGITS_MAX = 15        /* of a size, after its zeros */
 };
-
-void reader_fail(struct reader *reader, int status, const char *reason)
-{
-    if (reader->state == READER_END) /* of a chunk of which libmicrohttpd has all bytes */
-        reader_out(reader, "\r\n");
-    reader_out(reader, "0\r\n\r\n");
-    reader->status = status;
-    reader->reason = reason;
-    reader->start = reader->end;
-    reader->state = READER_DONE;
-}
-
-bool reader_stop(struct reader *reader, int status, const char *reason)
-{
-    switch (reader->state) {
-    case READER_HEAD:
-    case READER_PAD:
-    case READER_DONE:
-        return false;
-    case READER_BODY:
-    case READER_CHUNK:
-        if (reader->left > PAD_MAX)
-            return false;
-        reader->framed = reader->state == READER_CHUNK;
-        reader->state = READER_PAD;
-        reader->status = status;
-        reader->reason = reason;
-        reader->start = reader->end;
-        break;
-    default:
-        reader_fail(reader, status, reason);
-    }
-    reader->refused = true;
-    return true;
-}
 
 static int fail(struct reader *reader, const char *reason)
 {
@@ -128,17 +90,6 @@ static int hex_value(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static void begin_chunk(struct reader *reader, int64_t size)
-{
-    char line[SIZE_LINE];
-
-    reader->left = size;
-    reader->state = size ? READER_CHUNK : READER_TRAILER;
-    snprintf(line, sizeof line, "%llx\r\n", (unsigned long long)size);
-    if (size)
-        reader_out(reader, line);
-}
-
 static int take_size(struct reader *reader, const char *line, size_t length)
 {
     const char *at = line, *end = line + length;
@@ -156,7 +107,8 @@ static int take_size(struct reader *reader, const char *line, size_t length)
         return fail(reader, "The size of a chunk of the body is malformed");
     if (reader->spent > SPENT_MAX)
         return fail(reader, "The chunks of the body have too many extensions");
-    begin_chunk(reader, size);
+    reader->rest = size;
+    reader->state = size ? READER_CHUNK : READER_TRAILER;
     return 1;
 }
 
@@ -186,13 +138,14 @@ static int take_end(struct reader *reader, const char *bytes)
     if (there < 2)
         return 0;
     reader->start += 2;
-    reader_out(reader, "\r\n");
     reader->state = READER_SIZE;
     return 1;
 }
 
 int reader_frame(struct reader *reader, const char *bytes)
 {
+    if (reader->state == READER_BODY || reader->state == READER_CHUNK)
+        return reader_begin_piece(reader);
     if (reader->state == READER_END)
         return take_end(reader, bytes);
     long length = line_length(reader, bytes);

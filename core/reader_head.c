@@ -4,18 +4,6 @@
 
 #include "core/reader_parts.h"
 
-static void begin_body(struct reader *reader, const struct head *head)
-{
-    if (head->status)
-        reader->state = READER_DONE;
-    else if (head->chunked)
-        reader->state = READER_SIZE;
-    else
-        reader->state = head->length > 0 ? READER_BODY : READER_DONE;
-    reader->left = head->length;
-    reader->spent = 0;
-}
-
 /* Of a method libmicrohttpd has to know whether the answer has a body. */
 static bool is_head(const struct reader *reader, const struct head *head)
 {
@@ -28,7 +16,7 @@ static void out_length(struct reader *reader, const struct head *head)
 {
     char length[48];
 
-    if (head->chunked) {
+    if (reader->framed) {
         reader_out(reader, "Transfer-Encoding:chunked\r\n");
     } else if (head->length > 0) {
         snprintf(length, sizeof length, "Content-Length:%lld\r\n", (long long)head->length);
@@ -36,6 +24,18 @@ static void out_length(struct reader *reader, const struct head *head)
     }
     if (head->expects && reader->start == reader->end)
         reader_out(reader, "Expect:100-continue\r\n");
+}
+
+/* HTTP/1.0 knows no chunks: where libmicrohttpd gets some, what differs is said in words. */
+static void out_version(struct reader *reader, const struct head *head)
+{
+    bool newer = head->minor || reader->framed;
+
+    reader_out(reader, newer ? "1\r\nHost:h\r\n" : "0\r\nHost:h\r\n");
+    if (head->status || head->closes || (newer && !head->minor && !head->keeps))
+        reader_out(reader, "Connection:close\r\n");
+    else if (head->keeps)
+        reader_out(reader, "Connection:keep-alive\r\n");
 }
 
 /* The head of the host's own. */
@@ -49,16 +49,17 @@ static void begin_request(struct reader *reader)
     reader->began = false;
     reader->untaken = true;
     reader->refused = head->status != 0;
+    if (head->status)
+        reader_begin_body(reader, 0);
+    else if (head->chunked)
+        reader_begin_body(reader, -1);
+    else
+        reader_begin_body(reader, head->length > 0 ? head->length : 0);
     reader_out(reader, is_head(reader, head) ? "HEAD / HTTP/1." : "POST / HTTP/1.");
-    reader_out(reader, head->minor ? "1\r\nHost:h\r\n" : "0\r\nHost:h\r\n");
-    if (head->status || head->closes)
-        reader_out(reader, "Connection:close\r\n");
-    else if (head->keeps)
-        reader_out(reader, "Connection:keep-alive\r\n");
+    out_version(reader, head);
     if (!head->status)
         out_length(reader, head);
     reader_out(reader, "\r\n");
-    begin_body(reader, head);
 }
 
 static bool only_empty_lines(const struct head_reading *reading)

@@ -12,7 +12,7 @@
 #include "fuzz/fuzz.h"
 
 /* What is sent, as the host sees it, with zeros for what a body lacks. */
-enum { SENT_MAX = 16 * 1024, GIVEN_MAX = 16 * SENT_MAX + 1024 * 1024 };
+enum { SENT_MAX = 16 * 1024, GIVEN_MAX = 16 * SENT_MAX + 64 * 1024 };
 
 struct client {
     struct reader reader;

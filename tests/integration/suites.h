@@ -51,6 +51,7 @@
     X(admission)                                                                                   \
     X(tolerance)                                                                                   \
     X(framing)                                                                                     \
+    X(cut_off)                                                                                     \
     X(answers)                                                                                     \
     X(limits)                                                                                      \
     X(body_limits)                                                                                 \

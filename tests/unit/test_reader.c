@@ -14,7 +14,7 @@
 #define HOST "Host: h\r\n"
 #define POST "POST /a HTTP/1.1\r\n" HOST
 
-enum { ROOM = 64 * 1024 };
+enum { PIECE = 64 * 1024, LARGE = 4 * PIECE, ROOM = 8 * PIECE };
 
 static struct reader_pool pool;
 static struct reader reader;
@@ -287,15 +287,111 @@ START_TEST(a_body_that_the_host_refuses_ends_there)
 }
 END_TEST
 
-START_TEST(what_was_promised_beyond_a_bound_is_waited_for)
+/* What a body that is handed on in chunks holds, into `body`; bytes. The last chunk must be there.
+ */
+static size_t unframe(const char *at, char *body)
 {
-    static const char large[] = POST "Content-Length: 104857600\r\n\r\nhe";
+    size_t all = 0, size;
 
-    ck_assert(!reader_stop(&reader, 413, NULL));
-    come(large, sizeof large - 1);
+    do {
+        char *end;
+
+        size = strtoul(at, &end, 16);
+        ck_assert_uint_le(size, PIECE);
+        ck_assert_int_eq(strncmp(end, "\r\n", 2), 0);
+        memcpy(body + all, end + 2, size);
+        all += size;
+        at = end + 2 + size + 2;
+        ck_assert_int_eq(strncmp(at - 2, "\r\n", 2), 0);
+    } while (size);
+    ck_assert_ptr_eq(at, given + length);
+    return all;
+}
+
+static const struct {
+    const char *sent, *given;
+} large_heads[] = {
+    {"POST / HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.0\r\nContent-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:close\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:keep-alive\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n"},
+};
+
+static const size_t large_sizes[] = {PIECE + 1, 2 * PIECE - 1, 2 * PIECE, 2 * PIECE + 1, 3 * PIECE};
+
+/* So many bytes of the body, cut anywhere. */
+static void come_in_parts(const char *body, size_t size, size_t room)
+{
+    for (size_t at = 0, part = 1; at < size; at += part, part = part * 3 % 9973) {
+        part = size - at < part ? size - at : part;
+        come(body + at, part);
+        read_all(room);
+    }
+}
+
+static void come_large(int at, size_t declared)
+{
+    char *head = arena_format(arena, large_heads[at].sent, declared);
+
+    come(head, strlen(head));
     read_all(4096);
-    ck_assert(!reader_stop(&reader, 413, NULL));
-    ck_assert(!reader_gives(&reader));
+    ck_assert_str_eq(given, large_heads[at].given); /* and no size, see reader_begin_piece() */
+    take();
+}
+
+START_TEST(a_large_body_is_handed_on_in_pieces)
+{
+    static char body[LARGE], whole[LARGE];
+
+    for (size_t i = 0; i < LARGE; i++)
+        body[i] = (char)(i * 7 % 251);
+    for (size_t i = 0; i < COUNT(large_sizes); i++) {
+        bool chunked = strstr(large_heads[_i].sent, "chunked") != NULL;
+
+        come_large(_i, large_sizes[i]);
+        come_in_parts(body, large_sizes[i], 1000 + i * 1777);
+        if (chunked)
+            come("\r\n0\r\n\r\n", 7);
+        read_all(4096);
+        ck_assert_uint_eq(unframe(given + strlen(large_heads[_i].given), whole), large_sizes[i]);
+        ck_assert_int_eq(memcmp(whole, body, large_sizes[i]), 0);
+        ck_assert(!reader_unread(&reader));
+        tear_down();
+        set_up();
+    }
+}
+END_TEST
+
+/* Never more is made up than the rest of a piece. */
+START_TEST(a_large_body_that_ends_too_early_is_a_problem)
+{
+    static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};
+    static char body[LARGE], whole[LARGE];
+    const char *reason;
+
+    memset(body, 'x', LARGE);
+    for (size_t i = 0; i < COUNT(sent); i++) {
+        come_large(_i, (size_t)1 << 40);
+        come_in_parts(body, sent[i], 4096);
+        if (i % 2)
+            ck_assert(reader_stop(&reader, 400, NULL));
+        else
+            shutdown(ends[1], SHUT_WR);
+        read_all(4096);
+        size_t all = unframe(given + strlen(large_heads[_i].given), whole);
+
+        ck_assert_int_eq(memcmp(whole, body, sent[i]), 0);
+        ck_assert_uint_eq(all, (sent[i] + PIECE - 1) / PIECE * PIECE);
+        ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+        ck_assert(!reader_stop(&reader, 413, NULL));
+        ck_assert(!reader_gives(&reader));
+        tear_down();
+        set_up();
+    }
 }
 END_TEST
 
@@ -333,7 +429,8 @@ Suite *reader_suite(void)
     tcase_add_test(all, the_end_is_told_and_a_part_of_a_head_is_refused_then);
     tcase_add_loop_test(all, a_body_that_ends_too_early_is_a_problem, 0, COUNT(stopped));
     tcase_add_loop_test(all, a_body_that_the_host_refuses_ends_there, 0, COUNT(stopped));
-    tcase_add_test(all, what_was_promised_beyond_a_bound_is_waited_for);
+    tcase_add_loop_test(all, a_large_body_is_handed_on_in_pieces, 0, COUNT(large_heads));
+    tcase_add_loop_test(all, a_large_body_that_ends_too_early_is_a_problem, 0, COUNT(large_heads));
     tcase_add_test(all, buffers_are_kept_only_where_something_waits);
     suite_add_tcase(suite, all);
     return suite;

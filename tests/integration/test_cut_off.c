@@ -1,0 +1,149 @@
+/*
+ * Bodies that are cut off: so many bytes are declared, as the length or as that of a chunk, and so
+ * many sent, before the client closes its side. Whatever the two are, the answer comes, and is the
+ * service's own (finding A1, of bodies).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "files.h"
+#include "suites.h"
+#include "wire.h"
+
+#define JSON_TYPE "application/json"
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+enum { LOGIN_MAX = 32768, SENT_MOST = 4 * MIB, WAYS = 6 };
+
+static struct host *host;
+static struct person *person;
+static char *blanks, *parts; /* what is sent, SENT_MOST bytes and more */
+
+static void set_up(void)
+{
+    struct upload_body body = files_named("Cut off");
+    char *noise = upload_noise(1, SENT_MOST);
+
+    upload_file(&body, "SF_02C", "x", noise, SENT_MOST);
+    parts = body.bytes;
+    blanks = noise;
+    memset(blanks, ' ', SENT_MOST);
+    host = host_start(&(struct host_spec){.name = "cut-off",
+                                          .database = database_make(the_postgres, "cut_off"),
+                                          .modules = "[auth, chat, device, health]",
+                                          .more = files_section(harness_path("documents-cut"))});
+    person = person_make(host, admin_of(host), "cut.off", NULL);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    free(parts);
+    free(blanks);
+}
+
+static const struct {
+    const char *path, *type;
+    bool token;
+    int status;   /* 0: 413 beyond the limit, else 400 */
+    size_t limit; /* of a body */
+} routes[] = {
+    {"/api/nope", JSON_TYPE, true, 404, 0},
+    {DEVICE, JSON_TYPE, false, 401, 0},
+    {DEVICE, UPLOAD_TYPE, false, 401, 0},
+    {"/api/auth/login", JSON_TYPE, false, 0, LOGIN_MAX},
+    {DEVICE, JSON_TYPE, true, 0, 2 * MIB},
+    {"/api/chat/conversations/start", JSON_TYPE, true, 0, 8 * MIB},
+    {DEVICE, UPLOAD_TYPE, true, 0, SIZE_MAX},
+};
+
+/* Around the pieces in which a body is handed on, and the bound of what used to be answered. */
+static const size_t sizes[] = {1,      65535,  65536, 65537,   262143,
+                               262144, 262145, MIB,   MIB + 1, 20 * MIB};
+
+/* How many bytes of so many are sent. */
+static size_t sent_of(size_t declared, int way)
+{
+    const size_t sent[WAYS] = {0, 1, 65536, 262144, declared / 2, declared - 1};
+    size_t most = declared - 1 < SENT_MOST ? declared - 1 : SENT_MOST;
+
+    return sent[way] < most ? sent[way] : most;
+}
+
+static int status_of(int at, size_t length)
+{
+    if (routes[at].status)
+        return routes[at].status;
+    return length > routes[at].limit ? 413 : 400;
+}
+
+struct cut {
+    struct wire *wire;
+    const char *what;
+    int status;
+};
+
+static struct cut cut_off(int at, const char *version, const char *framing, size_t sent, int status)
+{
+    const char *type = routes[at].type;
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "POST %s HTTP/%s\r\nHost: x\r\nContent-Type: %s\r\n", routes[at].path, version,
+             type);
+    if (routes[at].token)
+        wire_say(wire, "Authorization: Bearer %s\r\n", person->token);
+    wire_say(wire, "%s", framing);
+    wire_send(wire, strcmp(type, UPLOAD_TYPE) ? blanks : parts, sent);
+    shutdown(wire->fd, SHUT_WR);
+    const char *what =
+        text("%zu bytes of %s to %s behind %s", sent, type, routes[at].path, framing);
+
+    return (struct cut){wire, what, status};
+}
+
+static void ck_answered(const struct cut *cut)
+{
+    struct wire_answer *answer = wire_read(cut->wire, 5000);
+
+    ck_assert_msg(answer != NULL, "no answer to %s", cut->what);
+    ck_assert_msg(answer->status == cut->status, "%d to %s", answer->status, cut->what);
+    ck_wire_error(answer, cut->status);
+    ck_assert_str_eq(wire_header(answer, "Connection"), "close");
+    ck_assert(wire_closes(cut->wire, 5000));
+    wire_close(cut->wire, false);
+}
+
+/* All of one size at once: the end of a body may be seen only by the patrol. */
+START_TEST(a_body_that_is_cut_off_is_answered_whatever_its_size)
+{
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const char *length = text("Content-Length: %zu\r\n\r\n", sizes[i]);
+        const char *chunk = text("Transfer-Encoding: chunked\r\n\r\n%zx\r\n", sizes[i]);
+        struct cut cuts[3 * WAYS], *end = cuts;
+
+        for (int way = 0; way < WAYS; way++) {
+            size_t sent = sent_of(sizes[i], way);
+
+            *end++ = cut_off(_i, "1.1", length, sent, status_of(_i, sizes[i]));
+            *end++ = cut_off(_i, "1.0", length, sent, status_of(_i, sizes[i]));
+            *end++ = cut_off(_i, "1.1", chunk, sent, status_of(_i, sent));
+        }
+        for (const struct cut *cut = cuts; cut < end; cut++)
+            ck_answered(cut);
+    }
+    ck_assert(wire_is_served(host));
+}
+
+Suite *cut_off_suite(void)
+{
+    Suite *suite = suite_create("cut_off");
+    TCase *tests = tcase_create("cut_off");
+
+    tcase_set_timeout(tests, 90);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, a_body_that_is_cut_off_is_answered_whatever_its_size, 0,
+                        COUNT(routes));
+    suite_add_tcase(suite, tests);
+    return suite;
+}
