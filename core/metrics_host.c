@@ -183,7 +183,7 @@ const struct host_metric host_metrics[] = {
     {"busbar_database_batches", "gauge", "loop, lane", "Batches under way.", metrics_lane_batches},
     {"busbar_redis_up", "gauge", NULL, "Whether Redis answers.", redis_up},
     {"busbar_redis_latency_seconds", "gauge", NULL, "Of its last sign of life.", redis_latency},
-    {"busbar_pool_threads", "gauge", "module, pool", "Threads of a pool; module busbar: the host's.", pools_threads},
+    {"busbar_pool_threads", "gauge", "module, pool", "Threads that a pool may have; module busbar: the host's.", pools_threads},
     {"busbar_pool_busy", "gauge", "module, pool", "Threads at work.", pools_busy},
     {"busbar_pool_waiting", "gauge", "module, pool", "Calls that wait for a thread.",
      pools_waiting},

@@ -40,8 +40,9 @@ struct work_pool {
     size_t each;            /* calls of one owner */
     unsigned queued, busy;
     bool stop;
-    pthread_t *threads;
+    pthread_t *threads; /* of face->threads places */
     unsigned started;
+    bool short_told; /* that a thread cannot be had */
 };
 
 struct work_pools {
@@ -180,6 +181,25 @@ static struct turn_owner *enter(struct work_pool *pool, const struct pool_call *
     return turns_enter(&pool->owners, &pool->own->owner, SIZE_MAX, answer);
 }
 
+static int add_thread(struct work_pool *pool)
+{
+    if (pthread_create(&pool->threads[pool->started], NULL, worker, pool))
+        return -1;
+    pool->started++;
+    return 0;
+}
+
+/* Under the lock. One thread more where each has a call, or one that waits; or fewer have to do. */
+static void grow(struct work_pool *pool)
+{
+    if (pool->started == pool->face->threads || pool->busy + pool->queued <= pool->started ||
+        !add_thread(pool) || pool->short_told)
+        return;
+    pool->short_told = true;
+    log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work", "pool",
+             pool->face->name, NULL);
+}
+
 /* Whoever is exempt has its turn as everybody has, but is refused only where all are. */
 static enum share_answer enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                  bool bounded)
@@ -192,6 +212,7 @@ static enum share_answer enqueue(struct work_pool *pool, struct pool_call *call,
         if (call->turn.owner && (!call->subject || enter_subject(pool, call, &answer))) {
             turn_wait(&pool->calls, &call->turn);
             pool->queued++;
+            grow(pool);
             pthread_cond_signal(&pool->more);
         }
     }
@@ -311,11 +332,7 @@ static int pool_start(struct work_pool *pool)
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->more, NULL);
-    for (; pool->started < pool->face->threads; pool->started++) {
-        if (pthread_create(&pool->threads[pool->started], NULL, worker, pool))
-            return -1;
-    }
-    return 0;
+    return add_thread(pool);
 }
 
 static void pool_stop(struct work_pool *pool)
@@ -352,10 +369,11 @@ bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_sta
 
     *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
                                         .name = pool->face->name,
-                                        .threads = pool->started,
+                                        .threads = pool->face->threads,
                                         .most = pool->face->queue,
                                         .each = pool->each};
     pthread_mutex_lock(&pool->lock);
+    status->started = pool->started;
     status->busy = pool->busy;
     status->waiting = pool->queued;
     pthread_mutex_unlock(&pool->lock);

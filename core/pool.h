@@ -1,10 +1,12 @@
 /*
  * Thread pools for what blocks or burns the processor: bb_offload(). The pools that the modules of
- * a generation declare, and one of the host's own with a thread for each loop, are started before
- * it goes live, and end with it. Each has a bounded queue, of which one owner has a share
- * (quota.h); the owners take turns, so that a crowd of one delays another by one call. A call may
- * have a subject beside its owner, as the account that a password is tried of: all calls for it
- * have a share together. It then waits in the line of owner or subject, whichever is the longer.
+ * a generation declare, and one of the host's own with a thread for each loop, are there before it
+ * goes live, and end with it. Each begins with one thread, which it has for certain, and makes
+ * others when all that it has are taken, up to its number; they stay. Each has a bounded queue, of
+ * which one owner has a share (quota.h); the owners take turns, so that a crowd of one delays
+ * another by one call. A call may have a subject beside its owner, as the account that a password
+ * is tried of: all calls for it have a share together. It then waits in the line of owner or
+ * subject, whichever is the longer.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -15,7 +17,7 @@
 
 struct work_pools;
 
-/* Starts the pools of all modules. NULL (logged) when a thread cannot be made. */
+/* Starts the pools of all modules. NULL (logged) when the first thread of one cannot be made. */
 struct work_pools *work_pools_new(const struct generation *generation);
 
 /* Stops and joins all threads; nothing may be queued any more. */
@@ -43,9 +45,9 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 
 /* A pool, for who watches. */
 struct work_pool_status {
-    const char *module, *name; /* as long as the generation */
-    unsigned threads, busy, waiting, most;
-    size_t each; /* of those, for one owner */
+    const char *module, *name;                      /* as long as the generation */
+    unsigned threads, started, busy, waiting, most; /* `threads` at most */
+    size_t each;                                    /* of those, for one owner */
 };
 
 /* The pool at this place; false: there are no more. Any thread. */

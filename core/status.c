@@ -72,8 +72,8 @@ static void print_runtime(FILE *out, const struct generation *g)
     struct work_pool_status pool;
 
     for (size_t i = 0; work_pool_look(g->pools, i, &pool); i++)
-        fprintf(out, "  pool %s.%s: %u threads, %u busy, %u of %u waiting\n", pool.module,
-                pool.name, pool.threads, pool.busy, pool.waiting, pool.most);
+        fprintf(out, "  pool %s.%s: %u of %u threads, %u busy, %u of %u waiting\n", pool.module,
+                pool.name, pool.started, pool.threads, pool.busy, pool.waiting, pool.most);
     if (!workers_ended(g->workers))
         fprintf(out, "  %zu workers run\n", workers_running(g->workers));
 }

@@ -50,9 +50,9 @@ START_TEST(status_shows_modules_pools_and_queues)
     start_wave("reload-show", NULL);
     const char *said = wave_status(wave);
     const char *const parts[] = {
-        "generation 1: live for ",     "module auth 1.",     "module wave 1.0.0, build ",
-        "pool wave.nap: 4 threads",    "1 workers run",      "loop 0: ",
-        "database read: 2 of 2 conne", "reloads: 0 done, 0", "Redis answers in "};
+        "generation 1: live for ",       "module auth 1.",     "module wave 1.0.0, build ",
+        "pool wave.nap: 1 of 4 threads", "1 workers run",      "loop 0: ",
+        "database read: 2 of 2 conne",   "reloads: 0 done, 0", "Redis answers in "};
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(said, parts[i]) != NULL, "no \"%s\" in:\n%s", parts[i], said);

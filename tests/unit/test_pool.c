@@ -8,7 +8,7 @@
 #include "suites.h"
 
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
-enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2 };
+enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };
 
 /* The host's own pool: one thread, as there is no engine that would say more. */
 #define OWN "bodies"
@@ -316,6 +316,51 @@ START_TEST(a_subject_has_its_share_of_a_pool_and_no_more)
     hear_of(SHARE);
 }
 
+static const struct bb_pool wide_face = {.name = "wide", .threads = WIDE, .queue = QUEUE};
+static const struct bb_module wide_module = {.name = "wide",
+                                             .pools = {&wide_face, 1, sizeof(struct bb_pool)}};
+
+static unsigned wide_threads(struct work_pools *pools)
+{
+    struct work_pool_status status;
+
+    ck_assert(work_pool_look(pools, 1, &status));
+    ck_assert_uint_eq(status.threads, WIDE);
+    return status.started;
+}
+
+static void submit_wide(struct work_pools *pools, const struct bb_host *host, int number)
+{
+    calls[number] = (struct pool_call){.message.run = hear, .loop = &loop, .run = block};
+    ck_assert_int_eq(pool_submit(pools, host, "wide", &calls[number], true), 0);
+}
+
+START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
+{
+    struct core_module module = {.face = &wide_module};
+    struct generation wide = {.modules = &module, .module_count = 1};
+    struct work_pools *pools;
+
+    module.handle.host.module = &wide_module;
+    pools = work_pools_new(&wide);
+    ck_assert_ptr_nonnull(pools);
+    ck_assert_uint_eq(wide_threads(pools), 1);
+    for (int i = 1; i <= WIDE + 1; i++) {
+        submit_wide(pools, &module.handle.host, i);
+        ck_assert_uint_eq(wide_threads(pools), i < WIDE ? (unsigned)i : WIDE);
+        if (i <= WIDE)
+            sem_wait(&begun);
+    }
+    for (int i = 0; i < WIDE + 2; i++) /* and of the call that set_up() made */
+        sem_post(&go);
+    hear_of(WIDE + 2);
+    submit_wide(pools, &module.handle.host, 1);
+    sem_post(&go);
+    hear_of(1);
+    ck_assert_uint_eq(wide_threads(pools), WIDE);
+    work_pools_free(pools);
+}
+
 Suite *pool_suite(void)
 {
     Suite *suite = suite_create("pool");
@@ -332,6 +377,7 @@ Suite *pool_suite(void)
     tcase_add_test(cases, calls_for_a_subject_wait_in_one_line);
     tcase_add_test(cases, a_caller_for_many_subjects_waits_in_one_line);
     tcase_add_test(cases, a_subject_has_its_share_of_a_pool_and_no_more);
+    tcase_add_test(cases, a_pool_makes_a_thread_when_all_that_it_has_are_taken);
     suite_add_tcase(suite, cases);
     return suite;
 }
