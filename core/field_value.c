@@ -139,17 +139,6 @@ static bool text_fits(const struct bb_field *field, const char *text, const stru
     return false;
 }
 
-static const char *lower_case(const char *text, size_t length, struct arena *arena)
-{
-    char *lower = arena_text(arena, text, length);
-
-    for (char *at = lower; at && *at; at++) {
-        if (*at >= 'A' && *at <= 'Z')
-            *at = (char)(*at - 'A' + 'a');
-    }
-    return lower;
-}
-
 static bool choice_known(const struct bb_field *field, const char *text)
 {
     for (const char *const *choice = field->choices; choice && *choice; choice++) {
@@ -238,7 +227,7 @@ const char *field_string(const struct bb_field *field, const char *text, struct 
         return email_string(field, text, arena, place, problems);
     case BB_UUID:
         if (text_is_uuid(text))
-            return lower_case(text, strlen(text), arena);
+            return unicode_fold(text, arena);
         fits = false;
         break;
     case BB_TIME:
