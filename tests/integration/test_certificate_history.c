@@ -212,6 +212,15 @@ START_TEST(history_is_issued_until_nothing_is_left)
     end();
 }
 
+/* So that what is looked at between two chunks is long before the last one, on any machine. */
+static void slow_down(void)
+{
+    sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END'");
+    sql_run(db, "CREATE TRIGGER dawdle AFTER INSERT ON certificate_entry"
+                " FOR EACH STATEMENT EXECUTE FUNCTION dawdle()");
+}
+
 START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
 {
     begin("history_turns");
@@ -220,13 +229,15 @@ START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_bac
                                           .database = "history_turns",
                                           .db = "  transaction_connections: 1\n",
                                           .modules = METER_MODULES});
+    slow_down();
     backfill(days_ago(1900));
     ck_assert(wait_until(some_issued, NULL, 30000));
     ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
               200);
-    ck_assert_int_lt(entries(), BACKFILL);
+    ck_assert_int_lt(entries(), BACKFILL * 4 / 5);
     host_stop(host);
-    ck_assert_int_lt(entries(), BACKFILL);
+    ck_assert_int_lt(entries(), BACKFILL * 4 / 5);
+    sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
     ck_assert(host_run(host));
     ck_assert(wait_until(all_issued, NULL, 60000));
     expect_log();
