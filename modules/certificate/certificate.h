@@ -134,9 +134,12 @@ int64_t certificate_settle(struct bb_request *rq, bool *more);
 /* When a step's turn that begins now is over, in bb_now_ms(). */
 int64_t certificate_turn(struct bb_request *rq);
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
-/* Runs a statement whose $1 is `size`, until it does less. How much it did; -1: it failed. */
+/*
+ * Runs a statement whose $1 is `size`, until it does less. How much it did; -1: it failed. `any`:
+ * it did something, or its second column says that something was there already.
+ */
 int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
-                            const char *step);
+                            const char *step, bool *any);
 
 /* event.c */
 struct certificate_issued {

@@ -25,7 +25,8 @@ static const struct bb_sql take = {
     "WITH noted AS (INSERT INTO certificate_look AS l (device, first_at, last_at)"
     " SELECT device, first, last FROM reading_take_fresh('D', $1::int) ORDER BY device"
     " ON CONFLICT (device) DO UPDATE SET first_at = least(l.first_at, excluded.first_at),"
-    " last_at = greatest(l.last_at, excluded.last_at) RETURNING 1) SELECT count(*) FROM noted",
+    " last_at = greatest(l.last_at, excluded.last_at) RETURNING 1)"
+    " SELECT count(*), EXISTS (SELECT FROM certificate_look)::int FROM noted",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
@@ -65,10 +66,11 @@ static const struct bb_sql look = {
     BB_SQL_WRITE | BB_SQL_LONG};
 
 int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
-                            const char *step)
+                            const char *step, bool *any)
 {
     int64_t devices = 0, count = size;
 
+    *any = false;
     while (count == size) {
         const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
 
@@ -76,6 +78,7 @@ int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int
             return certificate_step_failed(rq, step);
         count = bb_cell_int(rq, rows, 0, 0);
         devices += count;
+        *any = *any || count || bb_cell_int(rq, rows, 0, 1);
     }
     return devices;
 }
@@ -146,10 +149,11 @@ int64_t certificate_fold(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t after = atomic_load(&certificate->looked);
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
-    bool failed = certificate_batches(rq, &take, TAKEN, step) < 0;
+    bool any;
+    bool failed = certificate_batches(rq, &take, TAKEN, step, &any) < 0;
 
     looked.until = certificate_turn(rq);
-    failed = failed || look_all(rq, &looked, step) < 0;
+    failed = failed || (any && look_all(rq, &looked, step) < 0);
     *more = looked.over;
     atomic_store(&certificate->looked, *more ? looked.after : 0);
     return failed ? -1 : 0;

@@ -19,7 +19,8 @@ static const struct bb_sql note = {
     "WITH noted AS (INSERT INTO certificate_history AS h (device, first_at, last_at)"
     " SELECT device, first, last FROM reading_take_fresh('H', $1::int) ORDER BY device"
     " ON CONFLICT (device) DO UPDATE SET first_at = least(h.first_at, excluded.first_at),"
-    " last_at = greatest(h.last_at, excluded.last_at) RETURNING 1) SELECT count(*) FROM noted",
+    " last_at = greatest(h.last_at, excluded.last_at) RETURNING 1)"
+    " SELECT count(*), EXISTS (SELECT FROM certificate_history)::int FROM noted",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /* $1 behind which device */
@@ -133,11 +134,11 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t passed = atomic_load(&certificate->history_failed);
     int64_t until = certificate_turn(rq);
-    struct chunk chunk = {.found = true, .after = passed, .device = passed};
+    struct chunk chunk = {.after = passed, .device = passed};
     int failures = 0;
 
     *more = false;
-    if (certificate_batches(rq, &note, NOTED, "noting History readings") < 0)
+    if (certificate_batches(rq, &note, NOTED, "noting History readings", &chunk.found) < 0)
         return -1;
     while (chunk.found && failures < FAILURES && bb_now_ms(rq->host) < until) {
         if (bb_scratch(rq, transact, &chunk) < 400)

@@ -1,7 +1,7 @@
 /*
  * The lease of this process: a row in webhook_host, whose id is in every delivery that it owns.
  *
- * Every two seconds the row's time is renewed. A host is dead when its row is ten seconds old; or
+ * Every three seconds the row's time is renewed. A host is dead when its row is ten seconds old; or
  * at once when it ran on this machine (same boot, same process namespace) and its process (number
  * and start time) is gone: that is how a host killed and started again finds its own deliveries.
  * Its row is deleted, and what belongs to no row is nobody's. A host that was only asleep finds its
@@ -18,25 +18,27 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define TEND_MS 2000
+#define TEND_MS 3000
 #define AGAIN_MS 500
-#define SWEEP_ROUNDS 3 /* orphans are looked for in every third round, and after a death */
+#define SWEEP_ROUNDS 2 /* orphans are looked for in every second round, and after a death */
 #define HOSTS_MAX 256
 
+/* Of the own row `me`, and of every other host: $2 is the machine. */
+#define HOSTS                                                                                      \
+    " SELECT me.id, (SELECT paused FROM webhook_switch), o.id, o.process, o.machine = $2::text,"   \
+    " o.heartbeat_at < now() - interval '10 s'"                                                    \
+    " FROM me LEFT JOIN webhook_host o ON o.id <> me.id ORDER BY o.id LIMIT 256"
+enum { HOST_ME, HOST_PAUSED, HOST_ID, HOST_PROCESS, HOST_HERE, HOST_SILENT };
+
 static const struct bb_sql join = {
-    "INSERT INTO webhook_host (machine, process) VALUES ($1::text, $2::text)"
-    " RETURNING id, (SELECT paused FROM webhook_switch)",
+    "WITH me AS (INSERT INTO webhook_host (machine, process) VALUES ($2::text, $1::text)"
+    " RETURNING id)" HOSTS,
     BB_SQL_WRITE,
 };
 static const struct bb_sql renew = {
-    "UPDATE webhook_host SET heartbeat_at = now(), counters = $2::jsonb WHERE id = $1::bigint"
-    " RETURNING id, (SELECT paused FROM webhook_switch)",
+    "WITH me AS (UPDATE webhook_host SET heartbeat_at = now(), counters = $3::jsonb"
+    " WHERE id = $1::bigint RETURNING id)" HOSTS,
     BB_SQL_WRITE,
-};
-static const struct bb_sql others = {
-    "SELECT id, process, machine = $2::text, heartbeat_at < now() - interval '10 s'"
-    " FROM webhook_host WHERE id <> $1::bigint ORDER BY id LIMIT 256",
-    0,
 };
 static const struct bb_sql bury = {
     "DELETE FROM webhook_host WHERE id = ANY($1::bigint[])"
@@ -50,9 +52,10 @@ static const struct bb_sql orphan = {
     " ORDER BY owner LIMIT 1)"
     " UNION ALL SELECT (SELECT d.owner FROM webhook_delivery d WHERE d.state = 'queued'"
     " AND d.owner > o.owner ORDER BY d.owner LIMIT 1) FROM o WHERE o.owner IS NOT NULL)"
-    " UPDATE webhook_delivery d SET owner = NULL WHERE d.state = 'queued' AND d.owner = ANY("
-    "ARRAY(SELECT o.owner FROM o WHERE o.owner IS NOT NULL"
-    " AND NOT EXISTS (SELECT FROM webhook_host h WHERE h.id = o.owner)))",
+    ", freed AS (UPDATE webhook_delivery d SET owner = NULL WHERE d.state = 'queued'"
+    " AND d.owner = ANY(ARRAY(SELECT o.owner FROM o WHERE o.owner IS NOT NULL"
+    " AND NOT EXISTS (SELECT FROM webhook_host h WHERE h.id = o.owner))) RETURNING 1)"
+    " SELECT EXISTS (SELECT FROM freed)::int",
     BB_SQL_WRITE,
 };
 static const struct bb_sql leave_deliveries = {
@@ -69,7 +72,9 @@ struct tending {
     int64_t me;           /* 0: to join */
     int64_t sent_ms;
     unsigned pauses;
-    bool lost, paused, orphans;
+    bool lost, paused;
+    bool sweeps,
+        orphans; /* whether to look for orphans, and whether there may be what was theirs */
     char machine[128], process[64], counters[256];
     int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: not known */
 };
@@ -134,25 +139,23 @@ static bool gone(const char *process)
 /* ---- on a loop
  * ----------------------------------------------------------------------------------------- */
 
-static int bury_dead(struct bb_request *rq, struct tending *tending)
+static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct tending *tending)
 {
-    const struct bb_rows *rows =
-        bb_query(rq, &others, BB_ARGS(bb_i(tending->me), bb_t(tending->machine)));
     int64_t dead[HOSTS_MAX];
     size_t count = 0;
 
-    if (!rows)
-        return -1;
     for (size_t row = 0; row < bb_count(rq, rows) && count < HOSTS_MAX; row++) {
-        bool here = bb_cell_int(rq, rows, row, 2), silent = bb_cell_int(rq, rows, row, 3);
+        int64_t host = bb_cell_int(rq, rows, row, HOST_ID); /* 0: there is no other */
+        bool here = bb_cell_int(rq, rows, row, HOST_HERE);
 
-        if (silent || (here && gone(bb_cell(rq, rows, row, 1))))
-            dead[count++] = bb_cell_int(rq, rows, row, 0);
+        if (host && (bb_cell_int(rq, rows, row, HOST_SILENT) ||
+                     (here && gone(bb_cell(rq, rows, row, HOST_PROCESS)))))
+            dead[count++] = host;
     }
     if (!count)
         return 0;
     bb_log(rq, BB_WARN, "hosts are dead, their deliveries are taken over: %zu", count);
-    tending->orphans = true;
+    tending->sweeps = true;
     return bb_query(rq, &bury, BB_ARGS(bb_ints(dead, count), bb_t(tending->machine))) ? 0 : -1;
 }
 
@@ -168,8 +171,10 @@ static void tend_work(struct bb_request *rq, struct errand *errand)
 {
     struct tending *tending = (struct tending *)(void *)errand;
     const struct bb_rows *rows =
-        tending->me ? bb_query(rq, &renew, BB_ARGS(bb_i(tending->me), bb_t(tending->counters)))
-                    : bb_query(rq, &join, BB_ARGS(bb_t(tending->machine), bb_t(tending->process)));
+        tending->me
+            ? bb_query(rq, &renew,
+                       BB_ARGS(bb_i(tending->me), bb_t(tending->machine), bb_t(tending->counters)))
+            : bb_query(rq, &join, BB_ARGS(bb_t(tending->process), bb_t(tending->machine)));
 
     if (!rows)
         return;
@@ -177,11 +182,12 @@ static void tend_work(struct bb_request *rq, struct errand *errand)
     tending->lost = bb_count(rq, rows) == 0;
     if (tending->lost)
         return;
-    tending->me = bb_cell_int(rq, rows, 0, 0);
-    tending->paused = bb_cell_int(rq, rows, 0, 1);
-    if (bury_dead(rq, tending) || !tending->orphans)
+    tending->me = bb_cell_int(rq, rows, 0, HOST_ME);
+    tending->paused = bb_cell_int(rq, rows, 0, HOST_PAUSED);
+    if (bury_dead(rq, rows, tending) || !tending->sweeps)
         return;
-    bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    rows = bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    tending->orphans = tending->orphans || !rows || bb_cell_int(rq, rows, 0, 0);
     count_webhooks(rq, tending);
 }
 
@@ -276,7 +282,8 @@ void lease_tend(struct sender *sender)
     tending->errand = (struct errand){.work = tend_work, .back = tend_back, .drop = drop};
     tending->me = sender->me;
     tending->sent_ms = sender->now_ms;
-    tending->orphans = !sender->me || sender->tends++ % SWEEP_ROUNDS == 0;
+    tending->orphans = !sender->me;
+    tending->sweeps = !sender->me || sender->tends++ % SWEEP_ROUNDS == 0;
     tending->webhooks[0] = -1;
     describe(tending);
     write_counters(sender, tending);

@@ -256,7 +256,7 @@ static const struct bb_metric metrics[] = {
      .help = "How often this host was slow to renew its lease, and gave its deliveries up."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = webhook_lag,
      .help = "How long the delivery of this host that is due the longest has waited; "
-             "looked at every two seconds."},
+             "looked at every three seconds."},
     {.name = "webhooks", .kind = BB_GAUGE, .label = "state", .values = webhook_state_names,
      .read = webhook_states,
      .help = "Webhooks in the database; not_admitted: of owners who may not act."},

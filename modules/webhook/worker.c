@@ -4,7 +4,7 @@
 #define CLEAN_MS 30000
 #define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
 #define LINGER_MS 250        /* for offers of what had begun before a reload */
-#define IDLE_MS 2000
+#define IDLE_MS 3000
 #define IDLE_LEAVING_MS 50
 
 /* What other threads left, taken out of the lock in one go. */
