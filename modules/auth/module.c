@@ -165,7 +165,10 @@ static const struct bb_field organisation_reply[] = {
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
-enum { PUBLIC_BODY_MAX = 32768 }; /* nobody who is unknown yet has much to say */
+enum {
+    PUBLIC_BODY_MAX = 32768, /* nobody who is unknown yet has much to say */
+    HASH_DEADLINE_MS = 20000 /* a crowd of passwords, where the processor is taken by others */
+};
 
 static const struct bb_route routes[] = {
     {.method = "POST",
@@ -191,6 +194,7 @@ static const struct bb_route routes[] = {
      .handler = auth_login,
      .body = BB_TABLE(login_body),
      .body_max = PUBLIC_BODY_MAX,
+     .deadline_ms = HASH_DEADLINE_MS,
      .reply = BB_TABLE(access_reply),
      .help = "Begins a session."},
     {.method = "POST",
@@ -212,6 +216,7 @@ static const struct bb_route routes[] = {
      .handler = auth_get_access,
      .body = BB_TABLE(access_body),
      .body_max = PUBLIC_BODY_MAX,
+     .deadline_ms = HASH_DEADLINE_MS,
      .reply = BB_TABLE(access_reply),
      .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS,
      .help = "A token for a program: OAuth 2.0 client credentials, or an ApiUser's password."},
