@@ -17,9 +17,8 @@
 #include "certificate.h"
 #include "csv.h"
 
-#define PAGE 1000                 /* entries */
-#define QUEUE_BYTES (1024 * 1024) /* that may wait for the client at most */
-#define READY_BYTES (256 * 1024)  /* that may wait when a page is sent */
+#define PAGE 1000                /* entries */
+#define READY_BYTES (256 * 1024) /* that may wait for the client when a page is sent */
 #define PAUSE_MS 20
 #define PAUSES 500 /* in one piece of work */
 
@@ -216,7 +215,7 @@ static int begin(struct bb_request *rq, struct export *export)
     struct bb_stream_options options = {
         .size = sizeof(options),
         .type = "text/csv; charset=utf-8",
-        .limit = QUEUE_BYTES,
+        .limit = SIZE_MAX, /* never more than READY_BYTES and a page */
         .closed = closed,
         .arg = export,
         .whole = true,

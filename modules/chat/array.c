@@ -13,8 +13,7 @@
 #include <string.h>
 
 enum {
-    QUEUE_BYTES = 1024 * 1024, /* that may wait for the client; a single page always may */
-    READY_BYTES = 64 * 1024,   /* that may wait when a page is read */
+    READY_BYTES = 64 * 1024, /* that may wait for the client when a page is read */
     PAUSE_MS = 20,
     PAUSES = 500 /* in one piece of work */
 };
@@ -235,7 +234,7 @@ static int begin(struct bb_request *rq, struct sending *sending)
     struct bb_stream_options options = {
         .size = sizeof(options),
         .type = "application/json; charset=utf-8",
-        .limit = QUEUE_BYTES,
+        .limit = SIZE_MAX, /* never more than READY_BYTES and a page */
         .closed = closed,
         .arg = sending,
         .whole = true,

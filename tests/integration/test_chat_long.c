@@ -8,7 +8,15 @@
 #include "suites.h"
 #include "talk.h"
 
-enum { ENTRIES = 100, STALLED = 12, MEMORY_KIB = 96 * 1024, CONVERSATIONS = 3000 };
+enum {
+    ENTRIES = 100,
+    STALLED = 12,
+    MEMORY_KIB = 96 * 1024,
+    CONVERSATIONS = 3000,
+    LARGE = 8,
+    SIP = 32 * 1024, /* bytes every SIP_US microseconds */
+    SIP_US = 15000
+};
 
 /* AddressSanitizer else keeps 256 MiB of what was freed. */
 static const char *const small_quarantine[] = {
@@ -123,6 +131,29 @@ START_TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
     PQfinish(db);
 }
 
+/* So slow that some bytes of a page are still there when the next one is sent. */
+START_TEST(a_slow_reader_gets_a_huge_chain_whole)
+{
+    connect_database();
+    struct talk talk = huge_talk("slow@shop.example", LARGE);
+    int fd = stalled_reader(&talk);
+    static char bytes[SIP];
+    char last[8] = "";
+    int64_t total = 0;
+    ssize_t got;
+
+    while ((got = recv(fd, bytes, sizeof bytes, MSG_WAITALL)) > 0) {
+        total += got;
+        if (got >= 5)
+            memcpy(last, bytes + got - 5, 5);
+        usleep(SIP_US);
+    }
+    ck_assert_int_gt(total, (int64_t)LARGE * 1048576);
+    ck_assert_mem_eq(last, "0\r\n\r\n", 5);
+    close(fd);
+    PQfinish(db);
+}
+
 /* What cannot be read to its end must not look whole. */
 START_TEST(a_chain_that_fails_on_the_way_is_cut)
 {
@@ -200,6 +231,7 @@ Suite *chat_long_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_huge_chain_comes_whole_and_takes_no_memory);
     tcase_add_test(tests, the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for);
+    tcase_add_test(tests, a_slow_reader_gets_a_huge_chain_whole);
     tcase_add_test(tests, a_chain_that_fails_on_the_way_is_cut);
     tcase_add_test(tests, a_list_of_thousands_comes_whole_in_its_order);
     suite_add_tcase(suite, tests);
