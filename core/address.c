@@ -148,13 +148,10 @@ bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
 
 bool address_in(const struct cidr_list *list, const char *text)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct in6_addr ip;
+    bool v4;
 
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
-        return cidr_list_has(list, (const struct sockaddr *)&v4);
-    return inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 &&
-           cidr_list_has(list, (const struct sockaddr *)&v6);
+    return read_address(text, &ip, &v4) && has(list, &ip);
 }
 
 static struct in6_addr network_of(struct in6_addr address)

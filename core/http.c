@@ -454,6 +454,7 @@ bool http_drain(struct http *http)
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
+        http_run(http); /* libmicrohttpd 1.0 begins what was accepted here, and counts it then */
     }
     return !http->connection_count;
 }

@@ -1,5 +1,21 @@
 # The linters of ./test, one function each: silent and 0 when clean. Sourced by ./test.
 
+# Whose checks and layout the sources follow: Debian 12's. Others find other things.
+declare -A lint_versions=([cppcheck]=2.10 [tidy]=14 [format]=14)
+declare -A lint_programs=([cppcheck]=cppcheck [tidy]=clang-tidy [format]=clang-format)
+
+# lint_another CHECK: says which version is here, if it is another one than the sources follow.
+lint_another() {
+    local wanted=${lint_versions[$1]:-} here
+
+    [ "$wanted" ] || return 1
+    here=$("${lint_programs[$1]}" --version | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
+    case $here in
+    "$wanted" | "$wanted".*) return 1 ;;
+    esac
+    echo "${lint_programs[$1]} is $here, and the sources follow $wanted"
+}
+
 c_files() {
     (cd "$top" && find core fake modules tests -name '*.c' ! -path 'tests/specimens/*' \
         ! -path 'tests/witness/*' | LC_ALL=C sort)

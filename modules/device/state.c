@@ -21,8 +21,8 @@ static int read_yields(struct bb_host *host, struct device *device)
 
         if (index < 0)
             return bb_open_fail(host, "yields: there is no country with the code %s", country);
-        if (!json_is_number(yield) || json_number_value(yield) < YIELD_MIN ||
-            json_number_value(yield) > YIELD_MAX)
+        if (!json_is_number(yield) || json_number_value(yield) < (double)YIELD_MIN ||
+            json_number_value(yield) > (double)YIELD_MAX)
             return bb_open_fail(host, "yields: %s must be a number from %d to %d", country,
                                 YIELD_MIN, YIELD_MAX);
         device->yields[index] = json_number_value(yield);

@@ -139,7 +139,7 @@ START_TEST(a_slow_disk_holds_up_nobody_else)
         struct answer *answer =
             ck_status(http(desk.host, "GET", "/api/auth/me", desk.person->token, NULL), 200);
 
-        ck_assert_msg(answer->seconds * 1000 < SOON_MS, "%f s", answer->seconds);
+        ck_assert_msg(answer->seconds * 1000 < (double)SOON_MS, "%f s", answer->seconds);
     }
     pthread_join(thread, NULL);
     atomic_store(&desk.rack.numbers->sync_ms, 0);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "client.h"
 #include "fault/faults.h"
@@ -84,6 +85,18 @@ static int list(int from, int to)
     return 0;
 }
 
+/* Some suites hold thousands of connections, and a login shell may be limited to 1,024. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        perror("integration: the limit for descriptors stays as it is");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--faults"))
@@ -97,6 +110,7 @@ int main(int argc, char **argv)
         }
     }
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptors();
     client_open_library();
     const struct suite_row *chosen[SUITE_COUNT];
     size_t count = 0;
