@@ -244,9 +244,17 @@ static bool has_left(struct connection *connection)
     return shutdown(connection->fd, SHUT_RD) != 0;
 }
 
+/* Whether the client is still to be told that a part of its request takes too long to come. */
+static bool is_awaited(const struct connection *connection)
+{
+    if (connection->stage == STAGE_HEADER)
+        return reader_began(&connection->reader);
+    return connection->stage == STAGE_BODY && reader_lacks(&connection->reader);
+}
+
 /*
- * The time for a head is over. The end of what can be read makes libmicrohttpd read once more, and
- * the reader tells it that the request is refused; the answer can still be sent.
+ * The time for a head or a body is over. The end of what can be read makes libmicrohttpd read once
+ * more, and the reader tells it that the request is refused; the answer can still be sent.
  */
 static void refuse_late(struct connection *connection)
 {
@@ -266,7 +274,7 @@ static void patrol(struct timer *timer)
 
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
             at->limit_ms = now + DRAIN_MS;
-        if (over && at->stage == STAGE_HEADER && reader_began(&at->reader))
+        if (over && !at->cut && is_awaited(at))
             refuse_late(at);
         else if (over || (!at->cut && has_left(at)))
             connection_cut(at);

@@ -38,7 +38,10 @@ static size_t give_out(struct reader *reader, char *into, size_t size)
 /* The client says that nothing more comes. Whether that is the end for libmicrohttpd, too. */
 static bool ends(struct reader *reader)
 {
-    return reader->state == READER_HEAD || !reader_stop(reader, 400, "The body ends too early");
+    if (reader->state == READER_HEAD)
+        return true;
+    return !(reader->late ? reader_stop(reader, 408, "The body took too long to come")
+                          : reader_stop(reader, 400, "The body ends too early"));
 }
 
 /* Bytes for libmicrohttpd, or 0 where the state has only come on; -1 with errno. */

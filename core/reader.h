@@ -56,7 +56,7 @@ struct reader {
     bool began;   /* a part of a head is there */
     bool untaken; /* the head in the buffer has not been taken */
     bool refused; /* it was refused: the rest is not read */
-    bool late;    /* by the host: the rest of the head is not waited for */
+    bool late;    /* by the host: the rest of the head, or body, is not waited for */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the piece of the body that libmicrohttpd has been promised */
     int64_t rest; /* bytes behind it */

@@ -150,6 +150,31 @@ START_TEST(a_body_that_comes_too_slowly_is_cut)
     wire_close(wire, false);
 }
 
+/* However much of it is missing, and whether it was refused before. */
+static const struct {
+    const char *request;
+    int status;
+} slow_bodies[] = {
+    {POST_LOGIN "Content-Length: 30000\r\n\r\n{", 408},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n", 408},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1000000\r\n{", 408},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1\r\n{", 408},
+    {"POST /api/nope HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n{", 404},
+};
+
+START_TEST(a_body_that_never_ends_gets_an_answer)
+{
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "%s", slow_bodies[_i].request);
+    struct wire_answer *answer =
+        ck_wire_error(wire_read(wire, BODY_MS + PATROL_MS + SLACK_MS), slow_bodies[_i].status);
+
+    ck_assert_str_eq(wire_header(answer, "Connection"), "close");
+    ck_assert(wire_closes(wire, 5000));
+    wire_close(wire, false);
+}
+
 START_TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
 {
     struct wire *wire = wire_open(host);
@@ -420,6 +445,8 @@ Suite *limits_suite(void)
     tcase_add_test(tests, a_head_that_comes_too_slowly_is_cut);
     tcase_add_test(tests, a_connection_that_says_nothing_is_cut);
     tcase_add_test(tests, a_body_that_comes_too_slowly_is_cut);
+    tcase_add_loop_test(tests, a_body_that_never_ends_gets_an_answer, 0,
+                        sizeof slow_bodies / sizeof *slow_bodies);
     tcase_add_test(tests, a_refused_body_that_comes_too_slowly_is_cut_as_well);
     tcase_add_loop_test(tests, the_line_of_a_chunk_that_never_ends_keeps_nobody_busy, 0, 2);
     tcase_add_test(tests, a_connection_kept_alive_for_nothing_is_closed);
