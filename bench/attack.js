@@ -13,7 +13,7 @@ const net = require('node:net')
 const attackers = JSON.parse(fs.readFileSync(process.env.ATTACKERS, 'utf8'))
 const port = Number(process.env.PORT)
 const statuses = {}
-let awaited = 0
+const awaited = {} // parts of each attack that have not begun
 let number = 0
 
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -25,17 +25,18 @@ function count (attack, status) {
 }
 
 /* A part of an attack that goes on for ever; it has begun when the function that it gets is called. */
-function part (work) {
+function part (attack, work) {
   let begun = false
-  awaited++
+  awaited[attack] = (awaited[attack] ?? 0) + 1
   work(() => {
     if (begun) return
     begun = true
-    if (--awaited === 0) console.log('under way')
+    if (--awaited[attack] === 0) delete awaited[attack]
+    if (Object.keys(awaited).length === 0) console.log('under way')
   })
 }
 
-/* One request: {status, after}; `take` reads the answer, else it is thrown away. */
+/* One request: {status, after}; `take` is called with the answer as it begins. */
 function ask (at, method, path, body, take) {
   const headers = body ? { 'Content-Type': 'application/json', 'Content-Length': body.length } : {}
   if (!path.startsWith('/api/auth') && !path.startsWith('/api/user')) headers.Authorization = `Bearer ${at.token}`
@@ -44,8 +45,7 @@ function ask (at, method, path, body, take) {
     const request = http.request(options, (answer) => {
       const status = answer.statusCode
       const after = Number(answer.headers['retry-after'] ?? 0)
-      if (take) take(answer)
-      else answer.resume()
+      take(answer)
       answer.on('close', () => resolve({ status, after }))
     })
     request.on('error', (error) => resolve({ status: error.code, after: 0 }))
@@ -56,11 +56,14 @@ function ask (at, method, path, body, take) {
 /* `times` of them side by side, each again and again, `pause` ms after an answer. */
 function repeat (attack, times, pause, job) {
   for (let i = 0; i < times; i++) {
-    part(async (begun) => {
-      for (;;) {
-        const { status, after } = await job()
-        count(attack, status)
+    part(attack, async (begun) => {
+      const read = (answer) => {
         begun()
+        answer.resume()
+      }
+      for (;;) {
+        const { status, after } = await job(read)
+        count(attack, status)
         await wait(status < 300 ? pause : Math.min(Math.max(after * 1000, 50), 1000))
       }
     })
@@ -69,7 +72,7 @@ function repeat (attack, times, pause, job) {
 
 /* A connection that sends bytes, and is made anew when it was closed or `life` ms are over. */
 function hold (attack, at, life, bytes, settled) {
-  part((begun) => {
+  part(attack, (begun) => {
     const open = () => {
       let status = 'closed'
       const socket = net.connect({ port, host: '127.0.0.1', localAddress: at.address })
@@ -92,29 +95,29 @@ const head = (at, method, path, more = '') => `${method} ${path} HTTP/1.1\r\nHos
 
 function hashes (at) {
   const credentials = json({ username: at.pending, password: at.password })
-  repeat('D2', 32, 50, () => ask(at, 'POST', '/api/auth/login', credentials))
-  repeat('D2', 32, 50, () => {
+  repeat('D2', 32, 50, (read) => ask(at, 'POST', '/api/auth/login', credentials, read))
+  repeat('D2', 32, 50, (read) => {
     const email = `x${process.pid}.${++number}.${at.email}`
     const body = { firstName: 'A', lastName: 'B', email, password: at.password, orgName: `Org of ${email}` }
-    return ask(at, 'POST', '/api/user/register', json(body))
+    return ask(at, 'POST', '/api/user/register', json(body), read)
   })
 }
 
 function logins (at) {
   const body = json({ username: at.email, password: at.password })
-  repeat('D3', 8, 50, () => ask(at, 'POST', '/api/auth/login', body))
+  repeat('D3', 8, 50, (read) => ask(at, 'POST', '/api/auth/login', body, read))
 }
 
 /* One after the other, and four at a time beside that. */
 function messages (at) {
   const body = json({ username: at.email, chatEntry: 'x'.repeat(200000) })
-  repeat('D4', 5, 50, () => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body))
+  repeat('D4', 5, 50, (read) => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body, read))
 }
 
 function lists (at) {
-  repeat('D5', 8, 50, () => ask(at, 'GET', '/api/device?limit=1000'))
-  repeat('D5', 16, 50, () => ask(at, 'GET', `/api/chat/conversations/user/${at.email}`))
-  repeat('D5', 200, 200, () => ask(at, 'GET', `/api/chat/unread-count/${at.email}`))
+  repeat('D5', 8, 50, (read) => ask(at, 'GET', '/api/device?limit=1000', null, read))
+  repeat('D5', 16, 50, (read) => ask(at, 'GET', `/api/chat/conversations/user/${at.email}`, null, read))
+  repeat('D5', 200, 200, (read) => ask(at, 'GET', `/api/chat/unread-count/${at.email}`, null, read))
 }
 
 /* 64 KiB every 20 ms. */
@@ -126,9 +129,9 @@ function slowly (answer) {
 }
 
 function chains (at) {
-  repeat('D6', 4, 50, () => ask(at, 'GET', `/api/chat/chain/${at.chain}`))
+  repeat('D6', 4, 50, (read) => ask(at, 'GET', `/api/chat/chain/${at.chain}`, null, read))
   for (let i = 0; i < 8; i++) {
-    part(async (begun) => {
+    part('D6', async (begun) => {
       for (;;) {
         const { status } = await ask(at, 'GET', `/api/chat/chain/${at.chain}`, null, (answer) => {
           begun()
@@ -190,6 +193,9 @@ for (const at of attackers) {
   at.agent = new http.Agent({ keepAlive: true })
   for (const name of chosen) attacks[name](at)
 }
+setTimeout(() => {
+  for (const name in awaited) console.log(`${name} is not under way: ${awaited[name]} parts`)
+}, 30000)
 process.on('SIGTERM', () => {
   for (const [name, of] of Object.entries(statuses)) {
     console.log(`  ${name}:`, Object.entries(of).map(([status, n]) => `${n} ${status}`).join(', '))

@@ -1,6 +1,6 @@
 /*
  * What others get beside an attack: node served.js SECONDS. Messages (100 a second, of random accounts in
- * random conversations, see seed.sql) and logins (4 a second, of one account from 127.0.0.4) are due at
+ * random conversations, see seed.sql) and logins (2 a second, of one account from 127.0.0.4) are due at
  * fixed times, whatever became of those before; their times run from then to the answer. Prints for
  * each: "writes rate,p50,p99,max,count refused", microseconds. Environment: PORT, TOKENS,
  * BUSBAR_PASSWORD.
@@ -74,4 +74,4 @@ function run (name, rate, job, options) {
 }
 
 run('writes', 100, write, {})
-run('logins', 4, login, { localAddress: '127.0.0.4' })
+run('logins', 2, login, { localAddress: '127.0.0.4' })
