@@ -1,7 +1,8 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. All of it
- * runs on pools of one nice thread: "hash" for those who have an account, "register" for those who
- * want one. Their queues are bounded, the host serves them owner by owner, and no loop waits.
+ * runs on pools of nice threads: "hash" for those who have an account, with two, so that a crowd of
+ * one address delays another by half a hash, and "register" for those who want one. Their queues
+ * are bounded, the host serves them owner by owner, and no loop waits.
  *
  * The memory of a hash (19 MiB) is mapped and unmapped each time: from the heap it would stay with
  * the process for ever.
