@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "array.h"
+#include "chat.h"
+#include "modules/common/array.h"
 
 #define MESSAGE "e.uuid, e.username, e.chat_entry, " CHAT_TIME("e.created_at") ", e.next"
 /* Numbered from 1, with what comes next, and with the bytes of all and of those before. */
@@ -62,19 +63,19 @@ struct chain {
     int64_t left; /* messages that are wanted yet */
 };
 
-static int read_page(struct bb_request *rq, struct chat_text *text, void *arg)
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
 {
     struct chain *chain = arg;
-    int64_t limit = chain->left < CHAT_PAGE_ROWS ? chain->left : CHAT_PAGE_ROWS;
+    int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
     const struct bb_rows *rows = bb_query(rq, &next_page,
                                           BB_ARGS(bb_i(chain->conversation), bb_i(chain->after),
-                                                  bb_i(limit + 1), bb_i(CHAT_PAGE_BYTES)));
+                                                  bb_i(limit + 1), bb_i(ARRAY_PAGE_BYTES)));
     size_t count = rows ? bb_count(rq, rows) : 0;
 
     if (!count)
         return rows ? 0 : -1;
     for (size_t row = 0; row < count; row++)
-        chat_text_add(rq, text, message_of(rq, rows, row));
+        array_text_add(rq, text, message_of(rq, rows, row));
     chain->after += (int64_t)count;
     chain->left -= (int64_t)count;
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
@@ -83,18 +84,18 @@ static int read_page(struct bb_request *rq, struct chat_text *text, void *arg)
 static int answer_long(struct bb_request *rq, int64_t conversation, int64_t after, int64_t limit)
 {
     const struct chat *chat = rq->state;
-    int refused = chat_place_take(rq, chat->places);
+    int refused = array_place_take(rq, chat->places);
 
     if (refused)
         return refused;
     struct chain *chain = malloc(sizeof(*chain));
 
     if (!chain) {
-        chat_place_give(chat->places, rq->principal->account);
+        array_place_give(chat->places, rq->principal->account);
         return chat_no_memory(rq);
     }
     *chain = (struct chain){conversation, after, limit ? limit : INT64_MAX};
-    return chat_array_send(rq, &(struct chat_array_source){read_page, free, chain});
+    return array_send(rq, chat->places, &(struct array_source){read_page, free, chain});
 }
 
 /* ---- a short one ---- */
@@ -102,13 +103,13 @@ static int answer_long(struct bb_request *rq, int64_t conversation, int64_t afte
 static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t limit)
 {
     struct chat_scope scope = chat_scope(rq);
-    bool few = limit && limit <= CHAT_SHORT;
-    int64_t most = few ? limit + 1 : CHAT_SHORT; /* one more shows the last one's next */
+    bool few = limit && limit <= ARRAY_SHORT;
+    int64_t most = few ? limit + 1 : ARRAY_SHORT; /* one more shows the last one's next */
 
     return bb_query(rq, &short_chain,
                     BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),
                             bb_i(most + (few ? 0 : 1)), bb_i(few ? limit : most), bb_i(most),
-                            bb_i(CHAT_PAGE_BYTES)));
+                            bb_i(ARRAY_PAGE_BYTES)));
 }
 
 static int answer_short(struct bb_request *rq, const struct bb_rows *rows)

@@ -12,7 +12,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "array.h"
+#include "chat.h"
+#include "modules/common/array.h"
 
 /* $1 to $3 the scope, $4 e-mail, $5 and $6 the cursor, $7 how many. */
 #define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
@@ -104,7 +105,7 @@ struct list {
     int64_t ids[];
 };
 
-static int read_page(struct bb_request *rq, struct chat_text *text, void *arg)
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
 {
     struct list *list = arg;
     size_t left = list->count - list->sent;
@@ -115,7 +116,7 @@ static int read_page(struct bb_request *rq, struct chat_text *text, void *arg)
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        chat_text_add(rq, text, chat_conversation_json(rq, rows, row));
+        array_text_add(rq, text, chat_conversation_json(rq, rows, row));
     list->sent += count;
     return list->sent < list->count;
 }
@@ -163,16 +164,16 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 {
     const struct chat *chat = rq->state;
     struct order order = {sql, position, NULL};
-    int refused = chat_place_take(rq, chat->places);
+    int refused = array_place_take(rq, chat->places);
 
     if (refused)
         return refused;
     refused = bb_scratch(rq, take_order, &order);
     if (refused) {
-        chat_place_give(chat->places, rq->principal->account);
+        array_place_give(chat->places, rq->principal->account);
         return refused;
     }
-    return chat_array_send(rq, &(struct chat_array_source){read_page, free, order.list});
+    return array_send(rq, chat->places, &(struct array_source){read_page, free, order.list});
 }
 
 /* ---- a page ---- */
@@ -200,7 +201,7 @@ int chat_list(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     struct position position;
     int64_t limit = bb_arg_int(rq, "limit", 0);
-    size_t page = limit ? (size_t)limit : CHAT_SHORT;
+    size_t page = limit ? (size_t)limit : ARRAY_SHORT;
     bool another = chat_asks_for_another(&scope, bb_segment(rq, "email"));
     int refused = position_after(rq, &position);
 
@@ -209,7 +210,7 @@ int chat_list(struct bb_request *rq)
 
     /* One more than asked for shows whether there is a next page. */
     const struct bb_rows *rows =
-        fetch(rq, &list_page[another][page > CHAT_SHORT], &position, bb_i((int64_t)page + 1));
+        fetch(rq, &list_page[another][page > ARRAY_SHORT], &position, bb_i((int64_t)page + 1));
 
     if (!rows)
         return bb_failed(rq);

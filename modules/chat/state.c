@@ -1,8 +1,8 @@
 /* The state of one generation: settings, the accounts service, the cache. */
 #include <string.h>
 
-#include "array.h"
 #include "live.h"
+#include "modules/common/array.h"
 
 int chat_open(struct bb_host *host, void **state)
 {
@@ -30,8 +30,8 @@ int chat_open(struct bb_host *host, void **state)
         chat_cache_free(chat->cache);
         return bb_open_fail(host, "no memory for the live stream");
     }
-    chat->places = chat_places_new(host, (size_t)bb_setting_int(host, "long_answers"),
-                                   (size_t)bb_setting_int(host, "long_answers_per_account"));
+    chat->places = array_places_new(host, (size_t)bb_setting_int(host, "long_answers"),
+                                    (size_t)bb_setting_int(host, "long_answers_per_account"));
     if (!chat->places) {
         chat_hub_free(chat->hub);
         chat_cache_free(chat->cache);
@@ -46,7 +46,7 @@ void chat_close(struct bb_host *host, void *state)
     struct chat *chat = state;
 
     (void)host;
-    chat_places_free(chat->places);
+    array_places_free(chat->places);
     chat_hub_free(chat->hub);
     chat_cache_free(chat->cache);
 }

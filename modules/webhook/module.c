@@ -64,7 +64,7 @@ static const struct bb_field delivery_segments[] = {
 static const char *const states[] = {"queued", "delivered", "abandoned", NULL};
 
 static const struct bb_field list_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Webhooks in a page."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Webhooks in a page; all without it."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of a Link header."},
 };
 static const struct bb_field deliveries_query[] = {

@@ -1,7 +1,11 @@
 /* The state of one generation: made by `open`, given back by `close`. */
 #include "webhook.h"
 
+#include "modules/common/array.h"
 #include "sender.h"
+
+/* Lists of more than a page that are under way, and how many of them an account has. */
+enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };
 
 void webhook_close(struct bb_host *host, void *state)
 {
@@ -10,6 +14,7 @@ void webhook_close(struct bb_host *host, void *state)
     (void)host;
     sender_free(webhook->sender);
     target_rules_free(&webhook->settings.targets);
+    array_places_free(webhook->places);
 }
 
 int webhook_open(struct bb_host *host, void **state)
@@ -21,6 +26,7 @@ int webhook_open(struct bb_host *host, void **state)
     if (webhook_settings_read(host, &webhook->settings))
         return -1;
     webhook->host = host;
+    webhook->places = array_places_new(host, LONG_LISTS, LONG_LISTS_EACH);
     webhook->testers = bb_host_alloc(host, webhook->settings.tests * sizeof(*webhook->testers));
 
     struct bb_service accounts = bb_service(host, "accounts");
@@ -28,9 +34,11 @@ int webhook_open(struct bb_host *host, void **state)
     webhook->accounts = accounts.interface;
     webhook->accounts_state = accounts.state;
     webhook->sender = sender_new(host, &webhook->settings);
-    if (!webhook->sender || !webhook->testers) {
+    if (!webhook->sender || !webhook->testers || !webhook->places) {
         sender_free(webhook->sender);
         target_rules_free(&webhook->settings.targets);
+        if (webhook->places)
+            array_places_free(webhook->places);
         return bb_open_fail(host, "out of memory");
     }
     *state = webhook;

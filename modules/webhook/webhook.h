@@ -31,6 +31,7 @@
 #define WEBHOOK_LOG_NUMBER "coalesce((d.log -> -1 ->> 'number')::int, 0) + 1"
 
 struct sender;
+struct array_places;
 
 /* Webhooks by state, one row: active, off, of owners who are not admitted. */
 extern const struct bb_sql webhook_states_sql;
@@ -56,6 +57,7 @@ struct webhook {
     void *accounts_state;
     struct sender *sender;
     atomic_int_least64_t *testers; /* webhook.tests places: the account that waits, or 0 */
+    struct array_places *places;   /* of long lists (modules/common/array.h) */
 };
 
 /* ---- settings.c, state.c ------------------------------------------------------------------ */

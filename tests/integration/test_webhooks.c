@@ -8,6 +8,8 @@
 #include "receive.h"
 #include "suites.h"
 
+enum { MANY = 2500 };
+
 static void set_up(void)
 {
     hook_owners_open("webhooks", "  timeout: 2\n  per_account: 20\n");
@@ -265,6 +267,49 @@ START_TEST(long_lists_come_in_pages)
     ck_assert_uint_eq(pages, 3);
 }
 
+/* More than a page has at most. */
+START_TEST(without_a_limit_all_webhooks_are_listed)
+{
+    struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
+
+    sql_run(db, text("INSERT INTO webhook_hook (id, account, url, events, secret, active, admitted,"
+                     " sees_all, organisations, email) SELECT nextval('webhook_hook_id'), account,"
+                     " 'https://example.com/' || n, events, secret, false, admitted, sees_all,"
+                     " organisations, email FROM webhook_hook, generate_series(1, %d) n"
+                     " WHERE id = %jd",
+                     MANY, (intmax_t)made.id));
+    const struct person *readers[] = {anna, admin};
+
+    for (int i = 0; i < 2; i++) {
+        struct answer *list = ck_status(http(host, "GET", WEBHOOKS, readers[i]->token, NULL), 200);
+        struct answer *rest =
+            ck_status(http(host, "GET", text(WEBHOOKS "?after=%jd", (intmax_t)made.id),
+                           readers[i]->token, NULL),
+                      200);
+        int64_t last = 0;
+        size_t index;
+        const json_t *hook;
+
+        ck_assert_uint_ge(json_array_size(list->json), MANY + 1);
+        ck_assert_uint_eq(json_array_size(rest->json), MANY);
+        ck_assert_ptr_null(next_page(list));
+        json_array_foreach(list->json, index, hook)
+        {
+            int64_t id = json_integer_value(json_object_get(hook, "id"));
+
+            ck_assert_int_gt(id, last);
+            ck_assert_ptr_null(json_object_get(hook, "organisations"));
+            last = id;
+        }
+        ck_assert_int_eq(sql_number(db, "SELECT max(id) FROM webhook_hook"), last);
+        ck_assert_ptr_null(strstr(list->body, made.secret));
+        list = ck_status(http(host, "GET", WEBHOOKS "?limit=1000", readers[i]->token, NULL), 200);
+        ck_assert_uint_eq(json_array_size(list->json), 1000);
+        ck_assert_ptr_nonnull(next_page(list));
+    }
+    sql_run(db, "DELETE FROM webhook_hook WHERE url LIKE 'https://example.com/%'");
+}
+
 START_TEST(an_account_may_have_so_many_webhooks_and_no_more)
 {
     struct person *many = person_make(host, admin, "hook-full", NULL);
@@ -346,6 +391,7 @@ Suite *webhooks_suite(void)
         a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again,
         a_deleted_webhook_is_gone_for_everybody,
         long_lists_come_in_pages,
+        without_a_limit_all_webhooks_are_listed,
         an_account_may_have_so_many_webhooks_and_no_more,
         the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it,
         a_test_of_a_silent_receiver_answers_after_four_seconds,

@@ -4,19 +4,19 @@
  */
 #include <pthread.h>
 
-#include "array.h"
+#include "modules/common/array.h"
 
 enum { PAUSE_MS = 20, PAUSES = 100 };
 
-struct chat_places {
+struct array_places {
     pthread_mutex_t lock;
     size_t each, count;
     int64_t accounts[]; /* who holds a place; 0: nobody */
 };
 
-struct chat_places *chat_places_new(struct bb_host *host, size_t count, size_t each)
+struct array_places *array_places_new(struct bb_host *host, size_t count, size_t each)
 {
-    struct chat_places *places =
+    struct array_places *places =
         bb_host_alloc(host, sizeof(*places) + count * sizeof(places->accounts[0]));
 
     if (!places || pthread_mutex_init(&places->lock, NULL))
@@ -26,13 +26,13 @@ struct chat_places *chat_places_new(struct bb_host *host, size_t count, size_t e
     return places;
 }
 
-void chat_places_free(struct chat_places *places)
+void array_places_free(struct array_places *places)
 {
     pthread_mutex_destroy(&places->lock);
 }
 
 /* 0; 429: the account has its share; 503: all are taken. */
-static int take(struct chat_places *places, int64_t account)
+static int take(struct array_places *places, int64_t account)
 {
     size_t own = 0, free = places->count;
     int status = 0;
@@ -53,7 +53,7 @@ static int take(struct chat_places *places, int64_t account)
     return status;
 }
 
-int chat_place_take(struct bb_request *rq, struct chat_places *places)
+int array_place_take(struct bb_request *rq, struct array_places *places)
 {
     int64_t account = rq->principal->account;
     int status = take(places, account);
@@ -62,7 +62,7 @@ int chat_place_take(struct bb_request *rq, struct chat_places *places)
         struct bb_gate *gate = bb_gate(rq);
 
         if (!gate)
-            return chat_no_memory(rq);
+            return bb_fail(rq, 503, "Out of memory");
         bb_gate_wait(rq, gate, PAUSE_MS); /* nobody opens it: it is a pause */
         bb_gate_open(rq->host, gate);
         status = take(places, account);
@@ -75,7 +75,7 @@ int chat_place_take(struct bb_request *rq, struct chat_places *places)
                                  : "Too many long answers are under way");
 }
 
-void chat_place_give(struct chat_places *places, int64_t account)
+void array_place_give(struct array_places *places, int64_t account)
 {
     pthread_mutex_lock(&places->lock);
     for (size_t i = 0; i < places->count; i++)

@@ -6,7 +6,7 @@
  *
  * The stream closes on a thread of its own choosing, and may be used only until then: the lock.
  */
-#include "array.h"
+#include "modules/common/array.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@ enum {
 
 struct sending {
     struct bb_host *host;
+    struct array_places *places;
     int64_t account; /* who holds a place for it */
-    struct chat_array_source source;
+    struct array_source source;
     bool begun; /* items have been sent */
     int more; /* of the piece of work under way: 1: another one follows, 0: all sent, -1: failed */
     pthread_mutex_t lock;
@@ -32,7 +33,7 @@ struct sending {
 
 /* ---- text ---- */
 
-static bool grow(struct chat_text *text, size_t more)
+static bool grow(struct array_text *text, size_t more)
 {
     size_t room = text->room ? text->room : 4096;
 
@@ -49,7 +50,7 @@ static bool grow(struct chat_text *text, size_t more)
     return true;
 }
 
-void chat_text_add(struct bb_request *rq, struct chat_text *text, json_t *item)
+void array_text_add(struct bb_request *rq, struct array_text *text, json_t *item)
 {
     size_t length = 0;
     const char *json = item ? bb_json(rq, item, &length) : NULL;
@@ -69,9 +70,7 @@ void chat_text_add(struct bb_request *rq, struct chat_text *text, json_t *item)
 
 static void free_sending(struct sending *sending)
 {
-    const struct chat *chat = sending->host->state;
-
-    chat_place_give(chat->places, sending->account);
+    array_place_give(sending->places, sending->account);
     pthread_mutex_destroy(&sending->lock);
     sending->source.free(sending->source.arg);
     free(sending);
@@ -109,7 +108,7 @@ static void finish(struct sending *sending, bool whole)
 /* ---- pages ---- */
 
 /* Takes the text's bytes. 0, or -1. */
-static int send(struct sending *sending, struct chat_text *text, bool last)
+static int send(struct sending *sending, struct array_text *text, bool last)
 {
     bool failed = text->failed || (last && !grow(text, 2));
 
@@ -164,14 +163,14 @@ static int client_ready(struct bb_request *rq, struct sending *sending)
 
 static void drop_text(void *arg)
 {
-    struct chat_text *text = arg;
+    struct array_text *text = arg;
 
     free(text->bytes);
 }
 
 static int send_page(struct bb_request *rq, struct sending *sending)
 {
-    struct chat_text *text = bb_alloc(rq, sizeof(*text));
+    struct array_text *text = bb_alloc(rq, sizeof(*text));
 
     text->begun = sending->begun;
     bb_defer(rq, drop_text, text);
@@ -211,19 +210,19 @@ static void work(struct bb_request *rq, void *arg)
 
 /* ---- the beginning ---- */
 
-static struct sending *sending_new(struct bb_request *rq, const struct chat_array_source *source)
+static struct sending *sending_new(struct bb_request *rq, struct array_places *places,
+                                   const struct array_source *source)
 {
     struct sending *sending = calloc(1, sizeof(*sending));
 
     if (!sending || pthread_mutex_init(&sending->lock, NULL)) {
-        const struct chat *chat = rq->state;
-
-        chat_place_give(chat->places, rq->principal->account);
+        array_place_give(places, rq->principal->account);
         source->free(source->arg);
         free(sending);
         return NULL;
     }
     sending->host = rq->host;
+    sending->places = places;
     sending->account = rq->principal->account;
     sending->source = *source;
     return sending;
@@ -251,9 +250,10 @@ static int begin(struct bb_request *rq, struct sending *sending)
     return status;
 }
 
-int chat_array_send(struct bb_request *rq, const struct chat_array_source *source)
+int array_send(struct bb_request *rq, struct array_places *places,
+               const struct array_source *source)
 {
-    struct sending *sending = sending_new(rq, source);
+    struct sending *sending = sending_new(rq, places, source);
 
-    return sending ? begin(rq, sending) : chat_no_memory(rq);
+    return sending ? begin(rq, sending) : bb_fail(rq, 503, "Out of memory");
 }

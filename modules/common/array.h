@@ -1,0 +1,55 @@
+/*
+ * Answers that are arrays of any length, in bounded memory: what is read from the database at a
+ * time is bounded in bytes, and the next part is read when the client has taken most of the one
+ * before. Each module that uses it is built with a copy of its own.
+ */
+#ifndef ARRAY_H
+#define ARRAY_H
+
+#include <busbar/busbar.h>
+
+/* Items of an answer that is not sent in pages. */
+enum { ARRAY_SHORT = 200 };
+
+/* Bytes of text and items asked for at a time; the last message may go beyond the bytes. */
+enum { ARRAY_PAGE_BYTES = 256 * 1024, ARRAY_PAGE_ROWS = 1000 };
+
+/* The long answers of a module that are under way; array_places.c. */
+struct array_places;
+
+/* A piece of an array's JSON. All zero is an empty one at the array's beginning. */
+struct array_text {
+    char *bytes; /* free() */
+    size_t length, room;
+    bool begun;  /* there are items before it */
+    bool failed; /* out of memory */
+};
+
+/* Appends an item, which is taken; NULL is out of memory. */
+void array_text_add(struct bb_request *rq, struct array_text *text, json_t *item);
+
+struct array_source {
+    /* Appends what follows: 1: there is more, 0: that was the last, -1: failed. Parks. */
+    int (*read)(struct bb_request *rq, struct array_text *text, void *arg);
+    void (*free)(void *arg);
+    void *arg;
+};
+
+/*
+ * Answers 200 with the array that the source gives, which is taken, as is the place that the caller
+ * has taken for it among `places`. Where something fails on the way the connection is cut, so that
+ * what is missing does not look like the end. Returns the status, as a handler does.
+ */
+int array_send(struct bb_request *rq, struct array_places *places,
+               const struct array_source *source);
+
+/* `count` places, of which an account has at most `each`. As old as the generation. NULL: no
+ * memory. */
+struct array_places *array_places_new(struct bb_host *host, size_t count, size_t each);
+void array_places_free(struct array_places *places);
+/* 0, or the status of the answer given: 429 or 503 when there is none for a while. Parks. */
+int array_place_take(struct bb_request *rq, struct array_places *places);
+/* Any thread. */
+void array_place_give(struct array_places *places, int64_t account);
+
+#endif
