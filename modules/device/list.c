@@ -6,21 +6,29 @@
 /* Devices in a page, and bytes of them: large attributes make it shorter. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
 
-/*
- * $3 behind this id, $4 to $8 filters, $9 how many, $10 bytes. Behind the columns stands how many
- * there are without the bound of bytes, which the first device alone may exceed.
+/* What a device has as text, of which only the attributes are ever long: they are not read for it.
  */
-#define LIST                                                                                       \
-    "SELECT * FROM (SELECT q.*, count(*) OVER () AS found, octet_length(q::text) AS bytes,"        \
-    " sum(octet_length(q::text)) OVER (ORDER BY q.id) AS upto FROM (" ROWS ") q) p"                \
-    " WHERE upto - bytes < $10::bigint ORDER BY id"
-#define ROWS                                                                                       \
-    "SELECT " DEVICE_COLUMNS " FROM device d WHERE " DEVICE_SEES " AND d.id > $3::bigint"          \
+#define BYTES                                                                                      \
+    "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
+    " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
+    " WHERE f.device = d.id) AS bytes"
+#define FOUND                                                                                      \
+    "SELECT d.id, " BYTES " FROM device d WHERE " DEVICE_SEES " AND d.id > $3::bigint"             \
     " AND ($4::text IS NULL OR d.site_name = $4) AND ($5::text IS NULL OR d.serial_number = $5)"   \
     " AND ($6::text IS NULL OR d.country_code = upper($6))"                                        \
     " AND ($7::text IS NULL OR d.fuel_code = $7)"                                                  \
     " AND ($8::text IS NULL OR d.device_type_code = $8)"                                           \
     " ORDER BY d.id LIMIT $9::bigint"
+
+/*
+ * $3 behind this id, $4 to $8 filters, $9 how many, $10 bytes. Behind the columns stands how many
+ * there are without the bound of bytes, which the first device alone may exceed.
+ */
+#define LIST                                                                                       \
+    "SELECT " DEVICE_COLUMNS ", p.found FROM (SELECT q.id, q.bytes, count(*) OVER () AS found,"    \
+    " sum(q.bytes) OVER (ORDER BY q.id) AS upto FROM (" FOUND                                      \
+    ") q) p JOIN device d ON d.id = p.id"                                                          \
+    " WHERE p.upto - p.bytes < $10::bigint ORDER BY d.id"
 
 /* Few of very many may pass the filters, and many devices take their time, too: on the connections
  * for long statements, then. */

@@ -99,3 +99,7 @@ CREATE TRIGGER device_document_added AFTER INSERT ON device_document
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_more();
 CREATE TRIGGER device_document_deleted AFTER DELETE ON device_document
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_less();
+
+-- step 4: how long the attributes are as text, so that a page is bounded without reading them
+ALTER TABLE device ADD COLUMN attributes_bytes integer NOT NULL
+    GENERATED ALWAYS AS (octet_length(attributes::text)) STORED;
