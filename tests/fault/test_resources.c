@@ -181,7 +181,7 @@ START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
 
     poll(NULL, 0, IDLE_MS); /* the span that is measured */
     unsigned long used = cpu_ticks(host->pid) - start;
-    double share = (double)used * 1000 / (double)sysconf(_SC_CLK_TCK) / IDLE_MS;
+    double share = (double)used * 1000 / (double)sysconf(_SC_CLK_TCK) / (double)IDLE_MS;
 
     fprintf(stderr, "fault_descriptors: %.0f %% of a processor while idle\n", share * 100);
     ck_assert_msg(share < 0.20, "%.0f %% of a processor", share * 100);
