@@ -35,7 +35,7 @@ static const struct bb_sql take = {
     " coalesce(d.body, (SELECT b.body FROM webhook_body b WHERE b.id = d.body_id)),"
     " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
     " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
-    BB_SQL_WRITE,
+    BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
 };
 
 static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_rows *rows,
@@ -224,7 +224,7 @@ static const struct bb_sql give_back = {
     " FROM unnest($2::bigint[], $3::bigint[]) AS r(webhook, id)"
     " WHERE d.webhook = r.webhook AND d.id = r.id AND d.owner = $1::bigint AND d.state = 'queued'"
     " AND d.id BETWEEN $4::bigint AND $5::bigint",
-    BB_SQL_WRITE,
+    BB_SQL_WRITE | BB_SQL_LONG,
 };
 
 struct release {

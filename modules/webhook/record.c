@@ -13,21 +13,24 @@
 #define AGAIN_MS 250
 #define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
 #define ROW_ROOM 320       /* a row's JSON without error and answer */
+#define FEW 16             /* results whose statement goes with the reads of requests */
 
 /* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. */
-static const struct bb_sql record = {
-    "UPDATE webhook_delivery d SET state = r.state, tries = r.tries,"
-    " next_at = now() + make_interval(secs => r.delay / 1000.0),"
-    " owner = CASE WHEN r.state = 'queued' THEN d.owner END,"
-    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at', r.at,"
-    " 'status', r.status, 'durationMs', r.took, 'error', r.error, 'answer', r.answer)"
-    " FROM jsonb_to_recordset($1::jsonb) AS r(webhook bigint, id bigint, state text,"
-    " tries smallint, delay bigint, at text, status int, took bigint, error text, answer text)"
-    " WHERE d.webhook = r.webhook AND d.id = r.id AND d.id BETWEEN $3::bigint AND $4::bigint"
-    " AND d.owner = $2::bigint AND d.state = 'queued'"
-    " RETURNING d.id",
-    BB_SQL_WRITE,
-};
+#define RECORD                                                                                     \
+    "UPDATE webhook_delivery d SET state = r.state, tries = r.tries,"                              \
+    " next_at = now() + make_interval(secs => r.delay / 1000.0),"                                  \
+    " owner = CASE WHEN r.state = 'queued' THEN d.owner END,"                                      \
+    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at', r.at,"   \
+    " 'status', r.status, 'durationMs', r.took, 'error', r.error, 'answer', r.answer)"             \
+    " FROM jsonb_to_recordset($1::jsonb) AS r(webhook bigint, id bigint, state text,"              \
+    " tries smallint, delay bigint, at text, status int, took bigint, error text, answer text)"    \
+    " WHERE d.webhook = r.webhook AND d.id = r.id AND d.id BETWEEN $3::bigint AND $4::bigint"      \
+    " AND d.owner = $2::bigint AND d.state = 'queued'"                                             \
+    " RETURNING d.id"
+
+/* Few results cost what a read costs; nobody's reads should wait behind many. */
+static const struct bb_sql record_few = {RECORD, BB_SQL_WRITE};
+static const struct bb_sql record_many = {RECORD, BB_SQL_WRITE | BB_SQL_LONG};
 
 struct recording {
     struct errand errand; /* first */
@@ -42,7 +45,7 @@ struct recording {
 static void work(struct bb_request *rq, struct errand *errand)
 {
     struct recording *recording = (struct recording *)(void *)errand;
-    const struct bb_rows *rows = bb_query(rq, &record,
+    const struct bb_rows *rows = bb_query(rq, recording->count > FEW ? &record_many : &record_few,
                                           BB_ARGS(bb_t(recording->rows), bb_i(recording->owner),
                                                   bb_i(recording->low), bb_i(recording->high)));
 

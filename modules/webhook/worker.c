@@ -1,6 +1,12 @@
 /* The sender's thread: one turn after the other until the host stops. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "engine.h"
 
+#define NICENESS 5
 #define CLEAN_MS 30000
 #define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
 #define LINGER_MS 250        /* for offers of what had begun before a reload */
@@ -221,10 +227,24 @@ static bool begin(struct sender *sender, struct bb_seat *seat)
     return sender->transfers != NULL;
 }
 
+/* Where processors are short, the loops that answer requests go before deliveries. */
+static void become_nicer(const struct bb_seat *seat)
+{
+    id_t self = (id_t)gettid(); /* Linux: a thread's, not the process's */
+
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
+
+    if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
+        bb_host_log(seat->host, BB_WARN, "deliveries keep the priority of requests: %s",
+                    strerror(errno));
+}
+
 void sender_run(struct bb_seat *seat)
 {
     struct sender *sender = ((struct webhook *)seat->host->state)->sender;
 
+    become_nicer(seat);
     if (!begin(sender, seat)) {
         bb_host_log(seat->host, BB_ERROR, "webhooks are not sent: out of memory");
         return;
