@@ -48,6 +48,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 
 int api_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
+    mistake_tell_answer(request_of(rq), 200);
     return reply_file(request_of(rq), fd, length);
 }
 
@@ -84,11 +85,13 @@ int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, 
     json_object_set_new(entry, "field", json_string(field));
     json_object_set_new(entry, "problem", reply_text(text));
     json_array_append_new(list, entry);
+    mistake_tell_answer(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }
 
 int api_refuse(struct bb_request *rq, json_t *errors)
 {
+    mistake_tell_answer(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
@@ -96,7 +99,7 @@ int api_failed(struct bb_request *rq)
 {
     struct core_request *core = request_of(rq);
 
-    if (core->kind != REQUEST_HTTP || !core->committed)
+    if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
         return reply_failed(core);
     mistake_tell(core, "a module answers an error after its transaction was committed", NULL);
     return core->answer.status;

@@ -80,7 +80,12 @@ static int run_within(struct bb_tx *tx, const struct core_hook *hook, const stru
 int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
              const struct bb_audience *audience)
 {
-    struct core_request *rq = tx->rq;
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_emit()")) {
+        json_decref(payload);
+        return -1;
+    }
     const struct core_event *event = generation_event(rq->generation, name);
 
     if (!payload) {

@@ -13,6 +13,7 @@ struct bb_gate {
     struct core_request *rq; /* NULL: nobody waits any more */
     struct loop *loop;
     struct timer timer;
+    bool waited; /* once is all */
     bool open;
     bool done; /* open, or the time is over */
 };
@@ -73,6 +74,11 @@ int api_gate_wait(struct bb_request *pub, struct bb_gate *gate, int64_t timeout_
 
     if (mistake_waits(rq, "bb_gate_wait()"))
         return -1;
+    if (!gate || gate->waited || gate->rq != rq) {
+        mistake(rq, "a module waits for a gate twice, or for that of another request", NULL);
+        return -1;
+    }
+    gate->waited = true;
     if (timer_try(&gate->loop->timers, &gate->timer, gate->loop->now_ms + timeout_ms))
         return request_fail(rq, FAILED_MEMORY);
     if (request_wait(rq, &gate->done))

@@ -27,7 +27,8 @@ struct log_pair mistake_place(const struct core_request *rq, char route[MISTAKE_
     return (struct log_pair){"route", matched ? route : NULL};
 }
 
-void mistake_tell(const struct core_request *rq, const char *what, const char *detail)
+static void tell(const struct core_request *rq, enum bb_level level, const char *what,
+                 const char *detail)
 {
     char route[MISTAKE_PLACE];
     const struct log_pair pairs[] = {
@@ -37,7 +38,17 @@ void mistake_tell(const struct core_request *rq, const char *what, const char *d
         {"request", rq->id},
     };
 
-    log_pairs(BB_ERROR, what, pairs, sizeof pairs / sizeof *pairs);
+    log_pairs(level, what, pairs, sizeof pairs / sizeof *pairs);
+}
+
+void mistake_tell(const struct core_request *rq, const char *what, const char *detail)
+{
+    tell(rq, BB_ERROR, what, detail);
+}
+
+void mistake_warn(const struct core_request *rq, const char *what, const char *detail)
+{
+    tell(rq, BB_WARN, what, detail);
 }
 
 int mistake(struct core_request *rq, const char *what, const char *detail)
@@ -74,6 +85,20 @@ int mistake_no_json(struct core_request *rq, int status)
     return mistake(rq, "a module answers without JSON (did json_pack() fail?)", text);
 }
 
+void mistake_tell_answer(const struct core_request *rq, int status)
+{
+    int first = rq->answer.status;
+    char text[32];
+
+    if (rq->kind != REQUEST_HTTP)
+        return;
+    snprintf(text, sizeof text, "%d, %d", first, status);
+    if (rq->unanswered && !first && status >= STATUS_ERROR)
+        mistake_tell(rq, "a module answers an error after its transaction was committed", text);
+    else if (first && first < STATUS_ERROR)
+        mistake_warn(rq, "a module answers twice", text);
+}
+
 bool mistake_free_answer(struct core_request *rq, int status, int least, int *instead)
 {
     char text[16];
@@ -84,8 +109,10 @@ bool mistake_free_answer(struct core_request *rq, int status, int least, int *in
         *instead = rq->answer.status;
         return false;
     }
-    if (status >= least && status <= STATUS_MAX)
+    if (status >= least && status <= STATUS_MAX) {
+        mistake_tell_answer(rq, status);
         return true;
+    }
     *instead = mistake(rq, "a module answers with a status out of range", text);
     return false;
 }

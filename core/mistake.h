@@ -21,6 +21,9 @@ struct log_pair mistake_place(const struct core_request *rq, char route[MISTAKE_
 /* The line alone; `detail` is a name or number that belongs to it, or NULL. */
 void mistake_tell(const struct core_request *rq, const char *what, const char *detail);
 
+/* The same of what is only odd: a warning. */
+void mistake_warn(const struct core_request *rq, const char *what, const char *detail);
+
 /* The line, the answer, and the failure for bb_failed(), which has been answered. Returns 500. */
 int mistake(struct core_request *rq, const char *what, const char *detail);
 
@@ -33,6 +36,12 @@ bool mistake_waits(struct core_request *rq, const char *what);
 /* An answer without JSON that should have some: 503 when memory ran out meanwhile, else a mistake.
  */
 int mistake_no_json(struct core_request *rq, int status);
+
+/*
+ * An answer that the module gives now: told where it takes the place of another that was no error,
+ * or is an error though a transaction of the request is committed, which cannot be undone.
+ */
+void mistake_tell_answer(const struct core_request *rq, int status);
 
 /* Whether an answer of this status has a body. */
 bool mistake_wants_body(int status);

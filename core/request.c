@@ -98,6 +98,13 @@ int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, vo
     return status;
 }
 
+static _Thread_local struct core_request *at_work;
+
+struct core_request *request_running(void)
+{
+    return at_work;
+}
+
 static void fiber_entry(void *arg)
 {
     struct core_request *rq = arg;
@@ -110,11 +117,13 @@ bool request_start(struct core_request *rq)
     bool *before = json_starves(&rq->starved);
 
     rq->running = true;
+    at_work = rq;
     if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
         request_fail(rq, FAILED_MEMORY);
         reply_failed(rq);
     }
     rq->running = false;
+    at_work = NULL;
     json_starves(before);
     if (rq->fiber)
         return false;
@@ -132,8 +141,10 @@ void request_resume(struct core_request *rq)
     bool *before = json_starves(&rq->starved);
 
     rq->running = true;
+    at_work = rq;
     bool ended = fiber_resume(rq->fiber);
     rq->running = false;
+    at_work = NULL;
     json_starves(before);
     if (!ended)
         return;

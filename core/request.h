@@ -91,9 +91,11 @@ struct core_request {
     unsigned within;                 /* hooks within a transaction that run in each other */
     bool within_failed;              /* one did what it must not: its event is vetoed */
     bool committed;                  /* a transaction is, and the answer is its */
+    bool unanswered;                 /* one is that gave no answer */
     unsigned open_units;             /* with statements, and not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *lent;              /* of a job: the connection for its transactions, or NULL */
+    struct bb_tx *txs;               /* its units and open transactions, the newest first */
 };
 
 static inline struct core_request *request_of(struct bb_request *rq)
@@ -123,6 +125,9 @@ void request_enter(struct core_request *rq, struct bb_host *host);
 
 /* Starts entry(rq) on a fiber. true: it has ended, and ended(rq) has been called. */
 bool request_start(struct core_request *rq);
+
+/* Whose fiber has the thread; NULL: none's. */
+struct core_request *request_running(void);
 
 /* Starts it in this turn; from a fiber, where request_start() must not be called. */
 void request_schedule(struct core_request *rq);

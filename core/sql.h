@@ -26,8 +26,10 @@ struct tx_after {
 
 struct bb_tx {
     struct core_request *rq;
+    struct bb_tx *next;   /* of the request */
     struct pg_tx *lent;   /* interactive: the connection */
     struct pg_item *item; /* unit: what will be sent */
+    bool over;            /* unit: it has been committed, or that was tried */
     bool refused;         /* a statement of it was, so it cannot be committed */
     int count;            /* statements so far */
     PGresult **results;   /* by statement; of a unit after its commit */
@@ -41,6 +43,17 @@ struct bb_tx {
  * FAILED_REFUSED (logged). Its text is looked at once.
  */
 int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive);
+
+/*
+ * tx_check.c: a module may hold on to what is over, or hand in what another request has: what is
+ * not among the request's own is never looked into. Whether `tx` is, and is still open (or only: is
+ * among them); else that is told, and the request answered 500. `what` is the function's name. rq
+ * NULL: no request runs.
+ */
+void tx_join(struct bb_tx *tx);
+void tx_leave(struct bb_tx *tx);
+bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
+bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what);
 
 /* The request's statement failed; in a job, a hook or a command that is logged at once. */
 void sql_failed(struct core_request *rq, const struct failure *failure);

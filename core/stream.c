@@ -8,6 +8,7 @@
 #include "core/chunk.h"
 #include "core/exchange.h"
 #include "core/log.h"
+#include "core/mistake.h"
 #include "core/reply.h"
 
 enum {
@@ -183,10 +184,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 {
     struct core_request *rq = request_of(pub);
 
-    if (rq->kind != REQUEST_HTTP || exchange_of(pub)->stream) {
-        log_line(BB_ERROR, "a module opens a stream where it cannot", "request", rq->id, NULL);
-        return reply_error(rq, 500, "Internal server error");
-    }
+    if (rq->kind != REQUEST_HTTP || exchange_of(pub)->stream)
+        return mistake(rq, "a module opens a stream where it cannot", NULL);
     if (exchange_of(pub)->late)
         return refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing || !take_place(rq->generation))

@@ -17,6 +17,7 @@ static void drop_raised(void *arg)
 {
     struct bb_tx *tx = arg;
 
+    tx_leave(tx);
     for (struct raised *at = tx->raised; at; at = at->next)
         json_decref(at->payload);
     tx->raised = NULL;
@@ -26,9 +27,11 @@ static struct bb_tx *tx_new(struct core_request *rq)
 {
     struct bb_tx *tx = arena_alloc(rq->arena, sizeof *tx);
 
+    if (tx)
+        tx->rq = rq;
     if (!tx || arena_defer(rq->arena, drop_raised, tx))
         request_out_of_memory(rq);
-    tx->rq = rq;
+    tx_join(tx);
     return tx;
 }
 
@@ -100,7 +103,7 @@ static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
 
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
-    if (!is_admitted(tx, sql))
+    if (!tx_usable(request_running(), tx, "bb_add()") || !is_admitted(tx, sql))
         return -1;
     if (tx->lent)
         return add_now(tx, sql, values, count);
@@ -113,6 +116,8 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
 void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
                void *arg)
 {
+    if (!tx_usable(request_running(), tx, "bb_after()"))
+        return;
     struct tx_after *after = arena_alloc(tx->rq->arena, sizeof *after);
 
     if (!after)
@@ -219,9 +224,15 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     bool body = mistake_wants_body(status);
     size_t length = 0;
 
-    if (tx->count && rq->open_units)
+    bool usable = tx_usable(rq, tx, "bb_commit()");
+
+    if (usable && tx->lent) {
+        mistake(rq, "a transaction is committed by its module", "bb_commit()");
+        usable = false;
+    }
+    if (usable && tx->count && rq->open_units)
         rq->open_units--;
-    if (refuse_commit(rq, status, json)) {
+    if (!usable || refuse_commit(rq, status, json)) {
         json_decref(json);
         return 0;
     }
@@ -235,6 +246,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         free(bytes);
         return 0;
     }
+    tx->over = true;
     if (unit_run(tx)) {
         free(bytes);
         return replay_instead(rq);
@@ -246,6 +258,8 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
 
 struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
 {
+    if (!tx_known(request_running(), unit, "bb_unit_rows()"))
+        return NULL;
     if (index < 0 || (size_t)index >= unit->results_room)
         return NULL;
     return (struct bb_rows *)unit->results[index];
@@ -254,7 +268,15 @@ struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
 struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count)
 {
-    if (mistake_waits(tx->rq, "bb_tx_query()") || !is_admitted(tx, sql))
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_tx_query()") || mistake_waits(rq, "bb_tx_query()"))
+        return NULL;
+    if (!tx->lent) {
+        mistake(rq, "a unit is used as a transaction", "bb_tx_query()");
+        return NULL;
+    }
+    if (!is_admitted(tx, sql))
         return NULL;
     return (struct bb_rows *)pg_tx_run(tx->lent, sql, values, count);
 }
@@ -304,7 +326,11 @@ static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct
         rq->answer.status = before;
     if (status < 0)
         return told >= 400 ? told : reply_failed(rq);
-    if (!told || told == status || rq->kind != REQUEST_HTTP)
+    if (told == status || rq->kind != REQUEST_HTTP)
+        return status;
+    if (!told && !before && status >= 200 && status < 400)
+        return mistake(rq, "a transaction returned a status without an answer", NULL);
+    if (!told)
         return status;
     snprintf(text, sizeof text, "%d, %d", told, status);
     return mistake(rq, "a transaction returned another status than it answered", text);
@@ -323,6 +349,7 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
     if (!try_commit(tx)) {
         committed(tx);
         rq->committed = rq->answer.status != 0;
+        rq->unanswered = rq->unanswered || !rq->committed;
         return status;
     }
     struct failure why = rq->failure;

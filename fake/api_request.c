@@ -276,6 +276,9 @@ int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t 
 {
     (void)rq;
     (void)timeout_ms;
+    if (!gate || gate->waited)
+        fake_die("a gate is waited for once");
+    gate->waited = true;
     return gate->open ? 0 : -1;
 }
 

@@ -60,13 +60,14 @@ struct after {
 struct bb_tx {
     struct bb_request *rq;
     bool interactive;
+    bool over;                    /* committed, or its function has returned */
     struct statement *statements; /* a unit's, in their order */
     struct raised *raised;
     struct after *after;
 };
 
 struct bb_gate {
-    bool open;
+    bool open, waited;
 };
 
 /* All of a run: the request, what was put in and what came out. */

@@ -10,6 +10,13 @@ struct bb_tx *fake_tx_unit(struct bb_request *rq, uint64_t key)
     return tx;
 }
 
+/* Aborts where the host would answer 500. */
+static void use(const struct bb_tx *tx, const char *what)
+{
+    if (!tx || tx->over)
+        fake_die("%s: the unit or transaction is over, or none", what);
+}
+
 static int index_of(const struct statement *list, const struct statement *wanted)
 {
     int index = 0;
@@ -22,6 +29,7 @@ static int index_of(const struct statement *list, const struct statement *wanted
 int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                 size_t count)
 {
+    use(tx, "bb_add()");
     fake_sql_admit(sql, tx->interactive);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
@@ -33,6 +41,7 @@ int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_valu
 struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                               const struct bb_value *values, size_t count)
 {
+    use(tx, "bb_tx_query()");
     fake_sql_admit(sql, true);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
@@ -88,6 +97,10 @@ int fake_tx_commit(struct bb_request *rq, struct bb_tx *tx, int status, json_t *
 {
     bool good = json || status == 204;
 
+    use(tx, "bb_commit()");
+    if (tx->rq != rq)
+        fake_die("bb_commit(): the unit is of another request");
+    tx->over = good;
     if (!good)
         bb_reply(rq, status, NULL);
     if (good && fake_tx_finish(tx))
@@ -104,6 +117,7 @@ int fake_tx_transaction(struct bb_request *rq,
     tx->interactive = true;
     int status = work(rq, tx, arg);
 
+    tx->over = true;
     if (status >= 0 && status < 400)
         fake_tx_finish(tx);
     else
@@ -114,6 +128,7 @@ int fake_tx_transaction(struct bb_request *rq,
 void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
                    void *arg)
 {
+    use(tx, "bb_after()");
     struct after *after = fake_pool_alloc(&run_of(tx->rq)->pool, sizeof *after), **end = &tx->after;
 
     while (*end)
@@ -125,6 +140,7 @@ void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb
 int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
                  const struct bb_audience *audience)
 {
+    use(tx, "bb_emit()");
     struct run *run = run_of(tx->rq);
     struct raised *raised = fake_pool_alloc(&run->pool, sizeof *raised), **end = &tx->raised;
 

@@ -73,6 +73,132 @@ static int answer_twice(struct bb_request *rq)
     return bb_fail(rq, 409, "No");
 }
 
+static int commit_twice(struct bb_request *rq)
+{
+    struct bb_tx *unit = unit_of(rq, "commit-twice");
+
+    bb_commit(rq, unit, 200, json_object());
+    int done = bb_commit(rq, unit, 200, json_object());
+
+    return done ? done : bb_failed(rq);
+}
+
+static int add_late(struct bb_request *rq)
+{
+    struct bb_tx *unit = unit_of(rq, "add-late");
+
+    bb_commit(rq, unit, 200, json_object());
+    return bb_add(rq, unit, &insert, BB_ARGS(bb_t("late"))) < 0 ? bb_failed(rq) : 200;
+}
+
+static int emit_late(struct bb_request *rq)
+{
+    struct bb_tx *unit = unit_of(rq, "emit-late");
+
+    bb_commit(rq, unit, 200, json_object());
+    return bb_emit(rq, unit, "bad.next", json_object(), NULL) ? bb_failed(rq) : 200;
+}
+
+static int add_to_none(struct bb_request *rq)
+{
+    return bb_add(rq, NULL, &insert, BB_ARGS(bb_t("none"))) < 0 ? bb_failed(rq) : 200;
+}
+
+static int commit_none(struct bb_request *rq)
+{
+    return bb_commit(rq, NULL, 200, json_object()) ? 200 : bb_failed(rq);
+}
+
+static struct bb_tx *kept; /* of a request or transaction that is over */
+
+static int keep_handle(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)arg;
+    kept = tx;
+    return bb_reply(rq, 200, json_object());
+}
+
+static int use_kept(struct bb_request *rq)
+{
+    bb_transaction(rq, keep_handle, NULL);
+    return bb_tx_query(rq, kept, &insert, BB_ARGS(bb_t("kept"))) ? 200 : bb_failed(rq);
+}
+
+/* The request that made it has ended. */
+static int commit_kept(struct bb_request *rq)
+{
+    return bb_commit(rq, kept, 200, json_object()) ? 200 : bb_failed(rq);
+}
+
+static int wait_twice(struct bb_request *rq)
+{
+    struct bb_gate *gate = bb_gate(rq);
+
+    bb_gate_open(rq->host, gate);
+    bb_gate_wait(rq, gate, 1000);
+    return bb_gate_wait(rq, gate, 1000) ? bb_failed(rq) : 200;
+}
+
+static int stream_twice(struct bb_request *rq)
+{
+    const struct bb_stream_options options = {.size = sizeof options};
+    struct bb_stream *stream;
+
+    bb_stream_open(rq, &options, &stream);
+    return bb_stream_open(rq, &options, &stream);
+}
+
+static int reply_twice(struct bb_request *rq)
+{
+    bb_reply(rq, 200, json_object());
+    return bb_reply(rq, 201, json_object());
+}
+
+static int reply_then_fail(struct bb_request *rq)
+{
+    bb_reply(rq, 200, json_object());
+    return bb_fail(rq, 409, "No");
+}
+
+static int writes(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const int *status = arg;
+
+    bb_add(rq, tx, &insert, BB_ARGS(bb_t("writes")));
+    return *status;
+}
+
+/* Without an answer: with a status, and without one, which may come later. */
+static int write_silently(struct bb_request *rq, int status)
+{
+    return bb_transaction(rq, writes, &status);
+}
+
+static int fail_after(struct bb_request *rq)
+{
+    write_silently(rq, 0);
+    return bb_fail(rq, 409, "After");
+}
+
+static const struct {
+    const char *how;
+    int (*run)(struct bb_request *rq);
+} others[] = {
+    {"commit-twice", commit_twice}, {"add-late", add_late},          {"emit-late", emit_late},
+    {"add-null", add_to_none},      {"commit-null", commit_none},    {"use-kept", use_kept},
+    {"commit-kept", commit_kept},   {"gate-twice", wait_twice},      {"stream-twice", stream_twice},
+    {"reply-twice", reply_twice},   {"reply-fail", reply_then_fail}, {"fail-after", fail_after},
+};
+
+static int handle_other(struct bb_request *rq, const char *how)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (!strcmp(how, others[i].how))
+            return others[i].run(rq);
+    }
+    return strcmp(how, "unanswered") ? 0 : write_silently(rq, 200);
+}
+
 static int handle(struct bb_request *rq)
 {
     const char *how = bb_segment(rq, "how");
@@ -109,7 +235,7 @@ static int handle(struct bb_request *rq)
     if (!strcmp(how, "pool"))
         return bb_offload(rq, "undeclared", nothing, NULL) ? bb_failed(rq)
                                                            : bb_reply(rq, 200, json_object());
-    return 0;
+    return handle_other(rq, how);
 }
 
 static int raise_again(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,

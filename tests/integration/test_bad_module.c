@@ -34,6 +34,19 @@ static const struct {
     {"setting", 200, 0, "asks for a setting that it does not declare"},
     {"pool", 500, 0, "uses a pool that it does not declare"},
     {"nothing", 500, 0, "a handler gave no answer"},
+    {"commit-twice", 500, 1, "uses a unit that was committed"},
+    {"add-late", 500, 1, "uses a unit that was committed"},
+    {"emit-late", 500, 1, "uses a unit that was committed"},
+    {"add-null", 500, 0, "that the request does not have"},
+    {"commit-null", 500, 0, "that the request does not have"},
+    {"use-kept", 500, 0, "that the request does not have"},
+    {"commit-kept", 500, 0, "that the request does not have"},
+    {"gate-twice", 500, 0, "waits for a gate twice"},
+    {"stream-twice", 500, 0, "opens a stream where it cannot"},
+    {"reply-twice", 201, 0, "answers twice"},
+    {"reply-fail", 409, 0, "answers twice"},
+    {"unanswered", 500, 0, "returned a status without an answer"},
+    {"fail-after", 409, 1, "an error after its transaction was committed"},
 };
 
 /* The line of the log that has both; NULL: none. */

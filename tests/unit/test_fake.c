@@ -89,6 +89,14 @@ START_TEST(a_statement_of_the_hosts_ends_the_test)
 }
 END_TEST
 
+START_TEST(a_commit_of_no_unit_ends_the_test)
+{
+    struct bb_request rq = {.size = sizeof rq, .api = bb_fake_host(fake)->api};
+
+    bb_commit(&rq, NULL, 204, NULL);
+}
+END_TEST
+
 START_TEST(a_refused_unit_raises_nothing)
 {
     conversation("3");
@@ -179,6 +187,7 @@ Suite *fake_suite(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_post_is_one_unit_with_its_event);
     tcase_add_test_raise_signal(tests, a_statement_of_the_hosts_ends_the_test, SIGABRT);
+    tcase_add_test_raise_signal(tests, a_commit_of_no_unit_ends_the_test, SIGABRT);
     tcase_add_test(tests, a_refused_unit_raises_nothing);
     tcase_add_test(tests, without_a_database_it_is_503);
     tcase_add_test(tests, what_one_may_not_see_is_unknown);
