@@ -181,31 +181,34 @@ static int send_page(struct bb_request *rq, struct sending *sending)
     return more;
 }
 
-static void work(struct bb_request *rq, void *arg);
-
-/* Whichever way the piece of work ended, out of memory included. */
-static void worked(void *arg)
-{
-    struct sending *sending = arg;
-
-    if (sending->more <= 0)
-        finish(sending, sending->more == 0);
-    else if (bb_run(sending->host, work, sending))
-        finish(sending, false);
-}
-
 static void work(struct bb_request *rq, void *arg)
 {
     struct sending *sending = arg;
-
-    sending->more = -1;
-    bb_defer(rq, worked, sending);
     int ready = client_ready(rq, sending);
 
     if (ready > 0)
         sending->more = send_page(rq, sending);
     else
         sending->more = ready == 0 ? 1 : -1;
+}
+
+static int go_on(struct sending *sending);
+
+/* A piece that ended in the middle, or before its beginning, for want of memory has failed. */
+static void worked(void *arg, bool whole)
+{
+    struct sending *sending = arg;
+    int more = whole ? sending->more : -1;
+
+    if (more <= 0)
+        finish(sending, more == 0);
+    else if (go_on(sending))
+        finish(sending, false);
+}
+
+static int go_on(struct sending *sending)
+{
+    return bb_run_then(sending->host, work, worked, sending);
 }
 
 /* ---- the beginning ---- */
@@ -245,7 +248,7 @@ static int begin(struct bb_request *rq, struct sending *sending)
         return status;
     }
     sending->working = true;
-    if (bb_run(rq->host, work, sending))
+    if (go_on(sending))
         finish(sending, false);
     return status;
 }

@@ -16,6 +16,7 @@
 enum {
     REFUSED_MS = 3000,
     REFUSED_LEAST = 100,
+    LISTED = 300,
     READINGS = 40,
     ROUNDS = 300,
     DEEPEST = 150,
@@ -29,6 +30,7 @@ enum {
 };
 
 #define EXPORT "/api/certificate-log/export.csv"
+#define LIST "/api/chat/webhooks"
 #define MODULES                                                                                    \
     "[auth, chat, device, reading, certificate, webhook, health, metrics]\n"                       \
     "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n  timeout: 1"
@@ -43,6 +45,17 @@ struct works {
     PGconn *db;
     int turn;
 };
+
+/* So many that their list is sent in pages. Nothing is delivered to them. */
+static void list_make(const struct works *works)
+{
+    sql_run(works->db,
+            text("INSERT INTO webhook_hook (id, account, url, events, secret, active, admitted,"
+                 " sees_all, organisations, email) SELECT nextval('webhook_hook_id'), account,"
+                 " url, events, secret, false, admitted, sees_all, organisations, email"
+                 " FROM webhook_hook, generate_series(1, %d) WHERE id = %jd",
+                 LISTED, (intmax_t)works->webhook.id));
+}
 
 static void works_open(struct works *works, const char *name)
 {
@@ -60,6 +73,7 @@ static void works_open(struct works *works, const char *name)
     webhook_ready(name, 1);
     works->webhook = webhook_make(works->host, works->admin,
                                   receiver_url(works->receiver, "/ok/torture"), "message.new");
+    list_make(works);
     meter_make(works->host, works->owner, "plant", 10, days_ago(100));
 }
 
@@ -68,10 +82,10 @@ static void work_once(struct works *works)
 {
     int n = works->turn++;
     const struct host *at = works->host;
-    int64_t day = days_ago(99) + n / 5 % 90 * DAY_MS + n / 450 * HOUR_MS;
+    int64_t day = days_ago(99) + n / 6 % 90 * DAY_MS + n / 540 * HOUR_MS;
     struct answer *answer = NULL;
 
-    switch (n % 5) {
+    switch (n % 6) {
     case 0:
         answer = talk_post(at, works->admin, &works->talk, ADMIN_EMAIL, "memory is short");
         break;
@@ -84,6 +98,9 @@ static void work_once(struct works *works)
     case 3:
         answer = http(at, "PATCH", "/api/device/plant", works->owner->token,
                       json_pack("{si}", "capacity", 10 + n % 7));
+        break;
+    case 4:
+        answer = http(at, "GET", LIST, works->admin->token, NULL);
         break;
     default:
         answer = webhook_call(at, works->admin, "GET", &works->webhook, "/deliveries");
@@ -142,6 +159,7 @@ static void works_over(struct works *works)
     expect_settled(works);
     ck_assert_uint_gt(receiver_count(works->receiver, "/ok/torture"), before);
     ck_status(http(works->host, "GET", EXPORT, works->owner->token, NULL), 200);
+    ck_status(http(works->host, "GET", LIST, works->admin->token, NULL), 200);
     int64_t from = now_ms();
 
     host_stop(works->host);
