@@ -48,7 +48,7 @@ install_prefix() {
         share/doc/busbar/examples/busbar.yaml share/doc/busbar/examples/hello/hello.c \
         share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \
         $(cd "$top" && ls include/busbar/*.h) \
-        $(cd "$top/modules" && printf 'lib/busbar/modules/%s.so ' *); do
+        $(cd "$top/modules" && printf '%s\n' */module.c | sed 's,\(.*\)/.*,lib/busbar/modules/\1.so,'); do
         [ -s "$root/$file" ] || {
             say "make install has not installed $file"
             missing=1
