@@ -7,6 +7,7 @@
 #include "core/elf_image.h"
 #include "core/module_check.h"
 #include "core/sql_check.h"
+#include "core/sql_token.h"
 
 enum { WORDS = 80, WHY = 256 };
 

@@ -5,6 +5,7 @@
 #include "core/mistake.h"
 #include "core/sql.h"
 #include "core/sql_check.h"
+#include "core/sql_token.h"
 
 enum { WORDS = 80 /* of a statement, in the log */ };
 

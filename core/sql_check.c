@@ -1,142 +1,8 @@
 #include "core/sql_check.h"
 
 #include <string.h>
-#include <strings.h>
 
-#define BLANKS " \t\r\n\f\v"
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-
-enum token_kind { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_OTHER };
-
-struct token {
-    enum token_kind kind;
-    const char *start;
-    size_t length;
-};
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* Comments of this form may hold others. */
-static const char *skip_comment(const char *at)
-{
-    int depth = 0;
-
-    do {
-        if (!strncmp(at, "/*", 2)) {
-            depth++;
-            at += 2;
-        } else if (!strncmp(at, "*/", 2)) {
-            depth--;
-            at += 2;
-        } else if (*at) {
-            at++;
-        }
-    } while (depth && *at);
-    return at;
-}
-
-static const char *skip_blank(const char *at)
-{
-    for (;;) {
-        at += strspn(at, BLANKS);
-        if (!strncmp(at, "--", 2))
-            at += strcspn(at, "\r\n");
-        else if (!strncmp(at, "/*", 2))
-            at = skip_comment(at);
-        else
-            return at;
-    }
-}
-
-/* A text or a name between quotes; two of them within stand for one. */
-static const char *skip_quoted(const char *at, bool escapes)
-{
-    char quote = *at++;
-
-    for (; *at; at++) {
-        if (escapes && *at == '\\' && at[1])
-            at++;
-        else if (*at == quote && *++at != quote)
-            return at;
-    }
-    return at;
-}
-
-static bool is_word_part(char c)
-{
-    return (c && strchr(LETTERS "0123456789$", c)) || (unsigned char)c >= 0x80;
-}
-
-static bool is_word_start(char c)
-{
-    return is_word_part(c) && c != '$' && (c < '0' || c > '9');
-}
-
-/* $$…$$ or $tag$…$tag$; a lone $, as of a parameter, is passed over. */
-static const char *skip_dollar(const char *at)
-{
-    const char *tag = at++;
-
-    while (is_word_part(*at) && *at != '$')
-        at++;
-    if (*at != '$' || (tag[1] >= '0' && tag[1] <= '9'))
-        return at;
-    size_t length = (size_t)(++at - tag);
-
-    while (*at && strncmp(at, tag, length) != 0)
-        at++;
-    return *at ? at + length : at;
-}
-
-static const char *skip_word(const char *at)
-{
-    while (is_word_part(*at))
-        at++;
-    return at;
-}
-
-static struct token next_token(const char **cursor)
-{
-    const char *start = skip_blank(*cursor), *end = start + 1;
-    struct token token = {TOKEN_OTHER, start, 1};
-
-    if (!*start) {
-        token.kind = TOKEN_END;
-        end = start;
-    } else if (*start == ';') {
-        token.kind = TOKEN_SEMICOLON;
-    } else if (strchr("eE", *start) && start[1] == '\'') {
-        end = skip_quoted(start + 1, true);
-    } else if (is_word_start(*start)) {
-        token.kind = TOKEN_WORD;
-        end = skip_word(start);
-    } else if (*start == '\'' || *start == '"') {
-        end = skip_quoted(start, false);
-    } else if (*start == '$') {
-        end = skip_dollar(start);
-    } else if (*start >= '0' && *start <= '9') {
-        end = skip_word(start);
-    }
-    token.length = (size_t)(end - start);
-    *cursor = end;
-    return token;
-}
-
-static bool is_word(const struct token *token, const char *word)
-{
-    return token->kind == TOKEN_WORD && token->length == strlen(word) &&
-           !strncasecmp(token->start, word, token->length);
-}
-
-/* Whether it is one of a list that ends with NULL. */
-static bool is_one_of(const struct token *token, const char *const *words)
-{
-    while (*words && !is_word(token, *words))
-        words++;
-    return *words != NULL;
-}
-
-/* ---- judging -------------------------------------------------------------------------------- */
+#include "core/sql_token.h"
 
 static const char *const transaction[] = {"BEGIN", "START",     "COMMIT",  "END", "ROLLBACK",
                                           "ABORT", "SAVEPOINT", "RELEASE", NULL};
@@ -147,6 +13,8 @@ static const char *const lasting[] = {"DO", "CALL", "DECLARE", "FETCH", "MOVE", 
 static const char *const alone[] = {"VACUUM", "CLUSTER", NULL};
 static const char *const definitions[] = {"CREATE", "DROP", "ALTER", "REINDEX", NULL};
 static const char *const outside[] = {"DATABASE", "TABLESPACE", "SYSTEM", "SUBSCRIPTION", NULL};
+static const char *const before_temporary[] = {"OR", "REPLACE", "GLOBAL", "LOCAL", NULL};
+static const char *const temporary[] = {"TEMP", "TEMPORARY", NULL};
 static const char *const session_functions[] = {
     "pg_advisory_lock",       "pg_advisory_lock_shared",
     "pg_try_advisory_lock",   "pg_try_advisory_lock_shared",
@@ -159,78 +27,122 @@ static const char *const session_functions[] = {
 #define OUTSIDE "cannot run inside a transaction"
 
 /* By its first two words. */
-static const char *check_kind(const struct token *first, const struct token *second,
+static const char *check_kind(const struct sql_token *first, const struct sql_token *second,
                               bool interactive)
 {
-    bool prepares = is_word(first, "PREPARE") && is_word(second, "TRANSACTION");
+    bool prepares = sql_token_is(first, "PREPARE") && sql_token_is(second, "TRANSACTION");
 
-    if (prepares || is_one_of(first, transaction))
+    if (prepares || sql_token_among(first, transaction))
         return OF_HOST;
-    if (interactive && is_word(first, "SET") && is_one_of(second, local))
+    if (interactive && sql_token_is(first, "SET") && sql_token_among(second, local))
         return NULL;
-    if (is_one_of(first, session))
+    if (sql_token_among(first, session))
         return OF_SESSION;
-    if (is_word(first, "COPY"))
+    if (sql_token_is(first, "COPY"))
         return "copies, for which there is no function";
-    if (is_one_of(first, alone))
+    if (sql_token_among(first, alone))
         return OUTSIDE;
-    if (is_one_of(first, definitions) && is_one_of(second, outside))
+    if (sql_token_among(first, definitions) && sql_token_among(second, outside))
         return OUTSIDE;
-    return !interactive && is_one_of(first, lasting) ? NOT_SHARED : NULL;
+    return !interactive && sql_token_among(first, lasting) ? NOT_SHARED : NULL;
+}
+
+/* CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP…, from behind CREATE, and INTO [GLOBAL | LOCAL] TEMP…:
+ * what they make stays with the connection. */
+static bool is_temporary(const char *text)
+{
+    struct sql_token token;
+
+    do
+        token = sql_token_next(&text);
+    while (sql_token_among(&token, before_temporary));
+    return token.kind == SQL_WORD && sql_token_among(&token, temporary);
+}
+
+/* Whether a call, from behind the function's name, ends with the argument TRUE. */
+static bool ends_true(const char *text)
+{
+    struct sql_token token = {SQL_OTHER, "", 0}, last = token, before;
+    int depth = 0;
+
+    do {
+        before = last;
+        last = token;
+        token = sql_token_next(&text);
+        depth += *token.start == '(';
+        depth -= *token.start == ')';
+    } while (depth && token.kind != SQL_END);
+    return !depth && *before.start == ',' && sql_token_is(&last, "true");
+}
+
+/* A name is a function where it is called; a word is refused wherever it stands. `text`: behind it.
+ */
+static bool changes_session(const struct sql_token *token, const char *text, bool interactive)
+{
+    const char *next = text;
+    bool called = *sql_token_next(&next).start == '(';
+
+    if (token->kind == SQL_NAME && !called)
+        return false;
+    if (sql_token_is(token, "set_config"))
+        return !interactive || !called || !ends_true(text);
+    return sql_token_among(token, session_functions);
+}
+
+/* pg_temp.table: it is as good as CREATE TEMP. `text`: behind the token. */
+static bool is_temporary_schema(const struct sql_token *token, const char *text)
+{
+    return sql_token_is(token, "pg_temp") && *sql_token_next(&text).start == '.';
 }
 
 /* By what stands anywhere in it. A function's body has statements of its own. */
-static const char *check_rest(const char *text, bool defines, bool interactive)
+static const char *check_rest(const char *text, const struct sql_token *first, bool interactive)
 {
-    bool ended = false;
+    bool defines = sql_token_among(first, definitions), ended = false;
+    bool updates = sql_token_is(first, "UPDATE"), settings = false;
+    bool inserts = sql_token_is(first, "INSERT");
 
     for (;;) {
-        struct token token = next_token(&text);
+        struct sql_token token = sql_token_next(&text);
 
-        if (token.kind == TOKEN_END)
-            return NULL;
-        if (ended && token.kind != TOKEN_SEMICOLON && !defines)
+        if (token.kind == SQL_END)
+            return updates && settings ? OF_SESSION : NULL;
+        if (ended && token.kind != SQL_SEMICOLON && !defines)
             return "is more than one";
-        ended = ended || token.kind == TOKEN_SEMICOLON;
-        if (defines && is_word(&token, "CONCURRENTLY"))
+        ended = ended || token.kind == SQL_SEMICOLON;
+        if (token.kind == SQL_ESCAPED)
+            return "has a name with escapes, which cannot be judged";
+        if (defines && sql_token_is(&token, "CONCURRENTLY"))
             return OUTSIDE;
-        if (defines || token.kind != TOKEN_WORD)
+        if (is_temporary_schema(&token, text))
+            return OF_SESSION;
+        if (defines)
             continue;
-        if (is_one_of(&token, session_functions) || (!interactive && is_word(&token, "set_config")))
+        updates = updates || (token.kind == SQL_WORD && sql_token_is(&token, "UPDATE"));
+        settings = settings || sql_token_is(&token, "pg_settings");
+        if (!inserts && token.kind == SQL_WORD && sql_token_is(&token, "INTO") &&
+            is_temporary(text))
+            return OF_SESSION;
+        if (changes_session(&token, text, interactive))
             return OF_SESSION;
     }
 }
 
 const char *sql_check(const char *text, bool interactive)
 {
-    struct token first, second;
+    struct sql_token first, second;
 
     do
-        first = next_token(&text);
-    while (first.kind == TOKEN_SEMICOLON);
-    if (first.kind == TOKEN_END)
+        first = sql_token_next(&text);
+    while (first.kind == SQL_SEMICOLON);
+    if (first.kind == SQL_END)
         return "is empty";
     const char *rest = text;
 
-    second = next_token(&text);
+    second = sql_token_next(&text);
     const char *why = check_kind(&first, &second, interactive);
 
-    return why ? why : check_rest(rest, is_one_of(&first, definitions), interactive);
-}
-
-const char *sql_words(const char *text, char *out, size_t size)
-{
-    size_t used = 0;
-
-    for (text = skip_blank(text); *text && used + 1 < size; text++) {
-        bool blank = strchr(BLANKS, *text) != NULL;
-
-        if (blank && used && out[used - 1] == ' ')
-            continue;
-        out[used++] = blank ? ' ' : *text;
-    }
-    while (used && out[used - 1] == ' ')
-        used--;
-    out[used] = '\0';
-    return out;
+    if (!why && sql_token_is(&first, "CREATE") && is_temporary(rest))
+        why = OF_SESSION;
+    return why ? why : check_rest(rest, &first, interactive);
 }

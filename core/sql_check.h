@@ -10,15 +10,11 @@
 #define CORE_SQL_CHECK_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /*
  * Why it is refused, in words that follow "the statement"; NULL: it may be sent. `interactive`: it
  * is one of bb_transaction()'s, where what ends with the transaction is allowed.
  */
 const char *sql_check(const char *text, bool interactive);
-
-/* Its first words, on one line and without comments in front, to name it. Returns `out`. */
-const char *sql_words(const char *text, char *out, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/sql_check.h"
+#include "core/sql_token.h"
 #include "suites.h"
 
 static const char *const sent[] = {
@@ -25,6 +26,13 @@ static const char *const sent[] = {
     "SELECT e, end_at, \"set_config\" FROM t",
     "SELECT 1e5, 'x' || e'\\\\'",
     "LOCK TABLE t IN SHARE MODE",
+    "SELECT \"begin\", \"pg_advisory_lock\" FROM \"SET_CONFIG\" (a)",
+    "SELECT setting FROM pg_settings WHERE name = 'update'",
+    "INSERT INTO temp VALUES ($1)",
+    "CREATE TABLE temp (temporary int)",
+    "CREATE INDEX temp ON t (a)",
+    "UPDATE t SET pg_temp = 1",
+    "SELECT 'pg_temp.a', 'U&\"a\"'",
 };
 
 static const char *const refused[] = {
@@ -68,6 +76,24 @@ static const char *const refused[] = {
     "SELECT a$b$; COMMIT; SELECT $b$",
     "SELECT \"a\"\"\"; COMMIT",
     "SELECT pg_advisory_lock(1)",
+    "SELECT \"pg_advisory_lock\"(1)",
+    "SELECT pg_catalog . \"pg_try_advisory_lock\" /* so */ (1)",
+    "SELECT U&\"pg\\005fadvisory_lock\"(36)",
+    "SELECT u&\"a\"",
+    "SELECT \"set_config\"('datestyle', 'German', false)",
+    "SELECT set_config('datestyle', 'German', false)",
+    "SELECT set_config('datestyle', 'German', 1 = 1 OR true)",
+    "SELECT set_config('a', (SELECT f(1, true)), $1)",
+    "UPDATE pg_settings SET setting = 'German' WHERE name = 'datestyle'",
+    "UPDATE ONLY pg_catalog.\"pg_settings\" AS s SET setting = 'German'",
+    "WITH a AS (UPDATE pg_settings SET setting = '1' RETURNING 1) SELECT 1",
+    "CREATE TEMP TABLE account (id bigint)",
+    "CREATE LOCAL TEMPORARY TABLE account (id bigint)",
+    "CREATE OR REPLACE TEMP VIEW v AS SELECT 1",
+    "CREATE TABLE pg_temp.account (id bigint)",
+    "CREATE TABLE \"pg_temp\".account (id bigint)",
+    "SELECT 1 AS a INTO TEMP t",
+    "SELECT 1 AS a INTO LOCAL TEMPORARY TABLE t",
     "",
     " -- nothing\n;",
     "/* nothing",
@@ -79,6 +105,7 @@ static const char *const interactive_only[] = {
     "set transaction isolation level repeatable read",
     "SET CONSTRAINTS ALL DEFERRED",
     "SELECT set_config('work_mem', '1MB', true)",
+    "SELECT \"set_config\"('work_mem', (SELECT f(1, 2)), TRUE), 1",
     "DO $$ BEGIN END $$",
     "CALL p()",
     "DECLARE c CURSOR FOR SELECT 1",
