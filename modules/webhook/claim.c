@@ -31,28 +31,82 @@ static const struct bb_sql take = {
     " UPDATE webhook_delivery d SET owner = $1::bigint FROM p"
     " WHERE d.webhook = $2::bigint AND d.id = p.id AND p.before < $4::bigint"
     " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
-    " RETURNING d.id, d.tries, d.event_id, d.event,"
-    " coalesce(d.body, (SELECT b.body FROM webhook_body b WHERE b.id = d.body_id)),"
+    " RETURNING d.id, d.tries, d.event_id, d.event, d.body, d.body_id,"
     " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
     " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
     BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
 };
 
-static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_rows *rows,
-                    size_t row)
+enum { ID, TRIES, EVENT_ID, EVENT, BODY, BODY_ID, DELAY_MS, AGE_MS };
+
+/* The large bodies of claimed deliveries that are in nobody's memory, so many bytes as were asked
+ * for with `take`. */
+static const struct bb_sql read_bodies = {
+    "SELECT id, body FROM webhook_body WHERE id = ANY($1::bigint[])",
+    BB_SQL_LONG,
+};
+
+/* The text of one of these; NULL: not there. */
+static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, int64_t id,
+                           size_t *length)
 {
-    const char *text = bb_cell(rq, rows, row, 4);
-    struct body *body = text ? body_new(bb_cell(rq, rows, row, 3), bb_cell(rq, rows, row, 2), text,
-                                        rq->api->rows_length(rows, row, 4))
-                             : NULL;
-    struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, 0), body) : NULL;
+    for (size_t row = 0; bodies && row < bb_count(rq, bodies); row++) {
+        if (bb_cell_int(rq, bodies, row, 0) != id)
+            continue;
+        *length = rq->api->rows_length(bodies, row, 1);
+        return bb_cell(rq, bodies, row, 1);
+    }
+    return NULL;
+}
+
+/* The body of a row, held; NULL: no memory, or a large one that was not read. */
+static struct body *body_of(struct bb_request *rq, const struct claim *claim,
+                            const struct bb_rows *rows, size_t row, const struct bb_rows *bodies)
+{
+    struct sender *sender = claim->errand.sender;
+    int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+    struct body *body = id ? body_find(sender, id) : NULL;
+    const char *text = bb_cell(rq, rows, row, BODY);
+    size_t length = text ? rq->api->rows_length(rows, row, BODY) : 0;
+
+    if (!body && !text)
+        text = text_of(rq, bodies, id, &length);
+    if (body || !text)
+        return body;
+    body = body_new(bb_cell(rq, rows, row, EVENT), bb_cell(rq, rows, row, EVENT_ID), text, length);
+    return body && id ? body_share(sender, id, body) : body;
+}
+
+/* The ids of the large bodies that this host does not have, each once. */
+static size_t missing(struct bb_request *rq, const struct claim *claim, const struct bb_rows *rows,
+                      int64_t *ids)
+{
+    size_t count = 0;
+
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+        struct body *body = id ? body_find(claim->errand.sender, id) : NULL;
+        bool known = !id || body || (count && ids[count - 1] == id);
+
+        body_let_go(body);
+        if (!known)
+            ids[count++] = id;
+    }
+    return count;
+}
+
+static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_rows *rows,
+                    size_t row, const struct bb_rows *bodies)
+{
+    struct body *body = body_of(rq, claim, rows, row, bodies);
+    struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, ID), body) : NULL;
 
     body_let_go(body);
     if (!delivery)
         return -1; /* owned and in nobody's memory: the scan finds it */
-    delivery->tries = (int)bb_cell_int(rq, rows, row, 1);
-    delivery->delay_ms = bb_cell_int(rq, rows, row, 5);
-    delivery->queued_ms = bb_cell_int(rq, rows, row, 6); /* its age until it is admitted */
+    delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
+    delivery->delay_ms = bb_cell_int(rq, rows, row, DELAY_MS);
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* its age until it is admitted */
     *claim->end = delivery;
     claim->end = &delivery->next;
     return 0;
@@ -70,8 +124,13 @@ static void claim_work(struct bb_request *rq, struct errand *errand)
         return;
     errand->ok = true;
     claim->none = bb_count(rq, rows) == 0;
+    int64_t *ids = bb_alloc(rq, bb_count(rq, rows) * sizeof(*ids) + 1);
+    size_t count = missing(rq, claim, rows, ids);
+    const struct bb_rows *bodies =
+        count ? bb_query(rq, &read_bodies, BB_ARGS(bb_ints(ids, count))) : NULL;
+
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        if (take_row(rq, claim, rows, row))
+        if (take_row(rq, claim, rows, row, bodies))
             return;
 }
 

@@ -2,6 +2,7 @@
  * `busbar webhook pause`, `resume` and `status`. The switch is a row, so it holds for all hosts of
  * the database and outlives restarts; the channel carries it within a second.
  */
+#include "sender.h"
 #include "webhook.h"
 
 static int turn(struct bb_request *rq, bool paused)
@@ -55,8 +56,10 @@ static const struct bb_sql queue = {
 
 const struct bb_sql webhook_states_sql = {
     "SELECT count(*) FILTER (WHERE active AND admitted),"
-    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted)"
-    " FROM webhook_hook",
+    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted),"
+    " (SELECT count(*) FROM webhook_expansion),"
+    " (SELECT coalesce(floor(extract(epoch FROM now() - min(queued_at)) * 1000), 0)::bigint"
+    " FROM webhook_expansion) FROM webhook_hook",
     BB_SQL_LONG,
 };
 
@@ -77,6 +80,8 @@ int webhook_command_status(struct bb_request *rq)
              bb_cell(rq, states, 0, 0), bb_cell(rq, states, 0, 1), bb_cell(rq, states, 0, 2));
     bb_print(rq, "%-12s %s, %s of them with no host\n", "queued", bb_cell(rq, waiting, 0, 0),
              bb_cell(rq, waiting, 0, 1));
+    bb_print(rq, "%-12s %s events for many webhooks\n", "to expand",
+             bb_cell(rq, states, 0, WEBHOOK_STATES));
     bb_print(rq, "%-12s %s ms\n", "lag", bb_cell(rq, waiting, 0, 2));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         bb_print(rq, "%-12s %s\n", names[i], bb_cell(rq, sums, 0, i + 1));

@@ -1,35 +1,6 @@
 /* Deliveries in memory: from an offer or a claim into their lanes, and out again. */
 #include "engine.h"
 
-struct body *body_new(const char *event, const char *id, const char *bytes, size_t length)
-{
-    size_t event_length = strlen(event);
-    struct body *body = malloc(sizeof(*body) + length + event_length + 2);
-
-    if (!body || strlen(id) >= sizeof(body->id)) {
-        free(body);
-        return NULL;
-    }
-    body->holders = 1;
-    body->length = length;
-    body->bytes = (char *)(body + 1);
-    body->event = body->bytes + length + 1;
-    memcpy(body->bytes, bytes, length);
-    body->bytes[length] = '\0';
-    memcpy(body->event, event, event_length + 1);
-    memcpy(body->id, id, strlen(id) + 1);
-    return body;
-}
-
-void body_let_go(struct body *body)
-{
-    if (!body || --body->holders)
-        return;
-#ifndef __clang_analyzer__ /* it does not count holders */
-    free(body);
-#endif
-}
-
 struct delivery *delivery_new(int64_t id, struct body *body)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -38,7 +9,7 @@ struct delivery *delivery_new(int64_t id, struct body *body)
         return NULL;
     delivery->node.id = id;
     delivery->body = body;
-    body->holders++;
+    body_hold(body);
     return delivery;
 }
 
@@ -63,6 +34,21 @@ void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *de
     delivery_free(delivery);
 }
 
+/* Into its lane; a body counts as memory once. */
+static void enter(struct sender *sender, struct hook *hook, struct delivery *delivery)
+{
+    if (!delivery->body->admitted++)
+        queue_hold(&sender->queue, delivery->body->length);
+    queue_admit(&sender->queue, &hook->lane, &delivery->item);
+}
+
+static void leave(struct sender *sender, struct delivery *delivery)
+{
+    queue_release(&sender->queue, &delivery->item);
+    if (!--delivery->body->admitted)
+        queue_let_go(&sender->queue, delivery->body->length);
+}
+
 static void put_off(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
 {
     delivery->retry.at_ms = sender->now_ms + delay_ms;
@@ -79,13 +65,14 @@ bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *d
         return true;
     }
     delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
+    delivery->item.shared = (uint32_t)delivery->body->length;
     if (hook->state >= HOOK_OFF || !queue_room(&sender->queue, &hook->lane, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
     delivery->hook = hook;
     delivery->queued_ms = sender->now_ms;
     hook->used_ms = sender->now_ms;
-    queue_admit(&sender->queue, &hook->lane, &delivery->item);
+    enter(sender, hook, delivery);
     if (delay_ms > 0) {
         queue_rest(&sender->queue, &delivery->item);
         put_off(sender, delivery, delay_ms);
@@ -98,7 +85,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     struct hook *hook = delivery->hook;
 
     retry_remove(&sender->retries, &delivery->retry);
-    queue_release(&sender->queue, &delivery->item);
+    leave(sender, delivery);
     idmap_remove(&sender->deliveries, &delivery->node);
     hook->used_ms = sender->now_ms;
     hook_settle(sender, hook);

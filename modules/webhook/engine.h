@@ -25,9 +25,15 @@
 #define ENGINE_LEASE_MS 8000  /* after the last good heartbeat no attempt starts */
 #define ENGINE_RECORD_MAX 512 /* results in a statement */
 
-/* The bytes of an event, shared by its deliveries. */
+/*
+ * The bytes of an event, shared by its deliveries. One that lies in webhook_body is known to the
+ * sender by its id while somebody holds it, so that no delivery brings it a second time.
+ */
 struct body {
-    size_t holders; /* the worker's to count, once handed over */
+    struct idmap_node node; /* the id in webhook_body; 0: it lies in the delivery's row */
+    struct sender *sender;  /* whose lock guards `holders`; NULL: one thread has it */
+    size_t holders;
+    size_t admitted; /* deliveries in lanes; the worker's to count */
     size_t length;
     char *bytes; /* behind the struct, as the two next are */
     char *event;
@@ -124,6 +130,8 @@ struct sender {
     size_t changed_count, look_count; /* more than fit: all */
     int64_t full[SENDER_FULL_MAX];
     size_t full_count;
+    struct idmap bodies;             /* those that lie in webhook_body */
+    bool events_wait;                /* somebody told of events to be expanded */
     struct sender_counters counters; /* … to here */
 
     /* The worker's own. */
@@ -132,7 +140,10 @@ struct sender {
     int64_t me; /* host_id, without the lock */
     int64_t lease_until;
     int64_t tend_at, look_at, scan_at, clean_at, retry_db_at;
-    bool tending, looking, scanning, releasing;
+    int64_t expand_at;     /* INT64_MAX: nothing waits to be expanded, as far as is known */
+    int64_t expanded_last; /* the account that had its turn */
+    int64_t expanding_ms;  /* how long the oldest event had waited for it a few seconds ago */
+    bool tending, looking, scanning, releasing, expanding;
     bool stopping; /* claims nothing more */
     bool heir;     /* and another sender of this host goes on: what waits is given to it */
     bool leaving;  /* gives up its id */
@@ -162,9 +173,15 @@ void errand_send(struct sender *sender, struct errand *errand);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
-/* delivery.c: deliveries in memory */
+/* body.c: any thread. body_new() and body_share() give a body that the caller holds. */
 struct body *body_new(const char *event, const char *id, const char *bytes, size_t length);
-void body_let_go(struct body *body);
+struct body *body_find(struct sender *sender, int64_t id); /* held once more, or NULL */
+/* The body (taken) under its id of webhook_body; or the one that is there under it. */
+struct body *body_share(struct sender *sender, int64_t id, struct body *body);
+void body_hold(struct body *body);
+void body_let_go(struct body *body); /* NULL: nothing */
+
+/* delivery.c: deliveries in memory */
 struct delivery *delivery_new(int64_t id, struct body *body); /* holds the body once more */
 void delivery_free(struct delivery *delivery);                /* one that was not admitted */
 void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery);
@@ -201,10 +218,11 @@ void hooks_free(struct sender *sender);
 void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
-/* record.c, claim.c, look.c, lease.c: errands */
+/* record.c, claim.c, expand.c, look.c, lease.c: errands */
 void record_results(struct sender *sender);
 void claim_spilled(struct sender *sender);
 void claim_release(struct sender *sender);
+void expand_events(struct sender *sender);
 void look_unowned(struct sender *sender);
 void look_own(struct sender *sender);
 void lease_tend(struct sender *sender);

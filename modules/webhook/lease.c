@@ -77,6 +77,7 @@ struct tending {
         orphans; /* whether to look for orphans, and whether there may be what was theirs */
     char machine[128], process[64], counters[256];
     int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: not known */
+    int64_t expanding, expanding_ms;  /* events, and since when the oldest of them is to be */
 };
 
 /* ---- who we are
@@ -165,6 +166,10 @@ static void count_webhooks(struct bb_request *rq, struct tending *tending)
 
     for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
         tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
+    if (rows) {
+        tending->expanding = bb_cell_int(rq, rows, 0, WEBHOOK_STATES);
+        tending->expanding_ms = bb_cell_int(rq, rows, 0, WEBHOOK_STATES + 1);
+    }
 }
 
 static void tend_work(struct bb_request *rq, struct errand *errand)
@@ -225,8 +230,11 @@ static void learn_paused(struct sender *sender, const struct tending *tending)
 static void learn_webhooks(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
-    if (tending->webhooks[0] >= 0)
+    if (tending->webhooks[0] >= 0) {
         memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
+        sender->counters.expanding = tending->expanding;
+        sender->expanding_ms = tending->expanding_ms;
+    }
     pthread_mutex_unlock(&sender->lock);
 }
 
@@ -290,7 +298,7 @@ void lease_tend(struct sender *sender)
     int64_t lag_ms = hooks_lag(sender);
 
     pthread_mutex_lock(&sender->lock);
-    sender->counters.lag_ms = lag_ms;
+    sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
     tending->pauses = sender->pauses;
     pthread_mutex_unlock(&sender->lock);
     sender->tending = true;

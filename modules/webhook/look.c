@@ -11,7 +11,8 @@
 #define SCAN_MAX 20000
 #define RELEASE_MAX 2048
 
-/* The distinct webhooks, one step in the index for each, in its order (see claim.c). */
+/* The distinct webhooks, one step in the index for each, in its order (see claim.c); and 0, if
+ * there are events to be expanded. */
 static const struct bb_sql look = {
     "WITH RECURSIVE w(webhook) AS ("
     "(SELECT webhook FROM webhook_delivery WHERE state = 'queued' AND owner IS NULL"
@@ -19,7 +20,8 @@ static const struct bb_sql look = {
     " UNION ALL SELECT (SELECT d.webhook FROM webhook_delivery d WHERE d.state = 'queued'"
     " AND d.owner IS NULL AND d.webhook > w.webhook ORDER BY d.owner, d.webhook LIMIT 1)"
     " FROM w WHERE w.webhook IS NOT NULL)"
-    " SELECT webhook FROM w WHERE webhook IS NOT NULL LIMIT 10000",
+    " (SELECT webhook FROM w WHERE webhook IS NOT NULL LIMIT 10000)"
+    " UNION ALL (SELECT 0 FROM webhook_expansion LIMIT 1)",
     BB_SQL_LONG,
 };
 
@@ -54,8 +56,11 @@ static void look_back(struct sender *sender, struct errand *errand)
     sender->looking = false;
     sender->look_at = sender_beat(sender->now_ms, LOOK_MS);
     for (size_t i = 0; i < listing->pairs.count; i++) {
-        struct hook *hook = hook_get(sender, listing->pairs.webhooks[i]);
+        int64_t webhook = listing->pairs.webhooks[i];
+        struct hook *hook = webhook ? hook_get(sender, webhook) : NULL;
 
+        if (!webhook && sender->expand_at == INT64_MAX)
+            sender->expand_at = sender->now_ms;
         if (hook && hook->state != HOOK_GONE)
             hook_spill(sender, hook, true);
     }

@@ -40,3 +40,9 @@ double webhook_states(void *state, size_t value)
 {
     return (double)counters_of(state).webhooks[value];
 }
+
+double webhook_expanding(void *state, size_t value)
+{
+    (void)value;
+    return (double)counters_of(state).expanding;
+}

@@ -255,8 +255,11 @@ static const struct bb_metric metrics[] = {
     {.name = "lost_leases_total", .kind = BB_COUNTER, .read = webhook_lost_leases,
      .help = "How often this host was slow to renew its lease, and gave its deliveries up."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = webhook_lag,
-     .help = "How long the delivery of this host that is due the longest has waited; "
-             "looked at every three seconds."},
+     .help = "How long the delivery of this host that is due the longest has waited, or the oldest "
+             "event that is to be expanded; looked at every three seconds."},
+    {.name = "events_to_expand", .kind = BB_GAUGE, .read = webhook_expanding,
+     .help = "Events in the database that go to more than 128 webhooks and are not yet a delivery for "
+             "each; looked at every six seconds."},
     {.name = "webhooks", .kind = BB_GAUGE, .label = "state", .values = webhook_state_names,
      .read = webhook_states,
      .help = "Webhooks in the database; not_admitted: of owners who may not act."},

@@ -27,9 +27,7 @@ static void make(struct bb_request *rq)
 static void drop(struct bb_request *rq, int64_t keep_days)
 {
     static const struct bb_sql old = {
-        "SELECT day FROM (SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS day FROM pg_inherits i"
-        " JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'webhook_delivery'::regclass"
-        " AND c.relname ~ '_[0-9]{8}$') p"
+        "SELECT day FROM webhook_partition_days('webhook_delivery') AS day"
         " WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day",
         0};
     static const struct bb_sql sql = {"SELECT webhook_partition_drop($1::date)",

@@ -136,11 +136,21 @@ bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item
     lane->held++;
     lane->held_bytes += item->size;
     queue->held++;
-    queue->held_bytes += item->size;
+    queue->held_bytes += item->size - item->shared;
     list_push(&lane->waiting, item);
     lane->waiting_count++;
     ring_settle(queue, lane);
     return true;
+}
+
+void queue_hold(struct queue *queue, size_t bytes)
+{
+    queue->held_bytes += bytes;
+}
+
+void queue_let_go(struct queue *queue, size_t bytes)
+{
+    queue->held_bytes -= bytes;
 }
 
 static void leave_lane(struct queue_lane *lane, struct queue_item *item)
@@ -176,7 +186,7 @@ void queue_release(struct queue *queue, struct queue_item *item)
     lane->held--;
     lane->held_bytes -= item->size;
     queue->held--;
-    queue->held_bytes -= item->size;
+    queue->held_bytes -= item->size - item->shared;
     ring_settle(queue, lane);
 }
 

@@ -43,7 +43,8 @@ struct queue_item {
     struct queue_item *next, *prev; /* waiting: in the lane; flying and not old: in the queue */
     struct queue_lane *lane;
     int64_t started_ms;
-    uint32_t size; /* bytes that it costs; set before queue_admit() */
+    uint32_t size;   /* bytes that it costs to send; set before queue_admit() */
+    uint32_t shared; /* of them, that others hold as well: see queue_hold() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, as queue_tick() last saw it */
 };
@@ -80,7 +81,7 @@ struct queue {
     size_t flying[QUEUE_CLASSES];
     size_t young[QUEUE_CLASSES]; /* of them */
     size_t held;
-    size_t held_bytes;
+    size_t held_bytes;                      /* what items share counts once */
     struct queue_lane *ring[QUEUE_CLASSES]; /* slow: those with nothing in flight */
     struct queue_lane *more;                /* slow ones that want one more */
     struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
@@ -95,6 +96,13 @@ size_t queue_lane_bytes(const struct queue *queue, const struct queue_lane *lane
 
 /* Whether the lane would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size);
+
+/*
+ * Bytes in memory that several items share, such as the body of an event, are held once: the caller
+ * says when the first of these items is admitted, and when the last one has been released.
+ */
+void queue_hold(struct queue *queue, size_t bytes);
+void queue_let_go(struct queue *queue, size_t bytes);
 
 /* Takes a new item at the lane's end. False: the lane is full, and the item untouched. */
 bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item *item);

@@ -204,3 +204,51 @@ BEGIN
     FROM generate_series(0, 7) AS n;
 END
 $$;
+
+-- step 3: an event for many webhooks becomes deliveries behind its commit, some at a time
+
+-- An event that more webhooks get than the publisher's transaction inserts deliveries for. `webhooks` are
+-- those that were to get it when it was committed; the first `done` of them have their delivery. The body
+-- is in webhook_body. account: who raised it (0: nobody), for accounts take turns.
+CREATE TABLE webhook_expansion (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account   bigint NOT NULL,
+    event     text NOT NULL,
+    event_id  uuid NOT NULL,
+    body_id   bigint NOT NULL,
+    webhooks  bigint[] NOT NULL,
+    done      integer NOT NULL DEFAULT 0,
+    queued_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX webhook_expansion_turn ON webhook_expansion (account, id);
+
+-- The days of a table's partitions.
+CREATE FUNCTION webhook_partition_days(parent text) RETURNS SETOF date
+    LANGUAGE sql STABLE AS $$
+    SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = parent::regclass AND c.relname ~ '_[0-9]{8}$'
+$$;
+
+-- Drops the partition of a day, unless something in it still waits (was queued again); and the bodies
+-- that no delivery refers to any more. A delivery may be a day younger than its body.
+CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
+    busy boolean;
+    old  date;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
+    IF busy THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('DROP TABLE %I', name);
+    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
+        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
+    LOOP
+        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
+    END LOOP;
+    RETURN true;
+END
+$$;

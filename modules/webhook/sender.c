@@ -34,6 +34,7 @@ void sender_free(struct sender *sender)
     if (!sender)
         return;
     drop_errands(sender);
+    idmap_free(&sender->bodies);
     pthread_mutex_destroy(&sender->lock);
     EVP_MAC_free(sender->hmac);
     free(sender);
@@ -56,6 +57,17 @@ size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX])
     return count;
 }
 
+/* Held; NULL: no memory. */
+static struct body *body_of(struct sender *sender, const struct sender_event *event)
+{
+    struct body *body = event->body_id ? body_find(sender, event->body_id) : NULL;
+
+    if (body)
+        return body;
+    body = body_new(event->name, event->id, event->body, event->length);
+    return body && event->body_id ? body_share(sender, event->body_id, body) : body;
+}
+
 void sender_offer(struct sender *sender, int64_t host, const struct sender_event *event,
                   const struct sender_item *items, size_t count, struct webhook_outcome *outcome)
 {
@@ -63,7 +75,7 @@ void sender_offer(struct sender *sender, int64_t host, const struct sender_event
     bool first = false;
 
     if (offer)
-        offer->body = body_new(event->name, event->id, event->body, event->length);
+        offer->body = body_of(sender, event);
     if (!offer || !offer->body) {
         free(offer); /* the deliveries are found in the table later */
         if (outcome)
@@ -127,6 +139,25 @@ void sender_look(struct sender *sender, int64_t webhook)
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");
+}
+
+void sender_expand(struct sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool news = !sender->events_wait;
+
+    sender->events_wait = true;
+    pthread_mutex_unlock(&sender->lock);
+    if (news)
+        bb_wake(sender->host, "sender");
+}
+
+int64_t sender_active(struct sender *sender)
+{
+    struct sender_counters counters;
+
+    sender_count(sender, &counters);
+    return counters.webhooks[WEBHOOK_ACTIVE];
 }
 
 void sender_pause(struct sender *sender, bool paused)

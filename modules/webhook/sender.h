@@ -39,6 +39,7 @@ struct sender_event {
     const char *id; /* UUID: the header webhook-id */
     const char *body;
     size_t length;
+    int64_t body_id; /* in webhook_body; 0: in the delivery's row */
 };
 
 struct sender_item {
@@ -63,17 +64,24 @@ void sender_changed(struct sender *sender, int64_t webhook);
 /* Deliveries of the webhook (0: any) wait in the database without an owner: look soon. */
 void sender_look(struct sender *sender, int64_t webhook);
 
+/* Events that were committed are to be expanded (webhook_expansion). */
+void sender_expand(struct sender *sender);
+
+/* How many active webhooks the database had a few seconds ago. */
+int64_t sender_active(struct sender *sender);
+
 /* The switch was turned: no attempt starts once this returns with true. */
 void sender_pause(struct sender *sender, bool paused);
 
 enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
 
-/* Since the sender was made, but for the first four, which are now. */
+/* Since the sender was made, but for the first five, which are now. */
 struct sender_counters {
     int64_t waiting; /* in memory */
     int64_t in_flight;
     int64_t lag_ms;                   /* how long the one that is due the longest has waited */
     int64_t webhooks[WEBHOOK_STATES]; /* of the database, as of a few seconds ago */
+    int64_t expanding;                /* events to be expanded, likewise */
     int64_t delivered;
     int64_t retried;
     int64_t abandoned;

@@ -33,7 +33,8 @@
 struct sender;
 struct array_places;
 
-/* Webhooks by state, one row: active, off, of owners who are not admitted. */
+/* One row: webhooks by state (active, off, of owners who are not admitted), the events that are to
+ * be expanded, and for how many milliseconds the oldest of them has been. */
 extern const struct bb_sql webhook_states_sql;
 
 struct webhook_settings {
@@ -76,6 +77,7 @@ double webhook_attempts(void *state, size_t value);
 double webhook_lost_leases(void *state, size_t value);
 double webhook_lag(void *state, size_t value);
 double webhook_states(void *state, size_t value);
+double webhook_expanding(void *state, size_t value);
 
 /* ---- secret.c: any thread ------------------------------------------------------------------ */
 

@@ -32,6 +32,9 @@ static void open_inbox(struct sender *sender, struct inbox *inbox)
     sender->offers_end = &sender->offers;
     sender->errands = NULL;
     sender->look_count = 0;
+    if (sender->events_wait && sender->expand_at == INT64_MAX)
+        sender->expand_at = sender->now_ms;
+    sender->events_wait = false;
     sender->counters.waiting = (int64_t)(sender->deliveries.count - queue_flying(&sender->queue));
     sender->counters.in_flight = (int64_t)queue_flying(&sender->queue);
     pthread_mutex_unlock(&sender->lock);
@@ -101,6 +104,8 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
         wait = sooner(wait, sender->look_at, now);
     if (sender->scan_at > now)
         wait = sooner(wait, sender->scan_at, now);
+    if (sender->expand_at > now)
+        wait = sooner(wait, sender->expand_at, now);
     if (sender->retry_db_at > now)
         wait = sooner(wait, sender->retry_db_at, now);
     return wait;
@@ -116,6 +121,7 @@ static void turn(struct sender *sender)
     look_own(sender);
     claim_release(sender);
     claim_spilled(sender);
+    expand_events(sender);
     hooks_read(sender);
     delivery_retries_due(sender);
     int64_t tick = queue_tick(&sender->queue, sender->now_ms);
@@ -220,6 +226,7 @@ static bool begin(struct sender *sender, struct bb_seat *seat)
     sender->seat = seat;
     sender->now_ms = bb_now_ms(sender->host);
     sender->tend_at = sender->now_ms;
+    sender->expand_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
     sender->transfers = transfers_new(&settings->targets, 2 * settings->slots, settings->timeout_ms,

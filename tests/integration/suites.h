@@ -86,6 +86,7 @@
     X(webhook_owners)                                                                              \
     X(webhook_targets)                                                                             \
     X(webhook_delivery)                                                                            \
+    X(webhook_expand)                                                                              \
     X(webhook_signatures)                                                                          \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \

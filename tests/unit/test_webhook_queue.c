@@ -280,6 +280,27 @@ START_TEST(a_lane_holds_only_so_much)
 }
 END_TEST
 
+/* A hundred deliveries of one body of a MiB: the memory is that of one, and all of it comes back.
+ */
+START_TEST(what_items_share_is_held_once)
+{
+    const uint32_t body = 1U << 20, own = 100;
+
+    queue_hold(&queue, body);
+    for (used = 0; used < 100; used++) {
+        items[used] = (struct queue_item){.size = body + own, .shared = body};
+        ck_assert(queue_admit(&queue, &lanes[used], &items[used]));
+    }
+    ck_assert_uint_eq(queue.held_bytes, body + 100 * own);
+    ck_assert_uint_eq(lanes[0].held_bytes, body + own);
+    for (size_t i = 0; i < used; i++)
+        queue_release(&queue, &items[i]);
+    queue_let_go(&queue, body);
+    ck_assert_uint_eq(queue.held_bytes, 0);
+    ck_assert_uint_eq(lanes[0].held_bytes, 0);
+}
+END_TEST
+
 START_TEST(a_lane_that_fails_holds_an_eighth)
 {
     prove(&lanes[0], 0);
@@ -358,6 +379,7 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
     tcase_add_test(tests, turns_are_by_bytes);
     tcase_add_test(tests, a_lane_holds_only_so_much);
+    tcase_add_test(tests, what_items_share_is_held_once);
     tcase_add_test(tests, a_lane_that_fails_holds_an_eighth);
     tcase_add_test(tests, a_closed_lane_sends_nothing);
     tcase_add_test(tests, waiting_items_can_be_let_go);

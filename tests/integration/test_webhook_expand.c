@@ -1,0 +1,238 @@
+/*
+ * Events for more webhooks than a transaction makes deliveries for: they are expanded behind the
+ * commit, some at a time, and whatever happens meanwhile each webhook gets its delivery, once.
+ */
+#include "exposition.h"
+#include "receive.h"
+#include "stage.h"
+#include "suites.h"
+
+#define MODULES "[auth, chat, health, metrics, webhook]"
+
+enum {
+    HOOKS = 300,
+    AT_ONCE = 128, /* deliveries in a transaction */
+    GATED = 200,   /* of the second part */
+    DELETED = 290, /* of the third, as the next one */
+    SWITCHED_OFF = 299,
+    EVENTS = 6,
+    LONG_MS = 20000,
+};
+
+static struct person *platform;
+static struct talk talk, other;
+static struct receiver *receiver;
+static struct webhook_made made[HOOKS];
+
+/* The host inserts many at once until it has heard how many webhooks there are. */
+static bool knows_of_many(void *arg)
+{
+    (void)arg;
+    return exposition_value(exposition_get(host, admin->token), "busbar_webhook_webhooks",
+                            "state=\"active\"") >= HOOKS;
+}
+
+static void set_up_as(const char *name)
+{
+    stage_open(&(struct host_spec){.name = name, .modules = MODULES, .more = WEBHOOK_LOCAL});
+    webhook_ready(name, 1);
+    platform = person_make(host, admin, "expand", NULL);
+    talk = talk_start(host, admin, ADMIN_EMAIL, "one@shop.example", "Rooftop 7");
+    other = talk_start(host, platform, platform->email, ADMIN_EMAIL, "Rooftop 8");
+    receiver = receiver_start("expand");
+    for (int i = 0; i < HOOKS; i++)
+        made[i] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
+    ck_assert(wait_until(knows_of_many, NULL, LONG_MS));
+}
+
+static void set_up(void)
+{
+    set_up_as("hookexpand");
+}
+
+static int64_t number(const char *what)
+{
+    return sql_number(db, text("SELECT %s FROM webhook_delivery", what));
+}
+
+static bool are_expanded(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM webhook_expansion") == 0;
+}
+
+static bool are_sent(void *arg)
+{
+    return are_expanded(NULL) && number("count(*) FILTER (WHERE state = 'queued')") == 0 &&
+           number("count(*)") == *(const int64_t *)arg;
+}
+
+/* Waits until so many deliveries have been made and sent, each webhook's of an event once. */
+static void expect_sent(int64_t count)
+{
+    ck_assert_msg(wait_until(are_sent, &count, LONG_MS), "%jd of %jd, %jd wait",
+                  (intmax_t)number("count(*)"), (intmax_t)count,
+                  (intmax_t)number("count(*) FILTER (WHERE state = 'queued')"));
+    ck_assert_int_eq(number("count(DISTINCT (webhook, event_id))"), count);
+    ck_assert_int_eq(number("count(*) FILTER (WHERE state <> 'delivered')"), 0);
+}
+
+static void post(const char *entry)
+{
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
+}
+
+static void begin(void)
+{
+    sql_run(db, "TRUNCATE webhook_delivery");
+}
+
+/* Which transaction made a delivery: an UPDATE changes xmin. */
+static void note_transactions(void)
+{
+    sql_run(db, "CREATE TABLE first (webhook bigint, xact xid8)");
+    sql_run(db, "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
+                " INSERT INTO first VALUES (NEW.webhook, pg_current_xact_id()); RETURN NEW; END'");
+    sql_run(db, "CREATE TRIGGER note BEFORE INSERT ON webhook_delivery FOR EACH ROW"
+                " EXECUTE FUNCTION note()");
+}
+
+START_TEST(each_gets_the_event_once_and_no_transaction_makes_many)
+{
+    begin();
+    note_transactions();
+    post("to all");
+    expect_sent(HOOKS);
+    ck_assert_int_eq(number("count(DISTINCT body_id)"), 1);
+    ck_assert_int_le(sql_number(db, "SELECT max(n) FROM (SELECT count(DISTINCT webhook) AS n FROM"
+                                    " first GROUP BY xact) x"),
+                     AT_ONCE);
+    sql_run(db, "DROP FUNCTION note CASCADE");
+}
+
+static bool waits_for_a_lock(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") > 0;
+}
+
+/* Nobody inserts a delivery to that webhook until the gate is opened. */
+static void shut_gate(int webhook)
+{
+    sql_run(db,
+            text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
+                 " IF NEW.webhook = %jd THEN PERFORM pg_advisory_xact_lock_shared(4711); END IF;"
+                 " RETURN NEW; END'",
+                 (intmax_t)made[webhook].id));
+    sql_run(db, "CREATE TRIGGER gate BEFORE INSERT ON webhook_delivery FOR EACH ROW"
+                " EXECUTE FUNCTION gate()");
+    sql_run(db, "SELECT pg_advisory_lock(4711)");
+}
+
+static void open_gate(void)
+{
+    sql_run(db, "SELECT pg_advisory_unlock(4711)");
+    sql_run(db, "DROP FUNCTION gate CASCADE");
+}
+
+static void stop_in_the_middle(void)
+{
+    shut_gate(GATED);
+    post("is held up");
+    ck_assert(wait_until(waits_for_a_lock, NULL, LONG_MS));
+    ck_assert_int_eq(number("count(*)"), AT_ONCE);
+}
+
+/* On a host of its own: the others' goes on. */
+START_TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
+{
+    set_up_as("hookexpandkill");
+    PQfinish(db);
+    db = database_connect(the_postgres, host->name);
+    stop_in_the_middle();
+    host_kill(host);
+    sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND datname = current_database()");
+    open_gate();
+    ck_assert_int_eq(number("count(*)"), AT_ONCE);
+    ck_assert(host_run(host));
+    expect_sent(HOOKS);
+    host_stop(host);
+}
+
+/* Who gets an event is settled when it is committed. */
+START_TEST(who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get)
+{
+    begin();
+    stop_in_the_middle();
+    ck_status(webhook_call(host, admin, "DELETE", &made[DELETED], ""), 200);
+    ck_status(webhook_change(host, admin, &made[SWITCHED_OFF], json_pack("{sb}", "active", 0)),
+              200);
+    struct webhook_made late =
+        webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
+
+    open_gate();
+    ck_assert(wait_until(are_expanded, NULL, LONG_MS));
+    ck_assert_int_eq(number("count(*)"), HOOKS - 1);
+    ck_assert_int_eq(number(text("count(*) FILTER (WHERE webhook IN (%jd, %jd))",
+                                 (intmax_t)made[DELETED].id, (intmax_t)late.id)),
+                     0);
+    json_t *waits = webhook_wait(host, admin, &made[SWITCHED_OFF], "queued", LONG_MS);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(waits, "attempts")), 0);
+    ck_status(webhook_change(host, admin, &made[SWITCHED_OFF], json_pack("{sb}", "active", 1)),
+              200);
+    expect_sent(HOOKS - 1);
+    ck_status(webhook_call(host, admin, "DELETE", &late, ""), 200);
+    made[DELETED] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
+}
+
+static int64_t last_delivery_of(const char *entry)
+{
+    return sql_number(db, text("SELECT max(d.id) FROM webhook_delivery d JOIN webhook_body b"
+                               " ON b.id = d.body_id WHERE b.body LIKE '%%\"%s\"%%'",
+                               entry));
+}
+
+START_TEST(accounts_take_turns)
+{
+    begin();
+    shut_gate(0);
+    for (int i = 0; i < EVENTS; i++)
+        post(text("turn %d", i));
+    ck_status(talk_post(host, platform, &other, platform->email, "turn of another"), 201);
+    open_gate();
+    expect_sent((EVENTS + 1) * HOOKS);
+    ck_assert_int_lt(last_delivery_of("turn of another"), last_delivery_of("turn 2"));
+    ck_assert_int_lt(last_delivery_of("turn 2"), last_delivery_of("turn 5"));
+}
+
+START_TEST(two_hosts_send_each_delivery_once)
+{
+    struct host *second = host_start(&(struct host_spec){.name = "hookexpand2",
+                                                         .database = "hookexpand",
+                                                         .modules = MODULES,
+                                                         .more = WEBHOOK_LOCAL});
+
+    begin();
+    for (int i = 0; i < EVENTS; i++) {
+        post("through one");
+        ck_status(talk_post(second, admin, &talk, ADMIN_EMAIL, "through the other"), 201);
+    }
+    expect_sent(2 * EVENTS * HOOKS);
+    host_stop(second);
+}
+
+Suite *webhook_expand_suite(void)
+{
+    const TTest *const tests[] = {
+        each_gets_the_event_once_and_no_transaction_makes_many,
+        a_host_that_is_killed_in_the_middle_goes_on_where_it_was,
+        who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get,
+        accounts_take_turns,
+        two_hosts_send_each_delivery_once,
+    };
+
+    return stage_suite("webhook_expand", set_up, 90, TESTS(tests));
+}
