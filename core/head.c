@@ -32,6 +32,7 @@ void head_begin(struct head_reading *reading)
     reading->head = (struct head){.length = -1, .minor = 1};
     reading->at = reading->line = 0;
     reading->seen = 0;
+    reading->absolute = false;
 }
 
 enum head_state head_refuse(struct head_reading *reading, int status, const char *reason)
@@ -155,6 +156,8 @@ static int take_known(struct head_reading *reading, enum known known, const char
     reading->seen |= 1u << known;
     switch (known) {
     case HOST:
+        if (!*value && !reading->absolute)
+            return 0; /* of a client that knows no name */
         if (!head_host_valid(value, strlen(value)))
             return refuse(reading, 400, "Host is not valid");
         return 0;

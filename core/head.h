@@ -48,6 +48,7 @@ struct head_reading {
     size_t at;        /* so many bytes have been judged; at the end, those of the head */
     size_t line;      /* where the line begins that is being judged */
     unsigned seen;    /* fields that may be there only once */
+    bool absolute;    /* the target named a host */
     struct head_field fields[HEAD_FIELDS_MAX];
 };
 

@@ -144,6 +144,7 @@ static int take_absolute(struct head_reading *reading, char *target, size_t sche
 
     if (!head_host_valid(host, length))
         return refuse(reading, 400, "The host in the target is not valid");
+    reading->absolute = true;
     if (*path != '/')
         *--path = '/';
     reading->head.target = (uint16_t)(reading->head.target + (path - target));

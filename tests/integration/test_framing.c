@@ -93,7 +93,10 @@ START_TEST(a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection)
 /* Pitfall 7 */
 static const char *const bad_heads[] = {
     "GET /api/health HTTP/1.1\r\n\r\n",
-    "GET /api/health HTTP/1.1\r\nHost:\r\n\r\n",
+    "GET http://x/api/health HTTP/1.1\r\nHost:\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost: :80\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost:\r\nHost: b\r\n\r\n",
+    "GET /api/health HTTP/1.1\r\nHost:\r\n x\r\n\r\n",
     "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "GET /api/health HTTP/1.1\r\n X: 1\r\nHost: x\r\n\r\n",
     "GET /api/health HTTP/1.1\r\nHost: x\r\n y\r\n\r\n",
@@ -125,6 +128,13 @@ START_TEST(a_bad_head_of_a_request_is_refused)
     ck_assert_msg(answer->status == 400 || answer->status == 501, "status %d to %s", answer->status,
                   bad_heads[_i]);
     ck_wire_error(answer, answer->status);
+}
+
+START_TEST(a_request_that_names_no_host_is_answered)
+{
+    ck_assert_int_eq(wire_ask(host, "GET /api/health HTTP/1.1\r\nHost:\r\n\r\n")->status, 200);
+    ck_assert_int_eq(wire_ask(host, "OPTIONS * HTTP/1.1\r\nHost: \r\n\r\n")->status,
+                     wire_ask(host, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")->status);
 }
 
 /* Pitfalls 8 and 9 */
@@ -440,6 +450,7 @@ Suite *framing_suite(void)
     tcase_add_loop_test(tests, a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection,
                         0, COUNT(bent_names));
     tcase_add_loop_test(tests, a_bad_head_of_a_request_is_refused, 0, COUNT(bad_heads));
+    tcase_add_test(tests, a_request_that_names_no_host_is_answered);
     tcase_add_loop_test(tests, what_is_malformed_ends_the_connection_and_reaches_nothing, 0,
                         COUNT(malformed));
     tcase_add_test(tests, extensions_and_trailers_of_chunks_do_not_lose_the_next_request);

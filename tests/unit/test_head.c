@@ -203,9 +203,9 @@ START_TEST(a_host_is_needed_and_valid)
 {
     static const char *const good[] = {"h",       "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]",
                                        "1.2.3.4", "x:",         "%41b"};
-    static const char *const bad[] = {
-        "",     "a b", "a/b", "a:b", "a:99999", "a:1:2",    "user@h", "a,b", "[::1",    "[zz]",
-        "a\"b", "%4",  "::1", "[]",  ":80",     "a:080808", "a?",     "a#",  "\xC3\xA4"};
+    static const char *const bad[] = {"a b", "a/b",  "a:b",      "a:99999", "a:1:2", "user@h",
+                                      "a,b", "[::1", "[zz]",     "a\"b",    "%4",    "::1",
+                                      "[]",  ":80",  "a:080808", "a?",      "a#",    "\xC3\xA4"};
 
     for (size_t i = 0; i < COUNT(good); i++)
         passes(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", good[i]));
@@ -213,6 +213,20 @@ START_TEST(a_host_is_needed_and_valid)
         refused(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", bad[i]), 400);
     refused("GET / HTTP/1.1\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHostb: a\r\n\r\n", 400);
+}
+END_TEST
+
+/* RFC 9112, 3.2 and 3.3: whoever asks by no name says so by an empty Host. */
+START_TEST(an_empty_host_is_one_where_the_target_has_none)
+{
+    passes("GET / HTTP/1.1\r\nHost:\r\n\r\n");
+    passes("GET / HTTP/1.0\r\nHost: \t \r\n\r\n");
+    passes("OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n");
+    refused("GET http://h/ HTTP/1.1\r\nHost:\r\n\r\n", 400);
+    passes("GET / HTTP/1.1\r\nHost:\r\n\r\n");
+    refused("GET / HTTP/1.1\r\nHost:\r\nHost: h\r\n\r\n", 400);
+    refused("GET / HTTP/1.1\r\nHost: h\r\nHost:\r\n\r\n", 400);
+    refused("GET / HTTP/1.1\r\nHost:\r\n h\r\n\r\n", 400);
 }
 END_TEST
 
@@ -330,6 +344,7 @@ Suite *head_suite(void)
     tcase_add_test(all, framing_that_can_be_read_two_ways_is_refused);
     tcase_add_test(all, transfer_encodings_are_chunked_or_unknown);
     tcase_add_test(all, a_host_is_needed_and_valid);
+    tcase_add_test(all, an_empty_host_is_one_where_the_target_has_none);
     tcase_add_test(all, targets_are_clean_paths);
     tcase_add_loop_test(all, of_an_absolute_target_the_path_is_taken, 0, COUNT(absolute));
     tcase_add_test(all, connection_and_expect_say_what_is_asked);
