@@ -27,8 +27,6 @@ static bool declared(struct bb_request *rq, const char *name)
     const char *const *names = NULL;
     size_t count = bb_event_names(rq->host, &names);
 
-    if (!strcmp(name, PING))
-        return true;
     for (size_t i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -48,15 +46,27 @@ static void drop(void *json)
     json_decref(json);
 }
 
-/*
- * [] and ["*"] stand for all events. A ping comes of a test and need not be subscribed to: its name
- * counts only where it is the only one, as a webhook that wants nothing else.
- */
-static bool passed_over(const json_t *list, const char *name)
+/* The names of the list, each once: 0, or the status of the answer given. */
+static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
 {
-    return !strcmp(name, PING) && json_array_size(list) > 1;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+
+        if (!strcmp(name, PING))
+            continue;
+        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !declared(rq, name))
+            return bb_invalid(rq, "events",
+                              "must name events that GET /api/chat/webhooks/events lists");
+        if (!listed(once, name) && json_array_append_new(once, json_string(name)))
+            return bb_fail(rq, 503, "Out of memory");
+    }
+    return 0;
 }
 
+/*
+ * [] and ["*"] stand for all events. A ping comes of a test, needs no subscription and is dropped;
+ * ["ping"] is [].
+ */
 int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
 {
     json_t *once = json_array();
@@ -64,21 +74,12 @@ int webhook_check_events(struct bb_request *rq, const json_t *list, const char *
     if (!once)
         return bb_fail(rq, 503, "Out of memory");
     bb_defer(rq, drop, once);
-    if (!json_array_size(list) || listed(list, WEBHOOK_ALL_EVENTS)) {
-        *events = "[\"" WEBHOOK_ALL_EVENTS "\"]";
-        return 0;
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_array_get(list, i));
+    int refused = take_names(rq, list, once);
 
-        if (passed_over(list, name))
-            continue;
-        if (!declared(rq, name))
-            return bb_invalid(rq, "events",
-                              "must name events that GET /api/chat/webhooks/events lists");
-        if (!listed(once, name) && json_array_append_new(once, json_string(name)))
-            return bb_fail(rq, 503, "Out of memory");
-    }
-    *events = bb_json(rq, once, NULL);
+    if (refused)
+        return refused;
+    *events = !json_array_size(once) || listed(once, WEBHOOK_ALL_EVENTS) ? "[\"" WEBHOOK_ALL_EVENTS
+                                                                           "\"]"
+                                                                         : bb_json(rq, once, NULL);
     return 0;
 }

@@ -120,8 +120,18 @@ START_TEST(an_inactive_webhook_can_be_tested)
 START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
 {
     static const char *const bad[] = {
-        "[\"message.new\",\"x\"]",          "\"message.new\"",   "null", "[1]", "[null]", "[[]]",
-        "[\"message.new\\r\\nX-Evil: 1\"]", "[\"MESSAGE.NEW\"]", NULL,
+        "[\"message.new\",\"x\"]",
+        "\"message.new\"",
+        "null",
+        "[1]",
+        "[null]",
+        "[[]]",
+        "[\"message.new\\r\\nX-Evil: 1\"]",
+        "[\"MESSAGE.NEW\"]",
+        "[\"*\",\"x\"]",
+        "[\"x\",\"*\"]",
+        "[\"ping\",\"x\"]",
+        NULL,
     };
 
     for (int i = 0; bad[i]; i++) {
@@ -156,7 +166,9 @@ START_TEST(an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed
     subscribes("[\"*\"]", "[\"*\"]");
     subscribes("[\"message.new\",\"*\"]", "[\"*\"]");
     subscribes("[\"ping\",\"message.new\"]", "[\"message.new\"]");
-    subscribes("[\"ping\"]", "[\"ping\"]");
+    subscribes("[\"ping\"]", "[\"*\"]");
+    subscribes("[\"ping\",\"ping\"]", "[\"*\"]");
+    subscribes("[\"*\",\"ping\"]", "[\"*\"]");
 }
 
 START_TEST(an_empty_secret_is_none)
