@@ -251,7 +251,7 @@ bool field_trims(const struct bb_field *field, const struct problems *problems)
 bool field_empty_is_absent(const struct bb_field *field, const struct problems *problems,
                            const char *text)
 {
-    if (!problems->warnings || field->flags & BB_REQUIRED ||
+    if (!problems->warnings || field->flags & (BB_REQUIRED | BB_EMPTY) ||
         (field->type == BB_ANY && !(field->flags & BB_NULLABLE)))
         return false;
     return !*text || (field_trims(field, problems) && text_blank(text));

@@ -4,9 +4,9 @@
  *
  * Requests are taken as clients send them. White space around a value is cut off, a decimal string
  * is taken for a number and a whole number for a string, and where a field is not required, "" is
- * absent, as null is with BB_NULLABLE; answers say so in `warnings`. Texts with BB_VERBATIM or
- * BB_SECRET keep their white space, a secret is never a number, BB_ANY is as sent but for "" with
- * BB_NULLABLE. Settings and options are taken as they are.
+ * absent (not with BB_EMPTY), as null is with BB_NULLABLE; answers say so in `warnings`. Texts with
+ * BB_VERBATIM or BB_SECRET keep their white space, a secret is never a number, BB_ANY is as sent
+ * but for "" with BB_NULLABLE. Settings and options are taken as they are.
  *
  * People tell accounts and organisations apart by looking at them. So e-mails and texts with
  * BB_NAME are refused with control characters, invisible characters, marks of direction, characters
@@ -42,7 +42,8 @@ enum bb_field_flags {
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
     BB_AS_SENT = 64,    /* handed over as sent, for the handler to check; of BB_LIST the items */
     BB_VERBATIM = 128,  /* free text, or compared literally: white space stays; since minor 2 */
-    BB_NAME = 256       /* text: who or what somebody is, see above; since minor 2 */
+    BB_NAME = 256,      /* text: who or what somebody is, see above; since minor 2 */
+    BB_EMPTY = 512 /* text: "" is a value, not absent, where it is not required; since minor 3 */
 };
 
 struct bb_field {

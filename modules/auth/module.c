@@ -85,7 +85,7 @@ static const struct bb_field password_body[] = {
     NEW_PASSWORD("new"),
 };
 static const struct bb_field access_body[] = {
-    USERNAME(0),
+    USERNAME(BB_EMPTY),
     TRIED_PASSWORD("password", 0, NULL),
     {.name = "grant_type", .type = BB_TEXT, .max = 64, .alias = "grantType"},
     {.name = "client_id", .type = BB_TEXT, .max = 64, .alias = "clientId"},

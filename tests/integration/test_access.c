@@ -138,6 +138,21 @@ START_TEST(a_client_says_by_itself_which_grant_it_wants)
             "invalid_client");
 }
 
+/* As at login: what is no known pair is 401, of whatever form it is. */
+START_TEST(an_empty_username_is_as_wrong_as_any_other)
+{
+    struct client client = client_make(user);
+    const char *form = form_of(client.name, client.secret);
+
+    refused(ask(NULL, "{\"username\":\"\",\"password\":\"\"}", NULL), 401, "invalid_client");
+    refused(ask(NULL, "{\"username\":\" \",\"password\":\"x\"}", NULL), 401, "invalid_client");
+    refused(ask(NULL, "{\"email\":\"\",\"password\":\"\"}", NULL), 401, "invalid_client");
+    refused(ask(FORM, "username=&password=", NULL), 401, "invalid_client");
+    refused(ask(NULL, "{\"password\":\"x\"}", NULL), 400, "invalid_request");
+    refused(ask(NULL, "{}", NULL), 400, "invalid_request");
+    granted(ask(FORM, text("%s&username=&password=", form), NULL), 3600);
+}
+
 /* Clients send the token that they have with every request. */
 START_TEST(a_bearer_token_beside_is_passed_over)
 {
@@ -422,6 +437,7 @@ Suite *access_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, client_credentials_come_as_form_json_or_basic);
     tcase_add_test(tests, a_client_says_by_itself_which_grant_it_wants);
+    tcase_add_test(tests, an_empty_username_is_as_wrong_as_any_other);
     tcase_add_test(tests, a_bearer_token_beside_is_passed_over);
     tcase_add_test(tests, what_is_no_known_pair_is_invalid_client);
     tcase_add_test(tests, an_api_users_password_gives_a_session);

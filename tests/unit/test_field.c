@@ -452,6 +452,14 @@ START_TEST(emails_are_told_from_others)
 }
 END_TEST
 
+START_TEST(an_empty_text_is_a_value_where_the_row_says_so)
+{
+    passes("{\"tried\":\"\",\"gone\":\"\"}", "{\"tried\":\"\"}");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    text_passes("tried", "", "");
+}
+END_TEST
+
 START_TEST(emails_are_folded)
 {
     text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.\xC3\xB6");
@@ -571,6 +579,7 @@ Suite *field_suite(void)
     tcase_add_test(tolerant, an_empty_value_of_an_optional_field_is_absent_and_told);
     tcase_add_test(tolerant, the_same_is_told_once_and_not_without_end);
     tcase_add_test(tolerant, texts_are_taken_as_clients_send_them);
+    tcase_add_test(tolerant, an_empty_text_is_a_value_where_the_row_says_so);
     tcase_add_test(tolerant, a_limit_over_its_bound_is_that);
     tcase_add_test(tolerant, declared_fields_pass_and_others_are_dropped);
     tcase_add_test(tolerant, values_are_normalised);
