@@ -149,11 +149,11 @@ static bool choice_known(const struct bb_field *field, const char *text)
 }
 
 /* Adds the problem of a text by which people tell who is who; false, too, without memory. */
-static bool distinct(const char *text, struct arena *arena, const struct place *place,
-                     struct problems *problems)
+static bool distinct(const struct bb_field *field, const char *text, struct arena *arena,
+                     const struct place *place, struct problems *problems)
 {
     bool full;
-    const char *problem = unicode_problem(text, arena, &full);
+    const char *problem = unicode_problem(text, field->flags & BB_NFKC, arena, &full);
 
     if (problem)
         place_problem(place, problems, "%s", problem);
@@ -173,7 +173,7 @@ static const char *email_string(const struct bb_field *field, const char *text, 
     }
     const char *trimmed = arena_text(arena, text, length);
 
-    if (!trimmed || !distinct(trimmed, arena, place, problems))
+    if (!trimmed || !distinct(field, trimmed, arena, place, problems))
         return NULL;
     const char *folded = unicode_fold(trimmed, arena);
 
@@ -187,7 +187,7 @@ static const char *email_string(const struct bb_field *field, const char *text, 
 static const char *name_string(const struct bb_field *field, const char *text, struct arena *arena,
                                const struct place *place, struct problems *problems)
 {
-    if (!text_fits(field, text, place, problems) || !distinct(text, arena, place, problems))
+    if (!text_fits(field, text, place, problems) || !distinct(field, text, arena, place, problems))
         return NULL;
     return unicode_single_spaces(text, arena);
 }

@@ -54,7 +54,16 @@ static const char *composed(const char *text, utf8proc_option_t options, struct 
     return (const char *)codes;
 }
 
-const char *unicode_problem(const char *text, struct arena *arena, bool *full)
+/* Whether it is not what composed() makes of it. *full: there was no memory to tell. */
+static bool differs(const char *text, utf8proc_option_t options, struct arena *arena, bool *full)
+{
+    const char *form = composed(text, options, arena);
+
+    *full = !form;
+    return form && strcmp(form, text) != 0;
+}
+
+const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full)
 {
     const char *problem = NULL;
     size_t left = strlen(text), size;
@@ -64,10 +73,11 @@ const char *unicode_problem(const char *text, struct arena *arena, bool *full)
         problem = code_problem(text_code_point(at, left, &size));
     if (problem || is_ascii(text))
         return problem;
-    const char *nfc = composed(text, 0, arena);
-
-    *full = !nfc;
-    return nfc && strcmp(nfc, text) != 0 ? "must be in Unicode's form NFC" : NULL;
+    if (differs(text, 0, arena, full))
+        return "must be in Unicode's form NFC";
+    if (strict && !*full && differs(text, UTF8PROC_COMPAT, arena, full))
+        return "must be in Unicode's form NFKC";
+    return NULL;
 }
 
 static const char *ascii_fold(const char *text, struct arena *arena)

@@ -12,10 +12,11 @@
 /*
  * What is wrong with a text that people are to tell from others: control characters, characters
  * that are drawn as nothing or turn the direction of text, characters that Unicode has not
- * assigned, or another form than NFC. NULL: nothing, or there is no memory to tell, which *full
- * says.
+ * assigned, or another form than NFC; with `strict` than NFKC, too, in which there are no
+ * full-width letters, ligatures and the like. NULL: nothing, or there is no memory to tell, which
+ * *full says.
  */
-const char *unicode_problem(const char *text, struct arena *arena, bool *full);
+const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
 
 /*
  * The text with its case folded (full folding: ß is ss), in NFC. The function busbar_fold() of the

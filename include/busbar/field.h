@@ -12,7 +12,9 @@
  * BB_NAME are refused with control characters, invisible characters, marks of direction, characters
  * that Unicode has not assigned, and in another form than NFC. E-mails are handed over with their
  * case folded by Unicode's rules, other names with single spaces; compare those by busbar_fold(), a
- * function of the database that every busbar has.
+ * function of the database that every busbar has. An e-mail by which an account is made has
+ * BB_NFKC: it must not have characters that Unicode calls compatible with others, such as
+ * full-width letters.
  */
 #ifndef BUSBAR_FIELD_H
 #define BUSBAR_FIELD_H
@@ -43,7 +45,8 @@ enum bb_field_flags {
     BB_AS_SENT = 64,    /* handed over as sent, for the handler to check; of BB_LIST the items */
     BB_VERBATIM = 128,  /* free text, or compared literally: white space stays; since minor 2 */
     BB_NAME = 256,      /* text: who or what somebody is, see above; since minor 2 */
-    BB_EMPTY = 512 /* text: "" is a value, not absent, where it is not required; since minor 3 */
+    BB_EMPTY = 512, /* text: "" is a value, not absent, where it is not required; since minor 3 */
+    BB_NFKC = 1024  /* e-mail: must be in the form NFKC too, see above; since minor 3 */
 };
 
 struct bb_field {

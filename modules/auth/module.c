@@ -67,7 +67,7 @@ static const struct bb_field user_query[] = {
 static const struct bb_field register_body[] = {
     TEXT("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
     TEXT("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
-    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC},
     NEW_PASSWORD("password"),
     TEXT("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
     {.name = "organizationType",
@@ -114,7 +114,7 @@ static const struct bb_field link_body[] = {
 static const struct bb_field user_body[] = {
     TEXT("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
     TEXT("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
-    {.name = "email", .type = BB_EMAIL, .flags = BB_NULLABLE},
+    {.name = "email", .type = BB_EMAIL, .flags = BB_NULLABLE | BB_NFKC},
     {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = states},
     {.name = "role", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = role_names},
 };
@@ -363,7 +363,10 @@ static const struct bb_pool pools[] = {
 };
 
 static const struct bb_field user_add_options[] = {
-    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED, .help = "The account's e-mail."},
+    {.name = "email",
+     .type = BB_EMAIL,
+     .flags = BB_REQUIRED | BB_NFKC,
+     .help = "The account's e-mail."},
     NEW_PASSWORD("password"),
     {.name = "role",
      .type = BB_CHOICE,

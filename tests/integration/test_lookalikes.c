@@ -107,6 +107,55 @@ START_TEST(an_email_that_looks_like_another_is_refused)
 }
 END_TEST
 
+/* Of them Unicode says itself that they are others, drawn otherwise. */
+START_TEST(a_new_account_has_no_email_of_compatibility_characters)
+{
+    static const char *const alike[] = {
+        "full\uFF416@x.example", "FULL\uFF216@x.example", "full@x\uFF0Eexample", "\uFB01@x.example",
+        "a\u00B2@x.example",     "\U0001D41Aa@x.example", "\u00B5a@x.example",   "a@\u2460.example",
+    };
+    struct person *admin = admin_of(one);
+    struct person *person = person_make(one, admin, "compatible", NULL);
+
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        refused(enrol_as(alike[i]), "email", "must be in Unicode's form NFKC");
+    refused(person_change(one, admin, person, "email", alike[0]), "email",
+            "must be in Unicode's form NFKC");
+    ck_status(enrol("Ren\uFF41", "B\u00B2", "rene@x.example", "Caf\uFF41"), 201);
+}
+END_TEST
+
+/* An account of a version that took such e-mails. */
+static struct person *made_before(const char *email)
+{
+    struct person *person = person_make(one, admin_of(one), "before", "ApiUser");
+    PGconn *db = database_connect(the_postgres, "lookalikes");
+
+    sql_run(db, text("UPDATE auth_account SET email = '%s' WHERE id = %d", email, (int)person->id));
+    PQfinish(db);
+    return person;
+}
+
+START_TEST(an_account_with_such_an_email_works_as_before)
+{
+    struct person *person = made_before("before\uFF41@x.example");
+    json_t *words =
+        json_pack("{ss ss}", "username", "BEFORE\uFF21@x.example", "password", person->password);
+    json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "before\uFF41@x.example",
+                              "participant2", "b@x.example", "username", "before\uFF41@x.example",
+                              "chatEntry", "hello", "deviceProjectName", "Plant");
+
+    ck_status(http(one, "POST", "/api/auth/login", NULL, json_incref(words)), 200);
+    const char *token = answer_text(
+        ck_status(http(two, "POST", "/api/auth/getAccess", NULL, words), 200), "accessToken");
+
+    ck_status(http(one, "POST", "/api/chat/conversations/start", token, start), 201);
+    ck_status(http(one, "GET", "/api/chat/unread-count/before%EF%BD%81@x.example", token, NULL),
+              200);
+    ck_status(person_change(one, admin_of(one), person, "firstName", "Same"), 200);
+}
+END_TEST
+
 START_TEST(a_name_that_looks_like_another_is_refused)
 {
     refused(enrol("Ren" NFD, "B", "rene@example.com", "Name 1"), "firstName",
@@ -348,6 +397,8 @@ Suite *lookalikes_suite(void)
     tcase_add_test(tests, an_email_is_one_in_any_case);
     tcase_add_test(tests, an_account_logs_in_with_its_email_in_any_case);
     tcase_add_test(tests, an_email_that_looks_like_another_is_refused);
+    tcase_add_test(tests, a_new_account_has_no_email_of_compatibility_characters);
+    tcase_add_test(tests, an_account_with_such_an_email_works_as_before);
     tcase_add_test(tests, a_name_that_looks_like_another_is_refused);
     tcase_add_test(tests, an_organisation_is_one_in_any_case);
     tcase_add_test(tests, what_an_api_user_or_an_admin_names_is_looked_at_too);

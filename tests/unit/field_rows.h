@@ -36,6 +36,7 @@ static const struct bb_field fields[] = {
     {.name = "anything", .type = BB_ANY, .flags = BB_NULLABLE},
     {.name = "limit", .type = BB_INT, .min = 1, .max = 10},
     {.name = "name", .type = BB_TEXT, .flags = BB_NAME, .max = 8},
+    {.name = "account", .type = BB_EMAIL, .flags = BB_NFKC},
     {.name = "tried", .type = BB_TEXT, .flags = BB_EMPTY},
 };
 static const struct bb_table table = BB_TABLE(fields);

@@ -452,6 +452,20 @@ START_TEST(emails_are_told_from_others)
 }
 END_TEST
 
+START_TEST(emails_of_accounts_have_no_compatibility_characters)
+{
+    static const char *const alike[] = {"\uFF41@b.cd", "\uFB01@b.cd", "a\u00B2@b.cd",
+                                        "a@b\uFF0Ecd", "a@\u2460.cd", "\u017Fa@b.cd"};
+
+    for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++) {
+        ck_assert_ptr_nonnull(field_check_text(row("email"), alike[i], arena, &problems));
+        text_fails("account", alike[i]);
+    }
+    text_fails("account", "e\u0301@b.cd");
+    text_passes("account", " A\u00C4@Stra\u00DFe.\u65E5\u672C ", "a\u00E4@strasse.\u65E5\u672C");
+}
+END_TEST
+
 START_TEST(an_empty_text_is_a_value_where_the_row_says_so)
 {
     passes("{\"tried\":\"\",\"gone\":\"\"}", "{\"tried\":\"\"}");
@@ -565,6 +579,7 @@ Suite *field_suite(void)
     tcase_add_test(all, bad_texts_are_refused);
     tcase_add_test(all, emails_are_told_from_others);
     tcase_add_test(all, emails_are_folded);
+    tcase_add_test(all, emails_of_accounts_have_no_compatibility_characters);
     tcase_add_test(all, names_are_those_that_people_can_tell_apart);
     tcase_add_test(all, what_is_folded_stays_as_it_is);
     tcase_add_test(all, no_memory_gives_nothing_and_leaks_nothing);
