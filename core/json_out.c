@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "core/text.h"
 
 #define LEVELS_MAX 128
-#define EXACT_MAX 9007199254740992.0 /* 2^53: every whole number up to here is a double */
+#define EACH UINT64_C(0x0101010101010101) /* of eight bytes */
+#define EXACT_MAX 9007199254740992.0      /* 2^53: every whole number up to here is a double */
 
 struct sink {
     char *bytes;
@@ -59,23 +61,53 @@ static bool put_escape(struct sink *sink, unsigned char c)
     return put(sink, escape, 6);
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c != '"' && c != '\\';
+}
+
+/* Whether one of eight bytes is below `limit` (at most 0x80); bytes from 0x80 on are not. */
+static bool one_below(uint64_t word, unsigned char limit)
+{
+    return (word - limit * EACH) & ~word & 0x80 * EACH;
+}
+
+/* How many bytes from the start need no escape, eight at a time. */
+static size_t plain_run(const char *text, size_t length)
+{
+    size_t at = 0;
+
+    while (at + sizeof(uint64_t) <= length) {
+        uint64_t word;
+
+        memcpy(&word, text + at, sizeof(word));
+        if (one_below(word, 0x20) || one_below(word ^ '"' * EACH, 1) ||
+            one_below(word ^ '\\' * EACH, 1))
+            break;
+        at += sizeof(word);
+    }
+    while (at < length && is_plain((unsigned char)text[at]))
+        at++;
+    return at;
+}
+
 /* Copies runs of what needs no escape. */
 static bool put_string(struct sink *sink, const char *text, size_t length)
 {
-    size_t from = 0;
-
     if (!text_utf8(text, length) || !put(sink, "\"", 1))
         return false;
-    for (size_t at = 0; at < length; at++) {
-        unsigned char c = (unsigned char)text[at];
+    for (;;) {
+        size_t run = plain_run(text, length);
 
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        if (!put(sink, text + from, at - from) || !put_escape(sink, c))
+        if (!put(sink, text, run))
             return false;
-        from = at + 1;
+        if (run == length)
+            return put(sink, "\"", 1);
+        if (!put_escape(sink, (unsigned char)text[run]))
+            return false;
+        text += run + 1;
+        length -= run + 1;
     }
-    return put(sink, text + from, length - from) && put(sink, "\"", 1);
 }
 
 /* The next larger number of as many digits ("1.2e+05" to "1.3e+05"); false where digits are 9s. */

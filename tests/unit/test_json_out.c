@@ -58,6 +58,33 @@ START_TEST(text_is_compact_and_in_order)
 }
 END_TEST
 
+/* Runs are looked through eight bytes at a time: each byte at each place of such a group. */
+START_TEST(every_byte_is_escaped_wherever_it_stands)
+{
+    for (int byte = 1; byte < 0x80; byte++) {
+        for (size_t at = 0; at < 24; at++) {
+            char text[25] = "aaaaaaaaaaaaaaaaaaaaaaaa", *own;
+            json_t *read;
+
+            text[at] = (char)byte;
+            json_t *value = json_pack("[s]", text);
+            char *ours = json_write(value, NULL);
+            struct json_problem problem;
+
+            ck_assert_ptr_nonnull(strchr(ours, byte < 0x20 ? '\\' : byte));
+            read = json_read(ours, strlen(ours), &problem);
+            own = json_dumps(value, JSON_COMPACT);
+            ck_assert_str_eq(json_string_value(json_array_get(read, 0)), text);
+            ck_assert_uint_eq(strlen(ours), strlen(own));
+            free(own);
+            free(ours);
+            json_decref(read);
+            json_decref(value);
+        }
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_json_is_not_written)
 {
     json_t *broken = json_stringn_nocheck("\xFF", 1), *deep = json_array();
@@ -196,6 +223,7 @@ Suite *json_out_suite(void)
     tcase_set_timeout(all, 120);
     tcase_add_test(all, numbers_look_as_in_javascript);
     tcase_add_test(all, text_is_compact_and_in_order);
+    tcase_add_test(all, every_byte_is_escaped_wherever_it_stands);
     tcase_add_test(all, what_is_no_json_is_not_written);
     tcase_add_test(all, node_agrees);
     suite_add_tcase(suite, all);
