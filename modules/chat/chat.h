@@ -49,7 +49,8 @@ struct chat_facts {
 struct chat_message {
     const char *uuid;
     const char *username;
-    const char *entry;
+    const char *entry;  /* of one that is being written */
+    json_t *entry_json; /* the same; borrowed, and never checked for UTF-8 again */
     const char *created_at;
 };
 

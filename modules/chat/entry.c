@@ -4,12 +4,13 @@
 int chat_entry_read(struct bb_request *rq, struct chat_message *message)
 {
     const struct chat *chat = rq->state;
-    const json_t *entry = json_object_get(bb_body(rq), "chatEntry");
+    json_t *entry = json_object_get(bb_body(rq), "chatEntry");
 
     if (json_string_length(entry) > chat->max_entry_bytes)
         return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", chat->max_entry_bytes);
     message->username = bb_text(rq, "username");
     message->entry = json_string_value(entry);
+    message->entry_json = entry;
     message->uuid = bb_new_uuid(rq);
     message->created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     return 0;

@@ -31,11 +31,11 @@ json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_messa
 
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message)
 {
-    return json_pack("{s:{s:I, s:s, s:s, s:s?}, s:{s:s, s:s, s:s}}", "conversation", "id",
+    return json_pack("{s:{s:I, s:s, s:s, s:s?}, s:{s:s, s:s, s:O}}", "conversation", "id",
                      (json_int_t)facts->id, "participant1", facts->participant1, "participant2",
                      facts->participant2, "deviceProjectName", facts->device_project_name,
                      "message", "uuid", message->uuid, "username", message->username, "chatEntry",
-                     message->entry);
+                     message->entry_json);
 }
 
 int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,

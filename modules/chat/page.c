@@ -199,11 +199,27 @@ static int add_event(struct reading *reading, const struct chat_facts *facts, in
     return 0;
 }
 
+/* The events of a message, the first of its conversation or not. */
+static int add_message(struct reading *reading, const struct chat_row *at,
+                       const struct chat_facts *facts, const struct chat_message *message)
+{
+    const struct chat *chat = reading->rq->state;
+    int64_t part = at->seq * 2;
+
+    if (at->seq == 1 && !chat_cursor_has(reading->from, at->xid, at->conversation, part) &&
+        add_event(reading, facts, part, "conversation.created",
+                  chat_created_payload(facts, message)))
+        return -1;
+    if ((at->seq > 1 || chat->message_new_on_start) &&
+        add_event(reading, facts, part + 1, "message.new", chat_new_payload(facts, message)))
+        return -1;
+    return 0;
+}
+
 static int add_row(struct reading *reading, size_t row)
 {
     struct bb_request *rq = reading->rq;
     const struct bb_rows *rows = reading->rows;
-    const struct chat *chat = rq->state;
     const struct chat_row *at = &reading->row[row];
     struct chat_facts facts = {
         .id = at->conversation,
@@ -214,20 +230,20 @@ static int add_row(struct reading *reading, size_t row)
         .withheld1 = bb_cell_int(rq, rows, row, WITHHELD1) != 0,
         .withheld2 = bb_cell_int(rq, rows, row, WITHHELD2) != 0,
     };
-    struct chat_message message = {bb_cell(rq, rows, row, UUID), bb_cell(rq, rows, row, USERNAME),
-                                   bb_cell(rq, rows, row, ENTRY), bb_cell(rq, rows, row, CREATED)};
-    int64_t part = at->seq * 2;
 
     if (!facts.participant1)
         return 0; /* a conversation that somebody has taken out by hand */
-    if (at->seq == 1 && !chat_cursor_has(reading->from, at->xid, at->conversation, part) &&
-        add_event(reading, &facts, part, "conversation.created",
-                  chat_created_payload(&facts, &message)))
-        return -1;
-    if ((at->seq > 1 || chat->message_new_on_start) &&
-        add_event(reading, &facts, part + 1, "message.new", chat_new_payload(&facts, &message)))
-        return -1;
-    return 0;
+    json_t *entry = json_string_nocheck(bb_cell(rq, rows, row, ENTRY)); /* UTF-8: the database's */
+    struct chat_message message = {
+        .uuid = bb_cell(rq, rows, row, UUID),
+        .username = bb_cell(rq, rows, row, USERNAME),
+        .entry_json = entry,
+        .created_at = bb_cell(rq, rows, row, CREATED),
+    };
+    int failed = add_message(reading, at, &facts, &message);
+
+    json_decref(entry);
+    return failed;
 }
 
 static int add_events(struct reading *reading)

@@ -56,9 +56,9 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct chat_fact
 
 static json_t *answer(const struct chat_message *message)
 {
-    return json_pack("{s:s, s:s, s:s, s:n, s:s}", "uuid", message->uuid, "username",
-                     message->username, "chatEntry", message->entry, "nextEntryUuid", "createdAt",
-                     message->created_at);
+    return json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message->uuid, "username",
+                     message->username, "chatEntry", message->entry_json, "nextEntryUuid",
+                     "createdAt", message->created_at);
 }
 
 /* An Admin answers in any conversation under the own e-mail. */

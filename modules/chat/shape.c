@@ -23,6 +23,6 @@ json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows
 
 json_t *chat_message_json(const struct chat_message *message)
 {
-    return json_pack("{s:s, s:s, s:s, s:s}", "uuid", message->uuid, "username", message->username,
-                     "chatEntry", message->entry, "createdAt", message->created_at);
+    return json_pack("{s:s, s:s, s:O, s:s}", "uuid", message->uuid, "username", message->username,
+                     "chatEntry", message->entry_json, "createdAt", message->created_at);
 }
