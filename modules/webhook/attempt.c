@@ -1,9 +1,8 @@
 /* Attempts: who goes next, with what, and what an answer means. */
 #include "engine.h"
 
-#define CHUNK 16 /* attempts started while the lock is held */
-
-static int start(struct sender *sender, struct delivery *delivery)
+/* Signs it, which takes a while for a large body. NULL: it cannot start. */
+static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
 {
     const struct hook *hook = delivery->hook;
     int64_t wall = bb_wall_ms(sender->host);
@@ -20,44 +19,30 @@ static int start(struct sender *sender, struct delivery *delivery)
         .wall_ms = wall,
     };
 
-    if (sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms ||
-        transfers_start(sender->transfers, &request, delivery))
-        return -1;
-    delivery->tries++;
+    if (sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms)
+        return NULL;
     delivery->at_wall_ms = wall;
-    return 0;
-}
-
-/* False: nobody may go now. What could not start is added to *failed. */
-static bool start_next(struct sender *sender, struct delivery **failed)
-{
-    struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
-    struct delivery *delivery = (struct delivery *)(void *)item;
-
-    if (!item)
-        return false;
-    if (start(sender, delivery)) {
-        delivery->next = *failed;
-        *failed = delivery;
-    }
-    return true;
+    return transfer_prepare(sender->transfers, &request, delivery);
 }
 
 /* Back to the table; the sweep abandons what is too old. */
-static void put_away(struct sender *sender, struct delivery *failed)
+static void put_away(struct sender *sender, struct delivery *delivery)
 {
-    while (failed) {
-        struct delivery *delivery = failed;
-
-        failed = delivery->next;
-        queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
-        pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id);
-        delivery_end(sender, delivery);
-    }
+    queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
+    pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id);
+    delivery_end(sender, delivery);
 }
 
-/* Reads anew what was changed. True: there was something. */
-static bool heed(struct sender *sender)
+static bool is_paused(struct sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool paused = sender->paused;
+    pthread_mutex_unlock(&sender->lock);
+    return paused;
+}
+
+/* Reads anew what was changed. */
+static void heed(struct sender *sender)
 {
     int64_t changed[ENGINE_CHANGES];
 
@@ -70,33 +55,62 @@ static bool heed(struct sender *sender)
         hooks_changed(sender, 0);
     for (size_t i = 0; i < count && count <= ENGINE_CHANGES; i++)
         hooks_changed(sender, changed[i]);
-    return count > 0;
 }
+
+enum start { STARTED, FAILED, PAUSED, CHANGED };
 
 /*
  * Starts are made under the lock: whoever has said that a webhook changed, or that sending is
- * paused, said so before, and is heeded; or waits until the chunk is under way.
+ * paused, said so before, and is heeded; or waits until this attempt is under way. Threads of
+ * requests wait for the lock, so that nothing else is done under it.
  */
+static enum start start(struct sender *sender, struct transfer *transfer)
+{
+    enum start result = STARTED;
+
+    pthread_mutex_lock(&sender->lock);
+    if (sender->paused)
+        result = PAUSED;
+    else if (sender->changed_count)
+        result = CHANGED;
+    else if (transfer_start(transfer))
+        result = FAILED;
+    pthread_mutex_unlock(&sender->lock);
+    return result;
+}
+
+/* False: nobody may go now. */
+static bool start_next(struct sender *sender)
+{
+    struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
+    struct delivery *delivery = (struct delivery *)(void *)item;
+
+    if (!item)
+        return false;
+    struct transfer *transfer = prepare(sender, delivery);
+    enum start result = transfer ? start(sender, transfer) : FAILED;
+
+    if (result == STARTED) {
+        delivery->tries++;
+    } else if (result == FAILED) {
+        put_away(sender, delivery);
+    } else {
+        transfer_drop(transfer);
+        queue_put_back(&sender->queue, item);
+        heed(sender);
+    }
+    return result != PAUSED;
+}
+
 void attempts_start(struct sender *sender)
 {
     bool starts = !sender->stopping || (sender->heir && !sender->leaving);
-    bool more = sender->me && starts && sender->now_ms < sender->lease_until;
 
     heed(sender);
-    while (more) {
-        struct delivery *failed = NULL;
-
-        pthread_mutex_lock(&sender->lock);
-        bool changed = sender->changed_count > 0;
-
-        more = !sender->paused;
-        for (int i = 0; i < CHUNK && more && !changed; i++)
-            more = start_next(sender, &failed);
-        pthread_mutex_unlock(&sender->lock);
-        put_away(sender, failed);
-        if (changed)
-            heed(sender);
-    }
+    if (!sender->me || !starts || is_paused(sender))
+        return;
+    while (sender->now_ms < sender->lease_until && start_next(sender))
+        ;
 }
 
 /* ---- answers -----------------------------------------------------------------------------------

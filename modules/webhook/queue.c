@@ -309,6 +309,17 @@ void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, 
     ring_settle(queue, lane);
 }
 
+void queue_put_back(struct queue *queue, struct queue_item *item)
+{
+    struct queue_lane *lane = item->lane;
+
+    grow_old(queue, item);
+    lane->flying--;
+    queue->flying[lane->class]--;
+    lane->deficit += (int64_t)item->size + OVERHEAD;
+    queue_again(queue, item);
+}
+
 /* The oldest attempt of that age if it is older than `ms`; else NULL, and *wait shortened. */
 static struct queue_item *overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                   int64_t now_ms, int64_t *wait)

@@ -113,6 +113,9 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 /* Its attempt is over; it rests until queue_again() or queue_release(). */
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
+/* It does not go out, after all: it waits before all others of its lane, as if never taken. */
+void queue_put_back(struct queue *queue, struct queue_item *item);
+
 /* A waiting item rests as if its attempt were over. */
 void queue_rest(struct queue *queue, struct queue_item *item);
 

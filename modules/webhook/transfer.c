@@ -225,16 +225,17 @@ static bool set_request(struct transfer *transfer, const struct transfer_request
            !curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body);
 }
 
-int transfers_start(struct transfers *all, const struct transfer_request *request, void *arg)
+struct transfer *transfer_prepare(struct transfers *all, const struct transfer_request *request,
+                                  void *arg)
 {
     struct transfer *transfer = all->free_ones;
 
     if (!all->multi || all->broken)
-        return -1;
+        return NULL;
     if (transfer)
         all->free_ones = transfer->next;
     else if (!(transfer = make(all)))
-        return -1;
+        return NULL;
     transfer->socket.refused = false;
     transfer->error[0] = '\0';
     transfer->body_bytes = transfer->header_bytes = 0;
@@ -242,12 +243,26 @@ int transfers_start(struct transfers *all, const struct transfer_request *reques
     transfer->sendings = 0;
     transfer->informational = transfer->headed = transfer->cut = false;
     transfer->arg = arg;
+    if (!write_headers(transfer, request) && set_request(transfer, request))
+        return transfer;
+    give_back(transfer);
+    return NULL;
+}
+
+int transfer_start(struct transfer *transfer)
+{
+    struct transfers *all = transfer->all;
+
     transfer->late_at = sockets_clock_ms() + all->timeout_ms + LATE_MS;
-    if (!write_headers(transfer, request) && set_request(transfer, request) &&
-        curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
+    if (curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
         return 0;
     give_back(transfer);
     return -1;
+}
+
+void transfer_drop(struct transfer *transfer)
+{
+    give_back(transfer);
 }
 
 /* ---- the end of a request ----------------------------------------------------------------------

@@ -21,6 +21,7 @@
 #define TRANSFER_HEADERS_MAX 16384
 
 struct transfers;
+struct transfer;
 
 struct transfer_request {
     const char *url;
@@ -51,12 +52,19 @@ struct transfers *transfers_new(const struct target_rules *rules, size_t connect
 /* Ends what is in flight without a result. */
 void transfers_free(struct transfers *transfers);
 
-/* 0, or -1: nothing was started (no memory). `arg` comes back in the result. */
-int transfers_start(struct transfers *transfers, const struct transfer_request *request, void *arg);
+/*
+ * A request that is ready to go, signed; NULL: no memory. It must be given to transfer_start() or
+ * to transfer_drop(). `arg` comes back in the result.
+ */
+struct transfer *transfer_prepare(struct transfers *transfers,
+                                  const struct transfer_request *request, void *arg);
+/* Takes microseconds. 0, or -1: it was not started (no memory), and is dropped. */
+int transfer_start(struct transfer *transfer);
+void transfer_drop(struct transfer *transfer);
 
 /*
  * Waits up to wait_ms (-1: for ever) for sockets, libcurl's timers, or wake_fd, which is read
- * empty; then says what landed. Must follow transfers_start() before requests are really sent.
+ * empty; then says what landed. Must follow transfer_start() before requests are really sent.
  */
 void transfers_turn(struct transfers *transfers, int wake_fd, int64_t wait_ms);
 

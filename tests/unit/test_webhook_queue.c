@@ -333,6 +333,22 @@ START_TEST(waiting_items_can_be_let_go)
 }
 END_TEST
 
+/* As if it had not been taken: the first of its lane, and its receiver thought no worse of. */
+START_TEST(what_does_not_go_out_after_all_is_put_back)
+{
+    prove(&lanes[0], 0);
+    size_t cap = lanes[0].cap;
+
+    fill(&lanes[0], 2, 100);
+    struct queue_item *first = queue_take(&queue, 1);
+
+    queue_put_back(&queue, first);
+    ck_assert_uint_eq(queue_flying(&queue), 0);
+    ck_assert_uint_eq(lanes[0].cap, cap);
+    ck_assert_ptr_eq(queue_take(&queue, 2), first);
+}
+END_TEST
+
 /* Whatever happens in whatever order, the sums hold. */
 START_TEST(a_random_run_keeps_its_sums)
 {
@@ -348,7 +364,10 @@ START_TEST(a_random_run_keeps_its_sums)
             *item = (struct queue_item){.size = seed >> 16};
             queue_admit(&queue, lane, item);
         } else if (item->place == QUEUE_FLYING) {
-            queue_landed(&queue, item, seed & 64, now);
+            if (seed & 32)
+                queue_put_back(&queue, item);
+            else
+                queue_landed(&queue, item, seed & 64, now);
             flying--;
         } else if (item->place == QUEUE_RESTING && (seed & 128)) {
             queue_again(&queue, item);
@@ -383,6 +402,7 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, a_lane_that_fails_holds_an_eighth);
     tcase_add_test(tests, a_closed_lane_sends_nothing);
     tcase_add_test(tests, waiting_items_can_be_let_go);
+    tcase_add_test(tests, what_does_not_go_out_after_all_is_put_back);
     tcase_add_test(tests, a_random_run_keeps_its_sums);
     suite_add_tcase(suite, tests);
     return suite;
