@@ -53,6 +53,7 @@ struct pg_item {
     struct pg_lane *lane;    /* while it has an owner */
     struct core_request *rq; /* NULL: abandoned */
     struct pg_op *ops, *last;
+    size_t bytes;              /* of its values */
     uint64_t key;              /* unit lane: which connection */
     unsigned tries;            /* how often it has been sent */
     int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */

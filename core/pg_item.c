@@ -64,6 +64,14 @@ static int op_value(struct arena *memory, struct pg_op *op, size_t i, const stru
     return op->values[i] ? 0 : -1;
 }
 
+/* Numbers are of no weight. */
+static size_t value_bytes(const struct bb_value *value)
+{
+    if (value->kind == BB_V_TEXT)
+        return strlen(value->data);
+    return value->kind == BB_V_BYTES ? value->length : 0;
+}
+
 struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
@@ -84,6 +92,7 @@ struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
     for (size_t i = 0; i < count; i++) {
         if (op_value(item->memory, op, i, &values[i]))
             return NULL;
+        item->bytes += value_bytes(&values[i]);
     }
     if (item->last)
         item->last->next = op;

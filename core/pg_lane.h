@@ -50,6 +50,7 @@ struct pg_conn {
     size_t waiting_count;  /* of both */
     unsigned round;        /* batches gathered */
     bool crowded;          /* for this one items of several owners waited */
+    size_t gathered_bytes; /* of the values in it */
 };
 
 struct pg_lane {

@@ -2,7 +2,10 @@
 #include "core/pg_lane.h"
 #include "core/quota.h"
 
-enum { OWNER_BATCH = 16 }; /* items of one owner in a batch, while others wait, too */
+enum {
+    OWNER_BATCH = 16,   /* items of one owner in a batch, while others wait, too */
+    BATCH_BYTES = 65536 /* values of a batch; one item may have more: others wait for no more */
+};
 
 static struct pg_item *item_of(struct turn *turn)
 {
@@ -102,15 +105,18 @@ static void count_turn(struct pg_conn *conn, struct pg_item *item, struct turn_l
 }
 
 /* The next one in turn, passing those by whose owners have their share. */
-static struct pg_item *take_turn(struct pg_conn *conn)
+static struct pg_item *take_turn(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->ring.lines; i; i--) {
         struct turn *turn = turn_first(&conn->ring);
         struct turn_line *line = turn_line(&conn->ring, turn);
         struct pg_item *item = item_of(turn);
 
+        if (item->rq && gathered && conn->gathered_bytes + item->bytes > BATCH_BYTES)
+            return NULL; /* the first of the next batch, else small ones pass it by for ever */
         if (may_go(conn, item, line)) {
             count_turn(conn, item, line);
+            conn->gathered_bytes += item->bytes;
             turn_take(&conn->ring);
             return taken(conn, item);
         }
@@ -124,9 +130,10 @@ struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered)
     if (!gathered) {
         conn->round++;
         conn->crowded = conn->ring.lines > 1;
+        conn->gathered_bytes = 0;
     }
     if (!conn->again)
-        return take_turn(conn);
+        return take_turn(conn, gathered);
     return conn->again->alone && gathered ? NULL : take_again(conn);
 }
 

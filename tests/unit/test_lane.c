@@ -6,6 +6,7 @@
 #include "suites.h"
 
 enum { ITEMS = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 16 };
+enum { BATCH_BYTES = 65536 };
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;
@@ -110,6 +111,24 @@ START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
     ck_assert_uint_eq(count, EACH - OWNER_BATCH);
 }
 
+/* Such an item is the first of the next batch, so that small ones do not pass it by for ever. */
+START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
+{
+    crowd(0, 2, ANNA);
+    crowd(2, 5, BERT);
+    items[0]->bytes = items[1]->bytes = (size_t)10 * BATCH_BYTES;
+    items[3]->bytes = BATCH_BYTES;
+
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[0]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[1]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[3]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), items[4]);
+}
+
 START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
 {
     unsigned long long before = quota_refused(QUOTA_DATABASE, true);
@@ -183,6 +202,7 @@ Suite *lane_suite(void)
     tcase_add_test(cases, owners_take_turns_in_a_batch);
     tcase_add_test(cases, one_owner_alone_is_not_held_back);
     tcase_add_test(cases, a_crowd_has_a_part_of_a_batch_in_which_others_travel);
+    tcase_add_test(cases, a_batch_holds_only_so_many_bytes_or_one_item);
     tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
     tcase_add_test(cases, what_is_over_leaves_the_share);
     tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
