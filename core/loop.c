@@ -14,6 +14,7 @@
 #include "core/pg.h"
 #include "core/request.h"
 #include "core/text.h"
+#include "core/thread.h"
 
 enum { LOOP_EVENTS = 256 };
 
@@ -188,6 +189,7 @@ void loop_run(struct loop *loop)
     int64_t timer_ms = 0;
 
     meter_thread(loop->index);
+    thread_wants_short_slices();
     while (!loop->stop) {
         handle_events(loop, wait_ms(loop, timer_ms));
         inbox_take(loop);

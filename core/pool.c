@@ -404,7 +404,7 @@ static int start_all(struct work_pools *pools, const struct generation *generati
 {
     unsigned loops = generation->engine ? generation->engine->loop_count : 1;
 
-    pools->own = (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE};
+    pools->own = (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 5};
     if (start_one(pools, generation, NULL, &pools->own))
         return -1;
     for (size_t i = 0; i < generation->module_count; i++) {
