@@ -284,3 +284,16 @@ END
 $$;
 CREATE TRIGGER chat_unread_changes AFTER UPDATE ON chat_conversation FOR EACH ROW
     WHEN (NEW.counted = OLD.counted) EXECUTE FUNCTION chat_unread_changes();
+
+-- step 6: large messages are compressed by lz4 where PostgreSQL has it, in a tenth of the time
+DO $$
+DECLARE
+    part regclass;
+BEGIN
+    IF (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression') THEN
+        FOR part IN SELECT relid FROM pg_partition_tree('chat_entry') LOOP
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN chat_entry SET COMPRESSION lz4', part);
+        END LOOP;
+    END IF;
+END
+$$;
