@@ -58,7 +58,7 @@ settle() {
     local tries=0 busy="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
 
     busbar webhook pause
-    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery' ||
+    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_expansion' ||
         die "the deliveries could not be removed"
     until [ "$(open_attackers)" -eq 0 ] && [ "$(sql busbar -Atc "$busy")" = 0 ]; do
         [ "$tries" -lt 300 ] || die "what the attack began does not end"
@@ -84,7 +84,7 @@ run_against() {
     served "$1" "before $2"
     before=$(resident "$host_pid")
     echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
-    PORT=$host_port ATTACKERS=$work/attackers node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
+    PORT=$host_port ATTACKERS=$work/attackers nice -n 19 node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
     attacker=$!
     wait_line '^under way' "$work/attack" "$attacker"
     served "$1" "$2"
@@ -111,6 +111,7 @@ against_part() {
     step "$program" --config "$conf" migrate >&2 || die "migrating failed"
     sql_file postgres busbar seed -v entries=10000
     start_receiver
+    renice -n 19 -p "$receiver_pid" >/dev/null || die "the receiver's priority could not be lowered"
     prepare_against
     say "warming up"
     served 0 alone
