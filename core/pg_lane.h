@@ -18,6 +18,9 @@ struct pg_expect {
     struct pg_op *op;     /* PREPARE, ROWS */
 };
 
+/* Values of a batch. One item may have more, for which others wait then, but for no second. */
+enum { PG_BATCH_BYTES = 65536 };
+
 /* Items under one Sync. */
 struct pg_batch {
     struct pg_item *items;
@@ -50,7 +53,7 @@ struct pg_conn {
     size_t waiting_count;  /* of both */
     unsigned round;        /* batches gathered */
     bool crowded;          /* for this one items of several owners waited */
-    size_t gathered_bytes; /* of the values in it */
+    size_t gathered_bytes; /* of its values */
 };
 
 struct pg_lane {

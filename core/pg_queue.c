@@ -2,10 +2,7 @@
 #include "core/pg_lane.h"
 #include "core/quota.h"
 
-enum {
-    OWNER_BATCH = 16,   /* items of one owner in a batch, while others wait, too */
-    BATCH_BYTES = 65536 /* values of a batch; one item may have more: others wait for no more */
-};
+enum { OWNER_BATCH = 16 }; /* items of one owner in a batch, while others wait, too */
 
 static struct pg_item *item_of(struct turn *turn)
 {
@@ -112,7 +109,7 @@ static struct pg_item *take_turn(struct pg_conn *conn, size_t gathered)
         struct turn_line *line = turn_line(&conn->ring, turn);
         struct pg_item *item = item_of(turn);
 
-        if (item->rq && gathered && conn->gathered_bytes + item->bytes > BATCH_BYTES)
+        if (item->rq && gathered && conn->gathered_bytes + item->bytes > PG_BATCH_BYTES)
             return NULL; /* the first of the next batch, else small ones pass it by for ever */
         if (may_go(conn, item, line)) {
             count_turn(conn, item, line);

@@ -115,6 +115,7 @@ static void *worker(void *arg)
 
     thread_name(pool->host ? pool->host->module->name : "busbar", pool->face->name);
     become_nicer(pool->face);
+    thread_wants_short_slices();
     while ((call = take(pool, &owner))) {
         struct loop *loop = call->loop;
 
@@ -404,7 +405,8 @@ static int start_all(struct work_pools *pools, const struct generation *generati
 {
     unsigned loops = generation->engine ? generation->engine->loop_count : 1;
 
-    pools->own = (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 5};
+    pools->own =
+        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 15};
     if (start_one(pools, generation, NULL, &pools->own))
         return -1;
     for (size_t i = 0; i < generation->module_count; i++) {

@@ -6,7 +6,6 @@
 #include "suites.h"
 
 enum { ITEMS = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 16 };
-enum { BATCH_BYTES = 65536 };
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;
@@ -116,8 +115,8 @@ START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
 {
     crowd(0, 2, ANNA);
     crowd(2, 5, BERT);
-    items[0]->bytes = items[1]->bytes = (size_t)10 * BATCH_BYTES;
-    items[3]->bytes = BATCH_BYTES;
+    items[0]->bytes = items[1]->bytes = (size_t)10 * PG_BATCH_BYTES;
+    items[3]->bytes = PG_BATCH_BYTES;
 
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[0]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
