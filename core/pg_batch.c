@@ -162,6 +162,13 @@ static bool is_starved(const struct pg_conn *conn)
     return !strncmp(last, starved, strlen(starved));
 }
 
+/* What follows on the connection has been done with those settings, and is as good as lost. */
+static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
+{
+    return conn->lane->kind != PG_TX &&
+           pg_session_is_spoilt(conn, batch->count == 1 ? batch->items->rq : NULL);
+}
+
 /* One step: -1 when nothing more can be read now. */
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
@@ -196,8 +203,9 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         return -1;
     }
     pg_expect_next(conn);
+    conn->spoilt = has_spoilt(conn, now.batch);
     batch_synced(conn, now.batch);
-    return 0;
+    return conn->spoilt ? -1 : 0;
 }
 
 void pg_batch_read(struct pg_conn *conn)
@@ -221,6 +229,8 @@ void pg_batch_read(struct pg_conn *conn)
         pg_conn_lost(conn, "an answer could not be kept");
     else if (conn->astray)
         pg_conn_lost(conn, "a transaction was left open");
+    else if (conn->spoilt)
+        pg_conn_lost(conn, "a setting was changed");
 }
 
 /* Whether the item may be sent again although nobody knows what became of it. */

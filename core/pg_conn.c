@@ -61,6 +61,7 @@ static void forget_server(struct pg_conn *conn)
     conn->recycle = false;
     conn->unsure = false;
     conn->astray = false;
+    conn->spoilt = false;
     conn->prepared_count = 0;
     if (conn->prepared)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
@@ -115,6 +116,7 @@ static void conn_connected(struct pg_conn *conn)
     if (!conn->pg)
         return;
     conn->state = PG_READY;
+    pg_session_keep(conn);
     conn->backoff_ms = 0;
     conn->lane->pg->heard_ms = loop->now_ms;
     if (conn->lane->kind == PG_TX)

@@ -5,6 +5,8 @@
 #include "core/pg.h"
 #include "core/turns.h"
 
+enum { PG_REPORTED = 10 /* settings, see pg_session.c */ };
+
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
 /* What the next result on a connection will be. */
@@ -41,7 +43,9 @@ struct pg_conn {
     bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
     bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
     bool astray; /* a batch has left a transaction open or failed: drop it likewise */
-    struct pg_expect *expects; /* a ring */
+    bool spoilt; /* a batch has changed its settings: drop it behind that batch's answers */
+    uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
+    struct pg_expect *expects;      /* a ring */
     size_t expect_first, expect_count, expect_room;
     size_t batches;    /* under way */
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
@@ -88,6 +92,12 @@ bool pg_conn_hopeful(const struct pg_conn *conn);
 bool pg_conn_expected(const struct pg_conn *conn);
 void pg_conn_want(struct pg_conn *conn, uint32_t events);
 void pg_conn_flush_output(struct pg_conn *conn);
+
+/* pg_session.c */
+/* Remembers what the new connection is set to. */
+void pg_session_keep(struct pg_conn *conn);
+/* Whether that has changed, which is told; `rq`: whose doing it is, NULL where one of several's. */
+bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
 
 /* pg_expect.c: the results that are still to come. */
 struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);

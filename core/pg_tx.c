@@ -260,6 +260,8 @@ void pg_tx_end(struct pg_tx *tx)
         pg_conn_lost(conn, "a transaction was given up");
     else if (conn->recycle)
         pg_conn_lost(conn, "prepared statements are stale");
+    else if (pg_session_is_spoilt(conn, tx->rq))
+        pg_conn_lost(conn, "a setting was changed");
     else
         pg_tx_offer(conn);
 }

@@ -3,8 +3,8 @@
  * one, and the host begins and ends their transactions. A statement that did so itself would take
  * the writes of others with it, and one that changes the session would change it for all.
  *
- * What a function does that a statement calls cannot be seen from here. Used by the host and by the
- * fake host.
+ * What a function does that a statement calls cannot be seen from here; pg_session.c sees some of
+ * it. Used by the host and by the fake host.
  */
 #ifndef CORE_SQL_CHECK_H
 #define CORE_SQL_CHECK_H

@@ -11,8 +11,11 @@ static const char schema[] =
     "-- step 1: what was written\n"
     "CREATE TABLE poke (id bigint GENERATED ALWAYS AS IDENTITY, what text NOT NULL,"
     " at timestamptz NOT NULL DEFAULT clock_timestamp());\n"
+    "GRANT INSERT ON poke TO PUBLIC;\n"
     "CREATE TABLE poke_shape (a int);\n"
-    "INSERT INTO poke_shape VALUES (1);\n";
+    "INSERT INTO poke_shape VALUES (1);\n"
+    "CREATE FUNCTION poke_set(name text, value text, local boolean) RETURNS text LANGUAGE sql AS"
+    " $$ SELECT set_config(name, value, local) $$;\n";
 
 /* In a table, so that the host cannot find them in the file: it meets them when they are sent. */
 static const struct {
@@ -42,6 +45,32 @@ static const struct {
       " current_setting('TimeZone'), current_setting('search_path'), current_setting('work_mem'))",
       0}},
     {"pid", {"SELECT pg_backend_pid()", 0}},
+    /* Within a function, where nobody sees it. */
+    {"TimeZone", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false)", 0}},
+    {"DateStyle", {"SELECT poke_set('DateStyle', 'German', false)", 0}},
+    {"IntervalStyle", {"SELECT poke_set('IntervalStyle', 'sql_standard', false)", 0}},
+    {"client_encoding", {"SELECT poke_set('client_encoding', 'LATIN1', false)", 0}},
+    {"standard_conforming_strings",
+     {"SELECT poke_set('standard_conforming_strings', 'off', false)", 0}},
+    {"default_transaction_read_only",
+     {"SELECT poke_set('default_transaction_read_only', 'on', false)", 0}},
+    {"application_name", {"SELECT poke_set('application_name', 'poke', false)", 0}},
+    {"session_authorization", {"SELECT poke_set('session_authorization', 'pg_monitor', false)", 0}},
+    {"is_superuser", {"SELECT poke_set('role', 'pg_monitor', false)", 0}},
+    {"slow", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false), pg_sleep(1)", 0}},
+    {"passing", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', true)", 0}},
+    /* Fails unless all of them are as the host has set them. */
+    {"calm",
+     {"SELECT 1 / (current_setting('TimeZone') = 'UTC' AND"
+      " current_setting('DateStyle') = 'ISO, MDY' AND"
+      " current_setting('IntervalStyle') = 'iso_8601' AND"
+      " current_setting('client_encoding') = 'UTF8' AND"
+      " current_setting('standard_conforming_strings') = 'on' AND"
+      " current_setting('default_transaction_read_only') = 'off' AND"
+      " current_setting('application_name') = 'busbar' AND"
+      " current_setting('role') = 'none' AND"
+      " current_setting('is_superuser') = 'on')::int",
+      0}},
 };
 
 static const struct bb_sql *statement_of(const char *name)

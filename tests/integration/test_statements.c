@@ -5,6 +5,8 @@
 #include "poke.h"
 #include "suites.h"
 
+#define ONE_OF_EACH "  read_connections: 1\n  unit_connections: 1\n  transaction_connections: 1\n"
+
 static struct host *host;
 
 static void set_up(void)
@@ -222,6 +224,97 @@ START_TEST(options_of_the_url_hold_for_all)
     host_stop(own);
 }
 
+/* All of them can be changed by a function that a statement calls, which nobody sees in its text.
+ */
+static const char *const reported[] = {"TimeZone",
+                                       "DateStyle",
+                                       "IntervalStyle",
+                                       "client_encoding",
+                                       "standard_conforming_strings",
+                                       "default_transaction_read_only",
+                                       "application_name",
+                                       "session_authorization",
+                                       "is_superuser"};
+
+START_TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
+{
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "statements_settings", .db = ONE_OF_EACH});
+
+    for (size_t i = 0; i < sizeof reported / sizeof *reported; i++) {
+        const char *name = reported[i], *pair = text("detail=%s", name);
+
+        poke(own, "GET", text("query/%s", name), 200);
+        poke(own, "GET", "query/calm", 200);
+        expect_line(own, LINE("level=warn", "a setting of a shared connection has changed",
+                              "module=poke", "GET /api/poke/query/:name", pair));
+        poke(own, "POST", text("unit/%s", name), 201);
+        poke(own, "POST", "unit/calm", 201);
+        expect_line(own, LINE("a setting of a shared", "POST /api/poke/unit/:name", pair));
+        poke(own, "POST", text("transaction/%s", name), 201);
+        poke(own, "POST", "transaction/calm", 201);
+        expect_line(own, LINE("a setting of a shared", "POST /api/poke/transaction/:name", pair));
+    }
+    ck_assert_ptr_null(strstr(file_text(own->log), "Tokyo"));
+    host_stop(own);
+}
+
+static bool is_asleep(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND"
+                          " pid <> pg_backend_pid() AND query LIKE '%pg_sleep(1)%'") == 1;
+}
+
+static struct wire *ask(const struct host *on, const char *name)
+{
+    struct wire *wire = wire_open(on);
+
+    ck_assert(wire_say(wire, "GET /api/poke/query/%s HTTP/1.1\r\nHost: x\r\n\r\n", name));
+    return wire;
+}
+
+/* It was on its way when the settings changed, so it is asked again on another connection. */
+START_TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
+{
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "statements_behind", .db = ONE_OF_EACH});
+    PGconn *db = database_connect(the_postgres, "statements_behind");
+
+    poke(own, "GET", "query/calm", 200);
+    struct wire *first = ask(own, "slow");
+    ck_assert(wait_until(is_asleep, db, 5000));
+    struct wire *second = ask(own, "calm");
+    ck_assert_int_eq(wire_read(first, 5000)->status, 200);
+    ck_assert_int_eq(wire_read(second, 5000)->status, 200);
+    wire_close(first, false);
+    wire_close(second, false);
+    PQfinish(db);
+    host_stop(own);
+}
+
+START_TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
+{
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "statements_passing", .db = ONE_OF_EACH});
+    PGconn *db = database_connect(the_postgres, "statements_passing");
+    const char *pids = "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE"
+                       " application_name = 'busbar' AND datname = current_database()";
+
+    poke(own, "GET", "query/calm", 200);
+    const char *before = sql_text(db, pids, 0, NULL);
+    poke(own, "GET", "query/passing", 200);
+    poke(own, "POST", "unit/passing", 201);
+    poke(own, "POST", "transaction/passing", 201);
+    poke(own, "POST", "transaction/TimeZone?refuse=1", 409);
+    poke(own, "GET", "query/calm", 200);
+    poke(own, "POST", "unit/calm", 201);
+    poke(own, "POST", "transaction/calm", 201);
+    ck_assert_str_eq(sql_text(db, pids, 0, NULL), before);
+    ck_assert_ptr_null(strstr(file_text(own->log), "has changed"));
+    PQfinish(db);
+    host_stop(own);
+}
+
 Suite *statements_suite(void)
 {
     Suite *suite = suite_create("statements");
@@ -239,6 +332,9 @@ Suite *statements_suite(void)
     tcase_add_test(cases, a_failed_statement_of_a_job_or_a_command_is_named);
     tcase_add_test(cases, a_foreign_style_of_the_database_is_not_taken);
     tcase_add_test(cases, options_of_the_url_hold_for_all);
+    tcase_add_test(cases, a_connection_whose_settings_a_function_changes_is_not_used_again);
+    tcase_add_test(cases, what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it);
+    tcase_add_test(cases, a_setting_that_ends_with_its_transaction_costs_no_connection);
     suite_add_tcase(suite, cases);
     return suite;
 }
