@@ -6,9 +6,9 @@
 void thread_name(const char *owner, const char *what);
 
 /*
- * Asks the scheduler to let the calling thread run soon and for short, rather than late and for long:
- * its share of the processors stays what it is. Linux before 6.12 does not know this, and ignores it;
- * a thread with a policy of its own keeps that.
+ * Asks the scheduler to let the calling thread run soon and for short, rather than late and for
+ * long: its share of the processors stays what it is. Linux before 6.12 does not know this, and
+ * ignores it; a thread with a policy of its own keeps that.
  */
 void thread_wants_short_slices(void);
 
