@@ -249,7 +249,7 @@ static bool is_awaited(const struct connection *connection)
 {
     if (connection->stage == STAGE_HEADER)
         return reader_began(&connection->reader);
-    return connection->stage == STAGE_BODY && reader_lacks(&connection->reader);
+    return connection->stage == STAGE_BODY && reader_in_body(&connection->reader);
 }
 
 /*

@@ -40,8 +40,7 @@ static bool ends(struct reader *reader)
 {
     if (reader->state == READER_HEAD)
         return true;
-    return !(reader->late ? reader_stop(reader, 408, "The body took too long to come")
-                          : reader_stop(reader, 400, "The body ends too early"));
+    return !reader_stop(reader, 400, "The body ends too early");
 }
 
 /* Bytes for libmicrohttpd, or 0 where the state has only come on; -1 with errno. */
@@ -58,6 +57,10 @@ static ssize_t step(struct reader *reader, int fd, char *into, size_t size, bool
     case READER_DONE:
         return reader_nothing_yet();
     default:
+        if (reader->late) {
+            reader_stop(reader, 408, "The body took too long to come");
+            return 0;
+        }
         if (!reader->left) {
             got = reader_read_frame(reader, fd);
             break;
@@ -125,10 +128,15 @@ bool reader_waits(const struct reader *reader)
     return reader->state == READER_DONE && (reader->start < reader->end || !reader->drained);
 }
 
+bool reader_in_body(const struct reader *reader)
+{
+    return reader->state != READER_HEAD && reader->state != READER_DONE &&
+           reader->state != READER_PAD;
+}
+
 bool reader_lacks(const struct reader *reader)
 {
-    return reader->state != READER_DONE && reader->state != READER_PAD &&
-           reader->start == reader->end;
+    return reader_in_body(reader) && reader->start == reader->end;
 }
 
 bool reader_gives(const struct reader *reader)

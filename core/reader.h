@@ -56,7 +56,7 @@ struct reader {
     bool began;   /* a part of a head is there */
     bool untaken; /* the head in the buffer has not been taken */
     bool refused; /* it was refused: the rest is not read */
-    bool late;    /* by the host: the rest of the head, or body, is not waited for */
+    bool late;    /* set by the host: the rest of the head, or body, is not read, or waited for */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the piece of the body that libmicrohttpd has been promised */
     int64_t rest; /* bytes behind it */
@@ -100,7 +100,10 @@ void reader_next(struct reader *reader);
  */
 bool reader_waits(const struct reader *reader);
 
-/* Whether a part of a body must still come from the socket. */
+/* Whether a part of a body has not been handed on. */
+bool reader_in_body(const struct reader *reader);
+
+/* Whether, besides, all that has come of it was: the rest must come from the socket. */
 bool reader_lacks(const struct reader *reader);
 
 /* Whether a part of a head is there. */

@@ -18,8 +18,12 @@ enum {
     SMALL_FILES = 20,
     SMALL_BYTES = 30000,
     LARGE_BYTES = 1000000,
-    FLUSH_MS = 100
+    FLUSH_MS = 100,
+    STALL_MS = 200,
+    CHUNK_BYTES = 512
 };
+
+#define CHUNK_LINE "200\r\n" /* CHUNK_BYTES */
 
 struct desk {
     struct rack rack;
@@ -163,19 +167,26 @@ static struct wire *hold_room(const struct desk *desk)
 
 /*
  * What is written at first is some finished files, which are flushed one after the other, and
- * slowly: meanwhile the rest comes, and fills the other buffer, for which there is no room.
+ * slowly: meanwhile the rest comes, and fills the other buffer.
  */
-START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+static struct upload_body small_and_large(const char *name)
 {
-    struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
     struct upload_body body = {NULL, 0};
 
-    upload_field(&body, "deviceToRegister", "{\"externalId\":\"one buffer\"}");
+    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"%s\"}", name));
     for (unsigned i = 0; i < SMALL_FILES; i++)
         upload_file(&body, i % 2 ? "SF_02C" : "FORM_SF_02", "x", upload_noise(i, SMALL_BYTES),
                     SMALL_BYTES);
     for (unsigned i = 0; i < 3; i++)
         upload_file(&body, "COD_PROOF", "x", upload_noise(100 + i, LARGE_BYTES), LARGE_BYTES);
+    return body;
+}
+
+/* There is no room for the other buffer. */
+START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+{
+    struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
+    struct upload_body body = small_and_large("one buffer");
     struct wire *held = hold_room(&desk);
 
     atomic_store(&desk.rack.numbers->sync_ms, FLUSH_MS);
@@ -189,6 +200,51 @@ START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
     host_stop(desk.host);
 }
 
+/*
+ * In chunks so small that what waits in the host is in the reader, too, not in the socket alone.
+ * The host may answer before it has taken all.
+ */
+static void say_in_chunks(struct wire *wire, const struct upload_body *body)
+{
+    size_t count = body->length / CHUNK_BYTES, size = CHUNK_BYTES + strlen(CHUNK_LINE "\r\n");
+    char *chunks = malloc(count * size), *to = chunks;
+
+    ck_assert_ptr_nonnull(chunks);
+    for (size_t i = 0; i < count; i++) {
+        to = mempcpy(to, CHUNK_LINE, strlen(CHUNK_LINE));
+        to = mempcpy(to, body->bytes + i * CHUNK_BYTES, CHUNK_BYTES);
+        to = mempcpy(to, "\r\n", 2);
+    }
+    (void)wire_send(wire, chunks, count * size);
+    free(chunks);
+}
+
+/* A length would give it more time. */
+START_TEST(an_upload_that_stalls_beyond_its_time_is_answered)
+{
+    struct desk desk = desk_with("fault_stalls", "  body_timeout: 1\n");
+    struct upload_body body = small_and_large("stalls");
+    struct wire *wire = wire_open(desk.host);
+
+    upload_close(&body);
+    atomic_store(&desk.rack.numbers->sync_ms, STALL_MS);
+    wire_say(wire,
+             "POST /api/device HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+             "Content-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n",
+             desk.person->token, UPLOAD_TYPE);
+    say_in_chunks(wire, &body);
+    const struct wire_answer *answer = ck_wire_error(wire_read(wire, 10000), 408);
+
+    ck_assert_ptr_nonnull(strstr(answer->body, "The body took too long to come"));
+    atomic_store(&desk.rack.numbers->sync_ms, 0);
+    free(body.bytes);
+    wire_close(wire, false);
+    ck_assert(store_settles(desk.store));
+    ck_assert_int_le(store_files(desk.store), 0);
+    host_stop(desk.host);
+}
+
 FAULT(F25, a_flush_that_fails_refuses_and_keeps_nothing,
       a_disk_that_is_full_refuses_and_keeps_nothing, a_slow_disk_holds_up_nobody_else,
-      an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+      an_upload_to_a_slow_disk_goes_on_with_one_buffer,
+      an_upload_that_stalls_beyond_its_time_is_answered)

@@ -159,6 +159,8 @@ static const struct {
     {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n", 408},
     {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1000000\r\n{", 408},
     {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1\r\n{", 408},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1", 408},
+    {POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ", 408},
     {"POST /api/nope HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n{", 404},
 };
 

@@ -287,6 +287,22 @@ START_TEST(a_body_that_the_host_refuses_ends_there)
 }
 END_TEST
 
+/* With what has come of it and was not asked for. */
+START_TEST(a_body_that_is_late_ends_there)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    read_all(4096);
+    come("a", 1);
+    reader.late = true;
+    read_all(4096);
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 408);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
 /* What a body that is handed on in chunks holds, into `body`; bytes. The last chunk must be there.
  */
 static size_t unframe(const char *at, char *body)
@@ -429,6 +445,7 @@ Suite *reader_suite(void)
     tcase_add_test(all, the_end_is_told_and_a_part_of_a_head_is_refused_then);
     tcase_add_loop_test(all, a_body_that_ends_too_early_is_a_problem, 0, COUNT(stopped));
     tcase_add_loop_test(all, a_body_that_the_host_refuses_ends_there, 0, COUNT(stopped));
+    tcase_add_loop_test(all, a_body_that_is_late_ends_there, 0, COUNT(stopped));
     tcase_add_loop_test(all, a_large_body_is_handed_on_in_pieces, 0, COUNT(large_heads));
     tcase_add_loop_test(all, a_large_body_that_ends_too_early_is_a_problem, 0, COUNT(large_heads));
     tcase_add_test(all, buffers_are_kept_only_where_something_waits);
