@@ -1,5 +1,4 @@
 /* Statements of a module that its file shows and the host would never send, see sql_check.h. */
-#include <ctype.h>
 #include <string.h>
 
 #include <busbar/busbar.h>
@@ -26,13 +25,7 @@ static const char *text_at(const struct elf_image *image, uint64_t at)
     return sql.text;
 }
 
-/* Other things may have the size of a statement and begin with a text: of SQL one can be sure where
- * it begins with a word in capitals. */
-static bool is_sql(const char *words)
-{
-    return isupper((unsigned char)words[0]) && isupper((unsigned char)words[1]);
-}
-
+/* Other things may have the size of a statement and begin with a text. */
 static void check_symbol(const struct core_module *module, const struct elf_image *image,
                          const GElf_Sym *symbol, struct setting_problems *problems)
 {
@@ -43,9 +36,9 @@ static void check_symbol(const struct core_module *module, const struct elf_imag
         text = text_at(image, symbol->st_value);
     const char *why = text ? sql_check(text, true) : NULL;
 
-    if (why && is_sql(sql_words(text, words, sizeof words)))
+    if (why && sql_is_sure(text))
         setting_problem(problems, "%s: module %s: the statement \"%s\" %s", module->path,
-                        module->face->name, words, why);
+                        module->face->name, sql_words(text, words, sizeof words), why);
 }
 
 static void check_symbols(const struct core_module *module, const struct elf_file *file,

@@ -17,4 +17,12 @@
  */
 const char *sql_check(const char *text, bool interactive);
 
+/*
+ * Whether a text can be nothing but a statement, whoever wrote it for what. Prose begins with
+ * "Update", "Select" or "Set" as well, labels are "begin" or "commit", and so are lines of a log:
+ * in letters that are not capitals a statement is sure only where it is closed by a semicolon, or
+ * is of a form that nobody else writes.
+ */
+bool sql_is_sure(const char *text);
+
 #endif

@@ -180,7 +180,13 @@ static void once(struct bb_request *rq)
 #ifdef POKE_OPENLY
 /* So that the host finds it in the file. */
 static const struct bb_sql openly = {"COMMIT AND CHAIN", BB_SQL_WRITE};
-#define DIVIDE &openly
+static const struct bb_sql small = {"set search_path = nowhere", 0};
+/* Of the same shape, and no statement. */
+__attribute__((used)) static const struct {
+    const char *text;
+    unsigned number;
+} label = {"Set the number; then go on", 1};
+#define DIVIDE (rq->host ? &openly : &small)
 #else
 #define DIVIDE statement_of("divide")
 #endif

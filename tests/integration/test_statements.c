@@ -126,6 +126,9 @@ START_TEST(a_module_whose_file_shows_one_is_not_loaded)
     ck_assert_int_ne(host_command(own, NULL, LINE("check")), 0);
     ck_assert_ptr_nonnull(
         strstr(file_text(own->log), "module poke: the statement \"COMMIT AND CHAIN\" begins or"));
+    ck_assert_ptr_nonnull(
+        strstr(file_text(own->log), "the statement \"set search_path = nowhere\" changes the"));
+    ck_assert_ptr_null(strstr(file_text(own->log), "Set the number"));
     ck_assert(!host_run(own));
 }
 

@@ -134,6 +134,110 @@ START_TEST(what_ends_with_a_transaction_needs_one)
 }
 END_TEST
 
+/* Nothing but statements, however they are written. */
+static const char *const surely[] = {
+    "COMMIT",
+    "  -- why\n BEGIN",
+    "SELECT 1; COMMIT",
+    "begin;",
+    "Begin ;",
+    "bEgIn; -- so",
+    "end;",
+    "begin work",
+    "begin transaction",
+    "begin isolation level serializable",
+    "start transaction read only",
+    "start transaction",
+    "commit and chain",
+    "commit transaction",
+    "rollback to savepoint a",
+    "rollback prepared 'a'",
+    "release savepoint a",
+    "savepoint a;",
+    "release a;",
+    "listen a;",
+    "load 'a';",
+    "discard all;",
+    "set search_path = nowhere",
+    "set search_path to a, b",
+    "Set search_path = nowhere;",
+    "set session work_mem = '1MB'",
+    "set \"TimeZone\" to 'UTC'",
+    "set datestyle = iso, mdy",
+    "set time zone 'UTC'",
+    "reset all;",
+    "select set_config('datestyle', $1, false)",
+    "select pg_catalog.set_config('datestyle', $1, false)",
+    "select pg_advisory_lock($1)",
+    "/* why */ select pg_try_advisory_lock($1)",
+    "select 1; select 2;",
+    "update pg_settings set setting = 'German'",
+    "create temp table t (a int)",
+    "create temporary table t as select 1",
+    "create index concurrently i on t (a)",
+    "copy t from stdin",
+    "copy t to stdout",
+    "vacuum full t",
+};
+
+/* What may stand in a module for any other reason. */
+static const char *const perhaps[] = {
+    "",
+    "-- nothing",
+    "begin",
+    "commit",
+    "end",
+    "set",
+    "Set",
+    "start",
+    "reset",
+    "Update the device; then read it again",
+    "Select one of them",
+    "Select one; delete the others",
+    "select one; delete the others",
+    "Set the limit to zero",
+    "Set limit to zero",
+    "set limit to %s",
+    "set %s = %s",
+    "set limit = %d",
+    "Begin transaction",
+    "Begin work",
+    "begin work on the next",
+    "start transaction failed",
+    "commit of %s failed; trying again",
+    "Commit and chain",
+    "copy '%s' failed",
+    "copy of the first",
+    "load '%s' failed",
+    "release notes",
+    "listen port",
+    "reset()",
+    "set(a);",
+    "end: ;",
+    "start = 1;",
+    "load.all();",
+    "no such thing; try again",
+    "It is set;",
+    "Update the row &mdash; now",
+    "text/html; charset=utf-8",
+    "a;b",
+    "GET /a;b",
+    "HTTP; a protocol",
+};
+
+START_TEST(a_text_that_only_a_statement_has_is_known)
+{
+    ck_assert_msg(sql_check(surely[_i], true), "%s", surely[_i]);
+    ck_assert_msg(sql_is_sure(surely[_i]), "%s", surely[_i]);
+}
+END_TEST
+
+START_TEST(a_text_that_may_be_prose_is_not_taken_for_a_statement)
+{
+    ck_assert_msg(!sql_is_sure(perhaps[_i]), "%s", perhaps[_i]);
+}
+END_TEST
+
 START_TEST(a_statement_is_named_by_its_first_words)
 {
     char words[16];
@@ -154,6 +258,9 @@ Suite *sql_check_suite(void)
     tcase_add_loop_test(cases, ordinary_statements_are_sent, 0, COUNT(sent));
     tcase_add_loop_test(cases, those_of_the_host_are_refused, 0, COUNT(refused));
     tcase_add_loop_test(cases, what_ends_with_a_transaction_needs_one, 0, COUNT(interactive_only));
+    tcase_add_loop_test(cases, a_text_that_only_a_statement_has_is_known, 0, COUNT(surely));
+    tcase_add_loop_test(cases, a_text_that_may_be_prose_is_not_taken_for_a_statement, 0,
+                        COUNT(perhaps));
     tcase_add_test(cases, a_statement_is_named_by_its_first_words);
     suite_add_tcase(suite, cases);
     return suite;
