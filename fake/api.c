@@ -1,6 +1,6 @@
 /* The table that a module gets from the fake in place of the host's. */
 #include "fake/api.h"
-#include "core/api_text.h"
+#include "core/api/api_text.h"
 
 const struct bb_api fake_api = {
     .size = sizeof fake_api,

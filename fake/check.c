@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/query.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/field/query.h"
 #include "fake/api.h"
 
 static struct problems problems_of(struct run *run)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arena.h"
+#include "core/base/arena.h"
 #include "fake/fake.h"
 
 struct run *fake_run_begin(struct bb_fake *fake)

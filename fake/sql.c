@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sql_check.h"
+#include "core/module/sql_check.h"
 #include "fake/fake.h"
 
 static char *hex(struct pool *pool, const struct bb_value *value)

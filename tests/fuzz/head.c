@@ -2,7 +2,7 @@
  * What a client sends, as the reader takes it: the same comes of it however it is cut into pieces,
  * and whatever is malformed ends the connection with a status.
  */
-#include "core/reader.h"
+#include "core/wire/reader.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * the same. */
 #include <string.h>
 
-#include "core/field.h"
-#include "core/json_in.h"
-#include "core/json_out.h"
+#include "core/base/json_in.h"
+#include "core/base/json_out.h"
+#include "core/field/field.h"
 #include "fuzz/fuzz.h"
 #include "unit/field_rows.h"
 

@@ -1,6 +1,6 @@
 /* A multipart body: what comes of it is the same however it is cut, and is text where it must be.
  */
-#include "core/multipart.h"
+#include "core/base/multipart.h"
 
 #include <string.h>
 

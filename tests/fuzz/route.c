@@ -2,9 +2,9 @@
  * path, and what a query gives is declared. */
 #include <string.h>
 
-#include "core/query.h"
-#include "core/route.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/field/query.h"
+#include "core/generation/route.h"
 #include "fuzz/fuzz.h"
 
 static const struct bb_field id[] = {{.name = "id", .type = BB_INT}};

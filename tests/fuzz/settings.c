@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/settings.h"
+#include "core/settings/settings.h"
 #include "fuzz/fuzz.h"
 #include "unit/setting_rows.h"
 

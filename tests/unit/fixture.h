@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_FIXTURE_H
 #define TESTS_UNIT_FIXTURE_H
 
-#include "core/settings.h"
+#include "core/settings/settings.h"
 
 /* An arena, made before each test and freed behind it. */
 extern struct arena *arena;

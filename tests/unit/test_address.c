@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "core/address.h"
+#include "core/base/address.h"
 #include "fixture.h"
 #include "suites.h"
 

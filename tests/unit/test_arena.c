@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/arena.h"
+#include "core/base/arena.h"
 #include "fixture.h"
 #include "suites.h"
 

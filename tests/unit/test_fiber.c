@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/fiber.h"
+#include "core/loop/fiber.h"
 #include "suites.h"
 
 enum { FIBERS = 32, FRAME = 1 << 20, FAULTED = 42, OVERWRITTEN = 43, ALTERNATE = 1 << 16 };

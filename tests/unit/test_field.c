@@ -4,10 +4,10 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "core/field.h"
-#include "core/json_in.h"
-#include "core/json_out.h"
-#include "core/unicode.h"
+#include "core/base/json_in.h"
+#include "core/base/json_out.h"
+#include "core/base/unicode.h"
+#include "core/field/field.h"
 #include "field_rows.h"
 #include "suites.h"
 

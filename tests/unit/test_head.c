@@ -1,5 +1,5 @@
 /* Heads as they come, and what of them is refused. */
-#include "core/head.h"
+#include "core/wire/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>

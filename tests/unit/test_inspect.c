@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/elf_image.h"
-#include "core/inspect.h"
-#include "core/modcheck.h"
-#include "core/module_load.h"
+#include "core/inspect/inspect.h"
+#include "core/inspect/modcheck.h"
+#include "core/module/elf_image.h"
+#include "core/module/module_load.h"
 #include "suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/json_in.h"
-#include "core/json_out.h"
+#include "core/base/json_in.h"
+#include "core/base/json_out.h"
 #include "suites.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/json_in.h"
-#include "core/json_out.h"
+#include "core/base/json_in.h"
+#include "core/base/json_out.h"
 #include "suites.h"
 
 static void check_round(const char *in, const char *out)

@@ -1,8 +1,8 @@
 /* Who comes next on a connection of a lane, and who is refused; without a database. */
 #include <check.h>
 
-#include "core/pg_lane.h"
-#include "core/quota.h"
+#include "core/postgres/pg_lane.h"
+#include "core/request/quota.h"
 #include "suites.h"
 
 enum { ITEMS = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 16 };

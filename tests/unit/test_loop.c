@@ -2,8 +2,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "core/loop.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/loop/loop.h"
 #include "suites.h"
 
 enum { DUE_MS = 400, BUSY_MS = 390, LATE_MS = 200 };

@@ -1,7 +1,7 @@
 #include <check.h>
 
-#include "core/generation.h"
-#include "core/meter.h"
+#include "core/base/meter.h"
+#include "core/generation/generation.h"
 #include "fixture.h"
 #include "suites.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/generation.h"
-#include "core/module_check.h"
+#include "core/generation/generation.h"
+#include "core/module/module_check.h"
 #include "fixture.h"
 #include "suites.h"
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/module_load.h"
+#include "core/module/module_load.h"
 #include "suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"

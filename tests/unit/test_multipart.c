@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/multipart.h"
+#include "core/base/multipart.h"
 #include "suites.h"
 
 struct heard {

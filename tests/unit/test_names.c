@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/names.h"
-#include "core/redis.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/postgres/names.h"
+#include "core/redis/redis.h"
 #include "suites.h"
 
 static struct names_found found;

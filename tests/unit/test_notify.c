@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/notify.h"
+#include "core/observe/notify.h"
 #include "suites.h"
 
 static struct sockaddr_un address;

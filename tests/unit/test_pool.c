@@ -2,9 +2,9 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "core/pool.h"
-#include "core/quota.h"
-#include "core/reply.h"
+#include "core/request/pool.h"
+#include "core/request/quota.h"
+#include "core/request/reply.h"
 #include "suites.h"
 
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/query.h"
+#include "core/field/query.h"
 #include "suites.h"
 
 static struct arena *arena;

@@ -1,5 +1,5 @@
 /* What libmicrohttpd gets of what a client sends, in whatever pieces it comes. */
-#include "core/reader.h"
+#include "core/wire/reader.h"
 
 #include <errno.h>
 #include <stdlib.h>

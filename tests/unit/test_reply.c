@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "core/reply.h"
+#include "core/request/reply.h"
 #include "suites.h"
 
 static struct generation generation;

@@ -1,7 +1,7 @@
 /* The router: what a path leads to, and that nothing tricky leads anywhere else. */
 #include <string.h>
 
-#include "core/route.h"
+#include "core/generation/route.h"
 #include "suites.h"
 
 static struct arena *arena;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/seal.h"
+#include "core/base/seal.h"
 #include "fixture.h"
 #include "suites.h"
 

@@ -1,7 +1,7 @@
 /* The order of modules by their services. */
 #include <string.h>
 
-#include "core/service_order.h"
+#include "core/module/service_order.h"
 #include "suites.h"
 
 #define MODULES_MAX 8

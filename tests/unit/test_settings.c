@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/host_settings.h"
-#include "core/settings.h"
+#include "core/settings/host_settings.h"
+#include "core/settings/settings.h"
 #include "fixture.h"
 #include "setting_rows.h"
 #include "suites.h"

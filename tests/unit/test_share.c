@@ -1,7 +1,7 @@
 #include <check.h>
 
-#include "core/address.h"
-#include "core/share.h"
+#include "core/base/address.h"
+#include "core/base/share.h"
 #include "suites.h"
 
 enum { ALL = 1000, EACH = 500, MANY = 2000 };

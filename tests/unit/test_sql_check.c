@@ -1,8 +1,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "core/sql_check.h"
-#include "core/sql_token.h"
+#include "core/module/sql_check.h"
+#include "core/module/sql_token.h"
 #include "suites.h"
 
 static const char *const sent[] = {

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "fixture.h"
 #include "suites.h"
 

@@ -1,7 +1,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/timer.h"
+#include "core/loop/timer.h"
 #include "suite.h"
 #include "suites.h"
 

@@ -1,6 +1,6 @@
 #include <check.h>
 
-#include "core/turns.h"
+#include "core/base/turns.h"
 #include "suites.h"
 
 enum { THINGS = 64, MANY = 500 };

@@ -1,0 +1,242 @@
+#include "core/api/api.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/api/api_text.h"
+#include "core/base/chunk.h"
+#include "core/base/json_out.h"
+#include "core/base/log.h"
+#include "core/base/meter.h"
+#include "core/base/text.h"
+#include "core/host/job.h"
+#include "core/host/readiness.h"
+#include "core/http/stream.h"
+#include "core/http/upload.h"
+#include "core/observe/metrics.h"
+#include "core/postgres/ear.h"
+#include "core/postgres/sql.h"
+#include "core/redis/redis.h"
+#include "core/request/pool.h"
+#include "core/request/worker.h"
+
+enum { LOG_TEXT = 1024 };
+
+static void log_module(enum bb_level level, const struct bb_host *host, const char *id,
+                       const char *format, va_list args)
+{
+    char text[LOG_TEXT];
+
+    if (!log_wants(level))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    log_line(level, text, "module", host ? host->module->name : NULL, "request", id, NULL);
+}
+
+static void api_host_log(struct bb_host *host, enum bb_level level, const char *format,
+                         va_list args)
+{
+    log_module(level, host, NULL, format, args);
+}
+
+static int64_t api_signals_fresh(struct bb_host *host)
+{
+    (void)host;
+    return ear_fresh_ms();
+}
+
+static int api_random(void *bytes, size_t length)
+{
+    return RAND_bytes(bytes, (int)length) == 1 ? 0 : -1;
+}
+
+static void *api_alloc(struct bb_request *rq, size_t size)
+{
+    void *memory = arena_alloc(request_of(rq)->arena, size);
+
+    if (!memory)
+        request_out_of_memory(request_of(rq));
+    return memory;
+}
+
+BB_PRINTF(2, 0)
+static char *api_vformat(struct bb_request *rq, const char *format, va_list args)
+{
+    char *text = arena_vformat(request_of(rq)->arena, format, args);
+
+    if (!text)
+        request_out_of_memory(request_of(rq));
+    return text;
+}
+
+static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
+{
+    if (!arena_defer(request_of(rq)->arena, undo, arg))
+        return;
+    undo(arg);
+    request_out_of_memory(request_of(rq));
+}
+
+static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+{
+    return request_scratch(request_of(rq), work, arg);
+}
+
+BB_PRINTF(3, 0)
+static void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
+{
+    log_module(level, rq->host, request_of(rq)->id, format, args);
+}
+
+BB_PRINTF(2, 0)
+static void api_vprint(struct bb_request *rq, const char *format, va_list args)
+{
+    (void)rq;
+    vprintf(format, args);
+}
+
+static int probe_redis(const struct redis *redis, int64_t *latency_ms)
+{
+    if (!redis)
+        return 1;
+    *latency_ms = redis_latency_ms(redis);
+    return *latency_ms < 0 ? -1 : 0;
+}
+
+/* What the ear and Redis's PINGs saw within the last second: nobody waits, nothing is flooded. */
+static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
+{
+    const struct loop *loop = request_of(rq)->loop;
+
+    *latency_ms = 0;
+    if (dependency == BB_DATABASE)
+        return readiness_of_database(loop->engine, latency_ms);
+    if (dependency == BB_SCHEMA)
+        return readiness_of_schema(loop->engine);
+    if (dependency == BB_HOST)
+        return readiness_of_host(loop->engine);
+    return probe_redis(loop->redis, latency_ms);
+}
+
+static char *api_new_uuid(struct bb_request *rq)
+{
+    char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
+
+    text_uuid7(uuid);
+    return uuid;
+}
+
+static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
+{
+    char *text = api_alloc(rq, TEXT_TIME_SIZE);
+
+    text_time(wall_ms, text);
+    return text;
+}
+
+static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
+{
+    char *bytes = json_write(json, length);
+
+    if (!bytes)
+        request_out_of_memory(request_of(rq));
+    api_defer(rq, free, bytes);
+    return bytes;
+}
+
+const struct bb_api core_api = {
+    .size = sizeof core_api,
+    .minor = BB_ABI_MINOR,
+    .host_alloc = api_host_alloc,
+    .setting_text = api_setting_text,
+    .setting_int = api_setting_int,
+    .setting_number = api_setting_number,
+    .setting_json = api_setting_json,
+    .open_fail = api_open_fail,
+    .service = api_service,
+    .host_log = api_host_log,
+    .signals_fresh_ms = api_signals_fresh,
+    .now_ms = clock_mono_ms,
+    .wall_ms = clock_wall_ms,
+    .random_bytes = api_random,
+    .seal = api_seal,
+    .unseal = api_unseal,
+    .alloc = api_alloc,
+    .vformat = api_vformat,
+    .defer = api_defer,
+    .segment = api_segment,
+    .segment_int = api_segment_int,
+    .arg = api_arg,
+    .arg_int = api_arg_int,
+    .body = api_body,
+    .header = api_header,
+    .client_address = api_client_address,
+    .reply = api_reply,
+    .vfail = api_vfail,
+    .vinvalid = api_vinvalid,
+    .failed = api_failed,
+    .reply_header = api_reply_header,
+    .reply_next = api_reply_next,
+    .log = api_log,
+    .vprint = api_vprint,
+    .offload = api_offload,
+    .offload_for = api_offload_for,
+    .probe = api_probe,
+    .redis = api_redis,
+    .new_uuid = api_new_uuid,
+    .time_text = api_time_text,
+    .query = api_query,
+    .rows_count = api_rows_count,
+    .rows_affected = api_rows_affected,
+    .rows_text = api_rows_text,
+    .rows_length = api_rows_length,
+    .sqlstate = api_sqlstate,
+    .constraint = api_constraint,
+    .unit = api_unit,
+    .add = api_add,
+    .commit = api_commit,
+    .unit_rows = api_unit_rows,
+    .transaction = api_transaction,
+    .tx_query = api_tx_query,
+    .next_id = api_next_id,
+    .after = api_after,
+    .stopping = api_stopping,
+    .wake = api_wake,
+    .run = api_run,
+    .gate = api_gate,
+    .gate_wait = api_gate_wait,
+    .gate_open = api_gate_open,
+    .json = api_json,
+    .event_names = api_event_names,
+    .emit = api_emit,
+    .leave_ms = api_leave_ms,
+    .superseded = api_superseded,
+    .stream_open = api_stream_open,
+    .stream_send = api_stream_send,
+    .stream_waiting = api_stream_waiting,
+    .stream_end = api_stream_end,
+    .chunk_new = api_chunk_new,
+    .chunk_release = api_chunk_release,
+    .metric_add = api_metric_add,
+    .metrics = api_metrics,
+    .reply_bytes = api_reply_bytes,
+    .check = api_check,
+    .refuse = api_refuse,
+    .file = api_file,
+    .reply_file = api_reply_file,
+    .stream_cut = api_stream_cut,
+    .vfail_listed = api_vfail_listed,
+    .scratch = api_scratch,
+    .vwarn = api_vwarn,
+    .again = api_again,
+    .run_then = api_run_then,
+    .open_fail_text = api_open_fail_text,
+    .host_log_text = api_host_log_text,
+    .fail_text = api_fail_text,
+    .invalid_text = api_invalid_text,
+    .fail_listed_text = api_fail_listed_text,
+    .warn_text = api_warn_text,
+    .log_text = api_log_text,
+    .print_text = api_print_text,
+};

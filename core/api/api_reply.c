@@ -1,0 +1,133 @@
+/* Answers, as modules give them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/http/exchange.h"
+#include "core/request/mistake.h"
+#include "core/request/reply.h"
+
+enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
+
+int api_reply(struct bb_request *rq, int status, json_t *json)
+{
+    struct core_request *core = request_of(rq);
+    int instead;
+
+    if (!mistake_free_answer(core, status, STATUS_LEAST, &instead)) {
+        json_decref(json);
+        return instead;
+    }
+    if (!mistake_wants_body(status)) {
+        json_decref(json);
+        return reply_bytes(core, status, NULL, 0);
+    }
+    if (!json)
+        return mistake_no_json(core, status);
+    return reply_json_aside(core, status, reply_with_warnings(core, status, json));
+}
+
+int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                    size_t length)
+{
+    int instead;
+
+    if (!mistake_free_answer(request_of(rq), status, STATUS_LEAST, &instead))
+        return instead;
+    char *copy = malloc(length + 1);
+
+    if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
+        free(copy);
+        request_fail(request_of(rq), FAILED_MEMORY);
+        return reply_failed(request_of(rq));
+    }
+    memcpy(copy, bytes, length);
+    return reply_bytes(request_of(rq), status, copy, length);
+}
+
+int api_reply_file(struct bb_request *rq, int fd, int64_t length)
+{
+    mistake_tell_answer(request_of(rq), 200);
+    return reply_file(request_of(rq), fd, length);
+}
+
+int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
+{
+    int instead;
+
+    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead))
+        return instead;
+    return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
+}
+
+int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
+                     va_list args)
+{
+    char message[512];
+    int instead;
+
+    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead)) {
+        json_decref(errors);
+        return instead;
+    }
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(request_of(rq), status, message, errors);
+}
+
+int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
+{
+    char text[256];
+    json_t *entry = json_object();
+    json_t *list = json_array();
+
+    vsnprintf(text, sizeof text, problem, args);
+    json_object_set_new(entry, "field", json_string(field));
+    json_object_set_new(entry, "problem", reply_text(text));
+    json_array_append_new(list, entry);
+    mistake_tell_answer(request_of(rq), 400);
+    return reply_problems(request_of(rq), 400, "The request is not valid", list);
+}
+
+int api_refuse(struct bb_request *rq, json_t *errors)
+{
+    mistake_tell_answer(request_of(rq), 400);
+    return reply_problems(request_of(rq), 400, "The request is not valid", errors);
+}
+
+int api_failed(struct bb_request *rq)
+{
+    struct core_request *core = request_of(rq);
+
+    if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
+        return reply_failed(core);
+    mistake_tell(core, "a module answers an error after its transaction was committed", NULL);
+    return core->answer.status;
+}
+
+int api_reply_header(struct bb_request *rq, const char *name, const char *value)
+{
+    return reply_header(request_of(rq), name, value);
+}
+
+/* The request's own query without `after`, then the cursor. Only a request over HTTP has one. */
+int api_reply_next(struct bb_request *rq, const char *cursor)
+{
+    const struct exchange *exchange = exchange_of(rq);
+
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return -1;
+    struct arena *arena = exchange->rq.arena;
+    const char *query = exchange->query ? exchange->query : "";
+    char *link = arena_format(arena, "<%s?", exchange->path);
+
+    while (link && *query) {
+        size_t length = strcspn(query, "&");
+
+        if (length && strncmp(query, "after=", 6) != 0)
+            link = arena_format(arena, "%s%.*s&", link, (int)length, query);
+        query += length + (query[length] == '&');
+    }
+    link = link ? arena_format(arena, "%safter=%s>; rel=\"next\"", link, cursor) : NULL;
+    return link ? reply_header(&exchange_of(rq)->rq, "Link", link) : -1;
+}

@@ -1,0 +1,182 @@
+#include "core/base/log_format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+#define TAIL 24 /* kept free for a closing quote, the mark of a cut line and the newline */
+
+/* A piece that fits whole, or not at all: an escape is never torn. */
+static void put(struct log_text *line, const char *bytes, size_t length)
+{
+    if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
+        line->cut = true;
+        return;
+    }
+    memcpy(line->bytes + line->used, bytes, length);
+    line->used += length;
+}
+
+/*
+ * Beside ASCII's control characters also those that move text about on a terminal: C1, and
+ * Unicode's line separators and marks of direction.
+ */
+static bool unseen(int32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
+}
+
+/* The bytes from the start that need no escape, as far as they are ASCII. */
+static size_t harmless(const char *text, size_t length)
+{
+    size_t at = 0;
+
+    while (at < length && text[at] >= 0x20 && text[at] < 0x7F && text[at] != '"' &&
+           text[at] != '\\')
+        at++;
+    return at;
+}
+
+/* Both formats escape as JSON does. What is no UTF-8 becomes U+FFFD. */
+static void put_escaped(struct log_text *line, const char *text, size_t length)
+{
+    char escape[8];
+
+    while (length && !line->cut) {
+        size_t size, room = LOG_LINE_MAX - TAIL - line->used;
+        size_t run = harmless(text, length < room ? length : room);
+
+        put(line, text, run);
+        text += run;
+        length -= run;
+        if (!length)
+            break;
+        int32_t c = text_code_point(text, length, &size);
+
+        if (c == '"' || c == '\\') {
+            put(line, (char[]){'\\', (char)c}, 2);
+        } else if (c == '\n' || c == '\r' || c == '\t') {
+            put(line, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", 2);
+        } else if (c < 0) {
+            put(line, "\xEF\xBF\xBD", 3);
+        } else if (unseen(c)) {
+            snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)c & 0xFFFF);
+            put(line, escape, 6);
+        } else {
+            put(line, text, size);
+        }
+        text += size;
+        length -= size;
+    }
+}
+
+static void put_quoted(struct log_text *line, const char *text)
+{
+    put(line, "\"", 1);
+    put_escaped(line, text, strlen(text));
+    line->bytes[line->used++] = '"'; /* from the tail, where need be */
+}
+
+/* What logfmt readers take unquoted. */
+static bool plain(const char *text)
+{
+    const char *at = text;
+
+    for (; *at; at++) {
+        char c = *at;
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+            c != '-' && c != '_' && c != '.' && c != ':' && c != '/' && c != '@')
+            return false;
+    }
+    return at > text;
+}
+
+/* Keys whose values programs calculate with; another's value may look like a number by chance. */
+static bool counts(const char *key)
+{
+    static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
+                                       "database_ms", "handler_ms", "holders",    "more",
+                                       "ms",          "queue_ms",   "status",     "work_ms"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!strcmp(keys[i], key))
+            return true;
+    }
+    return false;
+}
+
+/* As JSON writes one: digits, without a needless zero in front, and perhaps a fraction. */
+static bool number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits), fraction;
+
+    if (!whole || (whole > 1 && *text == '0'))
+        return false;
+    if (!text[whole])
+        return true;
+    fraction = text[whole] == '.' ? strspn(text + whole + 1, digits) : 0;
+    return fraction && !text[whole + 1 + fraction];
+}
+
+void log_text_pair(struct log_text *line, const char *key, const char *value)
+{
+    size_t before = line->used;
+    bool quoted = value && (line->json ? !counts(key) || !number(value) : !plain(value));
+
+    if (!value || line->cut)
+        return;
+    /* The key, what stands around it, and the quote fit; only the value may be cut. */
+    if (strlen(key) + 5 > LOG_LINE_MAX - TAIL - line->used) {
+        line->cut = true;
+        return;
+    }
+    put(line, line->json ? ",\"" : " ", line->json ? 2 : 1);
+    put(line, key, strlen(key));
+    put(line, line->json ? "\":" : "=", line->json ? 2 : 1);
+    if (quoted)
+        put_quoted(line, value);
+    else
+        put(line, value, strlen(value));
+    if (line->cut && !quoted)
+        line->used = before;
+}
+
+void log_text_start(struct log_text *line, bool json, enum bb_level level, const char *message)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    char time[TEXT_TIME_SIZE];
+
+    line->used = 0;
+    line->json = json;
+    line->cut = false;
+    text_time(clock_wall_ms(), time);
+    if (json) {
+        put(line, "{\"ts\":\"", 7);
+        put(line, time, TEXT_TIME_SIZE - 1);
+        put(line, "\"", 1);
+    } else {
+        put(line, "ts=", 3);
+        put(line, time, TEXT_TIME_SIZE - 1);
+    }
+    log_text_pair(line, "level", names[level]);
+    if (json)
+        put(line, ",\"msg\":", 7);
+    else
+        put(line, " msg=", 5);
+    put_quoted(line, message);
+}
+
+void log_text_end(struct log_text *line)
+{
+    const char *end = line->json  ? line->cut ? ",\"cut\":true}\n" : "}\n"
+                      : line->cut ? " cut=true\n"
+                                  : "\n";
+    size_t length = strlen(end);
+
+    memcpy(line->bytes + line->used, end, length);
+    line->used += length;
+}

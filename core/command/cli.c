@@ -1,0 +1,230 @@
+#include "core/command/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/generation/generation_lacks.h"
+
+#ifndef BUSBAR_CONF
+#define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
+#endif
+
+const struct cli_command cli_commands[] = {
+    {"serve", cmd_serve, "run the host in the foreground",
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads.",
+     NULL},
+    {"reload", cmd_reload, "have the running host read its configuration anew",
+     "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays.",
+     NULL},
+    {"status", cmd_status, "show what the running host is doing",
+     "Generations, modules with versions and build ids, pools, connections, queues.", NULL},
+    {"migrate", cmd_migrate, "bring the database's tables up to date",
+     "Applies the missing steps of the host and its modules; no harm if none is missing.", NULL},
+    {"check", cmd_check, "judge the configuration without running it",
+     "Reads the settings and the modules' tables; runs no line of a module. Looks whether the "
+     "database is migrated, if that answers, and changes nothing.",
+     NULL},
+    {"settings", cmd_settings, "print the reference of all settings",
+     "Markdown, of the host and of the modules that the configuration loads.", NULL},
+    {"metrics", cmd_metrics, "print the reference of all metrics",
+     "Markdown, of the host and of the modules that the configuration loads.", NULL},
+    {"inspect", cmd_inspect, "print what a module brings, without loading it",
+     "Reads the tables in the file itself: no line of it is run, and no configuration is needed.",
+     "[--json] FILE.so"},
+    {"modcheck", cmd_modcheck, "judge modules' files for what breaks hosts",
+     "A line for each finding, with its remedy; the exit status is 1 if there is any.",
+     "FILE.so..."},
+    {"version", cmd_version, "print the version", "With that of the contract with modules.", NULL},
+    {"help", cmd_help, "list the commands", "With those of the configured modules.", NULL},
+};
+
+const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
+
+const struct cli_command *cli_find(const char *name)
+{
+    for (size_t i = 0; i < cli_command_count; i++)
+        if (!strcmp(cli_commands[i].name, name))
+            return &cli_commands[i];
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: busbar [-c FILE] COMMAND [options]\n", out);
+}
+
+/* Own commands first, then what the configured modules bring, if they can be loaded. */
+int cmd_help(const struct cli *cli)
+{
+    print_usage(stdout);
+    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n\ncommands:\n", cli->conf);
+    for (size_t i = 0; i < cli_command_count; i++)
+        printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    if (access(cli->conf, R_OK))
+        return CLI_DONE;
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 0, &problems);
+
+    if (g) {
+        cmd_module_list(g);
+        generation_destroy(g);
+    }
+    setting_problems_free(&problems);
+    puts("\n`busbar COMMAND --help` says more.");
+    return CLI_DONE;
+}
+
+/* Reading what a file made to deceive points to. Only the handler's own calls are safe here. */
+static void on_fault(int signal)
+{
+    static const char text[] = "busbar: tables of a module's file point outside of it\n";
+
+    (void)signal;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        _exit(CLI_USAGE);
+    _exit(CLI_FAILED);
+}
+
+void cli_guard_files(void)
+{
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
+}
+
+/* Prints the problems; the generation, or NULL where there are any. Takes both. */
+static struct generation *flawless(struct generation *g, struct setting_problems *problems)
+{
+    setting_problems_print(problems, stderr);
+    if (g && problems->count) {
+        generation_destroy(g);
+        g = NULL;
+    }
+    setting_problems_free(problems);
+    return g;
+}
+
+struct generation *cli_generation(const struct cli *cli)
+{
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 1, &problems);
+
+    return flawless(g, &problems);
+}
+
+struct generation *cli_judged(const struct cli *cli)
+{
+    struct setting_problems problems = {0};
+    struct generation *g = generation_judge(cli->conf, &problems);
+
+    return flawless(g, &problems);
+}
+
+bool cli_lacks(const struct generation *g)
+{
+    struct setting_problems problems = {0};
+    bool lacks = generation_lacks(g, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return lacks;
+}
+
+static bool is_help(const char *arg)
+{
+    return !strcmp(arg, "--help") || !strcmp(arg, "-h");
+}
+
+int cli_misused(const char *reason, const char *arg)
+{
+    fprintf(stderr, "busbar: %s %s\n", reason, arg);
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}
+
+/* Takes -c FILE, --config FILE or --config=FILE at argv[*at]. 1: taken, 0: it is none, -1. */
+static int take_config(struct cli *cli, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at];
+
+    if (!strncmp(arg, "--config=", 9)) {
+        cli->conf = arg + 9;
+        return 1;
+    }
+    if (strcmp(arg, "-c") != 0 && strcmp(arg, "--config") != 0)
+        return 0;
+    if (*at + 1 >= argc)
+        return -1;
+    cli->conf = argv[++*at];
+    return 1;
+}
+
+static int print_help(const struct cli_command *command)
+{
+    printf("usage: busbar [-c FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
+           command->words ? " " : "", command->words ? command->words : "", command->name,
+           command->summary, command->help);
+    return CLI_DONE;
+}
+
+/* Takes -c and --help; what else there is stays for a command that has words of its own. */
+static int run_own(const struct cli_command *command, struct cli *cli)
+{
+    int kept = 0;
+
+    for (int i = 0; i < cli->argc; i++) {
+        if (is_help(cli->argv[i]))
+            return print_help(command);
+        int taken = take_config(cli, cli->argc, cli->argv, &i);
+
+        if (taken < 0)
+            return cli_misused("a file must follow", cli->argv[i]);
+        if (!taken && !command->words)
+            return cli_misused("unknown option", cli->argv[i]);
+        if (!taken)
+            cli->argv[kept++] = cli->argv[i];
+    }
+    cli->argc = kept;
+    return command->run(cli);
+}
+
+static int run_command(struct cli *cli)
+{
+    const struct cli_command *command = cli_find(cli->argv[0]);
+
+    if (!command)
+        return cmd_module(cli);
+    cli->argc--;
+    cli->argv++;
+    return run_own(command, cli);
+}
+
+int cli_main(int argc, char **argv)
+{
+    const char *environment = getenv("BUSBAR_CONF");
+    struct cli cli = {.conf = environment && *environment ? environment : BUSBAR_CONF};
+
+    for (int i = 1; i < argc; i++) {
+        int taken = take_config(&cli, argc, argv, &i);
+
+        if (taken < 0)
+            return cli_misused("a file must follow", argv[i]);
+        if (taken)
+            continue;
+        if (is_help(argv[i]))
+            return cmd_help(&cli);
+        if (!strcmp(argv[i], "--version"))
+            return cmd_version(&cli);
+        if (argv[i][0] == '-')
+            return cli_misused("unknown option", argv[i]);
+        cli.argc = argc - i;
+        cli.argv = argv + i;
+        return run_command(&cli);
+    }
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}

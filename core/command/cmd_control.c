@@ -1,0 +1,104 @@
+/* `busbar reload` and `busbar status`: one line to the running host, and what it answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/command/cli.h"
+#include "core/host/control.h"
+#include "core/settings/host_settings.h"
+
+/*
+ * The path by the file, as far as it can be read: to show the way is no reason to judge it. Where
+ * it cannot, *why says so (to be freed).
+ */
+static char *find_path(const struct cli *cli, struct setting_problems *why)
+{
+    struct setting_problems others = {0};
+    struct arena *arena = arena_new();
+    struct settings *settings = arena ? settings_load(arena, cli->conf, why) : NULL;
+
+    if (settings)
+        host_settings_bind(settings, &others);
+    bool known = settings && settings_section(settings, "control");
+    char *path = control_path(known ? settings : NULL);
+
+    setting_problems_free(&others);
+    arena_free(arena);
+    return path;
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = -1;
+
+    if (strlen(path) >= sizeof address.sun_path)
+        errno = ENAMETOOLONG;
+    else
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Prints what comes behind the first line, whose number is the exit status. */
+static int print_answer(int fd)
+{
+    FILE *in = fdopen(fd, "r");
+    char text[4096];
+    int status = CLI_FAILED;
+
+    if (!in || !fgets(text, sizeof text, in)) {
+        fputs("busbar: the host ended before it answered\n", stderr);
+    } else {
+        status = (int)strtol(text, NULL, 10);
+        while (fgets(text, sizeof text, in))
+            fputs(text, status ? stderr : stdout);
+    }
+    if (in)
+        fclose(in);
+    else
+        close(fd);
+    return status;
+}
+
+static int ask(const struct cli *cli, const char *line)
+{
+    struct setting_problems why = {0};
+    char *path = find_path(cli, &why);
+    int fd = path ? connect_to(path) : -1;
+    int status = CLI_FAILED;
+
+    if (fd < 0)
+        setting_problems_print(&why, stderr);
+    if (!path)
+        fprintf(stderr, "busbar: the host of %s has no control socket (control.socket)\n",
+                cli->conf);
+    else if (fd < 0)
+        fprintf(stderr, "busbar: no host answers at %s: %s\n", path, strerror(errno));
+    else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
+        status = print_answer(fd);
+    else
+        close(fd);
+    setting_problems_free(&why);
+    free(path);
+    return status;
+}
+
+int cmd_reload(const struct cli *cli)
+{
+    return ask(cli, "reload\n");
+}
+
+int cmd_status(const struct cli *cli)
+{
+    return ask(cli, "status\n");
+}

@@ -1,0 +1,61 @@
+/* `busbar metrics`: the reference of all metrics, from the tables that they are written by. */
+#include <stdio.h>
+
+#include "core/command/cli.h"
+#include "core/observe/metrics.h"
+
+static void print_head(const char *title)
+{
+    printf("## %s\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n", title);
+}
+
+static void print_host(void)
+{
+    print_head("The host");
+    for (size_t i = 0; i < host_metric_count; i++)
+        printf("| `%s` | %s | %s | %s |\n", host_metrics[i].name, host_metrics[i].type,
+               host_metrics[i].labels ? host_metrics[i].labels : "", host_metrics[i].help);
+    putchar('\n');
+}
+
+static void print_metric(const struct bb_module *face, const struct bb_metric *metric)
+{
+    char name[METRIC_NAME_MAX];
+
+    metric_full_name(face, metric, name);
+    printf("| `%s` | %s | ", name, metric->kind == BB_COUNTER ? "counter" : "gauge");
+    if (metric->label)
+        printf("%s: ", metric->label);
+    for (size_t i = 0; metric->label && metric->values[i]; i++)
+        printf("%s`%s`", i ? ", " : "", metric->values[i]);
+    printf(" | %s |\n", metric->help);
+}
+
+static void print_module(const struct bb_module *face)
+{
+    char title[128];
+
+    if (!face->metrics.count)
+        return;
+    snprintf(title, sizeof title, "Module %s %s", face->name, face->version);
+    print_head(title);
+    for (size_t i = 0; i < face->metrics.count; i++)
+        print_metric(face, &MODULE_ROWS(bb_metric, face->metrics)[i]);
+    putchar('\n');
+}
+
+/* As with `settings`: what is wrong with values does not matter here. */
+int cmd_metrics(const struct cli *cli)
+{
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 0, &problems);
+
+    print_host();
+    for (size_t i = 0; g && i < g->module_count; i++)
+        print_module(g->modules[i].face);
+    if (g)
+        generation_destroy(g);
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return CLI_DONE;
+}

@@ -1,0 +1,41 @@
+/* The program: what belongs to the process as a whole, then the command line. */
+#include <curl/curl.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/base/json_in.h"
+#include "core/command/cli.h"
+#include "core/postgres/pg.h"
+
+/* Above this size malloc maps blocks by themselves, so that those of argon2 go back when freed. */
+#define MAP_FROM (256 * 1024)
+
+static int set_up(void)
+{
+    umask(077);
+    pg_clean_environment();
+    signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without asking for silence */
+    mallopt(M_MMAP_THRESHOLD, MAP_FROM);
+    json_watch_memory();
+    json_object_seed(0);
+    /* Its own clean-up would run while threads still use it. */
+    if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL))
+        return -1;
+    return curl_global_init(CURL_GLOBAL_DEFAULT) ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (set_up()) {
+        fputs("busbar: OpenSSL or libcurl cannot be initialised\n", stderr);
+        return CLI_FAILED;
+    }
+    int status = cli_main(argc, argv);
+
+    curl_global_cleanup();
+    return fflush(stdout) || ferror(stdout) ? CLI_FAILED : status;
+}

@@ -1,0 +1,194 @@
+#include "core/generation/generation.h"
+#include "core/module/module_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/meter.h"
+#include "core/generation/generation_load.h"
+
+static struct generation *generation_new(unsigned number, struct setting_problems *problems)
+{
+    struct generation *g = calloc(1, sizeof *g);
+
+    if (g)
+        g->arena = arena_new();
+    if (!g || !g->arena) {
+        setting_problem(problems, "out of memory");
+        free(g);
+        return NULL;
+    }
+    atomic_init(&g->holders, 1);
+    g->number = number;
+    return g;
+}
+
+/* Takes the reason that the module gave with bb_open_fail(). */
+static void report_open(struct core_module *module, struct setting_problems *problems)
+{
+    const char *reason = module->handle.open_problem;
+
+    setting_problem(problems, "module %s: %s", module->face->name,
+                    reason ? reason : "cannot be opened and does not say why");
+}
+
+static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
+                       struct setting_problems *problems)
+{
+    struct bb_host *host = &module->handle.host;
+    int failed = 0;
+
+    host->api = api;
+    if (meters_bind(module, arena)) {
+        setting_problem(problems, "module %s: out of memory", module->face->name);
+        return -1;
+    }
+    module->handle.opening = true;
+    if (module->face->open)
+        failed = module->face->open(host, &host->state);
+    module->handle.opening = false;
+    module->opened = !failed;
+    if (failed)
+        report_open(module, problems);
+    if (!failed && module->handle.broken)
+        setting_problem(problems, "module %s: asks for a setting that it does not declare",
+                        module->face->name);
+    return failed || module->handle.broken ? -1 : 0;
+}
+
+struct generation *generation_check(const char *conf_path, unsigned number,
+                                    struct setting_problems *problems)
+{
+    struct generation *g = generation_new(number, problems);
+
+    if (!g || !generation_load(g, conf_path, problems))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}
+
+struct generation *generation_judge(const char *conf_path, struct setting_problems *problems)
+{
+    struct generation *g = generation_new(0, problems);
+
+    if (g)
+        g->judged = true;
+    if (!g || !generation_load(g, conf_path, problems))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}
+
+int generation_open(struct generation *g, const struct bb_api *api,
+                    struct setting_problems *problems)
+{
+    for (size_t i = 0; i < g->module_count; i++)
+        if (open_module(&g->modules[i], g->arena, api, problems))
+            return -1;
+    return 0;
+}
+
+struct generation *generation_build(const char *conf_path, unsigned number,
+                                    const struct bb_api *api, struct setting_problems *problems)
+{
+    struct generation *g = generation_check(conf_path, number, problems);
+
+    if (!g || (!problems->count && !generation_open(g, api, problems)))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}
+
+void generation_start(struct generation *g)
+{
+    for (size_t i = 0; i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+
+        if (module->face->start)
+            module->face->start(&module->handle.host, module->handle.host.state);
+        module->started = true;
+    }
+}
+
+void generation_quiesce(struct generation *g)
+{
+    for (size_t i = g->module_count; i-- > 0;) {
+        struct core_module *module = &g->modules[i];
+
+        if (module->started && module->face->quiesce)
+            module->face->quiesce(&module->handle.host, module->handle.host.state);
+        module->started = false;
+    }
+}
+
+void generation_acquire(struct generation *g)
+{
+    atomic_fetch_add_explicit(&g->holders, 1, memory_order_relaxed);
+}
+
+bool generation_try_acquire(struct generation *g)
+{
+    size_t holders = atomic_load(&g->holders);
+
+    while (holders && !atomic_compare_exchange_weak(&g->holders, &holders, holders + 1))
+        ;
+    return holders != 0;
+}
+
+/* What the last holder did must be seen by who destroys: release here, acquire before the end. */
+void generation_release(struct generation *g)
+{
+    if (atomic_fetch_sub_explicit(&g->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    if (g->released)
+        g->released(g);
+    else
+        generation_destroy(g);
+}
+
+void generation_destroy(struct generation *g)
+{
+    generation_quiesce(g);
+    for (size_t i = g->module_count; i-- > 0;) {
+        struct core_module *module = &g->modules[i];
+
+        if (module->opened && module->face->close)
+            module->face->close(&module->handle.host, module->handle.host.state);
+        free(module->handle.open_problem);
+        module_unread(module);
+    }
+    arena_free(g->arena);
+    free(g);
+}
+
+const struct core_module *generation_module(const struct generation *g, const char *name)
+{
+    for (size_t i = 0; i < g->module_count; i++)
+        if (!strcmp(g->modules[i].face->name, name))
+            return &g->modules[i];
+    return NULL;
+}
+
+const struct core_event *generation_event(const struct generation *g, const char *name)
+{
+    for (size_t i = 0; i < g->event_count; i++)
+        if (!strcmp(g->events[i].face->name, name))
+            return &g->events[i];
+    return NULL;
+}
+
+const struct bb_command *generation_command(const struct generation *g, const char *name,
+                                            struct core_module **module)
+{
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct bb_table *table = &g->modules[i].face->commands;
+        const struct bb_command *rows = MODULE_ROWS(bb_command, *table);
+
+        *module = &g->modules[i];
+        for (size_t k = 0; k < table->count; k++)
+            if (rows[k].name && !strcmp(rows[k].name, name))
+                return &rows[k];
+    }
+    *module = NULL;
+    return NULL;
+}

@@ -1,0 +1,116 @@
+/* The functions of struct bb_api that need a generation only. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/generation/generation.h"
+#include "core/module/service_order.h"
+
+/* The arena is not locked, so it is the module's while it is opened and nobody's afterwards. */
+void *api_host_alloc(struct bb_host *host, size_t size)
+{
+    struct host_handle *handle = handle_of(host);
+
+    return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
+}
+
+/* A module that asks for what it does not declare is told so: `open` fails, later it is logged. */
+static bool may_ask(struct bb_host *host, const char *name, char as)
+{
+    struct host_handle *handle = handle_of(host);
+
+    if (section_has(handle->settings, name, as))
+        return true;
+    log_line(BB_ERROR, "a module asks for a setting that it does not declare, or not as this type",
+             "module", host->module->name, "setting", name, NULL);
+    handle->broken = handle->broken || handle->opening;
+    return false;
+}
+
+const char *api_setting_text(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 't') ? section_text(handle_of(host)->settings, name) : "";
+}
+
+int64_t api_setting_int(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'i') ? section_int(handle_of(host)->settings, name) : 0;
+}
+
+double api_setting_number(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'n') ? section_number(handle_of(host)->settings, name) : 0;
+}
+
+json_t *api_setting_json(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'j') ? section_json(handle_of(host)->settings, name) : NULL;
+}
+
+int api_open_fail(struct bb_host *host, const char *format, va_list args)
+{
+    struct host_handle *handle = handle_of(host);
+
+    free(handle->open_problem);
+    if (vasprintf(&handle->open_problem, format, args) < 0)
+        handle->open_problem = NULL;
+    return -1;
+}
+
+/* The version in which a table of needs names the service; 0: it does not. */
+static unsigned version_needed(const struct bb_table *table, const char *name)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!strcmp(needs[i].service, name))
+            return needs[i].version;
+    return 0;
+}
+
+/* Only what is declared: else the giver might not be open yet, or be gone in the next version. */
+struct bb_service api_service(struct bb_host *host, const char *name)
+{
+    const struct host_handle *handle = handle_of(host);
+    const struct generation *g = handle->generation;
+    const struct bb_module *face = handle->module->face;
+    unsigned version = version_needed(&face->needs, name);
+    const struct bb_service_face *given;
+
+    if (!version && !handle->opening)
+        version = version_needed(&face->wants, name);
+    const struct core_module *giver =
+        version ? service_provider(g->modules, g->module_count, name, version, &given) : NULL;
+
+    if (!giver)
+        return (struct bb_service){NULL, NULL};
+    return (struct bb_service){given->interface, giver->handle.host.state};
+}
+
+int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+             unsigned char **sealed, size_t *sealed_length)
+{
+    return seal_close(handle_of(host)->generation->seal, plain, length, purpose, sealed,
+                      sealed_length);
+}
+
+int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+               unsigned char **plain, size_t *plain_length)
+{
+    return seal_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
+                     plain_length);
+}
+
+bool api_superseded(struct bb_host *host)
+{
+    return generation_superseded(handle_of(host)->generation);
+}
+
+size_t api_event_names(struct bb_host *host, const char *const **names)
+{
+    const struct generation *g = handle_of(host)->generation;
+
+    *names = g->event_names;
+    return g->event_count;
+}

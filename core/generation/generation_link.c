@@ -1,0 +1,151 @@
+/* What modules bring, brought together: routes, events with hooks, the authenticator. */
+#include <string.h>
+
+#include "core/generation/generation_load.h"
+#include "core/module/service_order.h"
+
+static void out_of_memory(const struct generation *g, struct setting_problems *problems)
+{
+    setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+}
+
+static void add_routes(struct generation *g, struct core_module *module,
+                       struct setting_problems *problems)
+{
+    const struct bb_route *routes = MODULE_ROWS(bb_route, module->face->routes);
+    char why[256];
+
+    for (size_t i = 0; i < module->face->routes.count; i++) {
+        if (!routes[i].method || !routes[i].path)
+            continue; /* reported by module_check() */
+        if (router_add(g->router, &routes[i], &module->handle, why, sizeof why))
+            setting_problem(problems, "%s: module %s: route %s %s: %s", module->path,
+                            module->face->name, routes[i].method, routes[i].path, why);
+    }
+}
+
+static bool hook_fits(const struct bb_hook *hook, const char *event, enum bb_hook_kind kind)
+{
+    return hook->event && hook->kind == kind &&
+           (!strcmp(hook->event, "*") || !strcmp(hook->event, event));
+}
+
+/* Counts the hooks on an event, and takes them down unless `out` is NULL. */
+static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook_kind kind,
+                           struct core_hook *out)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+        const struct bb_hook *hooks = MODULE_ROWS(bb_hook, module->face->hooks);
+
+        for (size_t k = 0; k < module->face->hooks.count; k++) {
+            if (!hook_fits(&hooks[k], event, kind))
+                continue;
+            if (out)
+                out[found] = (struct core_hook){&hooks[k], &module->handle};
+            found++;
+        }
+    }
+    return found;
+}
+
+static const struct core_hook *hooks_on(struct generation *g, const char *event,
+                                        enum bb_hook_kind kind, size_t *count,
+                                        struct setting_problems *problems)
+{
+    *count = gather_hooks(g, event, kind, NULL);
+    struct core_hook *hooks = arena_alloc(g->arena, (*count + 1) * sizeof *hooks);
+
+    if (hooks)
+        gather_hooks(g, event, kind, hooks);
+    else
+        out_of_memory(g, problems);
+    return hooks;
+}
+
+static void link_events(struct generation *g, struct setting_problems *problems)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < g->module_count; i++)
+        count += g->modules[i].face->events.count;
+    struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
+
+    g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
+    if (!events || !g->event_names) {
+        out_of_memory(g, problems);
+        return;
+    }
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct bb_module *face = g->modules[i].face;
+
+        for (size_t k = 0; k < face->events.count; k++) {
+            struct core_event *event = &events[g->event_count];
+
+            event->face = &MODULE_ROWS(bb_event_face, face->events)[k];
+            if (!event->face->name)
+                continue; /* reported by module_check() */
+            event->module = &g->modules[i];
+            event->within =
+                hooks_on(g, event->face->name, BB_WITHIN, &event->within_count, problems);
+            event->committed =
+                hooks_on(g, event->face->name, BB_COMMITTED, &event->committed_count, problems);
+            g->event_names[g->event_count++] = event->face->name;
+        }
+    }
+    g->events = events;
+}
+
+/* The first route that somebody must be known for; NULL: all are public. */
+static const struct bb_route *guarded_route(const struct generation *g,
+                                            const struct core_module **module)
+{
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct bb_route *routes = MODULE_ROWS(bb_route, g->modules[i].face->routes);
+
+        *module = &g->modules[i];
+        for (size_t k = 0; k < g->modules[i].face->routes.count; k++)
+            if (!(routes[k].roles & BB_ANYONE))
+                return &routes[k];
+    }
+    return NULL;
+}
+
+static void link_authenticator(struct generation *g, struct setting_problems *problems)
+{
+    const struct bb_service_face *face;
+    const struct core_module *module = NULL;
+    const struct core_module *giver =
+        service_provider(g->modules, g->module_count, "authenticator", 1, &face);
+    const struct bb_authenticator *authenticator = giver ? face->interface : NULL;
+
+    if (authenticator && authenticator->size >= sizeof *authenticator &&
+        authenticator->authenticate) {
+        g->authenticator = authenticator;
+        g->authenticator_host = &g->modules[giver - g->modules].handle;
+        return;
+    }
+    if (giver)
+        setting_problem(problems, "%s: module %s: its service \"authenticator\" is incomplete",
+                        giver->path, giver->face->name);
+    else if (guarded_route(g, &module))
+        setting_problem(problems,
+                        "module %s has routes for certain roles, but no module of the list "
+                        "`modules` gives the service \"authenticator\" (the module auth does)",
+                        module->face->name);
+}
+
+void generation_link(struct generation *g, struct setting_problems *problems)
+{
+    g->router = router_new(g->arena);
+    if (!g->router) {
+        out_of_memory(g, problems);
+        return;
+    }
+    for (size_t i = 0; i < g->module_count; i++)
+        add_routes(g, &g->modules[i], problems);
+    link_events(g, problems);
+    link_authenticator(g, problems);
+}

@@ -1,0 +1,116 @@
+#include "core/generation/generation_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include "core/settings/host_settings.h"
+
+static void load_keys(struct generation *g, struct setting_problems *problems)
+{
+    json_t *keys = settings_json(g->settings, "secrets", "keys");
+    const char *hex[SEAL_KEYS_MAX];
+    size_t count = json_array_size(keys);
+    char why[128];
+
+    if (count > SEAL_KEYS_MAX)
+        return; /* reported when the section was bound */
+    for (size_t i = 0; i < count; i++)
+        hex[i] = json_string_value(json_array_get(keys, i));
+    g->seal = seal_keys_new(g->arena, hex, count, why, sizeof why);
+    if (!g->seal)
+        settings_complain(g->settings, problems, "secrets", "keys", "%s", why);
+}
+
+static struct cidr_list *load_networks(struct generation *g, const char *name,
+                                       struct setting_problems *problems)
+{
+    char why[128];
+    struct cidr_list *list =
+        cidr_list_new(g->arena, settings_json(g->settings, "http", name), why, sizeof why);
+
+    if (!list)
+        settings_complain(g->settings, problems, "http", name, "%s", why);
+    return list;
+}
+
+/* As a browser writes it: scheme, host, port; compared byte for byte. */
+static bool is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+
+    return (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) && host[3] &&
+           !host[3 + strcspn(host + 3, "/*?# ")];
+}
+
+static void load_origins(struct generation *g, struct setting_problems *problems)
+{
+    json_t *origin;
+    size_t i;
+
+    g->cors_origins = settings_json(g->settings, "http", "cors_origins");
+    json_array_foreach(g->cors_origins, i, origin)
+    {
+        if (!is_origin(json_string_value(origin)))
+            settings_complain(g->settings, problems, "http", "cors_origins",
+                              "item [%zu] must be an origin like https://app.example.org, "
+                              "without path",
+                              i);
+    }
+}
+
+/* Whether text ends in :port; an address of the web, with a password perhaps, is none. */
+static bool has_port(const char *text)
+{
+    const char *colon = strpbrk(text, "/@") ? NULL : strrchr(text, ':');
+
+    return colon && colon > text && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] &&
+           strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;
+}
+
+/* Places of servers are looked at, not asked. libpq's own message would quote the password. */
+static void check_places(struct generation *g, struct setting_problems *problems)
+{
+    const char *listen = settings_text(g->settings, "http", "listen");
+    const char *database = settings_text(g->settings, "database", "url");
+    const char *redis = settings_text(g->settings, "redis", "url");
+    PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
+
+    if (listen && !has_port(listen))
+        settings_complain(g->settings, problems, "http", "listen", "must be address:port");
+    if (database && !options)
+        settings_complain(g->settings, problems, "database", "url",
+                          "must be a connection string of libpq (host=… dbname=…)");
+    if (redis && *redis && strncmp(redis, "unix:/", 6) != 0 && !has_port(redis))
+        settings_complain(g->settings, problems, "redis", "url",
+                          "must be host:port, unix:/path or empty");
+    PQconninfoFree(options);
+}
+
+static bool sections_there(const struct generation *g)
+{
+    for (size_t i = 0; i < host_section_count; i++)
+        if (!settings_section(g->settings, host_sections[i].name))
+            return false;
+    return true;
+}
+
+int generation_load(struct generation *g, const char *conf_path, struct setting_problems *problems)
+{
+    g->settings = settings_load(g->arena, conf_path, problems);
+    if (!g->settings)
+        return -1;
+    host_settings_bind(g->settings, problems);
+    if (!sections_there(g))
+        return -1;
+    load_keys(g, problems);
+    g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
+    g->inside = load_networks(g, "inside", problems);
+    load_origins(g, problems);
+    check_places(g, problems);
+    generation_load_modules(g, problems);
+    generation_link(g, problems);
+    settings_unknown(g->settings, generation_is_installed, g, problems);
+    return 0;
+}

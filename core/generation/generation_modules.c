@@ -1,0 +1,123 @@
+/* Loading the modules that the configuration names, see generation_load.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/generation/generation_load.h"
+#include "core/module/module_check.h"
+#include "core/module/module_read.h"
+#include "core/module/service_order.h"
+
+/* Relative paths begin at the file's directory; all have a slash then, as dlopen() wants it. */
+static const char *from_directory(const struct generation *g, const char *path)
+{
+    const char *directory = settings_directory(g->settings);
+
+    if (*path == '/' || (!strcmp(directory, ".") && !strncmp(path, "./", 2)))
+        return path;
+    return arena_format(g->arena, "%s/%s", directory, path);
+}
+
+static const char *module_path(const struct generation *g, const char *entry)
+{
+    const char *directory = settings_text(g->settings, SETTINGS_ROOT, "module_path");
+
+    if (strchr(entry, '/'))
+        return from_directory(g, entry);
+    directory = directory ? from_directory(g, directory) : NULL;
+    return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
+}
+
+bool generation_is_installed(const void *generation, const char *name)
+{
+    const struct generation *g = generation;
+    const char *path = strchr(name, '/') ? NULL : module_path(g, name);
+
+    return path && !access(path, R_OK);
+}
+
+/* The section of a module that could not be loaded is not to blame as well. */
+static void claim_section(const struct generation *g, const char *entry)
+{
+    const char *slash = strrchr(entry, '/');
+    const char *base = slash ? slash + 1 : entry;
+    const char *name = arena_text(g->arena, base, strcspn(base, "."));
+
+    if (name)
+        settings_claim(g->settings, name);
+}
+
+/* Whether the directory of modules is wanted and was wrong, which has been said. */
+static bool no_directory(const struct generation *g, const char *entry)
+{
+    return !strchr(entry, '/') && !settings_text(g->settings, SETTINGS_ROOT, "module_path");
+}
+
+static void load_entry(struct generation *g, const char *entry, struct setting_problems *problems)
+{
+    if (no_directory(g, entry)) {
+        claim_section(g, entry);
+        return;
+    }
+    const char *where = arena_format(g->arena, "%s:%u: modules", settings_path(g->settings),
+                                     settings_line(g->settings, SETTINGS_ROOT, "modules"));
+    const char *path = module_path(g, entry);
+    struct core_module *module = &g->modules[g->module_count];
+
+    if (!where || !path) {
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        return;
+    }
+    if (!(g->judged ? module_read : module_load)(module, g->arena, path, where, problems)) {
+        g->module_count++;
+        return;
+    }
+    memset(module, 0, sizeof *module);
+    claim_section(g, entry);
+}
+
+/* Puts the modules into the order of their services; on a problem they stay as they are named. */
+static void reorder(struct generation *g, struct setting_problems *problems)
+{
+    size_t *order = calloc(g->module_count + 1, sizeof *order);
+    struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
+
+    if (!order || !copy)
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+    else if (!service_order(g->modules, g->module_count, order, problems)) {
+        for (size_t i = 0; i < g->module_count; i++)
+            copy[i] = g->modules[order[i]];
+        g->modules = copy;
+    }
+    free(order);
+}
+
+static void bind_settings(struct generation *g, struct core_module *module,
+                          struct setting_problems *problems)
+{
+    module->handle.generation = g;
+    module->handle.module = module;
+    if (!settings_section(g->settings, module->face->name))
+        module->handle.settings =
+            settings_bind(g->settings, module->face->name, &module->face->settings, problems);
+}
+
+void generation_load_modules(struct generation *g, struct setting_problems *problems)
+{
+    json_t *entries = settings_json(g->settings, SETTINGS_ROOT, "modules");
+    size_t count = json_array_size(entries);
+
+    g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
+    if (!g->modules) {
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        load_entry(g, json_string_value(json_array_get(entries, i)), problems);
+    for (size_t i = 0; i < g->module_count; i++)
+        module_check(&g->modules[i], problems);
+    modules_check(g->modules, g->module_count, problems);
+    reorder(g, problems);
+    for (size_t i = 0; i < g->module_count; i++)
+        bind_settings(g, &g->modules[i], problems);
+}

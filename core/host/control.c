@@ -1,0 +1,262 @@
+#include "core/host/control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/thread.h"
+#include "core/host/reload.h"
+
+enum {
+    CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
+    LINE_MAX_BYTES = 64,
+    BACKLOG = 16,
+    PAUSE_MS = 200 /* out of descriptors, instead of turning at full speed */
+};
+
+struct control {
+    struct engine *engine;
+    pthread_t thread;
+    char *path;
+    int listen_fd, stop_fd;
+    ino_t inode; /* of the socket's name: another host may have replaced it */
+};
+
+void control_answer(int fd, const char *text)
+{
+    size_t left;
+
+    if (!text)
+        text = CONTROL_FAILED "out of memory\n";
+    left = strlen(text);
+    while (left) {
+        ssize_t sent = send(fd, text, left, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            break; /* the client has gone, or does not read */
+        text += sent;
+        left -= (size_t)sent;
+    }
+    close(fd);
+}
+
+/* ---- the socket --------------------------------------------------------------------------------
+ */
+
+static int address_of(const char *path, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address->sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(address->sun_path, path, strlen(path) + 1);
+    return 0;
+}
+
+/* Whether somebody listens there. */
+static bool taken(const char *path)
+{
+    struct sockaddr_un address;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool answered = fd >= 0 && !address_of(path, &address) &&
+                    (!connect(fd, (struct sockaddr *)&address, sizeof address) || errno == EAGAIN);
+
+    if (fd >= 0)
+        close(fd);
+    return answered;
+}
+
+static int bind_at(const char *path)
+{
+    struct sockaddr_un address;
+    int fd = -1;
+
+    unlink(path);
+    if (!address_of(path, &address))
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(path, 0600) &&
+        !listen(fd, BACKLOG))
+        return fd;
+    int reason = errno;
+
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+/* The directory is made if it is the last one that is missing: /run is empty after a boot. */
+static void make_directory(const char *path)
+{
+    char *directory = strdup(path);
+    char *slash = directory ? strrchr(directory, '/') : NULL;
+
+    if (slash && slash > directory) {
+        *slash = '\0';
+        mkdir(directory, 0700);
+    }
+    free(directory);
+}
+
+static int open_socket(struct control *control)
+{
+    char *own = NULL;
+    struct stat about;
+
+    if (taken(control->path)) {
+        errno = EADDRINUSE;
+        return -1;
+    }
+    make_directory(control->path);
+    if (asprintf(&own, "%s.%ld", control->path, (long)getpid()) < 0)
+        return -1;
+    control->listen_fd = bind_at(own);
+    if (control->listen_fd >= 0 && (stat(own, &about) || rename(own, control->path))) {
+        int reason = errno;
+
+        unlink(own);
+        close(control->listen_fd);
+        control->listen_fd = -1;
+        errno = reason;
+    }
+    free(own);
+    if (control->listen_fd < 0)
+        return -1;
+    control->inode = about.st_ino;
+    return 0;
+}
+
+/* ---- clients -----------------------------------------------------------------------------------
+ */
+
+/* The line without its end, or what came of it in time. */
+static void read_line(int fd, char line[LINE_MAX_BYTES])
+{
+    int64_t until = clock_mono_ms() + CLIENT_SECONDS * 1000;
+    size_t length = 0;
+
+    while (length + 1 < LINE_MAX_BYTES && clock_mono_ms() < until) {
+        ssize_t got = recv(fd, line + length, LINE_MAX_BYTES - 1 - length, 0);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+        if (memchr(line, '\n', length))
+            break;
+    }
+    line[length] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+}
+
+static void serve_client(struct control *control, int fd)
+{
+    struct timeval limit = {.tv_sec = CLIENT_SECONDS};
+    char line[LINE_MAX_BYTES];
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    read_line(fd, line);
+    if (!strcmp(line, "reload")) {
+        reloader_ask(control->engine->reloader, fd);
+    } else if (!strcmp(line, "status")) {
+        char *text = status_text(control->engine);
+
+        control_answer(fd, text);
+        free(text);
+    } else {
+        control_answer(fd, CONTROL_FAILED "not understood: this host knows reload and status\n");
+    }
+}
+
+static void *control_main(void *arg)
+{
+    struct control *control = arg;
+    struct pollfd fds[] = {{.fd = control->listen_fd, .events = POLLIN},
+                           {.fd = control->stop_fd, .events = POLLIN}};
+
+    thread_name("control", NULL);
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents)
+            break;
+        int fd = fds[0].revents ? accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+
+        if (fd >= 0)
+            serve_client(control, fd);
+        else if (fds[0].revents)
+            poll(&fds[1], 1, PAUSE_MS);
+    }
+    return NULL;
+}
+
+/* ---- its life ----------------------------------------------------------------------------------
+ */
+
+static void leave(struct control *control)
+{
+    struct stat about;
+
+    if (control->listen_fd >= 0) {
+        close(control->listen_fd);
+        if (!stat(control->path, &about) && about.st_ino == control->inode)
+            unlink(control->path);
+    }
+    if (control->stop_fd >= 0)
+        close(control->stop_fd);
+    free(control->path);
+    free(control);
+}
+
+struct control *control_new(struct engine *engine)
+{
+    struct generation *g = engine_generation(engine);
+    char *path = control_path(g->settings);
+    struct control *control = path ? calloc(1, sizeof *control) : NULL;
+
+    generation_release(g);
+    if (!control) {
+        free(path);
+        return NULL;
+    }
+    *control = (struct control){.engine = engine, .path = path, .listen_fd = -1, .stop_fd = -1};
+    if (!open_socket(control)) {
+        control->stop_fd = eventfd(0, EFD_CLOEXEC);
+        if (control->stop_fd >= 0 && !pthread_create(&control->thread, NULL, control_main, control))
+            return control;
+    }
+    log_line(BB_WARN,
+             "no control socket: `busbar reload` and `busbar status` will not reach this "
+             "host",
+             "path", path, "reason",
+             errno == EADDRINUSE ? "another host answers there" : strerror(errno), NULL);
+    leave(control);
+    return NULL;
+}
+
+void control_free(struct control *control)
+{
+    uint64_t one = 1;
+
+    if (!control)
+        return;
+    while (write(control->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(control->thread, NULL);
+    leave(control);
+}

@@ -1,0 +1,294 @@
+#include "core/host/engine.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/share.h"
+#include "core/base/text.h"
+#include "core/base/thread.h"
+#include "core/host/control.h"
+#include "core/host/job.h"
+#include "core/host/reload.h"
+#include "core/host/retire.h"
+#include "core/host/stop.h"
+#include "core/host/turnover.h"
+#include "core/http/http.h"
+#include "core/http/listener.h"
+#include "core/http/stream.h"
+#include "core/observe/notify.h"
+#include "core/observe/watchdog.h"
+#include "core/postgres/ear.h"
+#include "core/postgres/names.h"
+#include "core/postgres/pg.h"
+#include "core/postgres/sql.h"
+#include "core/redis/redis.h"
+#include "core/request/pool.h"
+
+static int64_t number(const struct generation *g, const char *section, const char *name)
+{
+    return settings_int(g->settings, section, name);
+}
+
+struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
+{
+    struct pg_settings settings = {
+        .url = engine->database_url,
+        .queue = (size_t)number(g, "database", "queue"),
+        .share = (unsigned)number(g, "http", "share"),
+        .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
+        .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
+        .names = engine->database_names,
+    };
+
+    settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
+    settings.connections[PG_UNIT] = (unsigned)number(g, "database", "unit_connections");
+    settings.connections[PG_LONG] = (unsigned)number(g, "database", "long_connections");
+    settings.connections[PG_TX] = (unsigned)number(g, "database", "transaction_connections");
+    return settings;
+}
+
+/* 0 stands for the share that one owner has of everything. */
+static unsigned per_address(const struct generation *g)
+{
+    int64_t own = number(g, "http", "connections_per_address");
+    size_t all = (size_t)number(g, "http", "max_connections");
+
+    return own ? (unsigned)own : (unsigned)quota_each(g->settings, all);
+}
+
+struct http_settings engine_http_settings(const struct engine *engine, const struct generation *g)
+{
+    return (struct http_settings){
+        .listeners = &engine->listeners,
+        .max_connections = (unsigned)number(g, "http", "max_connections"),
+        .per_address = per_address(g),
+        .header_ms = number(g, "http", "header_timeout") * 1000,
+        .body_ms = number(g, "http", "body_timeout") * 1000,
+        .idle_ms = number(g, "http", "idle_timeout") * 1000,
+        .write_ms = number(g, "http", "write_timeout") * 1000,
+    };
+}
+
+static int loop_fill(struct engine *engine, struct loop *loop)
+{
+    const struct generation *g = engine->generation;
+    struct pg_settings pg = engine_pg_settings(engine, g);
+    struct redis_settings redis = {.url = engine->redis_url,
+                                   .timeout_ms = number(g, "redis", "timeout"),
+                                   .names = engine->redis_names};
+    struct http_settings http = engine_http_settings(engine, g);
+
+    if (*pg.url) {
+        loop->pg = pg_new(loop, &pg);
+        if (!loop->pg)
+            return -1;
+    }
+    if (*redis.url) {
+        loop->redis = redis_new(loop, &redis);
+        if (!loop->redis)
+            return -1;
+    }
+    if (!engine->listeners.count)
+        return 0;
+    loop->http = http_new(loop, &http);
+    return loop->http ? streams_init(loop) : -1;
+}
+
+/* Whatever of a loop there is; no request may be alive any more. */
+static void loop_empty(struct loop *loop)
+{
+    streams_free(loop);
+    if (loop->http)
+        http_free(loop->http);
+    if (loop->redis)
+        redis_free(loop->redis);
+    if (loop->pg)
+        pg_free(loop->pg);
+    sql_ids_free(loop);
+    loop_free(loop);
+}
+
+void engine_free(struct engine *engine)
+{
+    struct generation *g = engine->generation;
+
+    if (engine->ear)
+        ear_free(engine->ear);
+    for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
+        jobs_end(g->jobs, &engine->loops[i]);
+    if (g->pools)
+        work_pools_free(g->pools); /* a thread may still be ringing the bell of a loop */
+    g->pools = NULL;
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        loop_empty(&engine->loops[i]);
+    free(engine->loops);
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        shares_free(engine->shares[quota]);
+    generation_quiesce(g);
+    turnover_discard(g);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine->conf);
+    names_free(engine->database_names);
+    names_free(engine->redis_names);
+    free(engine->database_url);
+    free(engine->redis_url);
+    listeners_close(&engine->listeners);
+}
+
+/* NULL stands for an empty one. */
+static char *text_of(const struct generation *g, const char *section, const char *name)
+{
+    const char *text = settings_text(g->settings, section, name);
+
+    return strdup(text ? text : "");
+}
+
+static int keep_texts(struct engine *engine)
+{
+    const struct generation *g = engine->generation;
+
+    engine->conf = strdup(settings_path(g->settings));
+    engine->database_url = text_of(g, "database", "url");
+    engine->redis_url = text_of(g, "redis", "url");
+    return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
+}
+
+static int look_names_up(struct engine *engine)
+{
+    engine->database_names = names_of_database(engine->database_url);
+    engine->redis_names = names_of_redis(engine->redis_url);
+    return engine->database_names && engine->redis_names ? 0 : -1;
+}
+
+/* Pools and lanes count for themselves. */
+static int make_shares(struct engine *engine)
+{
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
+        engine->shares[quota] = shares_new();
+        if (!engine->shares[quota])
+            return -1;
+    }
+    return 0;
+}
+
+int engine_init(struct engine *engine, unsigned loop_count)
+{
+    engine->generation->engine = engine;
+    engine->started_ms = clock_mono_ms();
+    engine->loops = calloc(loop_count, sizeof *engine->loops);
+    if (!engine->loops || make_shares(engine) || keep_texts(engine) || look_names_up(engine))
+        return -1;
+    for (; engine->loop_count < loop_count; engine->loop_count++) {
+        if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
+            return -1;
+    }
+    for (unsigned i = 0; i < loop_count; i++) {
+        if (loop_fill(engine, &engine->loops[i]))
+            return -1;
+    }
+    return 0;
+}
+
+/* Not for a command: it is over before a notice could matter. 0, or -1 (logged). */
+static int grow_ear(struct engine *engine)
+{
+    struct pg_settings pg = engine_pg_settings(engine, engine->generation);
+
+    if (!*pg.url)
+        return 0;
+    engine->ear = ear_new(&engine->loops[0], &pg);
+    return engine->ear ? 0 : -1;
+}
+
+static void *loop_main(void *arg)
+{
+    thread_name("loop", NULL);
+    loop_run(arg);
+    return NULL;
+}
+
+static unsigned loops_wanted(const struct engine *engine)
+{
+    int64_t wanted = number(engine->generation, "http", "loops");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (wanted > 0)
+        return (unsigned)wanted;
+    return cores > 3 ? (unsigned)cores / 2 : 1;
+}
+
+/* Loops that run already are not stopped: nothing of theirs has begun. */
+static _Noreturn void give_up(void)
+{
+    log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
+    log_close();
+    _exit(1);
+}
+
+static void run_loops(struct engine *engine)
+{
+    for (unsigned i = 1; i < engine->loop_count; i++) {
+        struct loop *loop = &engine->loops[i];
+
+        if (pthread_create(&loop->thread, NULL, loop_main, loop))
+            give_up();
+    }
+    listeners_tell(&engine->listeners);
+    notify_ready();
+    loop_run(&engine->loops[0]);
+    for (unsigned i = 1; i < engine->loop_count; i++)
+        pthread_join(engine->loops[i].thread, NULL);
+}
+
+/* The threads beside the loops, for as long as these run. */
+static int serve_beside(struct engine *engine, const sigset_t *set)
+{
+    struct signals *signals = signals_new(engine, set);
+    struct watchdog *watchdog = NULL;
+    struct control *control = NULL;
+    int status = 1;
+
+    engine->retirer = retirer_new(engine);
+    engine->reloader = reloader_new(engine);
+    if (signals && engine->retirer && engine->reloader) {
+        turnover_first(engine);
+        control = control_new(engine);
+        watchdog = watchdog_new(engine);
+        run_loops(engine);
+        stop_rest();
+        status = 0;
+    }
+    watchdog_free(watchdog);
+    control_free(control);
+    reloader_free(engine->reloader);
+    retirer_free(engine->retirer);
+    signals_free(signals);
+    return status;
+}
+
+static int serve(struct engine *engine, const sigset_t *set)
+{
+    if (engine_init(engine, loops_wanted(engine)) || grow_ear(engine) ||
+        turnover_equip(engine, engine->generation))
+        return 1;
+    return serve_beside(engine, set);
+}
+
+int engine_serve(struct generation *generation)
+{
+    struct engine engine = {.generation = generation};
+    sigset_t set;
+    int status = 1;
+
+    signals_block(&set);
+    pthread_mutex_init(&engine.lock, NULL);
+    if (!listeners_open(&engine.listeners, settings_text(generation->settings, "http", "listen"),
+                        (unsigned)settings_int(generation->settings, "http", "max_connections")))
+        status = serve(&engine, &set);
+    engine_free(&engine);
+    log_line(BB_INFO, "stopped", NULL);
+    return status;
+}

@@ -1,0 +1,94 @@
+/*
+ * The engine: the loops with what is in them, the live generation and those that drain, the ear for
+ * PostgreSQL's notifications. One a process; made by engine_serve() or engine_command().
+ */
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+#include "core/generation/generation.h"
+#include "core/http/listener.h"
+#include "core/loop/loop.h"
+#include "core/request/quota.h"
+
+struct ear;
+struct names;
+struct retirer;
+struct reloader;
+
+enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
+
+struct engine {
+    struct loop *loops;
+    unsigned loop_count;
+    pthread_mutex_t lock;          /* guards from here … */
+    struct generation *generation; /* the live one */
+    struct generation *alive;      /* it, those that drain, and one that is about to go live */
+    size_t alive_count;
+    unsigned held;      /* see engine_hold() */
+    unsigned next_loop; /* for bb_run(): they take turns */
+    bool stopping;
+    char schema_problem[512];              /* … to here; see readiness.h */
+    atomic_int schema;                     /* enum schema_state */
+    char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
+    struct names *database_names, *redis_names;
+    int64_t started_ms;
+    struct shares *shares[QUOTAS]; /* who has how much; of pools and lanes NULL */
+    struct ear *ear; /* on loops[0]; NULL in a command, and where no database is configured */
+    struct retirer *retirer; /* these two NULL: a command */
+    struct reloader *reloader;
+    struct listeners listeners; /* none in a command */
+};
+
+/*
+ * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Takes the
+ * generation. Returns the exit status; what went wrong has been logged.
+ */
+int engine_serve(struct generation *generation);
+
+/*
+ * Runs a module's command on a loop without listener. Takes the generation and `options` (checked).
+ * Returns the exit status; an error answer of the command has been printed to standard error.
+ */
+int engine_command(struct generation *generation, struct core_module *module,
+                   const struct bb_command *command, json_t *options);
+
+/* Pools, and loops with what is in them. 0, or -1 (logged); then engine_free() follows. */
+int engine_init(struct engine *engine, unsigned loop_count);
+
+/* Frees what there is, and lets go of the generation. No request may be alive any more. */
+void engine_free(struct engine *engine);
+
+/* The live generation, with one more holder. Any thread. */
+struct generation *engine_generation(struct engine *engine);
+
+/* All that are alive, each with one more holder; how many. `list` has GENERATIONS_MAX places. */
+size_t engine_generations(struct engine *engine, struct generation **list);
+void engine_generations_release(struct generation **list, size_t count);
+
+/*
+ * While held, the loops do not end, whatever signal comes; briefly, and from a thread that is none
+ * of theirs. 0, or -1: the host is stopping.
+ */
+int engine_hold(struct engine *engine);
+void engine_unhold(struct engine *engine);
+
+/* Runs call(loop, arg) on every loop and waits for all. Only while held. */
+void engine_each_loop(struct engine *engine, void (*call)(struct loop *loop, void *arg), void *arg);
+
+/* Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
+ */
+bool engine_stopping(struct engine *engine);
+bool engine_idle(struct engine *engine);
+
+/* Begins a stop: nobody may hold the loops any more, all workers are told to return. */
+void engine_stop(struct engine *engine, int64_t until_ms);
+
+/* How a loop is to be set by a generation; see host_settings.c for what a reload can change. */
+struct http_settings;
+struct pg_settings;
+struct pg_settings engine_pg_settings(const struct engine *engine,
+                                      const struct generation *generation);
+struct http_settings engine_http_settings(const struct engine *engine,
+                                          const struct generation *generation);
+
+#endif

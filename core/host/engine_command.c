@@ -1,0 +1,92 @@
+/* Commands of modules: the engine without a listener, one fiber, and out. */
+#include <stdio.h>
+
+#include "core/base/text.h"
+#include "core/host/engine.h"
+#include "core/host/turnover.h"
+#include "core/migrate/migrate.h"
+#include "core/postgres/names.h"
+#include "core/request/request.h"
+
+/* A command comes once: better late, from a second name server, than refused like a request. */
+enum { COMMAND_MS = 30000, NAMES_MS = 15000 };
+
+struct command_run {
+    struct core_request rq; /* first */
+    const struct bb_command *command;
+    int status;
+};
+
+static void command_entry(struct core_request *rq)
+{
+    struct command_run *run = (struct command_run *)(void *)rq;
+
+    run->status = run->command->run(&rq->pub);
+}
+
+static void print_answer(const struct answer *answer)
+{
+    json_t *body =
+        answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
+    const char *message = json_string_value(json_object_get(body, "message"));
+
+    if (answer->status >= 400 && message)
+        fprintf(stderr, "busbar: %s\n", message);
+    json_decref(body);
+}
+
+/* Why a command could not have what it asked of the database, if that is not migrated. */
+static void explain(const struct engine *engine, const struct core_request *rq)
+{
+    struct migrate_report report;
+
+    if (rq->answer.status == 503 && *engine->database_url &&
+        migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
+        fprintf(stderr, "busbar: %s\n", report.problem);
+}
+
+static void command_ended(struct core_request *rq)
+{
+    print_answer(&rq->answer);
+    rq->loop->stop = true;
+}
+
+static int run_command(struct engine *engine, struct core_module *module,
+                       const struct bb_command *command, json_t *options)
+{
+    struct command_run *run = NULL;
+
+    if (!engine_init(engine, 1) && !turnover_pools(engine->generation))
+        run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
+    if (!run) {
+        json_decref(options);
+        return 1;
+    }
+    names_wait(engine->database_names, NAMES_MS);
+    run->command = command;
+    run->rq.name = command->name;
+    run->rq.entry = command_entry;
+    run->rq.ended = command_ended;
+    run->rq.body = options;
+    run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
+    request_enter(&run->rq, &module->handle.host);
+    request_schedule(&run->rq);
+    loop_run(&engine->loops[0]);
+    int status = run->status;
+
+    if (status)
+        explain(engine, &run->rq);
+    request_free(&run->rq);
+    return status;
+}
+
+int engine_command(struct generation *generation, struct core_module *module,
+                   const struct bb_command *command, json_t *options)
+{
+    struct engine engine = {.generation = generation};
+
+    pthread_mutex_init(&engine.lock, NULL);
+    int status = run_command(&engine, module, command, options);
+    engine_free(&engine);
+    return status;
+}

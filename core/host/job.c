@@ -1,0 +1,228 @@
+#include "core/host/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/postgres/sql.h"
+#include "core/transaction/idempotency.h"
+
+enum {
+    FIRST_MS = 5000,
+    APART_MS = 500, /* between the first runs of two jobs, and so between all of equal periods */
+    DEADLINE_MS = 10 * 60 * 1000
+};
+
+struct job {
+    struct timer timer; /* first */
+    struct loop *loop;
+    struct generation *generation; /* holds what it runs in, which frees this */
+    const struct bb_job *face;
+    struct bb_host *host; /* NULL: the host's own */
+    bool running;
+    bool again; /* the run that is under way left something */
+};
+
+struct jobs {
+    struct generation *generation;
+    struct job *list;
+    size_t count;
+};
+
+struct job_run {
+    struct core_request rq; /* first */
+    struct job *job;
+};
+
+static const struct bb_sql lock = {"SELECT pg_try_advisory_lock(hashtextextended($1, 0))", 0};
+static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
+
+static void expire_idempotency(struct bb_request *rq)
+{
+    idempotency_expire(request_of(rq));
+}
+
+static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
+
+/* The job has not come back: for want of memory. */
+static void drop_lent(void *tx)
+{
+    pg_tx_drop(tx);
+}
+
+/*
+ * The connection that holds the lock is the one for the job's transactions: with another one two
+ * jobs could each wait for the other's, and one without a lock any more could still commit.
+ */
+static void run_once(struct core_request *rq, const struct bb_job *job)
+{
+    struct pg_tx *tx = pg_tx_begin(rq);
+
+    if (!tx)
+        return;
+    if (arena_defer(rq->arena, drop_lent, tx)) {
+        pg_tx_end(tx);
+        return;
+    }
+    PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
+    if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
+        rq->lent = tx;
+        job->run(&rq->pub);
+        rq->lent = NULL;
+        pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
+    }
+    pg_tx_end(tx);
+}
+
+static void job_entry(struct core_request *rq)
+{
+    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->face;
+
+    if (job->flags & BB_ONCE)
+        run_once(rq, job);
+    else
+        job->run(&rq->pub);
+}
+
+/* After jobs_end() it has no place among the timers, and gets none. */
+static void job_ended(struct core_request *rq)
+{
+    struct job *job = ((struct job_run *)(void *)rq)->job;
+
+    job->running = false;
+    if (job->again && job->timer.slot)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    request_free(rq);
+}
+
+void api_again(struct bb_request *pub)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->ended == job_ended)
+        ((struct job_run *)(void *)rq)->job->again = true;
+}
+
+static void job_start(struct job *job)
+{
+    struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, job->generation);
+
+    if (!run) {
+        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->face->name, NULL);
+        return;
+    }
+    run->job = job;
+    run->rq.name = job->face->name;
+    run->rq.entry = job_entry;
+    run->rq.ended = job_ended;
+    run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
+    request_enter(&run->rq, job->host);
+    job->running = true;
+    job->again = false;
+    request_schedule(&run->rq);
+}
+
+static void job_timer(struct timer *timer)
+{
+    struct job *job = (struct job *)(void *)timer;
+
+    if (!job->running)
+        job_start(job);
+    int64_t next_ms = job->loop->now_ms + (int64_t)job->face->every_s * 1000;
+
+    /* on a beat, apart from the other jobs as the first runs were */
+    timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
+}
+
+/* Of one name in all generations the same. */
+static struct loop *loop_of(struct engine *engine, const char *name)
+{
+    unsigned sum = 0;
+
+    while (*name)
+        sum = sum * 31 + (unsigned char)*name++;
+    return &engine->loops[sum % engine->loop_count];
+}
+
+static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *face,
+                    struct bb_host *host)
+{
+    struct job *job = &jobs->list[jobs->count++];
+
+    *job = (struct job){.timer.fire = job_timer,
+                        .loop = loop_of(engine, face->name),
+                        .generation = jobs->generation,
+                        .face = face,
+                        .host = host};
+}
+
+struct jobs *jobs_new(struct engine *engine, struct generation *generation)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    size_t count = 1;
+
+    if (!jobs)
+        return NULL;
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].face->jobs.count;
+    jobs->generation = generation;
+    jobs->list = calloc(count, sizeof *jobs->list);
+    if (!jobs->list) {
+        free(jobs);
+        return NULL;
+    }
+    job_add(jobs, engine, &own_job, NULL);
+    for (size_t i = 0; i < generation->module_count; i++) {
+        struct core_module *module = &generation->modules[i];
+
+        for (size_t j = 0; j < module->face->jobs.count; j++)
+            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->face->jobs)[j],
+                    &module->handle.host);
+    }
+    return jobs;
+}
+
+static const struct job *same_job(const struct jobs *jobs, const struct job *job)
+{
+    for (size_t i = 0; jobs && i < jobs->count; i++)
+        if (!strcmp(jobs->list[i].face->name, job->face->name))
+            return &jobs->list[i];
+    return NULL;
+}
+
+/* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
+static int64_t first_run(const struct job *job, const struct job *before, size_t index)
+{
+    int64_t every = (int64_t)job->face->every_s * 1000, now = job->loop->now_ms;
+    int64_t first =
+        now + (every < FIRST_MS ? every : FIRST_MS) + (int64_t)(index * APART_MS) % every;
+
+    if (!before || !before->timer.slot)
+        return first;
+    return before->timer.at_ms < now + every ? before->timer.at_ms : now + every;
+}
+
+void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        struct job *job = &jobs->list[i];
+
+        if (job->loop == loop)
+            timer_set(&loop->timers, &job->timer, first_run(job, same_job(before, job), i));
+    }
+}
+
+void jobs_end(struct jobs *jobs, struct loop *loop)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (jobs->list[i].loop == loop)
+            timer_clear(&loop->timers, &jobs->list[i].timer);
+    }
+}
+
+void jobs_free(struct jobs *jobs)
+{
+    free(jobs->list);
+    free(jobs);
+}

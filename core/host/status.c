@@ -1,0 +1,188 @@
+/* `busbar status`: what the running host knows of itself, as text for people. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/version.h"
+#include "core/host/control.h"
+#include "core/host/readiness.h"
+#include "core/host/reload.h"
+#include "core/http/http.h"
+#include "core/postgres/ear.h"
+#include "core/postgres/pg.h"
+#include "core/redis/redis.h"
+#include "core/request/pool.h"
+#include "core/request/worker.h"
+
+struct loop_status {
+    size_t requests, connections;
+    bool database;
+    struct pg_lane_status lanes[PG_LANES];
+    int64_t redis_ms; /* -1: away; -2: none */
+};
+
+/* On the loop. */
+static void look(struct loop *loop, void *arg)
+{
+    struct loop_status *status = &((struct loop_status *)arg)[loop->index];
+
+    status->requests = loop->requests;
+    status->connections = loop->http->connection_count;
+    status->database = loop->pg != NULL;
+    for (int kind = 0; loop->pg && kind < PG_LANES; kind++)
+        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &status->lanes[kind]);
+    status->redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -2;
+}
+
+static void print_loop(FILE *out, unsigned index, const struct loop_status *status)
+{
+    fprintf(out, "loop %u: %zu connections, %zu requests", index, status->connections,
+            status->requests);
+    if (status->redis_ms >= 0)
+        fprintf(out, ", Redis answers in %" PRId64 " ms", status->redis_ms);
+    else if (status->redis_ms == -1)
+        fputs(", Redis does not answer", out);
+    fputc('\n', out);
+    for (int kind = 0; status->database && kind < PG_LANES; kind++) {
+        const struct pg_lane_status *lane = &status->lanes[kind];
+
+        fprintf(out, "  database %s: %u of %u connections, %zu waiting, %zu batches under way\n",
+                pg_lane_names[kind], lane->ready, lane->connections, lane->waiting, lane->batches);
+    }
+}
+
+static int print_loops(FILE *out, struct engine *engine)
+{
+    struct loop_status *status = calloc(engine->loop_count, sizeof *status);
+
+    if (!status)
+        return -1;
+    engine_each_loop(engine, look, status);
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        print_loop(out, i, &status[i]);
+    free(status);
+    return 0;
+}
+
+static void print_runtime(FILE *out, const struct generation *g)
+{
+    struct work_pool_status pool;
+
+    for (size_t i = 0; work_pool_look(g->pools, i, &pool); i++)
+        fprintf(out, "  pool %s.%s: %u of %u threads, %u busy, %u of %u waiting\n", pool.module,
+                pool.name, pool.started, pool.threads, pool.busy, pool.waiting, pool.most);
+    if (!workers_ended(g->workers))
+        fprintf(out, "  %zu workers run\n", workers_running(g->workers));
+}
+
+static void print_generation(FILE *out, const struct generation *g, bool live, int64_t now)
+{
+    size_t holders = atomic_load(&g->holders) - 1; /* this look */
+
+    fprintf(out, "generation %u: ", g->number);
+    if (generation_superseded(g) && now < g->cut_ms)
+        fprintf(out, "drains for %.1f s, is cut in %.1f s", (double)(now - g->superseded_ms) / 1000,
+                (double)(g->cut_ms - now) / 1000);
+    else if (generation_superseded(g))
+        fprintf(out, "drains for %.1f s, was cut", (double)(now - g->superseded_ms) / 1000);
+    else if (live)
+        fprintf(out, "live for %.1f s", (double)(now - g->live_ms) / 1000);
+    else
+        fputs("about to go live", out);
+    fprintf(out, ", %zu holders\n", live ? holders - 1 : holders); /* the engine's */
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct core_module *module = &g->modules[i];
+
+        fprintf(out, "  module %s %s, build %s, %s\n", module->face->name, module->face->version,
+                *module->build_id ? module->build_id : "unknown", module->path);
+    }
+    print_runtime(out, g);
+}
+
+static void print_generations(FILE *out, struct engine *engine)
+{
+    struct generation *list[GENERATIONS_MAX];
+    struct generation *live = engine_generation(engine);
+    size_t count = engine_generations(engine, list);
+
+    generation_release(live); /* the list, made later, holds it or its successor */
+    for (size_t i = 0; i < count; i++)
+        print_generation(out, list[i], list[i] == live, clock_mono_ms());
+    engine_generations_release(list, count);
+}
+
+static void print_reloads(FILE *out, struct reloader *reloader)
+{
+    struct reload_history history;
+    char at[TEXT_TIME_SIZE];
+
+    reloader_history(reloader, &history);
+    fprintf(out, "reloads: %u done, %u refused", history.done, history.refused);
+    if (history.last_wall_ms) {
+        text_time(history.last_wall_ms, at);
+        fprintf(out, "; the last at %s %s: %s", at, history.last_done ? "done" : "refused",
+                history.last);
+    }
+    fputc('\n', out);
+}
+
+static void print_schema(FILE *out, struct engine *engine)
+{
+    enum schema_state state = readiness_schema(engine);
+    char problem[sizeof engine->schema_problem];
+
+    readiness_problem(engine, problem, sizeof problem);
+    if (state == SCHEMA_UNFIT)
+        fprintf(out, "the database does not fit the modules: %s\n", problem);
+    else if (state == SCHEMA_PENDING)
+        fprintf(out, "the database is not migrated yet%s%s\n", *problem ? ": " : "", problem);
+}
+
+static void print_host(FILE *out, struct engine *engine)
+{
+    int64_t latency = ear_latency_ms();
+
+    fprintf(out, "busbar %s, process %ld, up for %.1f s, %s\n", PACKAGE_VERSION, (long)getpid(),
+            (double)(clock_mono_ms() - engine->started_ms) / 1000, engine->conf);
+    if (engine->ear && latency >= 0)
+        fprintf(out, "PostgreSQL answers in %" PRId64 " ms\n", latency);
+    else if (engine->ear)
+        fputs("PostgreSQL does not answer\n", out);
+    print_schema(out, engine);
+    if (log_dropped())
+        fprintf(out, "%" PRIu64 " lines of the log were dropped\n", log_dropped());
+}
+
+static int print_all(FILE *out, struct engine *engine)
+{
+    fputs(CONTROL_DONE, out);
+    print_host(out, engine);
+    print_reloads(out, engine->reloader);
+    print_generations(out, engine);
+    return print_loops(out, engine);
+}
+
+char *status_text(struct engine *engine)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    int failed = -1;
+
+    if (!out)
+        return NULL;
+    if (engine_hold(engine)) {
+        fputs(CONTROL_FAILED "the host is stopping\n", out);
+        failed = 0;
+    } else {
+        failed = print_all(out, engine);
+        engine_unhold(engine);
+    }
+    if (!fclose(out) && !failed)
+        return text;
+    free(text);
+    return NULL;
+}

@@ -1,0 +1,29 @@
+/*
+ * Signals are read in the first loop. SIGHUP: a reload (reload.h). SIGTERM and SIGINT: each loop
+ * stops accepting, closes what is idle and finishes what runs, for 10 s at most.
+ */
+#ifndef CORE_STOP_H
+#define CORE_STOP_H
+
+#include <signal.h>
+
+#include "core/host/engine.h"
+
+struct signals;
+
+/* SIGHUP waits from now on: what comes before the host listens is a reload then, not its end. */
+void signals_hold_reload(void);
+
+/* Blocks the signals in this thread and those it starts; before any thread. */
+void signals_block(sigset_t *set);
+
+/* Reads them in the first loop. NULL: failed. */
+struct signals *signals_new(struct engine *engine, const sigset_t *set);
+
+/* After the loops have ended: five seconds from here the process ends, whoever still waits. */
+void stop_rest(void);
+
+/* After the loops have ended. NULL is fine. */
+void signals_free(struct signals *signals);
+
+#endif

@@ -1,0 +1,107 @@
+#include "core/host/turnover.h"
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/host/job.h"
+#include "core/host/retire.h"
+#include "core/http/http.h"
+#include "core/postgres/ear.h"
+#include "core/postgres/pg.h"
+#include "core/request/pool.h"
+#include "core/request/worker.h"
+
+int turnover_pools(struct generation *g)
+{
+    g->pools = work_pools_new(g);
+    return g->pools ? 0 : -1;
+}
+
+int turnover_equip(struct engine *engine, struct generation *g)
+{
+    g->engine = engine;
+    if (turnover_pools(g))
+        return -1;
+    g->workers = workers_new(g);
+    g->jobs = g->workers ? jobs_new(engine, g) : NULL;
+    return g->jobs && !retire_prepare(g) ? 0 : -1;
+}
+
+void turnover_discard(struct generation *g)
+{
+    if (g->workers)
+        workers_free(g->workers);
+    if (g->jobs)
+        jobs_free(g->jobs);
+    if (g->pools)
+        work_pools_free(g->pools);
+    generation_destroy(g);
+}
+
+static void add_alive(struct engine *engine, struct generation *g)
+{
+    g->live_ms = clock_mono_ms();
+    pthread_mutex_lock(&engine->lock);
+    g->next_alive = engine->alive;
+    engine->alive = g;
+    engine->alive_count++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void turnover_first(struct engine *engine)
+{
+    struct generation *g = engine->generation;
+
+    add_alive(engine, g);
+    generation_start(g);
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        jobs_begin(g->jobs, NULL, &engine->loops[i]);
+    workers_go(g->workers);
+}
+
+struct change {
+    struct engine *engine;
+    struct generation *from, *to;
+};
+
+/* On each loop: requests that begin after this have nothing of the old generation. */
+static void change_loop(struct loop *loop, void *arg)
+{
+    const struct change *change = arg;
+    struct pg_settings pg = engine_pg_settings(change->engine, change->to);
+    struct http_settings http = engine_http_settings(change->engine, change->to);
+
+    http_apply(loop->http, &http);
+    if (loop->pg)
+        pg_set_queue(loop->pg, pg.queue, pg.share);
+    if (!engine_stopping(change->engine))
+        jobs_begin(change->to->jobs, change->from->jobs, loop);
+    jobs_end(change->from->jobs, loop);
+    requests_tell_superseded(loop, change->from);
+}
+
+static struct generation *swap(struct engine *engine, struct generation *g)
+{
+    pthread_mutex_lock(&engine->lock);
+    struct generation *before = engine->generation;
+    engine->generation = g;
+    before->superseded_ms = clock_mono_ms();
+    before->cut_ms =
+        before->superseded_ms + settings_int(before->settings, "reload", "drain") * 1000;
+    atomic_store_explicit(&before->superseded, true, memory_order_release);
+    pthread_mutex_unlock(&engine->lock);
+    return before;
+}
+
+void turnover(struct engine *engine, struct generation *g)
+{
+    struct change change = {.engine = engine, .to = g};
+
+    add_alive(engine, g);
+    if (engine->ear)
+        ear_learn(engine->ear);
+    generation_start(g);
+    change.from = swap(engine, g);
+    engine_each_loop(engine, change_loop, &change);
+    workers_go(g->workers);
+    retire(engine->retirer, change.from);
+}

@@ -1,0 +1,32 @@
+/*
+ * Turnover: a generation becomes the live one, and the one before it is superseded. What can fail
+ * is made before (turnover_equip(): threads of pools and workers, jobs); the turnover itself cannot
+ * be refused any more.
+ *
+ * In this order: the ear listens to what the new modules want to hear; their `start`; one pointer
+ * under the engine's lock, and every request that begins from here on holds the new generation; the
+ * loops take over settings and jobs, and tell what lasts; workers of the new one run, those of the
+ * old one are told to return; the old one's `quiesce`; then it is left to the retirer.
+ */
+#ifndef CORE_TURNOVER_H
+#define CORE_TURNOVER_H
+
+#include "core/host/engine.h"
+
+/* Makes what runs for a generation. 0, or -1 (logged); turnover_discard() follows then. */
+int turnover_equip(struct engine *engine, struct generation *generation);
+
+/* Pools alone, for a command. 0, or -1 (logged). */
+int turnover_pools(struct generation *generation);
+
+/* Ends and frees what turnover_equip() made, then the generation, of which the caller is the one
+ * holder beside the workers. */
+void turnover_discard(struct generation *generation);
+
+/* The generation of the start goes live; before the loops run. */
+void turnover_first(struct engine *engine);
+
+/* Exchanges the live generation, which the caller gives, while it holds the engine. */
+void turnover(struct engine *engine, struct generation *generation);
+
+#endif

@@ -1,0 +1,188 @@
+/* The answer: sending it, and its line in the log. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/meter.h"
+#include "core/base/text.h"
+#include "core/http/exchange.h"
+#include "core/http/stream.h"
+#include "core/request/reply.h"
+
+enum { HEADERS_MAX = 6 * 1024 };
+
+static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
+{
+    (void)cls;
+    (void)position;
+    (void)into;
+    (void)room;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+/*
+ * To a HEAD: libmicrohttpd would send the last chunk of a body that is not there, unless the end of
+ * the connection is that of the body; and of an empty body it would tell the length.
+ */
+static struct MHD_Response *headers_only(void)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, no_body, NULL, NULL);
+
+    if (response)
+        MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+    return response;
+}
+
+static struct MHD_Response *response_of_stream(struct exchange *exchange)
+{
+    bool head = !strcmp(exchange->method, "HEAD");
+
+    exchange->close = true;
+    struct MHD_Response *response = head ? headers_only() : stream_response(exchange->stream);
+
+    if (response)
+        stream_headers(exchange->stream, response);
+    return response;
+}
+
+static struct MHD_Response *response_of(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->rq.answer;
+
+    if (exchange->stream && answer->status == 200)
+        return response_of_stream(exchange);
+    if (answer->file) {
+        struct MHD_Response *file = MHD_create_response_from_fd64(answer->length, answer->file);
+
+        if (file)
+            answer->file = 0; /* libmicrohttpd closes it */
+        return file;
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        answer->length, answer->body,
+        answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+
+    if (response)
+        answer->body = NULL; /* libmicrohttpd frees it */
+    return response;
+}
+
+static bool stays_open(const struct exchange *exchange)
+{
+    const struct head *head = &exchange->head;
+
+    return !exchange->close && !exchange->connection->http->draining && !head->closes &&
+           (head->minor || head->keeps);
+}
+
+/* A client that keeps the connection must not use it just when it is closed. */
+static void tell_idle_time(const struct exchange *exchange, struct MHD_Response *response)
+{
+    char value[32];
+
+    snprintf(value, sizeof value, "timeout=%lld",
+             (long long)(exchange->connection->http->settings.idle_ms / 1000));
+    MHD_add_response_header(response, "Keep-Alive", value);
+    MHD_set_response_options(response, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
+}
+
+/*
+ * The headers of an answer have to fit in the connection's memory. Only a target that the answer
+ * repeats can make them so large.
+ */
+static void bound_headers(struct exchange *exchange)
+{
+    size_t bytes = 0;
+
+    for (const struct answer_header *h = exchange->rq.answer.headers; h; h = h->next)
+        bytes += strlen(h->name) + strlen(h->value);
+    if (bytes <= HEADERS_MAX)
+        return;
+    exchange->rq.answer.headers = NULL;
+    reply_error(&exchange->rq, 414, "The target is too long for the answer to refer to it");
+}
+
+static void add_headers(struct exchange *exchange, struct MHD_Response *response)
+{
+    const struct answer *answer = &exchange->rq.answer;
+    bool own_type = false;
+
+    for (const struct answer_header *h = answer->headers; h; h = h->next) {
+        MHD_add_response_header(response, h->name, h->value);
+        own_type = own_type || !strcmp(h->name, "Content-Type");
+    }
+    if (answer->length && !own_type)
+        MHD_add_response_header(response, "Content-Type", "application/json; charset=utf-8");
+    MHD_add_response_header(response, "X-Request-Id", exchange->id);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (stays_open(exchange))
+        tell_idle_time(exchange, response);
+    else
+        MHD_add_response_header(response, "Connection", "close");
+}
+
+enum MHD_Result answer_send(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->rq.answer;
+    const char *reason;
+
+    exchange->phase = PHASE_ANSWER;
+    if (reader_problem(&exchange->connection->reader, &reason))
+        exchange->close = true;
+    bound_headers(exchange);
+    answer_take_room(exchange);
+    struct MHD_Response *response = response_of(exchange);
+
+    exchange->answered_us = clock_mono_us();
+    body_drop(exchange);
+    if (!response)
+        return MHD_NO;
+    add_headers(exchange, response);
+    connection_stage(exchange->connection, STAGE_WRITE, answer->length);
+    enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* A stream's time says how long somebody listened. */
+static void count(const struct exchange *exchange, int status)
+{
+    struct route_meter *meter = exchange->match.route ? exchange->match.meter : meter_no_route();
+    bool timed = exchange->answered_us && !exchange->stream;
+
+    if (status)
+        meter_request(meter, status, timed ? exchange->answered_us - exchange->started_us : -1);
+}
+
+/* One line a request. The query is left out: it may hold what should not be there. */
+void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode why)
+{
+    const struct core_request *rq = &exchange->rq;
+    const struct bb_principal *principal = rq->pub.principal;
+    char status[8], ms[24], account[24];
+    int64_t us = clock_mono_us() - exchange->started_us;
+    int answered = exchange->rq.answer.status;
+
+    count(exchange, answered);
+    if (!exchange->stream)
+        slow_log(exchange, us);
+    if (!log_wants(BB_INFO) || !settings_int(rq->generation->settings, "log", "access"))
+        return;
+    snprintf(status, sizeof status, "%d", answered);
+    snprintf(ms, sizeof ms, "%lld.%03lld", (long long)(us / 1000), (long long)(us % 1000));
+    snprintf(account, sizeof account, "%lld", (long long)(principal ? principal->account : 0));
+    const struct log_pair pairs[] = {
+        {"request", exchange->id},
+        {"method", exchange->method},
+        {"route", exchange->match.route ? exchange->match.route->path : NULL},
+        {"path", exchange->path},
+        {"status", answered ? status : NULL},
+        {"ms", ms},
+        {"account", principal ? account : NULL},
+        {"client", exchange->address[0] ? exchange->address : NULL},
+        {"cut", why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? NULL : "true"},
+    };
+    log_pairs(BB_INFO, "request", pairs, sizeof pairs / sizeof *pairs);
+}

@@ -1,0 +1,378 @@
+/* The body: what is acceptable, reading it, parsing it, checking it; and segments and query. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/json_in.h"
+#include "core/base/text.h"
+#include "core/http/exchange.h"
+#include "core/http/upload.h"
+#include "core/request/reply.h"
+
+#define JSON_TYPE "application/json"
+#define FORM_TYPE "application/x-www-form-urlencoded"
+
+enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
+
+enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
+
+bool body_follows(const struct exchange *exchange)
+{
+    return exchange->head.length > 0 || exchange->head.chunked;
+}
+
+/* What follows a media type of this name, without blanks; NULL: it is another one. */
+static const char *behind_type(const char *value, const char *type)
+{
+    size_t length = strlen(type);
+
+    if (strncasecmp(value, type, length) != 0)
+        return NULL;
+    value += length;
+    value += strspn(value, " \t");
+    return !*value || *value == ';' ? value : NULL;
+}
+
+/* "type; charset=utf-8": the only parameter that may be there says UTF-8. */
+static bool media_type_is(const char *value, const char *type)
+{
+    static const char *const utf8[] = {"utf-8", "utf8", "\"utf-8\"", "\"utf8\""};
+    const char *rest = behind_type(value, type);
+
+    if (!rest)
+        return false;
+    rest += *rest == ';';
+    rest += strspn(rest, " \t");
+    if (!*rest)
+        return true;
+    if (strncasecmp(rest, "charset=", 8) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof utf8 / sizeof *utf8; i++) {
+        if (!strcasecmp(rest + 8, utf8[i]))
+            return true;
+    }
+    return false;
+}
+
+/* "application/…+json" */
+static bool is_json_suffixed(const char *value)
+{
+    static const char suffix[] = "+json";
+    size_t top = strlen("application/"), length = strcspn(value, "; \t"), own = strlen(suffix);
+
+    return length > top + own && !strncasecmp(value, "application/", top) &&
+           !strncasecmp(value + length - own, suffix, own);
+}
+
+/*
+ * Whether a body that does not say that it is JSON is read as such: with a token in the header, for
+ * no browser sends one for a page of somebody else, as it does send a plain text.
+ */
+static bool is_vouched(const struct exchange *exchange, const char *type)
+{
+    if (!exchange->rq.pub.principal || !exchange->match.route->body.count)
+        return false;
+    return !*type || behind_type(type, JSON_TYPE) || behind_type(type, "text/plain") ||
+           is_json_suffixed(type);
+}
+
+static enum body_kind kind_of(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    const char *type = exchange_header(exchange, "Content-Type");
+    char boundary[MULTIPART_BOUNDARY_MAX + 1];
+
+    if (!type)
+        type = "";
+    if (media_type_is(type, JSON_TYPE))
+        return BODY_JSON;
+    if (route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
+        return BODY_FORM;
+    if (route->parts.count && multipart_boundary(type, boundary))
+        return BODY_PARTS;
+    return is_vouched(exchange, type) ? BODY_JSON : BODY_OTHER;
+}
+
+static size_t limit_of(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    size_t limit = route->body_max;
+
+    if (!limit)
+        limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
+    return exchange->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
+}
+
+static int unsupported(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    const char *types = !route->parts.count ? JSON_TYPE " in UTF-8"
+                        : route->body.count ? JSON_TYPE " in UTF-8, or multipart/form-data"
+                                            : "multipart/form-data";
+
+    return reply_error(&exchange->rq, 415, "The body must be %s", types);
+}
+
+static int check_type(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    const char *encoding = exchange_header(exchange, "Content-Encoding");
+
+    if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
+        return reply_error(&exchange->rq, 415, "Content-Encoding is not supported");
+    if ((route->body.count || route->parts.count) && exchange->other)
+        return unsupported(exchange);
+    return 0;
+}
+
+int body_expect(struct exchange *exchange)
+{
+    int64_t declared = exchange->head.length;
+    bool follows = body_follows(exchange);
+    enum body_kind kind = follows ? kind_of(exchange) : BODY_OTHER;
+
+    exchange->form = kind == BODY_FORM;
+    exchange->multipart = kind == BODY_PARTS;
+    exchange->other = kind == BODY_OTHER;
+    exchange->chunked = follows && declared < 0;
+    exchange->limit = limit_of(exchange);
+    if (declared > (int64_t)exchange->limit)
+        return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes",
+                           exchange->limit);
+    return declared > 0 ? check_type(exchange) : 0;
+}
+
+/* What is counted of so many bytes in memory: small bodies are bounded by the connections. */
+static size_t counted_of(size_t length)
+{
+    return length < BODY_LARGE ? 0 : length;
+}
+
+void body_drop(struct exchange *exchange)
+{
+    body_give_room(exchange, counted_of(exchange->length));
+    free(exchange->bytes);
+    exchange->bytes = NULL;
+    exchange->length = exchange->room = 0;
+}
+
+void body_free(struct exchange *exchange)
+{
+    body_drop(exchange);
+    body_give_room(exchange, exchange->counted);
+}
+
+int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit)
+{
+    struct core_request *rq = &exchange->rq;
+    size_t needed = exchange->length + size;
+
+    if (needed > limit)
+        return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
+    int refused = body_take_room(exchange, counted_of(needed) - counted_of(exchange->length));
+
+    if (refused)
+        return refused;
+    if (needed > exchange->room) {
+        int64_t declared = exchange->multipart ? 0 : exchange->head.length;
+        size_t room = declared > 0 ? (size_t)declared : needed * 2;
+        char *bytes = realloc(exchange->bytes, room < needed ? needed : room);
+
+        if (!bytes) {
+            request_fail(rq, FAILED_MEMORY);
+            return reply_failed(rq);
+        }
+        exchange->bytes = bytes;
+        exchange->room = room < needed ? needed : room;
+    }
+    memcpy(exchange->bytes + exchange->length, data, size);
+    exchange->length = needed;
+    return 0;
+}
+
+/* The first piece of a multipart body, which may take the longer the larger it is. */
+static int begin_upload(struct exchange *exchange)
+{
+    char boundary[MULTIPART_BOUNDARY_MAX + 1];
+    int64_t declared = exchange->head.length;
+
+    if (multipart_boundary(exchange_header(exchange, "Content-Type"), boundary) < 0)
+        return reply_error(&exchange->rq, 400, "The boundary of the multipart body is not valid");
+    connection_stage(exchange->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
+    return upload_begin(exchange, boundary);
+}
+
+static int take_part(struct exchange *exchange, const char *data, size_t size)
+{
+    int refused = exchange->upload ? 0 : begin_upload(exchange);
+
+    exchange->taken += size;
+    exchange->connection->http->again = true;
+    if (!refused && exchange->taken > exchange->limit)
+        refused =
+            reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
+    return refused ? refused : upload_take(exchange->upload, data, size);
+}
+
+/* With an Idempotency-Key, what is not read still makes the request another one. */
+static bool is_read(const struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+
+    return route->body.count || route->flags & BB_CREATES;
+}
+
+/* What nobody reads is not kept: anybody could fill the memory by a route that is open to all. */
+static int pass_over(struct exchange *exchange, size_t size)
+{
+    exchange->taken += size;
+    if (exchange->taken <= exchange->limit)
+        return 0;
+    return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
+}
+
+int body_take(struct exchange *exchange, const char *data, size_t size)
+{
+    if (exchange->chunked && check_type(exchange))
+        return exchange->rq.answer.status;
+    exchange->chunked = false;
+    if (exchange->multipart)
+        return take_part(exchange, data, size);
+    if (!is_read(exchange))
+        return pass_over(exchange, size);
+    return body_keep(exchange, data, size, exchange->limit);
+}
+
+static json_t *error_list(const struct problems *problems)
+{
+    json_t *list = json_array();
+
+    problems_list(problems, list);
+    return list;
+}
+
+/* The token endpoint's errors carry a name of RFC 6749, those that the host finds too. */
+static void name_error(struct exchange *exchange)
+{
+    if (exchange->match.route->flags & BB_OAUTH_ERRORS)
+        reply_header(&exchange->rq, OAUTH_ERROR_HEADER, "invalid_request");
+}
+
+/* What is found wrong without memory need not be the client's fault. */
+static int no_memory(struct exchange *exchange)
+{
+    request_fail(&exchange->rq, FAILED_MEMORY);
+    return reply_failed(&exchange->rq);
+}
+
+static int refuse(struct exchange *exchange, const struct problems *problems)
+{
+    if (!problems->count || arena_starved(problems->arena))
+        return no_memory(exchange);
+    name_error(exchange);
+    return reply_problems(&exchange->rq, 400, "The request is not valid", error_list(problems));
+}
+
+static void check_segments(struct exchange *exchange, struct problems *problems)
+{
+    const struct route_match *match = &exchange->match;
+    struct arena *arena = exchange->rq.arena;
+
+    for (size_t i = 0; i < match->count; i++) {
+        struct bb_field field = *match->segment[i].field;
+        char *text;
+        size_t length;
+
+        field.flags |= BB_REQUIRED; /* blanks are none of it, but it is never absent */
+        if (text_percent(match->segment[i].start, match->segment[i].length, false, arena, &text,
+                         &length))
+            problems_add(problems, field.name, "must be text in UTF-8, percent-encoded");
+        else
+            exchange->segments[i] = field_check_text(&field, text, arena, problems);
+    }
+}
+
+static json_t *parse(struct exchange *exchange, struct json_problem *problem)
+{
+    if (!exchange->length)
+        return json_object();
+    if (exchange->form)
+        return form_read(exchange->bytes, exchange->length, problem);
+    size_t most = exchange->match.route->values_max;
+
+    return json_read_most(exchange->bytes, exchange->length, most ? most : VALUES_MAX, problem);
+}
+
+static int malformed(struct exchange *exchange, const struct json_problem *problem)
+{
+    struct core_request *rq = &exchange->rq;
+
+    if (problem->memory)
+        return no_memory(exchange);
+    name_error(exchange);
+    if (problem->line && !exchange->form)
+        return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
+                           problem->column, problem->text);
+    return reply_error(rq, 400, "Malformed body: %s", problem->text);
+}
+
+static int check_fields(struct exchange *exchange, struct problems *problems)
+{
+    struct json_problem problem = {.text = ""};
+    json_t *object = parse(exchange, &problem);
+
+    if (!object)
+        return malformed(exchange, &problem);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        problems_add(problems, "body", "must be an object");
+        return refuse(exchange, problems);
+    }
+    const struct bb_route *route = exchange->match.route;
+    json_t *checked = fields_check(&route->body, object, problems);
+    bool lost = checked && route->flags & BB_KEEP_OTHERS &&
+                fields_keep_others(&route->body, object, checked);
+
+    exchange->rq.body = checked;
+    json_decref(object);
+    if (lost) {
+        request_fail(&exchange->rq, FAILED_MEMORY);
+        return reply_failed(&exchange->rq);
+    }
+    return checked ? 0 : refuse(exchange, problems);
+}
+
+static int complete_parts(struct exchange *exchange)
+{
+    if (exchange->upload)
+        return upload_complete(exchange->upload);
+    return reply_error(&exchange->rq, 400, "The multipart body is empty");
+}
+
+static int check_query(struct exchange *exchange, struct problems *problems)
+{
+    struct core_request *rq = &exchange->rq;
+    struct query_values *args = &exchange->args;
+    int failed =
+        query_check(&exchange->match.route->query, exchange->query, rq->arena, args, problems);
+
+    if (args->ignored && reply_header(rq, "X-Ignored-Parameters", args->ignored))
+        return -1;
+    return failed;
+}
+
+int body_check(struct exchange *exchange)
+{
+    const struct bb_route *route = exchange->match.route;
+    struct problems problems = {.arena = exchange->rq.arena, .warnings = &exchange->rq.warnings};
+
+    check_segments(exchange, &problems);
+    if (check_query(exchange, &problems) || problems.count)
+        return refuse(exchange, &problems);
+    int refused = exchange->multipart ? complete_parts(exchange) : 0;
+
+    if (refused)
+        return refused;
+    return route->body.count ? check_fields(exchange, &problems) : 0;
+}

@@ -1,0 +1,468 @@
+#include "core/http/http.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/host/engine.h"
+#include "core/http/listener.h"
+#include "core/observe/metrics.h"
+
+enum {
+    ACCEPT_MAX = 64, /* connections accepted in one turn */
+    PATROL_MS = 500,
+    POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
+    BYTES_PER_MS = 16,     /* who reads an answer or sends an upload slower than 16 KiB/s is cut */
+    REFUSE_MS = 200,
+    DROPS_MS = 500,
+    RUNS_MAX = 32,
+    VAIN_MAX = 32,           /* runs that libmicrohttpd may ask for while nothing comes of them, */
+    VAIN_WRITING_MAX = 1024, /* or while large answers are sent, of which the host hears nothing */
+    REST_MS = 2,
+    DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
+};
+
+/* What libmicrohttpd 1.0 answers lies in one place of the connection, until it is asked again. */
+static int descriptor_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+static void connection_started(struct http *http, struct MHD_Connection *mhd, void **context)
+{
+    int fd = descriptor_of(mhd);
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct connection *connection = calloc(1, sizeof *connection);
+
+    *context = connection;
+    if (!connection) {
+        http->turned_away++;
+        http_know(http, fd, &http->nobody);
+        shutdown(fd, SHUT_RDWR); /* nobody would watch its time */
+        return;
+    }
+    connection->http = http;
+    connection->fd = fd;
+    reader_init(&connection->reader, &http->buffers);
+    http_know(http, connection->fd, connection); /* there is room: accept_one() */
+    if (peer && peer->client_addr)
+        memcpy(&connection->peer, peer->client_addr,
+               peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                        : sizeof(struct sockaddr_in));
+    connection->next = http->connections;
+    if (connection->next)
+        connection->next->before = connection;
+    http->connections = connection;
+    http->connection_count++;
+    connection_stage(connection, STAGE_HEADER, 0);
+    if (!place_take(connection)) {
+        http->turned_away++;
+        connection_cut(connection);
+    }
+}
+
+/*
+ * libmicrohttpd waits for an edge of its epoll set, and what is in the reader already makes none:
+ * it is made to read once more when its run is over.
+ */
+static void make_read(struct connection *connection, struct MHD_Connection *mhd)
+{
+    struct http *http = connection->http;
+
+    if (connection->waits)
+        return;
+    connection->waits = mhd;
+    connection->next_waiting = http->waiting;
+    http->waiting = connection;
+}
+
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd)
+{
+    bool waits = reader_waits(&connection->reader);
+
+    reader_next(&connection->reader);
+    if (waits)
+        make_read(connection, mhd);
+}
+
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+{
+    if (connection->drops)
+        return;
+    connection->drops = mhd;
+    connection->drops_status = status;
+    connection->drops_ms = connection->http->loop->now_ms + DROPS_MS;
+}
+
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+{
+    connection->drops = NULL;
+    if (!reader_stop(&connection->reader, status, NULL))
+        return;
+    make_read(connection, mhd);
+    connection->http->again = true;
+}
+
+/* Between requests, or in a body that the reader has ended. */
+static bool may_read(const struct connection *connection)
+{
+    return connection->stage == STAGE_IDLE ||
+           (connection->stage == STAGE_BODY && reader_gives(&connection->reader));
+}
+
+/* A connection that is resumed is read from in any case. */
+static void read_again(struct http *http)
+{
+    while (http->waiting) {
+        struct connection *connection = http->waiting;
+        struct MHD_Connection *mhd = connection->waits;
+
+        http->waiting = connection->next_waiting;
+        connection->waits = NULL;
+        if (!may_read(connection))
+            continue;
+        MHD_suspend_connection(mhd);
+        MHD_resume_connection(mhd);
+        http->again = true;
+    }
+}
+
+static void wait_no_more(struct http *http, const struct connection *connection)
+{
+    struct connection **at = &http->waiting;
+
+    if (!connection->waits)
+        return;
+    while (*at != connection)
+        at = &(*at)->next_waiting;
+    *at = connection->next_waiting;
+}
+
+static void connection_closed(struct http *http, struct connection *connection)
+{
+    if (!connection)
+        return;
+    if (connection->next)
+        connection->next->before = connection->before;
+    if (connection->before)
+        connection->before->next = connection->next;
+    else
+        http->connections = connection->next;
+    http->connection_count--;
+    http->writing -= connection->stage == STAGE_WRITE;
+    place_give(connection);
+    if (!connection->cut && reader_unread(&connection->reader))
+        linger(&http->lingers, http->loop, connection->fd);
+    http_know(http, connection->fd, NULL);
+    wait_no_more(http, connection);
+    reader_free(&connection->reader);
+    free(connection);
+}
+
+static void notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_started(cls, mhd, context);
+    else
+        connection_closed(cls, *context);
+}
+
+void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes)
+{
+    const struct http_settings *settings = &connection->http->settings;
+    int64_t now = connection->http->loop->now_ms;
+
+    connection->http->stirred = true;
+    connection->http->writing -= connection->stage == STAGE_WRITE;
+    connection->http->writing += stage == STAGE_WRITE;
+    connection->stage = stage;
+    connection->looked = connection->ended = false;
+    connection->drops = NULL;
+    switch (stage) {
+    case STAGE_IDLE:
+        connection->limit_ms = now + settings->idle_ms + settings->header_ms;
+        break;
+    case STAGE_HEADER:
+        connection->limit_ms = now + settings->header_ms;
+        break;
+    case STAGE_BODY:
+        connection->limit_ms = now + settings->body_ms + (int64_t)bytes / BYTES_PER_MS;
+        break;
+    case STAGE_WRITE:
+        connection->limit_ms = now + settings->write_ms + (int64_t)bytes / BYTES_PER_MS;
+        break;
+    default:
+        connection->limit_ms = 0; /* the request has a deadline of its own */
+    }
+}
+
+static void watch_listeners(struct http *http, bool on)
+{
+    on = on && !http->draining;
+    for (size_t i = 0; i < http->settings.listeners->count; i++) {
+        struct accept *accept = &http->accepts[i];
+
+        loop_watch(http->loop, &accept->watch, on ? accept->fd : -1,
+                   on ? EPOLLIN | EPOLLEXCLUSIVE : 0);
+    }
+}
+
+/* The socket is shut down; libmicrohttpd sees it and cleans up. */
+void connection_cut(struct connection *connection)
+{
+    if (connection->cut)
+        return;
+    connection->cut = true;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/*
+ * A client that sent its last bytes and closed in one go: libmicrohttpd, told of both by one edge,
+ * reads the bytes and waits for others. So the patrol looks: once at an idle connection, and always
+ * where a body is not complete.
+ */
+static bool has_left(struct connection *connection)
+{
+    char next;
+
+    if (connection->stage != STAGE_BODY && (connection->stage != STAGE_IDLE || connection->looked))
+        return false;
+    if (connection->stage == STAGE_BODY && !reader_lacks(&connection->reader))
+        return false;
+    connection->looked = true;
+    if (recv(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT))
+        return false;
+    if (connection->stage != STAGE_BODY || connection->ended)
+        return true;
+    connection->ended = true; /* libmicrohttpd reads once more, and the body is refused */
+    return shutdown(connection->fd, SHUT_RD) != 0;
+}
+
+/* Whether the client is still to be told that a part of its request takes too long to come. */
+static bool is_awaited(const struct connection *connection)
+{
+    if (connection->stage == STAGE_HEADER)
+        return reader_began(&connection->reader);
+    return connection->stage == STAGE_BODY && reader_in_body(&connection->reader);
+}
+
+/*
+ * The time for a head or a body is over. The end of what can be read makes libmicrohttpd read once
+ * more, and the reader tells it that the request is refused; the answer can still be sent.
+ */
+static void refuse_late(struct connection *connection)
+{
+    connection->reader.late = true;
+    connection_stage(connection, STAGE_WRITE, 0);
+    shutdown(connection->fd, SHUT_RD);
+}
+
+/* Cuts what is over its limit. */
+static void patrol(struct timer *timer)
+{
+    struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, patrol));
+    int64_t now = http->loop->now_ms;
+
+    for (struct connection *at = http->connections; at; at = at->next) {
+        bool over = (at->limit_ms && at->limit_ms <= now) || (at->stop_ms && at->stop_ms <= now);
+
+        if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
+            at->limit_ms = now + DRAIN_MS;
+        if (over && !at->cut && is_awaited(at))
+            refuse_late(at);
+        else if (over || (!at->cut && has_left(at)))
+            connection_cut(at);
+        else if (at->drops && at->drops_ms <= now)
+            connection_stop_body(at, at->drops, at->drops_status);
+    }
+    if (http->refusing) {
+        http->refusing = false;
+        watch_listeners(http, true);
+    }
+    metrics_publish(http->loop, http->connection_count, http->turned_away);
+    timer_set(&http->loop->timers, timer,
+              timer_beat(now, http->connection_count ? PATROL_MS : TIMER_IDLE_MS));
+}
+
+/* Out of descriptors or memory: waits a little instead of turning at full speed. */
+static void refuse_for_a_while(struct http *http)
+{
+    log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
+    http->refusing = true;
+    watch_listeners(http, false);
+    timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms + REFUSE_MS);
+}
+
+static bool accept_one(struct http *http, int listener)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            refuse_for_a_while(http);
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    if (http_know(http, fd, NULL)) {
+        close(fd);
+        http->turned_away++;
+        return true;
+    }
+    /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
+    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES) {
+        http->turned_away++;
+        log_line(BB_DEBUG, "a connection was refused", NULL);
+    }
+    return true;
+}
+
+static void accept_ready(struct watch *watch, uint32_t events)
+{
+    const struct accept *accept = (struct accept *)(void *)watch;
+
+    (void)events;
+    for (int i = 0; i < ACCEPT_MAX && accept_one(accept->http, accept->fd); i++)
+        ;
+}
+
+static void daemon_ready(struct watch *watch, uint32_t events)
+{
+    (void)watch; /* http_run() follows in this turn */
+    (void)events;
+}
+
+static void drop_log(void *cls, const char *format, va_list args)
+{
+    (void)cls;
+    (void)format;
+    (void)args;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *http)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, exchange_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
+        exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
+        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX + PLACES_RESERVE,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);
+}
+
+struct http *http_new(struct loop *loop, const struct http_settings *settings)
+{
+    struct http *http = calloc(1, sizeof *http);
+
+    if (!http)
+        return NULL;
+    http->loop = loop;
+    http->settings = *settings;
+    for (size_t i = 0; i < settings->listeners->count; i++)
+        http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = accept_ready},
+                                           .http = http,
+                                           .fd = settings->listeners->fds[i]};
+    http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
+    http->patrol.fire = patrol;
+    reader_init(&http->nobody.reader, &http->buffers);
+    http->nobody.reader.state = READER_DONE;
+    http->daemon = daemon_start(http);
+    if (!http->daemon) {
+        log_line(BB_ERROR, "libmicrohttpd cannot start", NULL);
+        free(http);
+        return NULL;
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info || loop_watch(loop, &http->daemon_watch, info->epoll_fd, EPOLLIN)) {
+        http_free(http);
+        return NULL;
+    }
+    watch_listeners(http, true);
+    patrol(&http->patrol);
+    return http;
+}
+
+void http_free(struct http *http)
+{
+    timer_clear(&http->loop->timers, &http->patrol);
+    watch_listeners(http, false);
+    loop_watch(http->loop, &http->daemon_watch, -1, 0);
+    MHD_stop_daemon(http->daemon);
+    lingers_free(&http->lingers);
+    reader_pool_free(&http->buffers);
+    free(http->by_fd);
+    free(http);
+}
+
+void http_apply(struct http *http, const struct http_settings *settings)
+{
+    http->settings.header_ms = settings->header_ms;
+    http->settings.body_ms = settings->body_ms;
+    http->settings.write_ms = settings->write_ms;
+}
+
+/* A body comes in pieces of 4 KiB, one for each run: several in a turn cost fewer turns. */
+void http_run(struct http *http)
+{
+    unsigned runs = 0;
+
+    http_running(http);
+    do {
+        http->again = false;
+        MHD_run(http->daemon);
+        read_again(http);
+    } while (http->again && ++runs < RUNS_MAX);
+    http_running(NULL);
+    http->vain = http->stirred ? 0 : http->vain + 1;
+    http->stirred = false;
+}
+
+/*
+ * A connection whose memory is full of the line before a chunk, which never ends, is run again and
+ * again without effect until its time for a body is over. Others are not kept waiting by a rest:
+ * whatever comes ends it.
+ */
+static bool in_vain(const struct http *http)
+{
+    return http->vain > (http->writing ? VAIN_WRITING_MAX : VAIN_MAX);
+}
+
+int64_t http_timeout_ms(struct http *http)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (http->again)
+        return 0;
+    if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
+        return -1;
+    if (!ms && in_vain(http))
+        return REST_MS;
+    return ms > INT32_MAX ? INT32_MAX : (int64_t)ms;
+}
+
+bool http_drain(struct http *http)
+{
+    if (!http->draining) {
+        const struct listeners *all = http->settings.listeners;
+
+        for (size_t k = 0; k < all->count; k++) {
+            for (int i = 0; i < LISTENER_BACKLOG && accept_one(http, all->fds[k]); i++)
+                ; /* what has been connected is served */
+        }
+        http->draining = true;
+        watch_listeners(http, false);
+        /* who comes now is refused, rather than queued by the kernel and reset at the end */
+        for (size_t k = 0; k < all->count; k++)
+            shutdown(all->fds[k], SHUT_RD);
+        timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
+        http_run(http); /* libmicrohttpd 1.0 begins what was accepted here, and counts it then */
+    }
+    return !http->connection_count;
+}

@@ -1,0 +1,136 @@
+/*
+ * HTTP in a loop: our own accept, libmicrohttpd for the protocol (external epoll mode, no thread
+ * of its own), and a patrol that cuts connections which take too long to send or to read.
+ *
+ * A request's way is in exchange.c: guard, route, token, role, body, handler, answer.
+ */
+#ifndef CORE_HTTP_H
+#define CORE_HTTP_H
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+
+#include "core/field/query.h"
+#include "core/http/listener.h"
+#include "core/loop/loop.h"
+#include "core/request/request.h"
+#include "core/wire/linger.h"
+#include "core/wire/reader.h"
+
+struct http_settings {
+    const struct listeners *listeners; /* the engine's, shared by the loops */
+    unsigned max_connections;          /* of all loops, these two */
+    unsigned per_address;
+    int64_t header_ms, body_ms, idle_ms, write_ms;
+};
+
+enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STAGE_WRITE };
+
+/* A connection, from accept to close. */
+struct connection {
+    struct connection *next, *before;
+    struct http *http;
+    int fd;
+    enum connection_stage stage;
+    int64_t limit_ms; /* monotonic; when the patrol cuts it; 0: never */
+    int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
+    bool cut;
+    bool placed; /* it counts among those that there may be, and for this owner: */
+    struct share_owner owner;
+    bool looked; /* the patrol has looked whether the client has left, in this stage */
+    bool ended;  /* it has seen that no more of the body comes */
+    struct MHD_Connection *drops; /* see connection_drops_body(); NULL: it does not */
+    int drops_status;
+    int64_t drops_ms; /* monotonic; when the patrol ends it */
+    struct reader reader;
+    struct MHD_Connection *waits;    /* see connection_answered(); NULL: it does not */
+    struct connection *next_waiting; /* of those that do */
+    struct sockaddr_storage peer;
+};
+
+struct http {
+    struct loop *loop;
+    struct http_settings settings;
+    struct MHD_Daemon *daemon;
+    struct accept {
+        struct watch watch; /* first */
+        struct http *http;
+        int fd;
+    } accepts[LISTENERS_MAX];
+    struct watch daemon_watch; /* libmicrohttpd's own epoll */
+    struct timer patrol;
+    struct connection *connections;
+    int64_t looked_ms; /* for one that makes room */
+    size_t most;       /* then: connections of one address */
+    size_t connection_count;
+    size_t turned_away; /* connections closed at once, ever: over a limit, or no memory */
+    bool refusing;      /* out of descriptors: the listener is not watched for a while */
+    bool again;         /* a piece of an upload was taken in this run, or a connection resumed */
+    bool draining;      /* a stop: every answer closes its connection */
+    bool stirred;       /* a connection came on in this run */
+    unsigned vain;      /* runs since then */
+    size_t writing;     /* connections in STAGE_WRITE */
+    struct connection *waiting; /* something waits behind the request that was answered */
+    struct reader_pool buffers;
+    struct lingers lingers;
+    struct connection **by_fd; /* `room` of them */
+    size_t room;
+    struct connection nobody; /* in the place of one that there is no memory for: nothing is read */
+};
+
+struct http *http_new(struct loop *loop, const struct http_settings *settings);
+void http_free(struct http *http);
+
+/* Takes over what a reload may change: the times of headers, bodies and answers. */
+void http_apply(struct http *http, const struct http_settings *settings);
+
+/* Once a turn. */
+void http_run(struct http *http);
+
+/* Milliseconds until libmicrohttpd wants to run again, -1: not by time. */
+int64_t http_timeout_ms(struct http *http);
+
+/* Stops accepting and closes what is idle; true when nothing is left. */
+bool http_drain(struct http *http);
+
+/* The connection goes on to a stage; sets its limit. `bytes`: size of the answer to write, or of
+ * an upload to read. */
+void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
+
+/*
+ * places.c: counts it among the connections of all loops, for there may be so many of all and of
+ * its address. One that does nothing may have to end for it. false: there is no place.
+ */
+enum { PLACES_RESERVE = 16 }; /* for who asks from the machine itself */
+bool place_take(struct connection *connection);
+void place_give(struct connection *connection);
+
+/* Its request has been answered, or has ended otherwise: the next one may follow. */
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
+/*
+ * The request is answered with this status whatever else comes of its body of chunks. What comes at
+ * once is thrown away, so that the connection can go on; then the patrol ends it.
+ */
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+/* Nothing more of its body is read; it is answered with this status, and the connection ends. */
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+
+/* Ends it from our side, whatever it is doing. */
+void connection_cut(struct connection *connection);
+
+/*
+ * http_recv.c. Whose sockets the calling thread reads from now on; NULL: nobody's. And which
+ * connection a socket is; NULL: none any more. 0, or -1 without memory.
+ */
+void http_running(struct http *http);
+int http_know(struct http *http, int fd, struct connection *connection);
+
+/* Callbacks of libmicrohttpd in exchange.c; cls is the struct http. */
+void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **context);
+void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode why);
+
+#endif

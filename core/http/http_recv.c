@@ -1,0 +1,58 @@
+/*
+ * Where the reader comes between libmicrohttpd and its sockets: libmicrohttpd reads by recv(), and
+ * the dynamic linker lets a program define that function, as it may define malloc. Only the sockets
+ * of the loop that runs libmicrohttpd on this thread are ours; whatever else calls recv() gets the
+ * kernel's. exchange_uri() closes a connection whose head did not come this way, so a libmicrohttpd
+ * that read otherwise would serve nothing, rather than unjudged requests.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "core/http/http.h"
+
+/* Under its own name, because headers may define recv() inline. */
+ssize_t http_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
+
+static _Thread_local struct http *running;
+
+void http_running(struct http *http)
+{
+    running = http;
+}
+
+int http_know(struct http *http, int fd, struct connection *connection)
+{
+    size_t at = (size_t)fd, room = http->room ? http->room : 256;
+
+    if (fd < 0)
+        return -1;
+    while (room <= at)
+        room *= 2;
+    if (room > http->room) {
+        struct connection **by_fd = realloc(http->by_fd, room * sizeof(struct connection *));
+
+        if (!by_fd)
+            return -1;
+        for (size_t i = http->room; i < room; i++)
+            by_fd[i] = NULL;
+        http->by_fd = by_fd;
+        http->room = room;
+    }
+    http->by_fd[at] = connection;
+    return 0;
+}
+
+ssize_t http_recv(int fd, void *into, size_t size, int flags)
+{
+    struct connection *connection =
+        running && !flags && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
+
+    if (!connection)
+        return recvfrom(fd, into, size, flags, NULL, NULL);
+    ssize_t got = reader_recv(&connection->reader, fd, into, size);
+
+    if (connection->stage == STAGE_IDLE && reader_began(&connection->reader))
+        connection_stage(connection, STAGE_HEADER, 0);
+    return got;
+}

@@ -1,0 +1,364 @@
+#include "core/http/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "core/base/chunk.h"
+#include "core/base/log.h"
+#include "core/http/exchange.h"
+#include "core/request/mistake.h"
+#include "core/request/reply.h"
+
+enum {
+    SEND_BYTES = 64 * 1024, /* that the kernel keeps for a client, instead of some megabytes */
+    BLOCK_BYTES = 1024,     /* libmicrohttpd's, unused: it writes from the connection's memory */
+    STOP_MS = 1000          /* for a client to take the last bytes when the host stops */
+};
+
+struct bb_stream {
+    struct watch watch;     /* first; the client's leaving */
+    struct message message; /* to the loop: there is something to write */
+    struct loop *loop;
+    struct exchange *exchange;
+    struct bb_stream *next, *before; /* of the loop */
+    struct bb_stream_options options;
+    bool suspended; /* the connection; loop's thread only */
+    pthread_mutex_t lock;
+    /* under the lock */
+    struct chunks queue;
+    bool posted; /* the message is on its way */
+    bool ending; /* after what waits */
+    bool cut;    /* at once */
+    bool over;   /* the exchange has gone; the message frees */
+};
+
+/* Of the process: there is one engine. */
+static atomic_size_t open_count;
+
+size_t streams_open(void)
+{
+    return atomic_load_explicit(&open_count, memory_order_relaxed);
+}
+
+struct exchange *stream_exchange(struct bb_stream *stream)
+{
+    return stream->exchange;
+}
+
+struct bb_stream *stream_after(struct bb_stream *stream)
+{
+    return stream->next;
+}
+
+static void stream_free(struct bb_stream *stream)
+{
+    chunks_clear(&stream->queue);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+/* Loop's thread. */
+static void resume(struct bb_stream *stream)
+{
+    if (!stream->suspended)
+        return;
+    stream->suspended = false;
+    MHD_resume_connection(stream->exchange->mhd);
+}
+
+static void stream_wake(struct message *message)
+{
+    struct bb_stream *stream =
+        (struct bb_stream *)(void *)((char *)message - offsetof(struct bb_stream, message));
+
+    pthread_mutex_lock(&stream->lock);
+    bool over = stream->over, cut = stream->cut;
+    stream->posted = false;
+    pthread_mutex_unlock(&stream->lock);
+    if (over) {
+        stream_free(stream);
+        return;
+    }
+    if (cut) /* libmicrohttpd may be waiting for the client to read */
+        connection_cut(stream->exchange->connection);
+    resume(stream);
+}
+
+/* Under the lock. */
+static void post(struct bb_stream *stream)
+{
+    if (stream->posted || stream->over)
+        return;
+    stream->posted = true;
+    loop_post(stream->loop, &stream->message);
+}
+
+static void stream_cut(struct bb_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->cut = true;
+    pthread_mutex_unlock(&stream->lock);
+    resume(stream);
+}
+
+/* The client has closed, or the patrol has cut the connection. */
+static void client_left(struct watch *watch, uint32_t events)
+{
+    struct bb_stream *stream = (struct bb_stream *)(void *)watch;
+
+    (void)events;
+    loop_watch(stream->loop, watch, -1, 0);
+    stream_cut(stream);
+}
+
+/* ---- opening ---- */
+
+static int refuse(struct core_request *rq, enum failure_kind kind)
+{
+    request_fail(rq, kind);
+    return reply_failed(rq);
+}
+
+static bool take_place(const struct generation *generation)
+{
+    size_t most = (size_t)settings_int(generation->settings, "http", "max_streams");
+
+    if (atomic_fetch_add(&open_count, 1) < most)
+        return true;
+    atomic_fetch_sub(&open_count, 1);
+    return false;
+}
+
+static struct bb_stream *stream_new(struct core_request *rq,
+                                    const struct bb_stream_options *options)
+{
+    struct bb_stream *stream = calloc(1, sizeof *stream);
+    size_t known = options->size < sizeof *options ? options->size : sizeof *options;
+
+    if (!stream || pthread_mutex_init(&stream->lock, NULL)) {
+        free(stream);
+        return NULL;
+    }
+    memcpy(&stream->options, options, known);
+    stream->watch = (struct watch){.fd = -1, .ready = client_left};
+    stream->message.run = stream_wake;
+    stream->loop = rq->loop;
+    stream->exchange = (struct exchange *)(void *)rq;
+    return stream;
+}
+
+static void enlist(struct bb_stream *stream)
+{
+    struct streams *all = stream->loop->streams;
+
+    stream->next = all->first;
+    if (stream->next)
+        stream->next->before = stream;
+    all->first = stream;
+    streams_check_soon(stream->loop);
+}
+
+/* The host ends it. An answer that should be whole must not look like it. */
+static void end_early(struct bb_stream *stream)
+{
+    if (stream->options.whole)
+        api_stream_cut(stream);
+    else
+        api_stream_end(stream);
+}
+
+/* Another generation is live: the client comes again, and meets it. An answer that should be whole
+ * goes on, for as long as requests may. */
+static void superseded(struct core_request *rq)
+{
+    struct bb_stream *stream = ((struct exchange *)(void *)rq)->stream;
+
+    if (!stream->options.whole)
+        api_stream_end(stream);
+}
+
+int api_stream_open(struct bb_request *pub, const struct bb_stream_options *options,
+                    struct bb_stream **opened)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->kind != REQUEST_HTTP || exchange_of(pub)->stream)
+        return mistake(rq, "a module opens a stream where it cannot", NULL);
+    if (exchange_of(pub)->late)
+        return refuse(rq, FAILED_DEADLINE);
+    if (rq->loop->streams->refusing || !take_place(rq->generation))
+        return refuse(rq, FAILED_BUSY);
+    struct bb_stream *stream = stream_new(rq, options);
+
+    if (!stream) {
+        atomic_fetch_sub(&open_count, 1);
+        return refuse(rq, FAILED_MEMORY);
+    }
+    enlist(stream);
+    exchange_of(pub)->stream = stream;
+    request_on_superseded(rq, superseded);
+    *opened = stream;
+    return reply_bytes(rq, 200, NULL, 0);
+}
+
+/* ---- writing ---- */
+
+int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
+{
+    int status = -1;
+
+    pthread_mutex_lock(&stream->lock);
+    bool room =
+        !stream->queue.bytes || stream->queue.bytes + chunk->length <= stream->options.limit;
+    if (!stream->cut && !stream->ending && !stream->over && room && chunk->length)
+        status = chunks_add(&stream->queue, chunk);
+    if (status && !stream->ending)
+        stream->cut = true;
+    post(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+size_t api_stream_waiting(struct bb_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    size_t bytes = stream->queue.bytes;
+    pthread_mutex_unlock(&stream->lock);
+    return bytes;
+}
+
+void api_stream_cut(struct bb_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->cut = true;
+    post(stream);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void api_stream_end(struct bb_stream *stream)
+{
+    const char *goodbye = stream->options.goodbye;
+    size_t length = goodbye ? strlen(goodbye) : 0;
+    struct bb_chunk *chunk = length ? api_chunk_new(length) : NULL;
+
+    if (chunk)
+        memcpy(chunk->bytes, goodbye, length);
+    pthread_mutex_lock(&stream->lock);
+    if (chunk && !stream->ending && chunks_add(&stream->queue, chunk))
+        stream->cut = true;
+    stream->ending = true;
+    post(stream);
+    pthread_mutex_unlock(&stream->lock);
+    api_chunk_release(chunk);
+}
+
+/* libmicrohttpd asks for bytes; without any the connection is suspended. Loop's thread. */
+static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
+{
+    struct bb_stream *stream = cls;
+    struct connection *connection = stream->exchange->connection;
+
+    (void)position;
+    pthread_mutex_lock(&stream->lock);
+    bool cut = stream->cut, ending = stream->ending;
+    size_t length = cut ? 0 : chunks_take(&stream->queue, into, room);
+    pthread_mutex_unlock(&stream->lock);
+    if (cut)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (length) {
+        connection_stage(connection, STAGE_WRITE, length);
+        return (ssize_t)length;
+    }
+    if (ending)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    connection_stage(connection, STAGE_HANDLER, 0);
+    stream->suspended = true;
+    MHD_suspend_connection(stream->exchange->mhd);
+    return 0;
+}
+
+/* The end of the answer is the end of the connection. */
+struct MHD_Response *stream_response(struct bb_stream *stream)
+{
+    struct connection *connection = stream->exchange->connection;
+    int bytes = SEND_BYTES;
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, stream_read, stream, NULL);
+
+    if (!response)
+        return NULL;
+    stream->exchange->close = true;
+    setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    loop_watch(stream->loop, &stream->watch, connection->fd, EPOLLRDHUP);
+    return response;
+}
+
+void stream_headers(const struct bb_stream *stream, struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "Content-Type", stream->options.type);
+    MHD_add_response_header(response, "X-Accel-Buffering", "no");
+}
+
+/* ---- the end ---- */
+
+static void delist(struct bb_stream *stream)
+{
+    struct streams *all = stream->loop->streams;
+
+    if (all->next == stream)
+        all->next = stream->next;
+    if (all->looked_at == stream)
+        all->looked_at = NULL;
+    if (stream->next)
+        stream->next->before = stream->before;
+    if (stream->before)
+        stream->before->next = stream->next;
+    else
+        all->first = stream->next;
+}
+
+void stream_closed(struct bb_stream *stream)
+{
+    loop_watch(stream->loop, &stream->watch, -1, 0);
+    delist(stream);
+    if (stream->options.closed)
+        stream->options.closed(stream, stream->options.arg);
+    atomic_fetch_sub(&open_count, 1);
+    pthread_mutex_lock(&stream->lock);
+    bool posted = stream->posted;
+    stream->over = true;
+    pthread_mutex_unlock(&stream->lock);
+    if (!posted)
+        stream_free(stream);
+}
+
+void streams_stop(struct loop *loop)
+{
+    if (!loop->streams)
+        return;
+    loop->streams->refusing = true;
+    for (struct bb_stream *at = loop->streams->first; at; at = at->next) {
+        end_early(at);
+        at->exchange->connection->stop_ms = loop->now_ms + STOP_MS;
+    }
+}
+
+int streams_init(struct loop *loop)
+{
+    loop->streams = calloc(1, sizeof *loop->streams);
+    if (!loop->streams)
+        return -1;
+    streams_check_start(loop);
+    return 0;
+}
+
+void streams_free(struct loop *loop)
+{
+    if (!loop->streams)
+        return;
+    timer_clear(&loop->timers, &loop->streams->timer);
+    free(loop->streams);
+    loop->streams = NULL;
+}

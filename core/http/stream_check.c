@@ -1,0 +1,140 @@
+/*
+ * Streams outlive the look at their token, so the host looks again, stream after stream, about
+ * twice a second: a session that was ended, an account that may not act any more, a token that has
+ * run out end the stream; other rights than at its beginning as well, for the client then comes
+ * again and gets a stream of those. In the steady state a look costs what the authenticator's cache
+ * costs. While the authenticator cannot tell (503), a stream stays as it is.
+ */
+#include <string.h>
+
+#include "core/http/exchange.h"
+#include "core/http/stream.h"
+
+enum {
+    PAUSE_MS = 400, /* between two rounds */
+    PORTION = 256,  /* streams in one turn of the loop */
+    LOOK_DEADLINE_MS = 2000
+};
+
+struct look {
+    struct core_request rq; /* first */
+    struct bb_stream *stream;
+    const char *token;
+    struct bb_principal who;
+    bool parked;
+};
+
+static bool same_rights(const struct bb_principal *a, const struct bb_principal *b)
+{
+    return a->account == b->account && a->role == b->role && a->organisation == b->organisation &&
+           a->organisation_count == b->organisation_count && !strcmp(a->email, b->email) &&
+           !memcmp(a->organisations, b->organisations,
+                   a->organisation_count * sizeof *a->organisations);
+}
+
+static void look_entry(struct core_request *rq)
+{
+    struct look *look = (struct look *)(void *)rq;
+    const struct generation *generation = rq->generation;
+    void *state = generation->authenticator_host->host.state;
+
+    look->who.size = sizeof look->who;
+    int refused = generation->authenticator->authenticate(state, &rq->pub, look->token, &look->who);
+    struct bb_stream *stream = rq->loop->streams->looked_at;
+
+    if (!stream || refused == 503)
+        return;
+    if (refused || !same_rights(&look->who, &stream_exchange(stream)->principal))
+        api_stream_end(stream);
+}
+
+static void again(struct loop *loop, int64_t in_ms)
+{
+    timer_set(&loop->timers, &loop->streams->timer, loop->now_ms + in_ms);
+}
+
+void streams_check_soon(struct loop *loop)
+{
+    const struct streams *all = loop->streams;
+
+    if (all->first && !all->in_round && !all->timer.slot)
+        again(loop, PAUSE_MS);
+}
+
+static void look_ended(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+
+    loop->streams->looked_at = NULL;
+    if (((struct look *)(void *)rq)->parked)
+        again(loop, 0);
+    request_free(rq);
+}
+
+/* NULL: this one needs no look, or there is no memory for it now. */
+static struct look *look_new(struct bb_stream *stream)
+{
+    struct exchange *exchange = stream_exchange(stream);
+    const char *token = exchange->rq.pub.principal ? admission_token(exchange) : NULL;
+    struct loop *loop = exchange->rq.loop;
+    struct look *look = NULL;
+
+    if (token)
+        look = request_make(sizeof *look, REQUEST_JOB, loop, exchange->rq.generation);
+    if (!look)
+        return NULL;
+    look->token = arena_text(look->rq.arena, token, strlen(token));
+    if (!look->token) {
+        request_free(&look->rq);
+        return NULL;
+    }
+    look->rq.entry = look_entry;
+    look->rq.ended = look_ended;
+    look->rq.deadline_ms = loop->now_ms + LOOK_DEADLINE_MS;
+    request_enter(&look->rq, &exchange->rq.generation->authenticator_host->host);
+    return look;
+}
+
+/* False: the look waits for the database; it goes on by itself. */
+static bool look_at(struct bb_stream *stream)
+{
+    struct loop *loop = stream_exchange(stream)->rq.loop;
+    struct look *look = look_new(stream);
+
+    if (!look)
+        return true;
+    loop->streams->looked_at = stream;
+    if (request_start(&look->rq))
+        return true;
+    look->parked = true;
+    return false;
+}
+
+static void round_go_on(struct timer *timer)
+{
+    struct streams *all =
+        (struct streams *)(void *)((char *)timer - offsetof(struct streams, timer));
+    struct loop *loop = all->loop;
+
+    if (!all->in_round)
+        all->next = all->first;
+    all->in_round = true;
+    for (int i = 0; all->next && i < PORTION; i++) {
+        struct bb_stream *stream = all->next;
+
+        all->next = stream_after(stream);
+        if (!look_at(stream))
+            return;
+    }
+    all->in_round = all->next != NULL;
+    if (all->in_round)
+        again(loop, 0);
+    else
+        streams_check_soon(loop);
+}
+
+void streams_check_start(struct loop *loop)
+{
+    loop->streams->loop = loop;
+    loop->streams->timer.fire = round_go_on;
+}

@@ -1,0 +1,297 @@
+/* The parts of an upload: which ones a route takes, how many and how large, and their data. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/field/field.h"
+#include "core/field/warning.h"
+#include "core/host/engine.h"
+#include "core/http/upload.h"
+#include "core/module/module_load.h"
+#include "core/request/quota.h"
+#include "core/request/reply.h"
+
+enum { NAME_MAX_CHARACTERS = 255 };
+
+/* ---- answers ---- */
+
+/* Always -1: an answer has been given. */
+static int wrong(struct upload *upload, const char *field, const char *problem)
+{
+    struct core_request *rq = upload_request(upload);
+    struct problems problems = {.arena = rq->arena};
+    json_t *list = json_array();
+
+    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", "%s", problem);
+    problems_list(&problems, list);
+    reply_problems(rq, 400, "The request is not valid", list);
+    return -1;
+}
+
+static int too_large(struct upload *upload, const char *what, size_t limit)
+{
+    reply_error(upload_request(upload), 413, "%s larger than %zu bytes", what, limit);
+    return -1;
+}
+
+static int no_memory(struct upload *upload)
+{
+    request_fail(upload_request(upload), FAILED_MEMORY);
+    reply_failed(upload_request(upload));
+    return -1;
+}
+
+/* ---- parts ---- */
+
+/* Whether a part is that of a row: "NAME[]", as forms write lists, is NAME. */
+static bool is_named(const char *name, const char *row)
+{
+    size_t length = strlen(row);
+
+    return !strncmp(name, row, length) && (!name[length] || !strcmp(name + length, "[]"));
+}
+
+static const struct bb_part *find_part(const struct upload *upload, const char *name)
+{
+    const struct bb_table *table = &upload_route(upload)->parts;
+    const struct bb_part *parts = MODULE_ROWS(bb_part, *table), *any = NULL;
+
+    for (size_t i = 0; i < table->count; i++) {
+        if (is_named(name, parts[i].name))
+            return &parts[i];
+        if (!strcmp(parts[i].name, "*"))
+            any = &parts[i];
+    }
+    return any;
+}
+
+static unsigned *count_of(const struct upload *upload, const struct bb_part *part)
+{
+    return &upload->counts[part - MODULE_ROWS(bb_part, upload_route(upload)->parts)];
+}
+
+static bool is_control(int32_t character)
+{
+    return character < 0x20 || (character >= 0x7f && character < 0xa0);
+}
+
+/* UTF-8 of at most so many characters, without controls, whatever the client sent. */
+static const char *clean_name(struct upload *upload, const char *name)
+{
+    char *clean = arena_text(upload->exchange->rq.arena, name, strlen(name)), *to = clean;
+    size_t left = strlen(name), size;
+
+    for (size_t i = 0; clean && left && i < NAME_MAX_CHARACTERS; i++) {
+        if (is_control(text_code_point(name, left, &size)))
+            *to++ = '?';
+        else
+            to = (char *)mempcpy(to, name, size);
+        name += size;
+        left -= size;
+    }
+    if (clean)
+        *to = '\0';
+    return clean;
+}
+
+/* A text that nobody asked for is passed over; a file would be lost. */
+static int unknown(struct upload *upload, const struct multipart_part *head)
+{
+    if (head->filename)
+        return wrong(upload, head->name, "is not a part that this request may have");
+    if (warnings_add(&upload_request(upload)->warnings,
+                     "%s: is not a part that this request may have, and was passed over",
+                     head->name))
+        return no_memory(upload);
+    return 0;
+}
+
+static int part_begins(void *arg, const struct multipart_part *head)
+{
+    struct upload *upload = arg;
+    const struct bb_part *part = find_part(upload, head->name);
+
+    upload->part = part;
+    upload->file = NULL;
+    upload->filename = NULL;
+    if (++upload->parts > UPLOAD_PARTS_MAX)
+        return wrong(upload, "body", "has too many parts");
+    if (!part)
+        return unknown(upload, head);
+    if (part->kind == BB_PART_FIELDS) {
+        if ((*count_of(upload, part))++)
+            return wrong(upload, part->name, "must be there once");
+        return 0;
+    }
+    if (!head->filename)
+        return 0;
+    upload->filename = clean_name(upload, head->filename);
+    return upload->filename ? 0 : no_memory(upload);
+}
+
+/* The same text for every part of a route, so that a module may compare it. */
+static const char *part_name(struct upload *upload)
+{
+    return upload->part->name;
+}
+
+static int begin_file(struct upload *upload)
+{
+    struct arena *arena = upload->exchange->rq.arena;
+    struct upload_file *file;
+    char uuid[TEXT_UUID_SIZE];
+
+    if (*count_of(upload, upload->part) == upload->part->count_max)
+        return wrong(upload, part_name(upload), "has too many files");
+    (*count_of(upload, upload->part))++;
+    text_uuid7(uuid);
+    file = arena_alloc(arena, sizeof *file);
+    if (!file)
+        return no_memory(upload);
+    file->fd = -1;
+    file->pub = (struct bb_file){
+        .size = sizeof file->pub,
+        .part = part_name(upload),
+        .name = upload->filename ? upload->filename : part_name(upload),
+        .path = arena_format(arena, "%s/incoming/%s", upload->directory, uuid),
+        .sha256 = file->sha256,
+    };
+    if (!file->pub.path)
+        return no_memory(upload);
+    *upload->files_end = file;
+    upload->files_end = &file->next;
+    upload->file = file;
+    return 0;
+}
+
+/* The other buffer in the place of this one, if it is counted and has been written. */
+static bool take_over(struct upload *upload, struct upload_batch *batch)
+{
+    struct upload_batch *other =
+        batch == upload->batches ? &upload->batches[1] : &upload->batches[0];
+    char *bytes = other->bytes;
+
+    if (!other->counted || other == upload->writing)
+        return false;
+    memcpy(bytes, batch->bytes, batch->length);
+    other->bytes = batch->bytes;
+    batch->bytes = bytes;
+    other->counted = false;
+    batch->counted = true;
+    return true;
+}
+
+/* A buffer that is hardly used takes little: its memory comes with its use. */
+static int take_room(struct upload *upload, struct upload_batch *batch, size_t length)
+{
+    if (batch->counted || length < BODY_LARGE || take_over(upload, batch))
+        return 0;
+    if (body_take_room(upload->exchange, UPLOAD_ROOM))
+        return -1;
+    batch->counted = true;
+    return 0;
+}
+
+/* Puts data of the file into the batch that is filled. */
+static int gather(struct upload *upload, const char *bytes, size_t length, bool last)
+{
+    struct upload_batch *batch = upload->filling;
+    struct upload_segment *segment = batch->count ? &batch->segments[batch->count - 1] : NULL;
+
+    if (!batch->bytes)
+        batch->bytes = malloc(UPLOAD_ROOM);
+    if (!batch->bytes || batch->length + length > UPLOAD_ROOM)
+        return no_memory(upload);
+    if (take_room(upload, batch, batch->length + length))
+        return -1;
+    if (!segment || segment->file != upload->file) {
+        if (batch->count == UPLOAD_SEGMENTS_MAX)
+            return no_memory(upload);
+        segment = &batch->segments[batch->count++];
+        *segment = (struct upload_segment){.file = upload->file};
+    }
+    memcpy(batch->bytes + batch->length, bytes, length);
+    batch->length += length;
+    segment->length += length;
+    segment->last = last;
+    return 0;
+}
+
+/* Counts what goes to the disk, some at a time; 0, or -1 and an answer has been given. */
+static int take_disk(struct upload *upload)
+{
+    struct core_request *rq = upload_request(upload);
+    size_t more = UPLOAD_DISK_STEP;
+
+    if (upload->files_length <= upload->on_disk)
+        return 0;
+    if (more < upload->files_length - upload->on_disk)
+        more = upload->files_length - upload->on_disk;
+    struct share_bounds bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
+    enum share_answer answer = share_take(rq->loop->engine->shares[QUOTA_UPLOADS], &rq->owner,
+                                          upload->on_disk, more, &bounds);
+
+    if (answer == SHARE_TAKEN) {
+        upload->on_disk += more;
+        return 0;
+    }
+    quota_fail(rq, QUOTA_UPLOADS, answer);
+    reply_failed(rq);
+    return -1;
+}
+
+static int file_data(struct upload *upload, const char *bytes, size_t length)
+{
+    const struct bb_part *part = upload->part;
+
+    if (!upload->file && begin_file(upload))
+        return -1;
+    upload->file->pub.length += (int64_t)length;
+    upload->files_length += length;
+    if ((size_t)upload->file->pub.length > part->bytes_max)
+        return too_large(upload, "A file is", part->bytes_max);
+    if (upload->files_length > upload_route(upload)->files_max)
+        return too_large(upload, "The files are together", upload_route(upload)->files_max);
+    return take_disk(upload) ? -1 : gather(upload, bytes, length, false);
+}
+
+static int part_data(void *arg, const char *bytes, size_t length)
+{
+    struct upload *upload = arg;
+    struct exchange *exchange = upload->exchange;
+
+    if (!upload->part)
+        return 0;
+    if (upload->part->kind == BB_PART_FILES)
+        return file_data(upload, bytes, length);
+    size_t limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
+
+    return body_keep(exchange, bytes, length, limit) ? -1 : 0;
+}
+
+/* A file without data has a name at least; else it is a field of a form that was left empty. */
+static int part_ends(void *arg)
+{
+    struct upload *upload = arg;
+
+    if (!upload->part || upload->part->kind != BB_PART_FILES)
+        return 0;
+    if (!upload->file && (!upload->filename || !*upload->filename))
+        return 0;
+    if (!upload->file && begin_file(upload))
+        return -1;
+    return gather(upload, "", 0, true);
+}
+
+const struct multipart_calls upload_parts = {part_begins, part_data, part_ends};
+
+int upload_parts_check(struct upload *upload)
+{
+    const struct bb_table *table = &upload_route(upload)->parts;
+    const struct bb_part *parts = MODULE_ROWS(bb_part, *table);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (parts[i].flags & BB_REQUIRED && !upload->counts[i])
+            return wrong(upload, parts[i].name, "is required");
+    return 0;
+}

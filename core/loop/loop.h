@@ -1,0 +1,105 @@
+/*
+ * An event loop: one thread, one epoll, and in it libmicrohttpd, pipelined PostgreSQL connections,
+ * Redis, timers and fibers. Everything of a request happens on the loop that accepted it, so
+ * nothing here is locked but the inbox, through which other threads hand work in.
+ *
+ * A turn: wait; read what PostgreSQL and Redis sent; take the inbox; fire timers; resume the fibers
+ * that can go on; let libmicrohttpd run, which starts new ones; send what the fibers asked of
+ * PostgreSQL in one batch a connection.
+ */
+#ifndef CORE_LOOP_H
+#define CORE_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/loop/timer.h"
+
+struct core_request;
+struct fiber_pool;
+struct http;
+struct pg;
+struct redis;
+struct streams;
+struct engine;
+struct id_block;
+
+/* A file descriptor in the loop. Embedded; must outlive the turn in which it is removed. */
+struct watch {
+    int fd;          /* -1: not watched */
+    uint32_t events; /* EPOLLIN, EPOLLOUT */
+    void (*ready)(struct watch *watch, uint32_t events);
+};
+
+/* A message from another thread; given back through `run` on the loop's stack. */
+struct message {
+    struct message *next;
+    void (*run)(struct message *message);
+};
+
+/* What a loop last told of itself, for who watches; written by the loop twice a second. */
+struct loop_told {
+    atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
+    atomic_size_t requests, connections, turned_away;
+    atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
+};
+
+enum { LOOP_ADMITTED = 1024 };
+
+struct loop {
+    struct engine *engine;
+    unsigned index;
+    pthread_t thread;
+    int epoll;
+    int64_t now_ms; /* monotonic, of this turn */
+    struct timers timers;
+    struct watch inbox_watch; /* an eventfd */
+    pthread_mutex_t inbox_lock;
+    struct message *inbox, *inbox_last;
+    struct core_request *ready, *ready_last; /* fibers that can go on */
+    struct core_request *alive;              /* requests of this loop, of every kind */
+    size_t requests;                         /* how many */
+    struct fiber_pool *fibers;
+    struct pg *pg;
+    struct redis *redis;
+    struct id_block *ids;    /* blocks of sequences (sql.c) */
+    struct http *http;       /* NULL: a loop without listener (commands) */
+    struct streams *streams; /* with http */
+    struct loop_told told;
+    uintptr_t admitted[LOOP_ADMITTED]; /* statements that may be sent (sql_admit.c) */
+    bool stop;                         /* leave loop_run() after this turn */
+    atomic_bool ended;                 /* the same, for the first loop, which ends last */
+};
+
+/*
+ * How long fibers that take long are resumed in a turn; the others have the next turns, so that who
+ * asks for little does not wait for all that many have asked at once. Those that take little are
+ * all resumed: were they put off, more would begin in each turn than end, and queues overflow.
+ */
+enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
+
+/* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */
+int loop_init(struct loop *loop, struct engine *engine, unsigned index);
+void loop_free(struct loop *loop);
+
+/* Turns until loop->stop. */
+void loop_run(struct loop *loop);
+
+/* Begins to watch, changes the events, or ends (events 0). 0 or -1. Loop's thread. */
+int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/*
+ * The same, registered anew even if the number is the one that is watched: a library has closed the
+ * socket meanwhile, and the kernel gave its number to the next one.
+ */
+int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/* Whether nothing waits in the inbox. */
+bool loop_quiet(struct loop *loop);
+
+/* Hands a message to the loop; any thread. */
+void loop_post(struct loop *loop, struct message *message);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Migrations: the steps of core.sql and of the modules' schemas, each applied once, in order, in a
+ * transaction of its own, by one host of a cluster at a time (an advisory lock).
+ *
+ * Synchronous: it runs at the start, in a command, or on a thread of its own, never on a loop. The
+ * connection is its own.
+ */
+#ifndef CORE_MIGRATE_H
+#define CORE_MIGRATE_H
+
+#include "core/generation/generation.h"
+
+enum migrate_outcome {
+    MIGRATE_DONE,
+    MIGRATE_UNREACHABLE, /* no connection, or it was lost, or the lock is busy: try again later */
+    MIGRATE_FAILED       /* a step failed or does not fit the database: a person must look */
+};
+
+struct migrate_report {
+    unsigned applied;  /* steps applied by this run */
+    unsigned present;  /* steps that were there already */
+    bool missing;      /* MIGRATE_FAILED because of a step that is still to be applied */
+    char problem[512]; /* one precise message where the outcome is not MIGRATE_DONE */
+};
+
+/*
+ * Compares the schemas with the database and applies what is missing; say(arg, line), unless NULL,
+ * hears of each step after its commit. With `apply` false a missing step is MIGRATE_FAILED and the
+ * database is only read.
+ */
+enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
+                                 void (*say)(void *arg, const char *line), void *arg,
+                                 struct migrate_report *report);
+
+/* A step of a schema; `sql` is borrowed from its text and not terminated. */
+struct migrate_step {
+    unsigned number;
+    char title[96];
+    const char *sql;
+    size_t length;
+    char checksum[65]; /* SHA-256, lower-case hexadecimal */
+};
+
+/*
+ * Finds the next step behind *cursor (start with the schema's text). 1 with *step filled; 0: no
+ * more; -1: the text is malformed (text before step 1, numbers not 1, 2, 3…), reason in `why`.
+ */
+int migrate_next(const char **cursor, unsigned expected, struct migrate_step *step, char *why,
+                 size_t why_size);
+
+#endif

@@ -1,0 +1,307 @@
+#include "core/module/module_check.h"
+
+#include <string.h>
+
+#include "core/command/cli.h"
+#include "core/field/field.h"
+#include "core/http/upload.h"
+#include "core/migrate/migrate.h"
+#include "core/settings/host_settings.h"
+
+#define NAME_MAX_LENGTH 48
+#define THREADS_MAX 256
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define DIGITS "0123456789"
+
+BB_PRINTF(3, 4)
+static void complain(const struct core_module *module, struct setting_problems *problems,
+                     const char *format, ...)
+{
+    char reason[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    setting_problem(problems, "%s: module %s: %s", module->path, module->face->name, reason);
+}
+
+/* Begins with a lower-case letter, goes on with these characters, and is not too long. */
+static bool name_fits(const char *name, const char *more)
+{
+    return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
+           strlen(name) <= NAME_MAX_LENGTH;
+}
+
+static void check_name(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_module *face = module->face;
+
+    if (!name_fits(face->name, LOWER DIGITS "_"))
+        complain(module, problems, "its name must be of a-z, 0-9 and _, and begin with a letter");
+    else if (host_settings_own(face->name) || !strcmp(face->name, "busbar"))
+        complain(module, problems, "its name is taken by the host");
+}
+
+static void check_tables_of_route(const struct core_module *module, const struct bb_route *route,
+                                  struct setting_problems *problems)
+{
+    const struct {
+        const struct bb_table *fields;
+        const char *what;
+    } tables[] = {{&route->segments, "segments"},
+                  {&route->query, "query"},
+                  {&route->body, "body"},
+                  {&route->reply, "reply"}};
+    char place[256];
+
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->face->name, route->method,
+                 route->path, tables[i].what);
+        fields_sane(tables[i].fields, place, problems);
+    }
+}
+
+static bool has_setting(const struct bb_module *face, const char *name)
+{
+    struct bb_field room;
+    const struct bb_field *field = name ? field_find(&face->settings, name, &room) : NULL;
+
+    return field && field->type == BB_TEXT;
+}
+
+static bool has_pool(const struct bb_module *face, const char *name)
+{
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, face->pools);
+
+    for (size_t i = 0; i < face->pools.count; i++)
+        if (name && pools[i].name && !strcmp(pools[i].name, name))
+            return true;
+    return false;
+}
+
+static void check_parts(const struct core_module *module, const struct bb_route *route,
+                        struct setting_problems *problems)
+{
+    const struct bb_part *parts = MODULE_ROWS(bb_part, route->parts);
+    size_t fields = 0, files = 0;
+
+    for (size_t i = 0; i < route->parts.count; i++) {
+        fields += parts[i].kind == BB_PART_FIELDS;
+        if (parts[i].kind == BB_PART_FILES)
+            files += parts[i].count_max;
+        if (!parts[i].name || (parts[i].kind == BB_PART_FILES && !parts[i].count_max))
+            complain(module, problems, "a part of route %s %s needs a name and a count",
+                     route->method, route->path);
+    }
+    if (fields > 1 || files > UPLOAD_FILES_MAX)
+        complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
+                 route->method, route->path, UPLOAD_FILES_MAX);
+    if (files &&
+        (!has_setting(module->face, route->files_in) || !has_pool(module->face, route->files_pool)))
+        complain(module, problems, "route %s %s must name a setting and a pool for its files",
+                 route->method, route->path);
+}
+
+/* What the router refuses by itself (method, path, roles 0) is not said twice. */
+static void check_route(const struct core_module *module, const struct bb_route *route,
+                        struct setting_problems *problems)
+{
+    if (!route->method || !route->path) {
+        complain(module, problems, "a route has no method or path");
+        return;
+    }
+    if (!route->handler)
+        complain(module, problems, "route %s %s has no handler", route->method, route->path);
+    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
+        complain(module, problems, "route %s %s names an unknown role", route->method, route->path);
+    check_tables_of_route(module, route, problems);
+    check_parts(module, route, problems);
+}
+
+static void check_event(const struct core_module *module, const struct bb_event_face *event,
+                        struct setting_problems *problems)
+{
+    char place[256];
+
+    if (!name_fits(event->name, LOWER DIGITS "_.-") || !event->version) {
+        complain(module, problems, "event \"%s\" needs a name of a-z, 0-9, . - _ and a version",
+                 event->name ? event->name : "");
+        return;
+    }
+    snprintf(place, sizeof place, "%s: event %s", module->face->name, event->name);
+    fields_sane(&event->payload, place, problems);
+}
+
+static void check_hook(const struct core_module *module, const struct bb_hook *hook,
+                       struct setting_problems *problems)
+{
+    bool within = hook->kind == BB_WITHIN && hook->within && !hook->committed;
+    bool committed = hook->kind == BB_COMMITTED && hook->committed && !hook->within;
+
+    if (!hook->event)
+        complain(module, problems, "a hook names no event");
+    else if (!within && !committed)
+        complain(module, problems, "the hook on %s must have exactly the function of its kind",
+                 hook->event);
+}
+
+static void check_needs(const struct core_module *module, const struct bb_table *table,
+                        struct setting_problems *problems)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!needs[i].service || !needs[i].version)
+            complain(module, problems, "a need must name a service and a version");
+}
+
+static void check_services(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_service_face *given = MODULE_ROWS(bb_service_face, module->face->services);
+
+    for (size_t i = 0; i < module->face->services.count; i++)
+        if (!given[i].name || !given[i].version || !given[i].interface)
+            complain(module, problems, "service \"%s\" needs a name, a version and an interface",
+                     given[i].name ? given[i].name : "");
+    check_needs(module, &module->face->needs, problems);
+    check_needs(module, &module->face->wants, problems);
+}
+
+static void check_channels(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_channel *rows = MODULE_ROWS(bb_channel, module->face->channels);
+
+    for (size_t i = 0; i < module->face->channels.count; i++)
+        if (!name_fits(rows[i].name, LOWER DIGITS "_") || !rows[i].heard)
+            complain(module, problems,
+                     "channel \"%s\" needs a name of a-z, 0-9 and _, and a function",
+                     rows[i].name ? rows[i].name : "");
+}
+
+static void check_work(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_job *jobs = MODULE_ROWS(bb_job, module->face->jobs);
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->face->pools);
+    const struct bb_worker *workers = MODULE_ROWS(bb_worker, module->face->workers);
+
+    for (size_t i = 0; i < module->face->jobs.count; i++)
+        if (!jobs[i].name || !jobs[i].every_s || !jobs[i].run)
+            complain(module, problems, "job \"%s\" needs a name, a period and a function",
+                     jobs[i].name ? jobs[i].name : "");
+    for (size_t i = 0; i < module->face->workers.count; i++)
+        if (!workers[i].name || !workers[i].run)
+            complain(module, problems, "worker \"%s\" needs a name and a function",
+                     workers[i].name ? workers[i].name : "");
+    for (size_t i = 0; i < module->face->pools.count; i++)
+        if (!pools[i].name || !pools[i].threads || pools[i].threads > THREADS_MAX ||
+            !pools[i].queue)
+            complain(module, problems, "pool \"%s\" needs a name, 1 to %d threads and a queue",
+                     pools[i].name ? pools[i].name : "", THREADS_MAX);
+}
+
+/* What the text format cannot carry, or what would not be found there under its name. */
+static const char *metric_fault(const struct bb_metric *metric)
+{
+    size_t length = metric->name ? strlen(metric->name) : 0;
+    bool total = length > 6 && !strcmp(metric->name + length - 6, "_total");
+
+    if (!name_fits(metric->name, LOWER DIGITS "_"))
+        return "needs a name of a-z, 0-9 and _";
+    if (!metric->help)
+        return "needs a help";
+    if (metric->kind != BB_COUNTER && metric->kind != BB_GAUGE)
+        return "must be a counter or a gauge";
+    if (total != (metric->kind == BB_COUNTER))
+        return "must end with _total if it is a counter, and only then";
+    if (metric->kind == BB_GAUGE && !metric->read)
+        return "is a gauge and has no function to read it";
+    if (!metric->label != !metric->values || (metric->values && !metric->values[0]))
+        return "needs a label with its values, or neither";
+    if (metric->label && !name_fits(metric->label, LOWER DIGITS "_"))
+        return "needs a label of a-z, 0-9 and _";
+    for (size_t i = 0; metric->values && metric->values[i]; i++) {
+        if (!name_fits(metric->values[i], LOWER DIGITS "_.-"))
+            return "needs values of its label of a-z, 0-9, . - and _";
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(metric->values[k], metric->values[i]))
+                return "has a value of its label twice";
+    }
+    return NULL;
+}
+
+static void check_metrics(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->face->metrics);
+
+    for (size_t i = 0; i < module->face->metrics.count; i++) {
+        const char *fault = metric_fault(&rows[i]);
+
+        if (fault)
+            complain(module, problems, "metric \"%s\" %s", rows[i].name ? rows[i].name : "", fault);
+    }
+}
+
+/* The host's own go before a module's: `busbar status mine` would be theirs. */
+static bool hidden_by_host(const char *command)
+{
+    char word[NAME_MAX_LENGTH + 1];
+
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(command, " "), command);
+    return cli_find(word) != NULL;
+}
+
+static void check_command(const struct core_module *module, const struct bb_command *command,
+                          struct setting_problems *problems)
+{
+    char place[256];
+
+    if (!name_fits(command->name, LOWER DIGITS "- ") || !command->run) {
+        complain(module, problems, "command \"%s\" needs a name of words of a-z, and a function",
+                 command->name ? command->name : "");
+        return;
+    }
+    if (hidden_by_host(command->name))
+        complain(module, problems, "command \"%s\" begins as one of the host's does",
+                 command->name);
+    snprintf(place, sizeof place, "%s: command %s", module->face->name, command->name);
+    fields_sane(&command->options, place, problems);
+}
+
+static void check_schema(const struct core_module *module, struct setting_problems *problems)
+{
+    const char *cursor = module->face->schema;
+    struct migrate_step step;
+    char why[128];
+    int found = cursor ? 1 : 0;
+
+    for (unsigned number = 1; found == 1; number++)
+        found = migrate_next(&cursor, number, &step, why, sizeof why);
+    if (found < 0)
+        complain(module, problems, "its schema %s", why);
+}
+
+void module_check(const struct core_module *module, struct setting_problems *problems)
+{
+    const struct bb_module *face = module->face;
+    char place[256];
+
+    check_name(module, problems);
+    snprintf(place, sizeof place, "%s: settings", face->name);
+    fields_sane(&face->settings, place, problems);
+    for (size_t i = 0; i < face->routes.count; i++)
+        check_route(module, &MODULE_ROWS(bb_route, face->routes)[i], problems);
+    for (size_t i = 0; i < face->events.count; i++)
+        check_event(module, &MODULE_ROWS(bb_event_face, face->events)[i], problems);
+    for (size_t i = 0; i < face->hooks.count; i++)
+        check_hook(module, &MODULE_ROWS(bb_hook, face->hooks)[i], problems);
+    for (size_t i = 0; i < face->commands.count; i++)
+        check_command(module, &MODULE_ROWS(bb_command, face->commands)[i], problems);
+    check_services(module, problems);
+    check_channels(module, problems);
+    check_work(module, problems);
+    check_metrics(module, problems);
+    check_schema(module, problems);
+    module_sql_check(module, problems);
+}

@@ -1,0 +1,203 @@
+#include "core/module/module_load.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+
+#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
+
+/*
+ * The dynamic linker knows files by the name they were opened by, and would give the old code for
+ * an upgraded file of the same name. Since it is never unloaded, the new one needs another
+ * spelling: the bits of its inode as ./ and / between directory and name. The same file has the
+ * same spelling, so nothing grows with each reload.
+ */
+static const char *spell(struct arena *arena, const char *path, uint64_t inode)
+{
+    char code[2 * 64 + 1];
+    size_t used = 0;
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return path;
+    for (; inode; inode >>= 1) {
+        if (inode & 1)
+            code[used++] = '.';
+        code[used++] = '/';
+    }
+    code[used] = '\0';
+    return arena_format(arena, "%.*s/%s%s", (int)(slash - path), path, code, slash + 1);
+}
+
+static void *open_anew(struct arena *arena, const char *path)
+{
+    void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
+    struct stat info;
+
+    if (!known)
+        return dlopen(path, OPEN_FLAGS);
+    dlclose(known);
+    if (stat(path, &info))
+        return NULL;
+    const char *spelled = spell(arena, path, info.st_ino);
+
+    return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
+}
+
+/* The linker's message without the path in front, which is in ours. */
+static const char *link_error(const char *path)
+{
+    const char *text = dlerror();
+    size_t length = strlen(path);
+
+    if (!text)
+        return "reason unknown";
+    if (!strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
+        text += length + 2;
+    return text;
+}
+
+/* From the file itself, as far as nobody writes into it: where there can be no copy, or what is
+ * loaded looks for libraries beside itself. NULL with the reason in `why`. */
+static void *open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
+{
+    struct module_file file;
+    bool seen = !module_build_look(path, &file);
+    void *dl = seen ? module_build_find(&file) : NULL;
+
+    if (dl)
+        return dl;
+    if (seen && module_build_overwritten(&file)) {
+        snprintf(why, why_size,
+                 "was written over while its code is in use: put a new file in its "
+                 "place by rename, and restart the host");
+        return NULL;
+    }
+    dl = open_anew(arena, path);
+    if (dl && seen)
+        module_build_note(path, &file, dl);
+    if (!dl)
+        snprintf(why, why_size, "cannot be loaded: %s", link_error(path));
+    else
+        log_line(BB_WARN,
+                 "a module is loaded from its file, not from a copy: replace the file by "
+                 "rename only, never by writing into it",
+                 "file", path, NULL);
+    return dl;
+}
+
+/* *kept: the descriptor has become the code's, and stays open. */
+static void *open_copy(int fd, bool *kept)
+{
+    char path[MODULE_PRIVATE_PATH];
+    struct module_file file;
+
+    module_private_path(fd, path);
+    bool seen = !module_build_look(path, &file);
+    void *dl = seen ? module_build_find(&file) : NULL;
+
+    if (dl)
+        return dl;
+    dl = dlopen(path, OPEN_FLAGS);
+    *kept = dl != NULL;
+    if (dl && seen)
+        module_build_note(path, &file, dl);
+    return dl;
+}
+
+/* Whether code of this file is loaded in its place, which is where it stays then. */
+static bool is_in_use(const char *path)
+{
+    struct module_file file;
+
+    return !module_build_look(path, &file) && module_build_overwritten(&file);
+}
+
+/* NULL with the reason in `why`, which may be that the file was cut while it was copied. */
+static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
+{
+    char copy[MODULE_PRIVATE_PATH];
+    int fd = is_in_use(path) ? -1 : module_private_copy(path);
+    bool kept = false;
+
+    if (fd < 0)
+        return open_in_place(arena, path, why, why_size);
+    module_private_path(fd, copy);
+    if (module_file_check(copy, why, why_size)) {
+        close(fd);
+        return NULL;
+    }
+    void *dl = open_copy(fd, &kept);
+
+    if (!kept)
+        close(fd);
+    return dl ? dl : open_in_place(arena, path, why, why_size);
+}
+
+static int refuse(struct setting_problems *problems, const char *where, const char *path,
+                  const char *reason)
+{
+    setting_problem(problems, "%s: %s: %s", where, path, reason);
+    return -1;
+}
+
+/* The exported symbol, with its size; NULL with the reason in `why`. */
+static const struct bb_module *find_face(void *dl, size_t *size, char *why, size_t why_size)
+{
+    const struct bb_module *face = dlsym(dl, BB_MODULE_SYMBOL);
+    Dl_info info;
+    void *entry = NULL;
+
+    *size = 0;
+    if (!face) {
+        snprintf(why, why_size, "is no busbar module: it exports no " BB_MODULE_SYMBOL);
+        return NULL;
+    }
+    if (!dladdr1(face, &info, &entry, RTLD_DL_SYMENT) || !entry)
+        return face;
+    const ElfW(Sym) *symbol = entry;
+
+    *size = symbol->st_size;
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
+        return face;
+    snprintf(why, why_size, "is no busbar module: its " BB_MODULE_SYMBOL " is no data");
+    return NULL;
+}
+
+void module_set_handle(struct core_module *module)
+{
+    module->handle.host.size = sizeof module->handle.host;
+    module->handle.host.module = module->face;
+    module->handle.module = module;
+}
+
+int module_load(struct core_module *module, struct arena *arena, const char *path,
+                const char *where, struct setting_problems *problems)
+{
+    char why[512];
+    size_t size;
+
+    if (module_file_check(path, why, sizeof why))
+        return refuse(problems, where, path, why);
+    module->path = arena_text(arena, path, strlen(path));
+    module->dl = open_file(arena, path, why, sizeof why);
+    if (!module->path)
+        return refuse(problems, where, path, "out of memory");
+    if (!module->dl)
+        return refuse(problems, where, path, why);
+    module_build_id(module->dl, module->build_id);
+    const struct bb_module *face = find_face(module->dl, &size, why, sizeof why);
+
+    if (!face)
+        return refuse(problems, where, path, why);
+    module->face = module_face_copy(arena, face, size, why, sizeof why);
+    if (!module->face)
+        return refuse(problems, where, path, why);
+    module_set_handle(module);
+    return 0;
+}

@@ -1,0 +1,128 @@
+#include "core/module/service_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum mark { MARK_NONE, MARK_OPEN, MARK_DONE };
+
+struct walk {
+    const struct core_module *modules;
+    size_t count;
+    size_t *order, placed;
+    enum mark *marks;
+    size_t *way, depth; /* modules on the way from the root, for the text of a cycle */
+    struct setting_problems *problems;
+};
+
+/* The giver of a service in whatever version; NULL: none. */
+static const struct core_module *giver(const struct core_module *modules, size_t count,
+                                       const char *service, const struct bb_service_face **face)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct bb_table *table = &modules[i].face->services;
+        const struct bb_service_face *rows = MODULE_ROWS(bb_service_face, *table);
+
+        for (size_t k = 0; k < table->count; k++)
+            if (rows[k].name && !strcmp(rows[k].name, service)) {
+                *face = &rows[k];
+                return &modules[i];
+            }
+    }
+    *face = NULL;
+    return NULL;
+}
+
+const struct core_module *service_provider(const struct core_module *modules, size_t count,
+                                           const char *service, unsigned version,
+                                           const struct bb_service_face **face)
+{
+    const struct core_module *module = giver(modules, count, service, face);
+
+    return module && (*face)->version >= version ? module : NULL;
+}
+
+/* "auth → log → auth", from where the way meets itself. */
+static void report_cycle(struct walk *walk, size_t again)
+{
+    char text[512] = "";
+    size_t used = 0, start = 0;
+
+    while (walk->way[start] != again)
+        start++;
+    for (size_t i = start; i < walk->depth && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s → ",
+                                 walk->modules[walk->way[i]].face->name);
+    setting_problem(walk->problems, "modules need each other in a circle: %s%s", text,
+                    walk->modules[again].face->name);
+}
+
+static void report_gap(struct walk *walk, const struct core_module *module,
+                       const struct bb_need *need)
+{
+    const struct bb_service_face *face;
+    const struct core_module *older = giver(walk->modules, walk->count, need->service, &face);
+
+    if (older)
+        setting_problem(walk->problems,
+                        "module %s needs the service \"%s\" in version %u; module %s gives "
+                        "version %u: upgrade it",
+                        module->face->name, need->service, need->version, older->face->name,
+                        face->version);
+    else
+        setting_problem(walk->problems,
+                        "module %s needs the service \"%s\", which no module of the list "
+                        "`modules` gives",
+                        module->face->name, need->service);
+}
+
+static void visit(struct walk *walk, size_t index);
+
+static void visit_need(struct walk *walk, size_t index, const struct bb_need *need)
+{
+    const struct bb_service_face *face;
+    const struct core_module *from =
+        service_provider(walk->modules, walk->count, need->service, need->version, &face);
+
+    if (!from)
+        report_gap(walk, &walk->modules[index], need);
+    else if (walk->marks[from - walk->modules] == MARK_OPEN)
+        report_cycle(walk, (size_t)(from - walk->modules));
+    else
+        visit(walk, (size_t)(from - walk->modules));
+}
+
+/* Depth first: what a module needs is placed before it. */
+static void visit(struct walk *walk, size_t index)
+{
+    const struct bb_table *table = &walk->modules[index].face->needs;
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+
+    if (walk->marks[index] == MARK_DONE)
+        return;
+    walk->marks[index] = MARK_OPEN;
+    walk->way[walk->depth++] = index;
+    for (size_t i = 0; i < table->count; i++)
+        if (needs[i].service)
+            visit_need(walk, index, &needs[i]);
+    walk->depth--;
+    walk->marks[index] = MARK_DONE;
+    walk->order[walk->placed++] = index;
+}
+
+int service_order(const struct core_module *modules, size_t count, size_t *order,
+                  struct setting_problems *problems)
+{
+    struct walk walk = {.modules = modules, .count = count, .order = order, .problems = problems};
+    size_t before = problems->count;
+
+    walk.marks = calloc(count + 1, sizeof *walk.marks);
+    walk.way = calloc(count + 1, sizeof *walk.way);
+    if (walk.marks && walk.way)
+        for (size_t i = 0; i < count; i++)
+            visit(&walk, i);
+    else
+        setting_problem(problems, "out of memory");
+    free(walk.marks);
+    free(walk.way);
+    return problems->count == before ? 0 : -1;
+}

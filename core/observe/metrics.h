@@ -1,0 +1,74 @@
+/* GET /metrics: everything that is counted, in Prometheus's text format 0.0.4. */
+#ifndef CORE_METRICS_H
+#define CORE_METRICS_H
+
+#include <stdio.h>
+
+#include "core/host/engine.h"
+#include "core/request/request.h"
+
+/* What a writer of a metric has at hand. */
+struct metrics {
+    FILE *out;
+    const char *name; /* of the metric, in full */
+    struct core_request *rq;
+    struct engine *engine;
+    struct generation *generations[GENERATIONS_MAX]; /* held */
+    size_t generation_count;
+};
+
+/* A metric of the host's own: the reference and the output are made from the same rows. */
+struct host_metric {
+    const char *name;   /* in full */
+    const char *type;   /* "counter", "gauge", "histogram" */
+    const char *labels; /* "method, route, code"; NULL: none */
+    const char *help;
+    void (*write)(struct metrics *metrics);
+};
+
+/* metrics_host.c */
+extern const struct host_metric host_metrics[];
+extern const size_t host_metric_count;
+
+/* metrics_routes.c */
+void metrics_requests(struct metrics *metrics);
+void metrics_durations(struct metrics *metrics);
+
+/* metrics_shares.c */
+void metrics_shares_taken(struct metrics *metrics);
+void metrics_shares_limit(struct metrics *metrics);
+void metrics_shares_refused(struct metrics *metrics);
+
+/* metrics_loops.c */
+void metrics_connections(struct metrics *metrics);
+void metrics_turned_away(struct metrics *metrics);
+void metrics_alive(struct metrics *metrics);
+void metrics_lane_ready(struct metrics *metrics);
+void metrics_lane_waiting(struct metrics *metrics);
+void metrics_lane_batches(struct metrics *metrics);
+
+/* metrics_process.c */
+void metrics_memory(struct metrics *metrics);
+void metrics_cpu(struct metrics *metrics);
+void metrics_files(struct metrics *metrics);
+void metrics_files_most(struct metrics *metrics);
+void metrics_started(struct metrics *metrics);
+
+/* One number, of the metric that is being written, without and with a label. */
+void metric_number(struct metrics *metrics, double number);
+void metric_labelled(struct metrics *metrics, const char *label, const char *value, double number);
+/* Only the number, behind a name and labels. */
+void metric_end(struct metrics *metrics, double number);
+
+/* The name of a module's metric, in full. */
+enum { METRIC_NAME_MAX = 128 };
+void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
+                      char name[METRIC_NAME_MAX]);
+
+/* metrics_loops.c: what each loop last told of itself; written by the loop twice a second. */
+void metrics_publish(struct loop *loop, size_t connections, size_t turned_away);
+
+/* bb_metrics() */
+char *api_metrics(struct bb_request *rq, size_t *length);
+
+#endif

@@ -1,0 +1,208 @@
+/* The host's own metrics: those of the whole process, and the table of all. */
+#include "core/base/log.h"
+#include "core/base/share.h"
+#include "core/base/text.h"
+#include "core/base/version.h"
+#include "core/host/readiness.h"
+#include "core/http/stream.h"
+#include "core/observe/metrics.h"
+#include "core/postgres/ear.h"
+#include "core/redis/redis.h"
+#include "core/request/pool.h"
+
+static void build_info(struct metrics *metrics)
+{
+    metric_labelled(metrics, "version", PACKAGE_VERSION, 1);
+}
+
+static void body_bytes(struct metrics *metrics)
+{
+    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_BODIES]));
+}
+
+static void answer_bytes(struct metrics *metrics)
+{
+    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_ANSWERS]));
+}
+
+static void streams(struct metrics *metrics)
+{
+    metric_number(metrics, (double)streams_open());
+}
+
+/* ---- dependencies ---- */
+
+static void database_up(struct metrics *metrics)
+{
+    if (metrics->engine->ear)
+        metric_number(metrics, ear_fresh_ms() > 0);
+}
+
+static void schema_up(struct metrics *metrics)
+{
+    int asked = readiness_of_schema(metrics->engine);
+
+    if (asked <= 0)
+        metric_number(metrics, asked == 0);
+}
+
+static void ready(struct metrics *metrics)
+{
+    metric_number(metrics, readiness(metrics->engine));
+}
+
+static void database_latency(struct metrics *metrics)
+{
+    int64_t ms = ear_latency_ms();
+
+    if (metrics->engine->ear && ms >= 0)
+        metric_number(metrics, (double)ms / 1000);
+}
+
+static void redis_up(struct metrics *metrics)
+{
+    const struct redis *redis = metrics->rq->loop->redis;
+
+    if (redis)
+        metric_number(metrics, redis_latency_ms(redis) >= 0);
+}
+
+static void redis_latency(struct metrics *metrics)
+{
+    const struct redis *redis = metrics->rq->loop->redis;
+
+    if (redis && redis_latency_ms(redis) >= 0)
+        metric_number(metrics, (double)redis_latency_ms(redis) / 1000);
+}
+
+/* ---- pools, generations, the log ---- */
+
+static unsigned pool_threads(const struct work_pool_status *pool)
+{
+    return pool->threads;
+}
+
+static unsigned pool_busy(const struct work_pool_status *pool)
+{
+    return pool->busy;
+}
+
+static unsigned pool_waiting(const struct work_pool_status *pool)
+{
+    return pool->waiting;
+}
+
+/* Of the generation that looks: two of a pool's name cannot stand side by side. */
+static void each_pool(struct metrics *metrics,
+                      unsigned (*number)(const struct work_pool_status *pool))
+{
+    struct work_pool_status pool;
+
+    for (size_t i = 0; work_pool_look(metrics->rq->generation->pools, i, &pool); i++) {
+        fprintf(metrics->out, "%s{module=\"%s\",pool=\"%s\"}", metrics->name, pool.module,
+                pool.name);
+        metric_end(metrics, number(&pool));
+    }
+}
+
+static void pools_threads(struct metrics *metrics)
+{
+    each_pool(metrics, pool_threads);
+}
+
+static void pools_busy(struct metrics *metrics)
+{
+    each_pool(metrics, pool_busy);
+}
+
+static void pools_waiting(struct metrics *metrics)
+{
+    each_pool(metrics, pool_waiting);
+}
+
+static void generations(struct metrics *metrics)
+{
+    metric_number(metrics, (double)metrics->generation_count);
+}
+
+static void generation_number(struct metrics *metrics)
+{
+    metric_number(metrics, metrics->rq->generation->number);
+}
+
+static void generation_age(struct metrics *metrics)
+{
+    metric_number(metrics, (double)(clock_mono_ms() - metrics->rq->generation->live_ms) / 1000);
+}
+
+static void log_lost(struct metrics *metrics)
+{
+    metric_number(metrics, (double)log_dropped());
+}
+
+// clang-format off
+
+const struct host_metric host_metrics[] = {
+    {"busbar_build_info", "gauge", "version", "Always 1.", build_info},
+    {"busbar_http_requests_total", "counter", "method, route, code",
+     "Requests answered, by the route's pattern; route none: there was no such path or method.",
+     metrics_requests},
+    {"busbar_http_request_duration_seconds", "histogram", "method, route, le",
+     "From the request line to the answer, before it is sent; streams are left out.", metrics_durations},
+    {"busbar_http_connections", "gauge", "loop", "Connections of clients.",
+     metrics_connections},
+    {"busbar_http_connections_refused_total", "counter", "loop",
+     "Connections closed at once: over max_connections or connections_per_address.",
+     metrics_turned_away},
+    {"busbar_requests", "gauge", "loop", "Requests alive: of clients, hooks, jobs, modules.",
+     metrics_alive},
+    {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.", body_bytes},
+    {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
+     answer_bytes},
+    {"busbar_share_taken", "gauge", "resource",
+     "What is taken of what all share: connections, bytes of bodies, answers and unfinished uploads, "
+     "calls in pools, statements that wait for the database.",
+     metrics_shares_taken},
+    {"busbar_share_limit", "gauge", "resource, whose",
+     "How much there is of it: for all, and for one owner (an account, or without one an address).",
+     metrics_shares_limit},
+    {"busbar_share_refused_total", "counter", "resource, whose",
+     "What was refused: whose all, there was no room at all; whose owner, it had its share.",
+     metrics_shares_refused},
+    {"busbar_streams", "gauge", NULL, "Streams open.", streams},
+    {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.", ready},
+    {"busbar_schema_up", "gauge", NULL, "Whether the database's tables fit the modules.", schema_up},
+    {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL answered within the last second.",
+     database_up},
+    {"busbar_database_latency_seconds", "gauge", NULL, "Of its last sign of life.",
+     database_latency},
+    {"busbar_database_connections", "gauge", "loop, lane", "Connections that can be used.",
+     metrics_lane_ready},
+    {"busbar_database_waiting", "gauge", "loop, lane", "Statements and units waiting to be sent.",
+     metrics_lane_waiting},
+    {"busbar_database_batches", "gauge", "loop, lane", "Batches under way.", metrics_lane_batches},
+    {"busbar_redis_up", "gauge", NULL, "Whether Redis answers.", redis_up},
+    {"busbar_redis_latency_seconds", "gauge", NULL, "Of its last sign of life.", redis_latency},
+    {"busbar_pool_threads", "gauge", "module, pool", "Threads that a pool may have; module busbar: the host's.", pools_threads},
+    {"busbar_pool_busy", "gauge", "module, pool", "Threads at work.", pools_busy},
+    {"busbar_pool_waiting", "gauge", "module, pool", "Calls that wait for a thread.",
+     pools_waiting},
+    {"busbar_generations", "gauge", NULL,
+     "Configurations alive; more than 1 after a reload, until the old one has drained.",
+     generations},
+    {"busbar_generation", "gauge", NULL, "The number of the one that answers.", generation_number},
+    {"busbar_generation_age_seconds", "gauge", NULL, "Since it went live.", generation_age},
+    {"busbar_log_lines_lost_total", "counter", NULL, "Lines that the log had no room for.",
+     log_lost},
+    {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", metrics_memory},
+    {"process_cpu_seconds_total", "counter", NULL, "Time of the processors, of all threads.",
+     metrics_cpu},
+    {"process_open_fds", "gauge", NULL, "Descriptors open.", metrics_files},
+    {"process_max_fds", "gauge", NULL, "Descriptors that may be open.", metrics_files_most},
+    {"process_start_time_seconds", "gauge", NULL, "When the host started, since 1970.",
+     metrics_started},
+};
+
+// clang-format on
+
+const size_t host_metric_count = sizeof host_metrics / sizeof host_metrics[0];

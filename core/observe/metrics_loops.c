@@ -1,0 +1,84 @@
+/* What each loop tells of itself: its connections, of clients and of its lanes to PostgreSQL. */
+#include "core/observe/metrics.h"
+#include "core/postgres/pg.h"
+
+void metrics_publish(struct loop *loop, size_t connections, size_t turned_away)
+{
+    struct loop_told *told = &loop->told;
+
+    atomic_store_explicit(&told->at_ms, loop->now_ms, memory_order_relaxed);
+    atomic_store_explicit(&told->requests, loop->requests, memory_order_relaxed);
+    atomic_store_explicit(&told->connections, connections, memory_order_relaxed);
+    atomic_store_explicit(&told->turned_away, turned_away, memory_order_relaxed);
+    for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
+        struct pg_lane_status lane;
+
+        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &lane);
+        atomic_store_explicit(&told->ready[kind], lane.ready, memory_order_relaxed);
+        atomic_store_explicit(&told->waiting[kind], lane.waiting, memory_order_relaxed);
+        atomic_store_explicit(&told->batches[kind], lane.batches, memory_order_relaxed);
+    }
+}
+
+static double told_of(const atomic_size_t *number)
+{
+    return (double)atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* A line for each loop, of the number at this place in what it told. */
+static void each_loop(struct metrics *metrics, size_t place)
+{
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
+        const char *told = (const char *)&metrics->engine->loops[i].told;
+        char index[16];
+
+        snprintf(index, sizeof index, "%u", i);
+        metric_labelled(metrics, "loop", index,
+                        told_of((const atomic_size_t *)(const void *)(told + place)));
+    }
+}
+
+static void each_lane(struct metrics *metrics, size_t place)
+{
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
+        const struct loop *loop = &metrics->engine->loops[i];
+        const atomic_size_t *numbers =
+            (const atomic_size_t *)(const void *)((const char *)&loop->told + place);
+
+        for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
+            fprintf(metrics->out, "%s{loop=\"%u\",lane=\"%s\"}", metrics->name, i,
+                    pg_lane_names[kind]);
+            metric_end(metrics, told_of(&numbers[kind]));
+        }
+    }
+}
+
+void metrics_connections(struct metrics *metrics)
+{
+    each_loop(metrics, offsetof(struct loop_told, connections));
+}
+
+void metrics_turned_away(struct metrics *metrics)
+{
+    each_loop(metrics, offsetof(struct loop_told, turned_away));
+}
+
+void metrics_alive(struct metrics *metrics)
+{
+    each_loop(metrics, offsetof(struct loop_told, requests));
+}
+
+void metrics_lane_ready(struct metrics *metrics)
+{
+    each_lane(metrics, offsetof(struct loop_told, ready));
+}
+
+void metrics_lane_waiting(struct metrics *metrics)
+{
+    each_lane(metrics, offsetof(struct loop_told, waiting));
+}
+
+void metrics_lane_batches(struct metrics *metrics)
+{
+    each_lane(metrics, offsetof(struct loop_told, batches));
+}

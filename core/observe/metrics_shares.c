@@ -1,0 +1,102 @@
+/* What all share: how much of it is taken, how much there is, and what was refused. */
+#include "core/http/http.h"
+#include "core/observe/metrics.h"
+#include "core/postgres/pg.h"
+#include "core/request/pool.h"
+#include "core/request/quota.h"
+#include "core/settings/settings.h"
+
+struct amount {
+    size_t taken, all, each;
+};
+
+static int64_t setting(const struct metrics *metrics, const char *section, const char *name)
+{
+    return settings_int(metrics->rq->generation->settings, section, name);
+}
+
+/* All pools of the generation that looks. */
+static struct amount pools(const struct metrics *metrics)
+{
+    struct amount amount = {0};
+    struct work_pool_status pool;
+
+    for (size_t i = 0; work_pool_look(metrics->rq->generation->pools, i, &pool); i++) {
+        amount.taken += pool.busy + pool.waiting;
+        amount.all += pool.threads + pool.most;
+        amount.each += pool.each;
+    }
+    return amount;
+}
+
+/* All lanes of all loops: each has a queue of its own. */
+static struct amount database(const struct metrics *metrics)
+{
+    const struct settings *settings = metrics->rq->generation->settings;
+    size_t queue = (size_t)setting(metrics, "database", "queue"), lanes = 0;
+    struct amount amount = {0};
+
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
+        const struct loop *loop = &metrics->engine->loops[i];
+
+        for (int kind = 0; loop->pg && kind < PG_LANES; kind++, lanes++)
+            amount.taken += atomic_load_explicit(&loop->told.waiting[kind], memory_order_relaxed);
+    }
+    amount.all = queue * lanes;
+    amount.each = quota_each(settings, queue) * lanes;
+    return amount;
+}
+
+static struct amount connections(const struct metrics *metrics)
+{
+    struct http_settings settings = engine_http_settings(metrics->engine, metrics->rq->generation);
+
+    return (struct amount){.taken = shares_taken(metrics->engine->shares[QUOTA_CONNECTIONS]),
+                           .all = settings.max_connections,
+                           .each = settings.per_address};
+}
+
+static struct amount amount_of(const struct metrics *metrics, enum quota quota)
+{
+    if (quota == QUOTA_POOLS)
+        return pools(metrics);
+    if (quota == QUOTA_DATABASE)
+        return database(metrics);
+    if (quota == QUOTA_CONNECTIONS)
+        return connections(metrics);
+    struct share_bounds bounds = quota_bounds(metrics->rq->generation->settings, quota);
+
+    return (struct amount){shares_taken(metrics->engine->shares[quota]), bounds.all, bounds.each};
+}
+
+static void say(struct metrics *metrics, enum quota quota, const char *whose, double number)
+{
+    fprintf(metrics->out, "%s{resource=\"%s\",whose=\"%s\"}", metrics->name, quota_names[quota],
+            whose);
+    metric_end(metrics, number);
+}
+
+void metrics_shares_taken(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        metric_labelled(metrics, "resource", quota_names[quota],
+                        (double)amount_of(metrics, quota).taken);
+}
+
+void metrics_shares_limit(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++) {
+        struct amount amount = amount_of(metrics, quota);
+
+        say(metrics, quota, "all", (double)amount.all);
+        say(metrics, quota, "owner", (double)amount.each);
+    }
+}
+
+void metrics_shares_refused(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++) {
+        say(metrics, quota, "all", (double)quota_refused(quota, false));
+        say(metrics, quota, "owner", (double)quota_refused(quota, true));
+    }
+}

@@ -1,0 +1,79 @@
+#include "core/observe/watchdog.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/observe/notify.h"
+
+enum { TELL_MS = 1000 }; /* loops tell of themselves twice a second, see metrics_publish() */
+
+struct watchdog {
+    struct timer timer; /* first */
+    struct engine *engine;
+    int64_t every_ms; /* half of what the manager allows */
+    bool told;        /* that a loop hangs */
+};
+
+/* Milliseconds without word after which the manager acts; 0: it does not. */
+static int64_t allowed_ms(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+
+    if (!usec || (pid && strtol(pid, NULL, 10) != (long)getpid()))
+        return 0;
+    return strtoll(usec, NULL, 10) / 1000;
+}
+
+static bool loops_turn(const struct watchdog *watchdog, int64_t now_ms)
+{
+    const struct engine *engine = watchdog->engine;
+
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        int64_t at_ms = atomic_load(&engine->loops[i].told.at_ms);
+
+        if (at_ms && at_ms + watchdog->every_ms + TELL_MS < now_ms)
+            return false;
+    }
+    return true;
+}
+
+static void look(struct timer *timer)
+{
+    struct watchdog *watchdog = (struct watchdog *)(void *)timer;
+    struct loop *loop = &watchdog->engine->loops[0];
+
+    bool turn = loops_turn(watchdog, loop->now_ms);
+
+    if (turn)
+        notify_alive();
+    else if (!watchdog->told)
+        log_line(BB_ERROR, "a loop hangs", NULL);
+    watchdog->told = !turn;
+    timer_set(&loop->timers, timer, loop->now_ms + watchdog->every_ms);
+}
+
+struct watchdog *watchdog_new(struct engine *engine)
+{
+    int64_t ms = allowed_ms();
+    struct watchdog *watchdog = ms > 0 ? calloc(1, sizeof *watchdog) : NULL;
+
+    if (ms <= 0)
+        return NULL;
+    if (!watchdog) {
+        log_line(BB_ERROR, "no memory for the watchdog", NULL);
+        return NULL;
+    }
+    *watchdog = (struct watchdog){
+        .timer.fire = look, .engine = engine, .every_ms = ms / 2 > 0 ? ms / 2 : 1};
+    look(&watchdog->timer);
+    return watchdog;
+}
+
+void watchdog_free(struct watchdog *watchdog)
+{
+    if (!watchdog)
+        return;
+    timer_clear(&watchdog->engine->loops[0].timers, &watchdog->timer);
+    free(watchdog);
+}

@@ -1,0 +1,55 @@
+/* Which names there are in the places of PostgreSQL and Redis. */
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/postgres/names.h"
+
+static const char *option(const PQconninfoOption *options, const char *keyword)
+{
+    while (options && options->keyword && strcmp(options->keyword, keyword) != 0)
+        options++;
+    return options && options->keyword && options->val ? options->val : "";
+}
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value ? value : "";
+}
+
+/* What libpq takes from elsewhere, or would refuse, is left to it. */
+static bool is_libpqs(const PQconninfoOption *options, const char *host, const char *port)
+{
+    return *option(options, "hostaddr") || *option(options, "service") || *variable("PGHOSTADDR") ||
+           *variable("PGSERVICE") || names_length(host) > NAMES_HOSTS_MAX ||
+           (strchr(port, ',') && names_length(port) != names_length(host));
+}
+
+struct names *names_of_database(const char *conninfo)
+{
+    PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    const char *host = option(options, "host"), *port = option(options, "port");
+
+    if (!*host)
+        host = variable("PGHOST");
+    if (!*port)
+        port = variable("PGPORT");
+    struct names *names = names_new(is_libpqs(options, host, port) ? "" : host, port);
+
+    PQconninfoFree(options);
+    return names;
+}
+
+struct names *names_of_redis(const char *url)
+{
+    const char *colon = strncmp(url, "unix:", 5) ? strrchr(url, ':') : NULL;
+    char *host = strndup(url, colon ? (size_t)(colon - url) : 0);
+    bool plain = host && strchr(host, ',') != NULL;
+    struct names *names = host ? names_new(plain ? "" : host, colon ? colon + 1 : "") : NULL;
+
+    free(host);
+    return names;
+}

@@ -1,0 +1,159 @@
+/*
+ * PostgreSQL in a loop.
+ *
+ * What is asked is an *item*: one or more statements that belong together (a query is an item of
+ * one, a unit an item of several). Items wait in a *lane* and travel in *batches*: all that a
+ * connection is given in one turn, closed by one Sync, and so in one transaction. The lanes:
+ *
+ *   read   queries; several batches may be under way on a connection; a lost one is sent again
+ *   unit   transactions known beforehand; one batch at a time on a connection, so that what comes
+ *          meanwhile gathers and shares the next commit; never sent again once the Sync was sent
+ *   long   statements that may take long, one at a time, so that nobody waits behind them
+ *   tx     interactive transactions: a connection is lent to one request (pg_tx.c)
+ *
+ * When an item of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
+ * is undone. Items that did not fail by themselves are sent again, those of the unit lane singly.
+ *
+ * What waits is served owner by owner (turns.h), and one owner has a share of a lane (quota.h): of
+ * what waits, of the long statements under way, and of the connections that are lent.
+ *
+ * An item outlives its request: a request that gives up calls pg_item_abandon(), and what comes
+ * later is dropped. All of this belongs to the loop's thread.
+ */
+#ifndef CORE_PG_H
+#define CORE_PG_H
+
+#include <libpq-fe.h>
+
+#include <busbar/sql.h>
+
+#include "core/base/turns.h"
+#include "core/loop/loop.h"
+#include "core/postgres/names.h"
+#include "core/request/request.h"
+
+enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
+extern const char *const pg_lane_names[PG_LANES];
+
+/* One statement with its values, ready for libpq. */
+struct pg_op {
+    struct pg_op *next;
+    const struct bb_sql *sql;
+    const struct bb_host *host; /* of the module that asks */
+    int count;
+    const char **values;
+    int *lengths;
+    int *formats;
+    PGresult *result; /* owned until taken */
+};
+
+struct pg_item {
+    struct pg_item *next;
+    struct turn turn;        /* among what waits; its owner, too, while it is under way */
+    struct pg_lane *lane;    /* while it has an owner */
+    struct core_request *rq; /* NULL: abandoned */
+    struct pg_op *ops, *last;
+    size_t bytes;              /* of its values */
+    uint64_t key;              /* unit lane: which connection */
+    unsigned tries;            /* how often it has been sent */
+    int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
+    bool write;                /* not to be sent again after a lost connection */
+    bool alone;                /* in a batch of its own */
+    bool sent;                 /* in a batch under way */
+    bool running;              /* counted as under way for its owner */
+    bool done;                 /* the request may take the results */
+    struct failure failure;
+    struct arena *memory; /* the item itself and its values */
+};
+
+struct pg_settings {
+    const char *url;
+    unsigned connections[PG_LANES];
+    size_t queue;          /* items that may wait in a lane */
+    unsigned share;        /* percent of it, and of long or lent connections, for one owner */
+    unsigned statement_ms; /* statement_timeout */
+    unsigned connect_ms;
+    struct names *names; /* of the url's servers; NULL: as they are written */
+};
+
+struct pg_lane;
+struct pg_tx; /* a lent connection */
+
+struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
+void pg_free(struct pg *pg);
+
+/* Changes how many items may wait in a lane, and how many percent of them for one owner. */
+void pg_set_queue(struct pg *pg, size_t queue, unsigned share);
+
+/* A lane, for who watches. */
+struct pg_lane_status {
+    unsigned connections, ready; /* wanted, usable */
+    size_t batches;              /* under way */
+    size_t waiting;              /* items; in the tx lane requests for a connection */
+};
+
+void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
+
+/* Sends what this turn gathered. Called once a turn. */
+void pg_flush(struct pg *pg);
+
+/* A new item for a request; NULL: out of memory. */
+struct pg_item *pg_item_new(struct core_request *rq);
+
+/* Adds a statement; the values are copied. NULL: out of memory. */
+struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+
+/* Puts an item into a lane (pg NULL: no database is configured). 0; or -1 with the request's
+ * failure set (busy, unavailable). */
+int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_item *item);
+
+/* The request gives up; frees the item now or when its answer has come. */
+void pg_item_abandon(struct pg_item *item);
+
+void pg_item_free(struct pg_item *item);
+
+/*
+ * Lends a connection of the tx lane to the request, waiting for one. NULL with the failure set.
+ * Given back by pg_tx_end(); if a statement is under way then, the connection is closed.
+ */
+struct pg_tx *pg_tx_begin(struct core_request *rq);
+/* Runs one statement on it: the result (owned by the request's arena), or NULL with the failure. */
+PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                    size_t count);
+void pg_tx_end(struct pg_tx *tx);
+/* The same, and closes the connection: what it holds (a lock) nobody will give back. */
+void pg_tx_drop(struct pg_tx *tx);
+
+/* Fills a failure from an error result; op NULL: of the commit. */
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
+
+/* pg_place.c: what PQconnectStartParams() takes. */
+struct pg_place {
+    const struct pg_settings *settings;
+    const char *keys[20], *values[20], **options;
+    struct names_found found;
+};
+
+/* Fills it for the settings; NAMES_LATER and NAMES_NONE: there is nowhere to connect to. */
+enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place);
+
+/* Begins to connect. NULL: out of memory. */
+PGconn *pg_place_connect(struct pg_place *place);
+
+/*
+ * Options of the server for a connection of any kind: those of the url (or PGOPTIONS) with what the
+ * host needs pinned, and `more`. To be freed; NULL: out of memory.
+ */
+char *pg_options(const char *url, const char *more);
+
+/* Once, before there are threads: variables that libpq would send after the options. */
+void pg_clean_environment(void);
+
+/* The server that a connection waits for is silent, see names_pass_by(). */
+void pg_pass_by(struct names *names, unsigned turn, const PGconn *conn);
+
+/* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
+void pg_drop_notice(void *arg, const PGresult *result);
+
+#endif

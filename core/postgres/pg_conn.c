@@ -1,0 +1,235 @@
+#include "core/postgres/pg_lane.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "core/base/log.h"
+#include "core/postgres/ear.h"
+
+enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
+
+static void conn_attempt(struct pg_conn *conn);
+
+bool pg_conn_hopeful(const struct pg_conn *conn)
+{
+    return conn->state == PG_READY || conn->backoff_ms <= BACKOFF_FIRST_MS;
+}
+
+bool pg_conn_expected(const struct pg_conn *conn)
+{
+    return pg_conn_hopeful(conn) || ear_latency_ms() >= 0;
+}
+
+void pg_conn_want(struct pg_conn *conn, uint32_t events)
+{
+    struct loop *loop = conn->lane->pg->loop;
+    int fd = PQsocket(conn->pg);
+    int (*watch)(struct loop *, struct watch *, int, uint32_t) =
+        conn->state == PG_CONNECTING ? loop_watch_anew : loop_watch;
+
+    if (watch(loop, &conn->watch, fd, events))
+        pg_conn_lost(conn, "the socket cannot be watched");
+}
+
+void pg_conn_flush_output(struct pg_conn *conn)
+{
+    int left = PQflush(conn->pg);
+
+    if (left < 0)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else
+        pg_conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void tell(const struct pg_conn *conn, const char *what, const char *reason)
+{
+    enum bb_level level = conn->lane->kind == PG_READ && !conn->index ? BB_WARN : BB_DEBUG;
+    char text[256];
+
+    snprintf(text, sizeof text, "%s", reason ? reason : "");
+    log_line(level, what, "reason", reason ? text : NULL, NULL);
+}
+
+static void forget_server(struct pg_conn *conn)
+{
+    loop_watch(conn->lane->pg->loop, &conn->watch, -1, 0);
+    PQfinish(conn->pg);
+    conn->pg = NULL;
+    conn->state = PG_DOWN;
+    conn->recycle = false;
+    conn->unsure = false;
+    conn->astray = false;
+    conn->spoilt = false;
+    conn->prepared_count = 0;
+    if (conn->prepared)
+        memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
+}
+
+/* Comes again: at once after a loss, later and later while the server stays away. */
+static void come_again(struct pg_conn *conn)
+{
+    struct loop *loop = conn->lane->pg->loop;
+
+    timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
+    conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
+    if (conn->backoff_ms > BACKOFF_MAX_MS)
+        conn->backoff_ms = BACKOFF_MAX_MS;
+}
+
+void pg_conn_lost(struct pg_conn *conn, const char *reason)
+{
+    if (!conn->pg)
+        return;
+    bool was_ready = conn->state == PG_READY;
+
+    /* told before the connection goes: the reason may be its own text */
+    if (was_ready)
+        tell(conn, "connection to PostgreSQL lost", reason);
+    else if (conn->backoff_ms == BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL cannot be reached", reason);
+    forget_server(conn);
+    pg_batch_lost(conn);
+    if (conn->lane->kind == PG_TX)
+        pg_conn_fail_waiting(conn);
+    if (conn->lent)
+        pg_tx_lost(conn->lent);
+    come_again(conn);
+    if (!was_ready)
+        pg_conn_fail_waiting(conn);
+    pg_tx_despair(conn->lane);
+}
+
+static void conn_connected(struct pg_conn *conn)
+{
+    struct loop *loop = conn->lane->pg->loop;
+
+    timer_clear(&loop->timers, &conn->timer);
+    if (PQsetnonblocking(conn->pg, 1) || !PQenterPipelineMode(conn->pg)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    if (conn->backoff_ms > BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL is back", NULL);
+    pg_conn_want(conn, EPOLLIN);
+    if (!conn->pg)
+        return;
+    conn->state = PG_READY;
+    pg_session_keep(conn);
+    conn->backoff_ms = 0;
+    conn->lane->pg->heard_ms = loop->now_ms;
+    if (conn->lane->kind == PG_TX)
+        pg_tx_offer(conn);
+}
+
+static void conn_progress(struct pg_conn *conn)
+{
+    switch (PQconnectPoll(conn->pg)) {
+    case PGRES_POLLING_OK:
+        conn_connected(conn);
+        break;
+    case PGRES_POLLING_READING:
+        pg_conn_want(conn, EPOLLIN);
+        break;
+    case PGRES_POLLING_WRITING:
+        pg_conn_want(conn, EPOLLOUT);
+        break;
+    default:
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    }
+}
+
+static void conn_ready(struct watch *watch, uint32_t events)
+{
+    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
+
+    if (conn->state == PG_CONNECTING) {
+        conn_progress(conn);
+        return;
+    }
+    if (events & EPOLLOUT)
+        pg_conn_flush_output(conn);
+    if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        pg_batch_read(conn);
+}
+
+static void conn_timer(struct timer *timer)
+{
+    struct pg_conn *conn =
+        (struct pg_conn *)(void *)((char *)timer - offsetof(struct pg_conn, timer));
+
+    if (conn->state != PG_CONNECTING) {
+        conn_attempt(conn);
+        return;
+    }
+    pg_pass_by(conn->lane->pg->settings.names, conn->turn, conn->pg);
+    pg_conn_lost(conn, "no connection within the time limit");
+}
+
+/* Nobody knows where the server is. */
+static void conn_nowhere(struct pg_conn *conn)
+{
+    if (conn->backoff_ms == BACKOFF_FIRST_MS)
+        tell(conn, "PostgreSQL cannot be reached", "its name is not found");
+    come_again(conn);
+    pg_conn_fail_waiting(conn);
+    pg_tx_despair(conn->lane);
+}
+
+static void conn_attempt(struct pg_conn *conn)
+{
+    struct pg *pg = conn->lane->pg;
+    struct pg_place place;
+    enum names_state names = pg_place(&pg->settings, &place);
+
+    if (names == NAMES_LATER) {
+        timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + NAMES_AGAIN_MS);
+        return;
+    }
+    if (names == NAMES_NONE) {
+        conn_nowhere(conn);
+        return;
+    }
+    conn->turn = place.found.turn;
+    conn->state = PG_CONNECTING;
+    conn->pg = pg_place_connect(&place);
+    if (!conn->pg) {
+        conn->state = PG_DOWN;
+        come_again(conn);
+        return;
+    }
+    PQsetNoticeReceiver(conn->pg, pg_drop_notice, NULL);
+    timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + pg->settings.connect_ms);
+    if (PQstatus(conn->pg) == CONNECTION_BAD)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else
+        pg_conn_want(conn, EPOLLOUT);
+}
+
+int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
+{
+    *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
+                             .lane = lane,
+                             .index = index,
+                             .ring.index = index,
+                             .timer.fire = conn_timer};
+    conn->prepared_room = 256;
+    conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);
+    if (!conn->prepared)
+        return -1;
+    conn_attempt(conn);
+    return 0;
+}
+
+void pg_conn_close(struct pg_conn *conn)
+{
+    if (!conn->lane)
+        return;
+    forget_server(conn);
+    pg_batch_lost(conn);
+    pg_conn_fail_waiting(conn);
+    timer_clear(&conn->lane->pg->loop->timers, &conn->timer);
+    free(conn->prepared);
+    free(conn->expects);
+}

@@ -1,0 +1,255 @@
+#include "core/postgres/pg_lane.h"
+
+#include <stdlib.h>
+
+#include "core/postgres/ear.h"
+
+enum {
+    PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
+    BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
+    PATROL_MS = 250,    /* while something is under way or waits */
+    SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
+    /* Nothing heard for so long, and the ear neither: PostgreSQL is away. A machine that is short
+     * of processors may stall for a second. */
+    AWAY_MS = 2000
+};
+
+const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
+
+/* In the long lane who waits does not count: it may be of owners that have their share. */
+static bool better(const struct pg_conn *one, const struct pg_conn *other)
+{
+    if (pg_conn_hopeful(one) != pg_conn_hopeful(other))
+        return pg_conn_hopeful(one);
+    if (one->lane->kind == PG_LONG && one->batches != other->batches)
+        return one->batches < other->batches;
+    return one->batches + one->waiting_count < other->batches + other->waiting_count;
+}
+
+/* Units keep to the connection of their key; the rest goes where least is under way. */
+static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
+{
+    struct pg_conn *best = NULL;
+
+    if (lane->kind == PG_UNIT)
+        return &lane->conns[(item->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
+    for (unsigned i = 0; i < lane->count; i++) {
+        struct pg_conn *conn = &lane->conns[i];
+
+        if (!pg_conn_expected(conn))
+            continue;
+        if (!best || better(conn, best))
+            best = conn;
+    }
+    return best;
+}
+
+bool pg_away(const struct pg *pg)
+{
+    return ear_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
+}
+
+int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
+{
+    if (!pg)
+        return request_fail(item->rq, FAILED_UNAVAILABLE);
+    struct pg_lane *lane = &pg->lanes[kind];
+    struct pg_conn *conn = choose(lane, item);
+
+    if (!conn || !pg_conn_expected(conn) || pg_away(pg))
+        return request_fail(item->rq, FAILED_UNAVAILABLE);
+    item->turn.owner = pg_enter(lane, item->rq);
+    if (!item->turn.owner)
+        return -1;
+    item->lane = lane;
+    pg_conn_queue(conn, item, false);
+    return 0;
+}
+
+/* The key's order is the order of locks, so that batches of several hosts cannot deadlock. */
+static struct pg_item *insert_by_key(struct pg_item *list, struct pg_item *item)
+{
+    struct pg_item **at = &list;
+
+    while (*at && (*at)->key <= item->key)
+        at = &(*at)->next;
+    item->next = *at;
+    *at = item;
+    return list;
+}
+
+static struct pg_item *gather(struct pg_conn *conn, size_t *count)
+{
+    bool by_key = conn->lane->kind == PG_UNIT;
+    struct pg_item *list = NULL, **end = &list, *item;
+    bool alone = false;
+
+    *count = 0;
+    while (!alone && *count < conn->lane->batch_max && (item = pg_conn_next(conn, *count))) {
+        if (!item->rq) {
+            pg_item_free(item);
+            continue;
+        }
+        alone = item->alone;
+        if (by_key) {
+            list = insert_by_key(list, item);
+        } else {
+            *end = item;
+            end = &item->next;
+        }
+        ++*count;
+    }
+    return list;
+}
+
+static void conn_flush(struct pg_conn *conn)
+{
+    /* who has borrowed it goes on to the end of the transaction */
+    while (conn->state == PG_READY && conn->waiting_count && (!conn->recycle || conn->lent) &&
+           conn->batches < conn->lane->depth) {
+        size_t count;
+        struct pg_item *items = gather(conn, &count);
+
+        if (!items)
+            return;
+        if (pg_batch_send(conn, items, count)) {
+            pg_conn_lost(conn, "sending failed");
+            return;
+        }
+    }
+    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->lent)
+        pg_conn_lost(conn, "prepared statements are stale");
+}
+
+void pg_lane_flush(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++)
+        conn_flush(&lane->conns[i]);
+}
+
+void pg_flush(struct pg *pg)
+{
+    for (int kind = 0; kind < PG_LANES; kind++)
+        pg_lane_flush(&pg->lanes[kind]);
+}
+
+/* What has not been sent yet need not wait for its deadline. */
+static void turn_away(struct pg *pg)
+{
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        struct pg_lane *lane = &pg->lanes[kind];
+
+        for (unsigned i = 0; i < lane->count; i++)
+            pg_conn_fail_waiting(&lane->conns[i]);
+        pg_tx_fail_waiters(lane);
+    }
+}
+
+static bool busy(const struct pg *pg)
+{
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        const struct pg_lane *lane = &pg->lanes[kind];
+
+        if (lane->queued || (kind == PG_TX && pg_tx_waiting(lane)))
+            return true;
+        for (unsigned i = 0; i < lane->count; i++) {
+            if (lane->conns[i].batches)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void patrol(struct timer *timer)
+{
+    struct pg *pg = (struct pg *)(void *)((char *)timer - offsetof(struct pg, patrol));
+    int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
+
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        struct pg_lane *lane = &pg->lanes[kind];
+
+        for (unsigned i = 0; i < lane->count; i++) {
+            struct pg_conn *conn = &lane->conns[i];
+
+            if (conn->state == PG_READY && conn->batches && conn->oldest_ms < limit)
+                pg_conn_lost(conn, "no answer within the time limit");
+        }
+    }
+    if (pg_away(pg))
+        turn_away(pg);
+    timer_set(&pg->loop->timers, timer,
+              timer_beat(pg->loop->now_ms, busy(pg) ? PATROL_MS : TIMER_IDLE_MS));
+}
+
+static int lane_open(struct pg *pg, enum pg_lane_kind kind)
+{
+    struct pg_lane *lane = &pg->lanes[kind];
+    bool batched = kind == PG_READ || kind == PG_UNIT;
+
+    *lane = (struct pg_lane){.pg = pg,
+                             .kind = kind,
+                             .count = pg->settings.connections[kind],
+                             .depth = batched ? PIPELINE_DEPTH : 1,
+                             .batch_max = batched ? BATCH_MAX : 1};
+    turns_init(&lane->owners, lane->count);
+    lane->conns = calloc(lane->count, sizeof(struct pg_conn));
+    if (!lane->conns)
+        return -1;
+    for (unsigned i = 0; i < lane->count; i++) {
+        if (pg_conn_open(&lane->conns[i], lane, i))
+            return -1;
+    }
+    return 0;
+}
+
+struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
+{
+    struct pg *pg = calloc(1, sizeof *pg);
+
+    if (!pg)
+        return NULL;
+    pg->loop = loop;
+    pg->settings = *settings;
+    pg->patrol.fire = patrol;
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        if (lane_open(pg, (enum pg_lane_kind)kind)) {
+            pg_free(pg);
+            return NULL;
+        }
+    }
+    patrol(&pg->patrol);
+    return pg;
+}
+
+void pg_set_queue(struct pg *pg, size_t queue, unsigned share)
+{
+    pg->settings.queue = queue;
+    pg->settings.share = share;
+}
+
+void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)
+{
+    const struct pg_lane *lane = &pg->lanes[kind];
+
+    *status = (struct pg_lane_status){.connections = lane->count, .waiting = lane->queued};
+    for (unsigned i = 0; i < lane->count; i++) {
+        status->ready += lane->conns[i].state == PG_READY;
+        status->batches += lane->conns[i].batches;
+    }
+    if (kind == PG_TX)
+        status->waiting = pg_tx_waiting(lane);
+}
+
+void pg_free(struct pg *pg)
+{
+    timer_clear(&pg->loop->timers, &pg->patrol);
+    for (int kind = 0; kind < PG_LANES; kind++) {
+        struct pg_lane *lane = &pg->lanes[kind];
+
+        for (unsigned i = 0; lane->conns && i < lane->count; i++)
+            pg_conn_close(&lane->conns[i]);
+        free(lane->conns);
+        turns_free(&lane->owners);
+    }
+    free(pg);
+}

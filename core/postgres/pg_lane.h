@@ -1,0 +1,147 @@
+/* Inside of pg.h: connections, batches and lanes. */
+#ifndef CORE_PG_LANE_H
+#define CORE_PG_LANE_H
+
+#include "core/base/turns.h"
+#include "core/postgres/pg.h"
+
+enum { PG_REPORTED = 10 /* settings, see pg_session.c */ };
+
+enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
+
+/* What the next result on a connection will be. */
+enum pg_expect_kind { PG_EXPECT_PREPARE, PG_EXPECT_ROWS, PG_EXPECT_SYNC };
+
+struct pg_expect {
+    enum pg_expect_kind kind;
+    const struct bb_sql *sql;
+    struct pg_batch *batch;
+    struct pg_item *item; /* PREPARE, ROWS */
+    struct pg_op *op;     /* PREPARE, ROWS */
+};
+
+/* Values of a batch. One item may have more, for which others wait then, but for no second. */
+enum { PG_BATCH_BYTES = 65536 };
+
+/* Items under one Sync. */
+struct pg_batch {
+    struct pg_item *items;
+    size_t count;
+    bool failed;
+    int64_t sent_ms;
+};
+
+struct pg_conn {
+    struct watch watch; /* first */
+    struct pg_lane *lane;
+    unsigned index; /* in its lane */
+    PGconn *pg;
+    enum pg_state state;
+    struct timer timer; /* the next attempt, or the limit of this one */
+    int64_t backoff_ms;
+    unsigned turn; /* see names_pass_by() */
+    bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
+    bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
+    bool astray; /* a batch has left a transaction open or failed: drop it likewise */
+    bool spoilt; /* a batch has changed its settings: drop it behind that batch's answers */
+    uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
+    struct pg_expect *expects;      /* a ring */
+    size_t expect_first, expect_count, expect_room;
+    size_t batches;    /* under way */
+    int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
+    const struct bb_sql **prepared; /* a hash table by address */
+    size_t prepared_count, prepared_room;
+    struct pg_tx *lent;    /* tx lane */
+    struct turn_ring ring; /* items that wait for this connection */
+    struct pg_item *again; /* those that go before them, in their order */
+    size_t waiting_count;  /* of both */
+    unsigned round;        /* batches gathered */
+    bool crowded;          /* for this one items of several owners waited */
+    size_t gathered_bytes; /* of its values */
+};
+
+struct pg_lane {
+    struct pg *pg;
+    enum pg_lane_kind kind;
+    struct pg_conn *conns;
+    unsigned count;
+    size_t depth; /* batches under way on one connection at most */
+    size_t batch_max;
+    size_t queued;                        /* items waiting in all connections */
+    struct turns owners;                  /* of what waits or is under way, and of what is lent */
+    struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
+};
+
+struct pg {
+    struct loop *loop;
+    struct pg_settings settings;
+    struct pg_lane lanes[PG_LANES];
+    struct timer patrol; /* closes connections that have been silent for too long */
+    int64_t heard_ms;    /* when any of its connections last said something */
+};
+
+/* pg_conn.c */
+int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index);
+void pg_conn_close(struct pg_conn *conn);
+/* Drops the connection, judges what was under way, and comes again after a while. */
+void pg_conn_lost(struct pg_conn *conn, const char *reason);
+/* Whether items given now have a chance: it is connected, or is connecting for the first time. */
+bool pg_conn_hopeful(const struct pg_conn *conn);
+/* The same, or it will soon have one: PostgreSQL answers the ear, so the next attempt to connect,
+ * within half a second, is likely to succeed. If it fails, what waits for the connection fails. */
+bool pg_conn_expected(const struct pg_conn *conn);
+void pg_conn_want(struct pg_conn *conn, uint32_t events);
+void pg_conn_flush_output(struct pg_conn *conn);
+
+/* pg_session.c */
+/* Remembers what the new connection is set to. */
+void pg_session_keep(struct pg_conn *conn);
+/* Whether that has changed, which is told; `rq`: whose doing it is, NULL where one of several's. */
+bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
+
+/* pg_expect.c: the results that are still to come. */
+struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);
+int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: no memory */
+void pg_expect_next(struct pg_conn *conn);                      /* the first has come */
+
+/* pg_send.c: items under one Sync. -1: the connection is of no use any more. */
+int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count);
+/* The server has not prepared it after all: it will be prepared with the next use. */
+void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
+
+/* pg_batch.c */
+void pg_batch_read(struct pg_conn *conn);
+/* Judges the items of all batches under way after the connection was lost. */
+void pg_batch_lost(struct pg_conn *conn);
+
+/* pg_queue.c */
+/* One thing more of the request's owner, if it has its share not yet. NULL with the failure. */
+struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq);
+/* Whether one thing more of it may be under way, in the long lane and that of transactions. */
+bool pg_may_run(const struct pg_lane *lane, const struct turn_owner *owner);
+/* The item does not wait and is not under way any more: its owner has room again. */
+void pg_item_leave(struct pg_item *item);
+void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front);
+/* The next for the batch that is gathered; NULL: none may travel in it. */
+struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered);
+void pg_conn_fail_waiting(struct pg_conn *conn);
+
+/* pg_lane.c */
+void pg_lane_flush(struct pg_lane *lane);
+
+bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
+
+/* pg_tx.c */
+/* Fails the requests that wait for a connection when none of the lane has a chance. */
+void pg_tx_despair(struct pg_lane *lane);
+void pg_tx_fail_waiters(struct pg_lane *lane);
+void pg_tx_lost(struct pg_tx *tx);
+void pg_tx_offer(struct pg_conn *conn);
+size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
+
+/* pg_item.c */
+/* The item is over: wakes its request, or frees it when abandoned. */
+void pg_item_done(struct pg_item *item);
+void pg_item_fail(struct pg_item *item, enum failure_kind kind);
+
+#endif

@@ -1,0 +1,155 @@
+/* Batches on their way to the server, and the statements that a connection has prepared. */
+#include <stdlib.h>
+
+#include "core/base/text.h"
+#include "core/postgres/pg_lane.h"
+
+enum { NAME_SIZE = 24 };
+
+/* A statement's name on the server: its address, which no other statement ever has. */
+static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
+{
+    uintptr_t rest = (uintptr_t)sql;
+    char *at = name;
+
+    for (*at++ = 's'; rest; rest >>= 4)
+        *at++ = "0123456789abcdef"[rest & 15];
+    *at = '\0';
+}
+
+static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
+{
+    size_t mask = conn->prepared_room - 1;
+    size_t slot = (size_t)((uintptr_t)sql >> 4) * 0x9e3779b1U & mask;
+
+    while (conn->prepared[slot] && conn->prepared[slot] != sql)
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+static int prepared_grow(struct pg_conn *conn)
+{
+    const struct bb_sql **old = conn->prepared;
+    size_t old_room = conn->prepared_room;
+    const struct bb_sql **bigger = calloc(old_room * 2, sizeof *bigger);
+
+    if (!bigger)
+        return -1;
+    conn->prepared = bigger;
+    conn->prepared_room = old_room * 2;
+    for (size_t i = 0; i < old_room; i++) {
+        if (old[i])
+            conn->prepared[prepared_slot(conn, old[i])] = old[i];
+    }
+    free(old);
+    return 0;
+}
+
+static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
+{
+    if (conn->prepared_count * 2 >= conn->prepared_room && prepared_grow(conn))
+        return -1;
+    conn->prepared[prepared_slot(conn, sql)] = sql;
+    conn->prepared_count++;
+    return 0;
+}
+
+/* Those behind it move up, as far as they are not where they belong. */
+void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
+{
+    size_t mask = conn->prepared_room - 1, slot = prepared_slot(conn, sql);
+
+    if (!conn->prepared[slot])
+        return;
+    conn->prepared[slot] = NULL;
+    conn->prepared_count--;
+    while (conn->prepared[slot = (slot + 1) & mask]) {
+        const struct bb_sql *other = conn->prepared[slot];
+
+        conn->prepared[slot] = NULL;
+        conn->prepared[prepared_slot(conn, other)] = other;
+    }
+}
+
+/* Prepares a statement that this connection has not seen. */
+static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
+                        struct pg_op *op)
+{
+    const struct bb_sql *sql = op->sql;
+    char name[NAME_SIZE];
+
+    if (conn->prepared[prepared_slot(conn, sql)])
+        return 0;
+    statement_name(sql, name);
+    if (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL))
+        return -1;
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, item, op});
+}
+
+static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
+                   struct pg_op *op)
+{
+    char name[NAME_SIZE];
+
+    PQclear(op->result);
+    op->result = NULL;
+    if (send_prepare(conn, batch, item, op))
+        return -1;
+    statement_name(op->sql, name);
+    if (!PQsendQueryPrepared(conn->pg, name, op->count, op->values, op->lengths, op->formats, 0))
+        return -1;
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, op->sql, batch, item, op});
+}
+
+static int send_items(struct pg_conn *conn, struct pg_batch *batch)
+{
+    int64_t sent_us = clock_mono_us();
+
+    for (struct pg_item *item = batch->items; item; item = item->next) {
+        item->sent = true;
+        item->sent_us = sent_us;
+        item->tries++;
+        for (struct pg_op *op = item->ops; op; op = op->next) {
+            if (send_op(conn, batch, item, op))
+                return -1;
+        }
+    }
+    if (!PQpipelineSync(conn->pg))
+        return -1;
+    return pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
+}
+
+static void fail_list(struct pg_item *list, enum failure_kind kind)
+{
+    while (list) {
+        struct pg_item *next = list->next;
+
+        pg_item_fail(list, kind);
+        list = next;
+    }
+}
+
+int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count)
+{
+    struct pg_batch *batch = calloc(1, sizeof *batch);
+
+    if (!batch) {
+        fail_list(items, FAILED_MEMORY);
+        return 0;
+    }
+    batch->items = items;
+    batch->count = count;
+    batch->sent_ms = conn->lane->pg->loop->now_ms;
+    if (!conn->batches++)
+        conn->oldest_ms = batch->sent_ms;
+    if (send_items(conn, batch)) {
+        /* Without its Sync nothing of it can have been committed; pg_batch_lost() frees it. */
+        if (pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
+            fail_list(items, FAILED_MEMORY);
+            free(batch);
+        }
+        return -1;
+    }
+    pg_conn_flush_output(conn);
+    return 0;
+}

@@ -1,0 +1,55 @@
+/*
+ * What a connection is set to. A function that a statement calls may change that unseen, for all
+ * who would use the connection next. PostgreSQL tells of some settings when they change, before it
+ * says that the transaction has ended, so these are compared then. No other can be seen.
+ */
+#include "core/postgres/pg_lane.h"
+#include "core/request/mistake.h"
+
+/* Not in_hot_standby, which is the server's own; search_path is told of by PostgreSQL 18. */
+static const char *const names[PG_REPORTED] = {"TimeZone",
+                                               "DateStyle",
+                                               "IntervalStyle",
+                                               "client_encoding",
+                                               "standard_conforming_strings",
+                                               "default_transaction_read_only",
+                                               "session_authorization",
+                                               "is_superuser",
+                                               "application_name",
+                                               "search_path"};
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325U;
+
+    while (text && *text)
+        hash = (hash ^ (unsigned char)*text++) * 0x100000001b3U;
+    return hash;
+}
+
+void pg_session_keep(struct pg_conn *conn)
+{
+    for (int i = 0; i < PG_REPORTED; i++)
+        conn->reported[i] = hash_of(PQparameterStatus(conn->pg, names[i]));
+}
+
+static const char *changed(const struct pg_conn *conn)
+{
+    for (int i = 0; i < PG_REPORTED; i++) {
+        if (hash_of(PQparameterStatus(conn->pg, names[i])) != conn->reported[i])
+            return names[i];
+    }
+    return NULL;
+}
+
+bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq)
+{
+    static const char what[] = "a setting of a shared connection has changed";
+    const char *name = changed(conn);
+
+    if (name && rq)
+        mistake_warn(rq, what, name);
+    else if (name)
+        log_line(BB_WARN, what, "detail", name, NULL);
+    return name;
+}

@@ -1,0 +1,275 @@
+#include "core/base/text.h"
+#include "core/postgres/pg_lane.h"
+#include "core/postgres/sql.h"
+
+/*
+ * A connection of the tx lane, lent to one request. Statements go out one by one, each with its own
+ * Sync; the transaction is what BEGIN and COMMIT make it.
+ */
+struct pg_tx {
+    struct pg_tx *next; /* among the waiters */
+    struct core_request *rq;
+    struct pg_conn *conn;     /* NULL: waiting, or lost */
+    struct pg_item *item;     /* under way */
+    struct turn_owner *owner; /* NULL: it has ended */
+    bool lent;                /* waits no more: got a connection, lost it again, or there is none */
+    bool running;             /* counted so for its owner */
+};
+
+size_t pg_tx_waiting(const struct pg_lane *lane)
+{
+    size_t count = 0;
+
+    for (const struct pg_tx *tx = lane->waiters; tx; tx = tx->next)
+        count++;
+    return count;
+}
+
+static void waiter_add(struct pg_lane *lane, struct pg_tx *tx)
+{
+    tx->next = NULL;
+    if (lane->waiters_last)
+        lane->waiters_last->next = tx;
+    else
+        lane->waiters = tx;
+    lane->waiters_last = tx;
+    lane->queued++;
+}
+
+static void waiter_remove(struct pg_lane *lane, struct pg_tx *tx)
+{
+    struct pg_tx *before = NULL;
+
+    for (struct pg_tx *at = lane->waiters; at; before = at, at = at->next) {
+        if (at != tx)
+            continue;
+        if (before)
+            before->next = tx->next;
+        else
+            lane->waiters = tx->next;
+        if (lane->waiters_last == tx)
+            lane->waiters_last = before;
+        lane->queued--;
+        return;
+    }
+}
+
+static void lend(struct pg_conn *conn, struct pg_tx *tx)
+{
+    tx->owner->running++;
+    tx->running = true;
+    conn->lent = tx;
+    tx->conn = conn;
+    tx->lent = true;
+}
+
+/* The first of those whose owner has least; NULL: nobody waits, or who does has its share. */
+static struct pg_tx *next_waiter(const struct pg_lane *lane)
+{
+    struct pg_tx *next = NULL;
+
+    for (struct pg_tx *at = lane->waiters; at; at = at->next) {
+        if (pg_may_run(lane, at->owner) && (!next || at->owner->running < next->owner->running))
+            next = at;
+    }
+    return next;
+}
+
+void pg_tx_offer(struct pg_conn *conn)
+{
+    struct pg_lane *lane = conn->lane;
+    struct pg_tx *tx = next_waiter(lane);
+
+    if (!tx || conn->lent || conn->recycle || conn->state != PG_READY)
+        return;
+    waiter_remove(lane, tx);
+    lend(conn, tx);
+    request_wake(tx->rq);
+}
+
+void pg_tx_fail_waiters(struct pg_lane *lane)
+{
+    struct pg_tx *tx;
+
+    while ((tx = lane->waiters)) {
+        waiter_remove(lane, tx);
+        tx->lent = true;
+        request_wake(tx->rq);
+    }
+}
+
+void pg_tx_despair(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++) {
+        if (pg_conn_hopeful(&lane->conns[i]))
+            return;
+    }
+    pg_tx_fail_waiters(lane);
+}
+
+static struct pg_conn *free_conn(struct pg_lane *lane, bool *hopeful)
+{
+    *hopeful = false;
+    for (unsigned i = 0; i < lane->count; i++) {
+        struct pg_conn *conn = &lane->conns[i];
+
+        if (conn->state == PG_READY && !conn->lent && !conn->recycle)
+            return conn;
+        *hopeful = *hopeful || pg_conn_expected(conn);
+    }
+    return NULL;
+}
+
+static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool hopeful)
+{
+    if (!hopeful)
+        return request_fail(tx->rq, FAILED_UNAVAILABLE);
+    int64_t asked_us = clock_mono_us();
+    waiter_add(lane, tx);
+    int failed = request_wait(tx->rq, &tx->lent);
+    tx->rq->spent.queue_us += clock_mono_us() - asked_us;
+    if (failed) {
+        waiter_remove(lane, tx);
+        return -1;
+    }
+    return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
+}
+
+static void leave(struct pg_lane *lane, struct pg_tx *tx)
+{
+    if (!tx->owner)
+        return;
+    tx->owner->running -= tx->running;
+    turns_leave(&lane->owners, tx->owner);
+    tx->owner = NULL;
+}
+
+struct pg_tx *pg_tx_begin(struct core_request *rq)
+{
+    if (!rq->loop->pg || pg_away(rq->loop->pg)) {
+        request_fail(rq, FAILED_UNAVAILABLE);
+        return NULL;
+    }
+    struct pg_lane *lane = &rq->loop->pg->lanes[PG_TX];
+    struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+    bool hopeful;
+
+    if (!tx)
+        request_out_of_memory(rq);
+    tx->rq = rq;
+    tx->owner = pg_enter(lane, rq);
+    if (!tx->owner)
+        return NULL;
+    struct pg_conn *conn = free_conn(lane, &hopeful);
+    if (conn && pg_may_run(lane, tx->owner)) {
+        lend(conn, tx);
+    } else if (wait_for_conn(lane, tx, conn || hopeful)) {
+        leave(lane, tx);
+        return NULL;
+    }
+    return tx;
+}
+
+static void clear_result(void *result)
+{
+    PQclear(result);
+}
+
+static PGresult *keep_result(struct core_request *rq, struct pg_item *item)
+{
+    PGresult *result = item->ops->result;
+
+    item->ops->result = NULL;
+    if (arena_defer(rq->arena, clear_result, result)) {
+        PQclear(result);
+        request_fail(rq, FAILED_MEMORY);
+        return NULL;
+    }
+    return result;
+}
+
+PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                    size_t count)
+{
+    struct core_request *rq = tx->rq;
+    PGresult *result = NULL;
+
+    if (!tx->conn || tx->item) { /* lost, or given up on: nothing more can be said on it */
+        request_fail(rq, tx->item ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
+        return NULL;
+    }
+    struct pg_item *item = pg_item_new(rq);
+    if (!item || !pg_item_add(item, sql, values, count)) {
+        if (item)
+            pg_item_free(item);
+        request_out_of_memory(rq);
+    }
+    tx->item = item;
+    pg_conn_queue(tx->conn, item, false);
+    if (request_wait(rq, &item->done))
+        return NULL; /* pg_tx_end() closes the connection, and the item with it */
+    tx->item = NULL;
+    if (item->failure.kind)
+        sql_failed(rq, &item->failure);
+    else
+        result = keep_result(rq, item);
+    pg_item_free(item);
+    return result;
+}
+
+void pg_tx_lost(struct pg_tx *tx)
+{
+    tx->conn->lent = NULL;
+    tx->conn = NULL;
+}
+
+static void abandon(struct pg_tx *tx)
+{
+    if (tx->item)
+        pg_item_abandon(tx->item);
+    tx->item = NULL;
+}
+
+static struct pg_lane *lane_of(const struct pg_tx *tx)
+{
+    return &tx->rq->loop->pg->lanes[PG_TX];
+}
+
+/* Whose share it was may be waiting, though connections are free. */
+static void offer_all(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++)
+        pg_tx_offer(&lane->conns[i]);
+}
+
+void pg_tx_end(struct pg_tx *tx)
+{
+    struct pg_conn *conn = tx->conn;
+
+    abandon(tx);
+    leave(lane_of(tx), tx);
+    if (!conn) {
+        offer_all(lane_of(tx));
+        return;
+    }
+    conn->lent = NULL;
+    tx->conn = NULL;
+    bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
+                 PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
+    if (!clean)
+        pg_conn_lost(conn, "a transaction was given up");
+    else if (conn->recycle)
+        pg_conn_lost(conn, "prepared statements are stale");
+    else if (pg_session_is_spoilt(conn, tx->rq))
+        pg_conn_lost(conn, "a setting was changed");
+    else
+        pg_tx_offer(conn);
+}
+
+void pg_tx_drop(struct pg_tx *tx)
+{
+    abandon(tx);
+    leave(lane_of(tx), tx);
+    if (tx->conn)
+        pg_conn_lost(tx->conn, "a request ended with what it held");
+}

@@ -1,0 +1,185 @@
+#include "core/postgres/sql.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/request/mistake.h"
+
+static void clear_result(void *result)
+{
+    PQclear(result);
+}
+
+/* The request's arena takes the result of a finished statement. */
+static PGresult *keep(struct core_request *rq, struct pg_op *op)
+{
+    PGresult *result = op->result;
+
+    if (!result)
+        return NULL;
+    op->result = NULL;
+    if (!arena_defer(rq->arena, clear_result, result))
+        return result;
+    PQclear(result);
+    request_out_of_memory(rq);
+}
+
+static void abandon(void *item)
+{
+    pg_item_abandon(item);
+}
+
+static struct pg_item *item_for(struct core_request *rq)
+{
+    struct pg_item *item = pg_item_new(rq);
+
+    if (!item)
+        request_out_of_memory(rq);
+    return item;
+}
+
+struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count)
+{
+    enum pg_lane_kind lane = sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
+    struct pg_item *item = item_for(rq);
+    PGresult *result = NULL;
+
+    if (!pg_item_add(item, sql, values, count)) {
+        pg_item_free(item);
+        request_out_of_memory(rq);
+    }
+    item->write = sql->flags & BB_SQL_WRITE;
+    if (pg_submit(rq->loop->pg, lane, item)) {
+        pg_item_free(item);
+        return NULL;
+    }
+    if (request_wait(rq, &item->done)) {
+        abandon(item);
+        return NULL;
+    }
+    if (item->failure.kind)
+        sql_failed(rq, &item->failure);
+    else
+        result = keep(rq, item->ops);
+    pg_item_free(item);
+    return (struct bb_rows *)result;
+}
+
+struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count)
+{
+    struct core_request *core = request_of(rq);
+
+    if (mistake_waits(core, "bb_query()") || sql_admit(core, sql, false))
+        return NULL;
+    return sql_query(core, sql, values, count);
+}
+
+static const PGresult *result_of(const struct bb_rows *rows)
+{
+    return (const PGresult *)(const void *)rows;
+}
+
+size_t api_rows_count(const struct bb_rows *rows)
+{
+    return (size_t)PQntuples(result_of(rows));
+}
+
+size_t api_rows_affected(const struct bb_rows *rows)
+{
+    PGresult *result = (PGresult *)(uintptr_t)result_of(rows);
+
+    return (size_t)strtoull(PQcmdTuples(result), NULL, 10);
+}
+
+const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)
+{
+    const PGresult *result = result_of(rows);
+
+    if (PQgetisnull(result, (int)row, (int)column))
+        return NULL;
+    return PQgetvalue(result, (int)row, (int)column);
+}
+
+size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column)
+{
+    return (size_t)PQgetlength(result_of(rows), (int)row, (int)column);
+}
+
+const char *api_sqlstate(struct bb_request *rq)
+{
+    return request_of(rq)->failure.sqlstate;
+}
+
+const char *api_constraint(struct bb_request *rq)
+{
+    return request_of(rq)->failure.constraint;
+}
+
+struct id_block {
+    struct id_block *next;
+    char *sequence;
+    size_t count;
+    int64_t ids[32];
+};
+
+static struct id_block *block_of(struct loop *loop, const char *sequence)
+{
+    struct id_block *block = loop->ids;
+
+    while (block && strcmp(block->sequence, sequence) != 0)
+        block = block->next;
+    if (block)
+        return block;
+    block = calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    block->sequence = strdup(sequence);
+    if (!block->sequence) {
+        free(block);
+        return NULL;
+    }
+    block->next = loop->ids;
+    loop->ids = block;
+    return block;
+}
+
+static int block_fill(struct core_request *rq, struct id_block *block)
+{
+    static const struct bb_sql next_ids = {
+        "SELECT nextval($1::regclass) FROM generate_series(1, 32)", BB_SQL_WRITE};
+    struct bb_rows *rows = sql_query(rq, &next_ids, BB_ARGS(bb_t(block->sequence)));
+
+    if (!rows)
+        return -1;
+    block->count = 0;
+    for (size_t i = api_rows_count(rows); i-- > 0;)
+        block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
+    return 0;
+}
+
+int64_t api_next_id(struct bb_request *rq, const char *sequence)
+{
+    struct core_request *core = request_of(rq);
+    struct id_block *block = block_of(core->loop, sequence);
+
+    if (mistake_waits(core, "bb_next_id()"))
+        return -1;
+    if (!block)
+        request_out_of_memory(core);
+    if (!block->count && block_fill(core, block))
+        return -1;
+    return block->ids[--block->count];
+}
+
+void sql_ids_free(struct loop *loop)
+{
+    while (loop->ids) {
+        struct id_block *next = loop->ids->next;
+
+        free(loop->ids->sequence);
+        free(loop->ids);
+        loop->ids = next;
+    }
+}

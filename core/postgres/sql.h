@@ -1,0 +1,96 @@
+/*
+ * The public functions of <busbar/sql.h> and <busbar/event.h>: queries, units, interactive
+ * transactions, ids, events. All run on the request's fiber.
+ */
+#ifndef CORE_SQL_H
+#define CORE_SQL_H
+
+#include "core/postgres/pg.h"
+#include "core/request/request.h"
+
+/* An event of a transaction, kept until the commit for the committed hooks. */
+struct raised {
+    struct raised *next;
+    const struct core_event *event;
+    struct bb_event face;
+    json_t *payload; /* owned */
+};
+
+/* What bb_after() asked for. */
+struct tx_after {
+    struct tx_after *next;
+    struct bb_host *host;
+    void (*then)(struct bb_request *, struct bb_tx *, void *);
+    void *arg;
+};
+
+struct bb_tx {
+    struct core_request *rq;
+    struct bb_tx *next;   /* of the request */
+    struct pg_tx *lent;   /* interactive: the connection */
+    struct pg_item *item; /* unit: what will be sent */
+    bool over;            /* unit: it has been committed, or that was tried */
+    bool refused;         /* a statement of it was, so it cannot be committed */
+    int count;            /* statements so far */
+    PGresult **results;   /* by statement; of a unit after its commit */
+    size_t results_room;
+    struct tx_after *after, *after_last;
+    struct raised *raised, *raised_last;
+};
+
+/*
+ * sql_admit.c: whether a module's statement may be sent, see sql_check.h; 0, or -1 with
+ * FAILED_REFUSED (logged). Its text is looked at once.
+ */
+int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive);
+
+/*
+ * tx_check.c: a module may hold on to what is over, or hand in what another request has: what is
+ * not among the request's own is never looked into. Whether `tx` is, and is still open (or only: is
+ * among them); else that is told, and the request answered 500. `what` is the function's name. rq
+ * NULL: no request runs.
+ */
+void tx_join(struct bb_tx *tx);
+void tx_leave(struct bb_tx *tx);
+bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
+bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what);
+
+/* The request's statement failed; in a job, a hook or a command that is logged at once. */
+void sql_failed(struct core_request *rq, const struct failure *failure);
+
+/* Logs the request's failure, unless it has been. */
+void sql_tell(struct core_request *rq, enum bb_level level);
+
+struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+
+/* Frees the blocks of ids that the loop holds. */
+void sql_ids_free(struct loop *loop);
+
+/* Starts the committed hooks of a transaction (bus.c). */
+void bus_committed(struct bb_tx *tx);
+
+struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count);
+size_t api_rows_count(const struct bb_rows *rows);
+size_t api_rows_affected(const struct bb_rows *rows);
+const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column);
+size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column);
+const char *api_sqlstate(struct bb_request *rq);
+const char *api_constraint(struct bb_request *rq);
+struct bb_tx *api_unit(struct bb_request *rq, uint64_t key);
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+            size_t count);
+int api_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json);
+struct bb_rows *api_unit_rows(struct bb_tx *unit, int index);
+int api_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                    void *arg);
+struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count);
+void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+               void *arg);
+int64_t api_next_id(struct bb_request *rq, const char *sequence);
+int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
+             const struct bb_audience *audience);
+
+#endif

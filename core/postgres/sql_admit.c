@@ -1,0 +1,71 @@
+/* What becomes known of statements: those that are never sent, and those that failed. */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/module/sql_check.h"
+#include "core/module/sql_token.h"
+#include "core/postgres/sql.h"
+#include "core/request/mistake.h"
+
+enum { WORDS = 80 /* of a statement, in the log */ };
+
+void sql_tell(struct core_request *rq, enum bb_level level)
+{
+    struct failure *failure = &rq->failure;
+    char words[WORDS], route[MISTAKE_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", mistake_module(failure->host)},
+        mistake_place(rq, route),
+        {"statement", failure->sql ? sql_words(failure->sql->text, words, sizeof words) : "COMMIT"},
+        {"sqlstate", failure->sqlstate},
+        {"reason", failure->text},
+        {"request", rq->id},
+    };
+
+    if (failure->told)
+        return;
+    failure->told = true;
+    log_pairs(level, "a statement failed", pairs, sizeof pairs / sizeof *pairs);
+}
+
+/* What a module may well have expected; a conflict of transactions (class 40) is tried again. */
+static bool is_answer(const struct failure *failure)
+{
+    return !strncmp(failure->sqlstate, "BB", 2) || !strncmp(failure->sqlstate, "40", 2) ||
+           !strcmp(failure->sqlstate, "23505");
+}
+
+void sql_failed(struct core_request *rq, const struct failure *failure)
+{
+    rq->failure = *failure;
+    /* there is no answer in which anybody would see it */
+    if (rq->kind != REQUEST_HTTP && failure->kind == FAILED_SQL && !is_answer(failure))
+        sql_tell(rq, BB_WARN);
+}
+
+static int refuse(struct core_request *rq, const struct bb_sql *sql, const char *why)
+{
+    char words[WORDS], route[MISTAKE_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", mistake_module(rq->pub.host)},
+        mistake_place(rq, route),
+        {"statement", sql_words(sql->text, words, sizeof words)},
+        {"reason", why},
+        {"request", rq->id},
+    };
+
+    log_pairs(BB_ERROR, "a module's statement is refused", pairs, sizeof pairs / sizeof *pairs);
+    return request_fail(rq, FAILED_REFUSED);
+}
+
+int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive)
+{
+    uintptr_t key = (uintptr_t)sql | interactive;
+    uintptr_t *seen = &rq->loop->admitted[(key >> 4 ^ key >> 13) % LOOP_ADMITTED];
+    const char *why = *seen == key ? NULL : sql_check(sql->text, interactive);
+
+    if (why)
+        return refuse(rq, sql, why);
+    *seen = key;
+    return 0;
+}

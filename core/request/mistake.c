@@ -1,0 +1,133 @@
+#include "core/request/mistake.h"
+
+#include <stdio.h>
+
+#include "core/http/exchange.h"
+#include "core/request/reply.h"
+
+enum { STATUS_MIN = 200, STATUS_ERROR = 400, STATUS_MAX = 599 };
+
+const char *mistake_module(const struct bb_host *host)
+{
+    return host && host->module ? host->module->name : "busbar";
+}
+
+struct log_pair mistake_place(const struct core_request *rq, char route[MISTAKE_PLACE])
+{
+    if (rq->kind == REQUEST_JOB)
+        return (struct log_pair){"job", rq->name};
+    if (rq->kind == REQUEST_HOOK)
+        return (struct log_pair){"hook", rq->name};
+    if (rq->kind == REQUEST_COMMAND)
+        return (struct log_pair){"command", rq->name};
+    const struct bb_route *matched = ((const struct exchange *)(const void *)rq)->match.route;
+
+    if (matched)
+        snprintf(route, MISTAKE_PLACE, "%s %s", matched->method, matched->path);
+    return (struct log_pair){"route", matched ? route : NULL};
+}
+
+static void tell(const struct core_request *rq, enum bb_level level, const char *what,
+                 const char *detail)
+{
+    char route[MISTAKE_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", mistake_module(rq->pub.host)},
+        mistake_place(rq, route),
+        {"detail", detail},
+        {"request", rq->id},
+    };
+
+    log_pairs(level, what, pairs, sizeof pairs / sizeof *pairs);
+}
+
+void mistake_tell(const struct core_request *rq, const char *what, const char *detail)
+{
+    tell(rq, BB_ERROR, what, detail);
+}
+
+void mistake_warn(const struct core_request *rq, const char *what, const char *detail)
+{
+    tell(rq, BB_WARN, what, detail);
+}
+
+int mistake(struct core_request *rq, const char *what, const char *detail)
+{
+    mistake_tell(rq, what, detail);
+    reply_error(rq, 500, "Internal server error");
+    request_fail(rq, FAILED_ANSWERED);
+    return 500;
+}
+
+bool mistake_waits(struct core_request *rq, const char *what)
+{
+    if (!rq->within)
+        return false;
+    rq->within_failed = true;
+    mistake(rq, "a hook within a transaction calls a function that waits", what);
+    return true;
+}
+
+bool mistake_wants_body(int status)
+{
+    return status != 204 && status != 304;
+}
+
+int mistake_no_json(struct core_request *rq, int status)
+{
+    char text[16];
+
+    if (rq->starved || arena_starved(rq->arena)) {
+        request_fail(rq, FAILED_MEMORY);
+        return reply_failed(rq);
+    }
+    snprintf(text, sizeof text, "%d", status);
+    return mistake(rq, "a module answers without JSON (did json_pack() fail?)", text);
+}
+
+void mistake_tell_answer(const struct core_request *rq, int status)
+{
+    int first = rq->answer.status;
+    char text[32];
+
+    if (rq->kind != REQUEST_HTTP)
+        return;
+    snprintf(text, sizeof text, "%d, %d", first, status);
+    if (rq->unanswered && !first && status >= STATUS_ERROR)
+        mistake_tell(rq, "a module answers an error after its transaction was committed", text);
+    else if (first && first < STATUS_ERROR)
+        mistake_warn(rq, "a module answers twice", text);
+}
+
+bool mistake_free_answer(struct core_request *rq, int status, int least, int *instead)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", status);
+    if (rq->kind == REQUEST_HTTP && rq->committed && status >= STATUS_ERROR) {
+        mistake_tell(rq, "a module answers an error after its transaction was committed", text);
+        *instead = rq->answer.status;
+        return false;
+    }
+    if (status >= least && status <= STATUS_MAX) {
+        mistake_tell_answer(rq, status);
+        return true;
+    }
+    *instead = mistake(rq, "a module answers with a status out of range", text);
+    return false;
+}
+
+void mistake_look_back(struct core_request *rq, int returned)
+{
+    int status = rq->answer.status;
+    char text[32];
+
+    if (!status) {
+        mistake(rq, "a handler gave no answer", NULL);
+    } else if (rq->open_units && status < STATUS_ERROR && !rq->committed) {
+        mistake(rq, "a unit with statements was never committed", NULL);
+    } else if (returned != status) {
+        snprintf(text, sizeof text, "%d, %d", status, returned);
+        mistake_tell(rq, "a handler returned another status than it answered", text);
+    }
+}

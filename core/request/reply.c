@@ -1,0 +1,317 @@
+#include "core/request/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/base/json_out.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/postgres/sql.h"
+#include "core/request/mistake.h"
+#include "core/request/pool.h"
+
+enum {
+    EACH = 8,         /* bytes of a value beside its text, roughly */
+    LARGE = 64 * 1024 /* an answer from here on is written by a thread of the pool */
+};
+
+static const struct {
+    int status;
+    const char *reason;
+} reasons[] = {
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {411, "Length Required"},
+    {413, "Payload Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {422, "Unprocessable Entity"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
+};
+
+const char *reply_reason(int status)
+{
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Error";
+}
+
+void reply_drop(struct core_request *rq)
+{
+    free(rq->answer.body);
+    rq->answer.body = NULL;
+    if (rq->answer.file > 0)
+        close(rq->answer.file);
+    rq->answer.file = 0;
+}
+
+/* Descriptor 0 is that of the standard input for as long as the host runs. */
+int reply_file(struct core_request *rq, int fd, int64_t length)
+{
+    reply_bytes(rq, 200, NULL, (size_t)length);
+    rq->answer.file = fd;
+    return 200;
+}
+
+int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
+{
+    reply_drop(rq);
+    rq->answer.status = status;
+    rq->answer.body = bytes;
+    rq->answer.length = length;
+    return status;
+}
+
+struct written {
+    json_t *json; /* given away with it */
+    char *bytes;
+    size_t length;
+};
+
+static void write_json(void *arg)
+{
+    struct written *written = arg;
+
+    written->bytes = json_write(written->json, &written->length);
+    json_decref(written->json);
+}
+
+/* An answer with what has been written; NULL: there was no memory for it. */
+static int reply_written(struct core_request *rq, int status, const struct written *written)
+{
+    if (written->bytes)
+        return reply_bytes(rq, status, written->bytes, written->length);
+    request_fail(rq, FAILED_MEMORY);
+    return reply_failed(rq);
+}
+
+int reply_json(struct core_request *rq, int status, json_t *json)
+{
+    struct written written = {.json = json};
+
+    if (!json)
+        return reply_bytes(rq, status, NULL, 0);
+    write_json(&written);
+    return reply_written(rq, status, &written);
+}
+
+/* Whether a value is longer than what is *left, roughly; looks no further then. */
+static bool is_longer(json_t *json, size_t *left)
+{
+    size_t own = EACH + (json_is_string(json) ? json_string_length(json) : 0), index;
+    const char *key;
+    json_t *value;
+
+    if (own > *left)
+        return true;
+    *left -= own;
+    json_array_foreach(json, index, value)
+    {
+        if (is_longer(value, left))
+            return true;
+    }
+    json_object_foreach(json, key, value)
+    {
+        if (is_longer(value, left))
+            return true;
+    }
+    return false;
+}
+
+int reply_json_aside(struct core_request *rq, int status, json_t *json)
+{
+    struct written written = {.json = json};
+    size_t left = LARGE;
+
+    if (!json || !is_longer(json, &left) || pool_run(rq, write_json, &written))
+        return reply_json(rq, status, json);
+    return reply_written(rq, status, &written);
+}
+
+static bool header_fit(const char *name, const char *value)
+{
+    if (!*name || name[strcspn(name, " \t\r\n:\"")])
+        return false;
+    for (; *value; value++) {
+        if ((unsigned char)*value < 0x20 || *value == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+int reply_header(struct core_request *rq, const char *name, const char *value)
+{
+    struct answer_header *header = arena_alloc(rq->arena, sizeof *header);
+
+    if (!header || !header_fit(name, value))
+        return -1;
+    header->name = arena_text(rq->arena, name, strlen(name));
+    header->value = arena_text(rq->arena, value, strlen(value));
+    if (!header->name || !header->value)
+        return -1;
+    header->next = rq->answer.headers;
+    rq->answer.headers = header;
+    return 0;
+}
+
+const char *reply_header_get(const struct core_request *rq, const char *name)
+{
+    for (const struct answer_header *h = rq->answer.headers; h; h = h->next) {
+        if (!strcasecmp(h->name, name))
+            return h->value;
+    }
+    return NULL;
+}
+
+json_t *reply_text(const char *text)
+{
+    return json_stringn(text, text_valid(text));
+}
+
+static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
+{
+    struct answer_header **at = &rq->answer.headers;
+
+    while (*at && strcasecmp((*at)->name, OAUTH_ERROR_HEADER))
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    json_object_set_new(body, "error", json_string((*at)->value));
+    json_object_set_new(body, "error_description", reply_text(message));
+    *at = (*at)->next;
+}
+
+static void usual_headers(struct core_request *rq, int status)
+{
+    if (status == 401 && !reply_header_get(rq, "WWW-Authenticate"))
+        reply_header(rq, "WWW-Authenticate", "Bearer");
+    if (status == 503 && !reply_header_get(rq, "Retry-After"))
+        reply_header(rq, "Retry-After", "1");
+}
+
+/* What a request finds wrong once memory ran out need not be anybody's fault. */
+static bool is_starved(const struct core_request *rq)
+{
+    return rq->starved || arena_starved(rq->arena);
+}
+
+int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
+{
+    if (status != 503 && is_starved(rq)) {
+        json_decref(errors);
+        return reply_error(rq, 503, "The service is out of memory");
+    }
+    json_t *body = json_object();
+
+    json_object_set_new(body, "statusCode", json_integer(status));
+    json_object_set_new(body, "message", reply_text(message));
+    json_object_set_new(body, "error", json_string(reply_reason(status)));
+    if (errors)
+        json_object_set_new(body, "errors", errors);
+    if (status == 409)
+        json_object_set_new(body, "success", json_false());
+    take_oauth_mark(rq, body, message);
+    if (rq->id)
+        json_object_set_new(body, "requestId", json_string(rq->id));
+    if (status != 503 && is_starved(rq)) { /* by now: something is missing in it */
+        json_decref(body);
+        return reply_problems(rq, 503, "The service is out of memory", NULL);
+    }
+    usual_headers(rq, status);
+    size_t length = 0;
+    char *bytes = json_write(body, &length);
+    json_decref(body);
+    return reply_bytes(rq, status, bytes, length);
+}
+
+int reply_verror(struct core_request *rq, int status, const char *format, va_list args)
+{
+    char message[512];
+
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(rq, status, message, NULL);
+}
+
+int reply_error(struct core_request *rq, int status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int answered = reply_verror(rq, status, format, args);
+    va_end(args);
+    return answered;
+}
+
+/* SQLSTATE classes after which trying again helps, or an operator must: the client waits. */
+static bool passing_state(const char *state)
+{
+    static const char *const passing[] = {"08",    "53",    "57",    "58",    "40",    "55",
+                                          "25006", "42P01", "42703", "42883", "26000", "0A000"};
+
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        if (!strncmp(state, passing[i], strlen(passing[i])))
+            return true;
+    }
+    return false;
+}
+
+static int reply_sql(struct core_request *rq)
+{
+    const struct failure *failure = &rq->failure;
+
+    if (!strncmp(failure->sqlstate, "BB", 2))
+        return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
+    if (!strcmp(failure->sqlstate, "23505"))
+        return reply_error(rq, 409, "It exists already");
+    if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
+        return reply_error(rq, 400, "The text has characters that cannot be stored");
+    bool passing = passing_state(failure->sqlstate);
+    sql_tell(rq, passing ? BB_WARN : BB_ERROR);
+    if (passing)
+        return reply_error(rq, 503, "The database cannot serve this now");
+    return reply_error(rq, 500, "Internal server error");
+}
+
+int reply_failed(struct core_request *rq)
+{
+    switch (rq->failure.kind) {
+    case FAILED_ANSWERED:
+        return rq->answer.status;
+    case FAILED_SQL:
+        return reply_sql(rq);
+    case FAILED_UNAVAILABLE:
+        return reply_error(rq, 503, "A dependency of the service is not available");
+    case FAILED_BUSY:
+        return reply_error(rq, 503, "The service is busy");
+    case FAILED_SHARE:
+        if (!reply_header_get(rq, "Retry-After"))
+            reply_header(rq, "Retry-After", "1");
+        return reply_error(rq, 429, "This %s has too much under way",
+                           rq->owner.account ? "account" : "address");
+    case FAILED_DEADLINE:
+        return reply_error(rq, 503, "The request took too long");
+    case FAILED_REFUSED:
+        return reply_error(rq, 500, "Internal server error");
+    case FAILED_MEMORY:
+        return reply_error(rq, 503, "The service is out of memory");
+    default:
+        if (reply_error(rq, 500, "Internal server error") == 500)
+            mistake_tell(rq, "a module answered a failure that is none", NULL);
+        return rq->answer.status;
+    }
+}

@@ -1,0 +1,247 @@
+#include "core/request/request.h"
+
+#include <stdlib.h>
+
+#include "core/api/api.h"
+#include "core/base/json_in.h"
+#include "core/loop/fiber.h"
+#include "core/request/reply.h"
+
+static void deadline_fire(struct timer *timer)
+{
+    struct core_request *rq =
+        (struct core_request *)(void *)((char *)timer - offsetof(struct core_request, deadline));
+
+    rq->timed_out = true;
+    request_wake(rq);
+}
+
+void *request_make(size_t size, enum request_kind kind, struct loop *loop,
+                   struct generation *generation)
+{
+    struct arena *arena = arena_new();
+    struct core_request *rq = arena ? arena_alloc(arena, size) : NULL;
+
+    if (!rq) {
+        arena_free(arena);
+        return NULL;
+    }
+    request_join(rq, arena, kind, loop, generation);
+    return rq;
+}
+
+void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
+                  struct loop *loop, struct generation *generation)
+{
+    rq->arena = arena;
+    rq->pub.size = sizeof rq->pub;
+    rq->pub.api = &core_api;
+    rq->kind = kind;
+    rq->loop = loop;
+    rq->generation = generation;
+    rq->deadline.fire = deadline_fire;
+    generation_acquire(generation);
+    rq->next = loop->alive;
+    if (rq->next)
+        rq->next->before = rq;
+    loop->alive = rq;
+    loop->requests++;
+}
+
+void request_free(struct core_request *rq)
+{
+    struct generation *generation = rq->generation;
+    struct loop *loop = rq->loop;
+
+    timer_clear(&loop->timers, &rq->deadline);
+    if (rq->next)
+        rq->next->before = rq->before;
+    if (rq->before)
+        rq->before->next = rq->next;
+    else
+        loop->alive = rq->next;
+    json_decref(rq->body);
+    json_decref(rq->warnings);
+    reply_drop(rq);
+    struct arena *own = rq->outer ? rq->outer : rq->arena;
+
+    if (rq->outer) /* it ended in the middle, for want of memory */
+        arena_free(rq->arena);
+    arena_free(own);
+    loop->requests--;
+    generation_release(generation);
+}
+
+void request_enter(struct core_request *rq, struct bb_host *host)
+{
+    rq->pub.host = host;
+    rq->pub.state = host ? host->state : NULL;
+}
+
+int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+{
+    struct answer_header *headers = rq->answer.headers;
+    struct arena *arena = rq->outer ? NULL : arena_new();
+
+    if (rq->outer)
+        return work(&rq->pub, arg);
+    if (!arena)
+        request_out_of_memory(rq);
+    rq->outer = rq->arena;
+    rq->arena = arena;
+    int status = work(&rq->pub, arg);
+
+    rq->arena = rq->outer;
+    rq->outer = NULL;
+    rq->answer.headers = headers;
+    arena_free(arena);
+    return status;
+}
+
+static _Thread_local struct core_request *at_work;
+
+struct core_request *request_running(void)
+{
+    return at_work;
+}
+
+static void fiber_entry(void *arg)
+{
+    struct core_request *rq = arg;
+
+    rq->entry(rq);
+}
+
+bool request_start(struct core_request *rq)
+{
+    bool *before = json_starves(&rq->starved);
+
+    rq->running = true;
+    at_work = rq;
+    if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
+        request_fail(rq, FAILED_MEMORY);
+        reply_failed(rq);
+    }
+    rq->running = false;
+    at_work = NULL;
+    json_starves(before);
+    if (rq->fiber)
+        return false;
+    rq->ended(rq);
+    return true;
+}
+
+void request_resume(struct core_request *rq)
+{
+    rq->ready = false;
+    if (!rq->fiber) {
+        request_start(rq);
+        return;
+    }
+    bool *before = json_starves(&rq->starved);
+
+    rq->running = true;
+    at_work = rq;
+    bool ended = fiber_resume(rq->fiber);
+    rq->running = false;
+    at_work = NULL;
+    json_starves(before);
+    if (!ended)
+        return;
+    rq->fiber = NULL;
+    rq->ended(rq);
+}
+
+static void set_deadline(struct core_request *rq)
+{
+    if (!rq->deadline_ms || rq->deadline.slot || rq->timed_out)
+        return;
+    if (timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
+        rq->timed_out = true;
+}
+
+bool request_wait_in_time(struct core_request *rq, const bool *done)
+{
+    set_deadline(rq);
+    while (!*done && !rq->timed_out)
+        fiber_park();
+    return *done;
+}
+
+int request_wait(struct core_request *rq, const bool *done)
+{
+    return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
+}
+
+void request_wait_always(struct core_request *rq, const bool *done)
+{
+    (void)rq;
+    while (!*done)
+        fiber_park();
+}
+
+void request_wake(struct core_request *rq)
+{
+    if (!rq->ready && !rq->running && rq->fiber)
+        request_schedule(rq);
+}
+
+void request_schedule(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+
+    rq->ready = true;
+    rq->next_ready = NULL;
+    if (loop->ready)
+        loop->ready_last->next_ready = rq;
+    else
+        loop->ready = rq;
+    loop->ready_last = rq;
+}
+
+void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *))
+{
+    if (generation_superseded(rq->generation))
+        superseded(rq);
+    else
+        rq->superseded = superseded;
+}
+
+void requests_tell_superseded(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        void (*superseded)(struct core_request *) = rq->superseded;
+
+        if (!superseded || rq->generation != generation)
+            continue;
+        rq->superseded = NULL;
+        superseded(rq);
+    }
+}
+
+/* A parked fiber finds its time over; what is read from or written to a client has none. */
+void requests_cut(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        if (rq->generation != generation)
+            continue;
+        rq->timed_out = true;
+        if (rq->fiber)
+            request_wake(rq);
+        else if (rq->cut)
+            rq->cut(rq);
+    }
+}
+
+int request_fail(struct core_request *rq, enum failure_kind kind)
+{
+    rq->failure = (struct failure){.kind = kind};
+    return -1;
+}
+
+void request_out_of_memory(struct core_request *rq)
+{
+    request_fail(rq, FAILED_MEMORY);
+    reply_failed(rq);
+    fiber_exit();
+}

@@ -1,0 +1,183 @@
+/* The bus: events raised in transactions, and the hooks on them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/postgres/sql.h"
+#include "core/request/mistake.h"
+#include "core/request/reply.h"
+
+/* Hooks within a transaction may raise events in turn: so deep, for they lie on one stack. */
+enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
+
+/* The audience in memory of the arena, NULL: out of memory; from what the publisher gave, which may
+ * lie on its stack. */
+static const struct bb_audience *audience_copy(struct arena *arena, const struct bb_audience *from)
+{
+    struct bb_audience *copy = arena_alloc(arena, sizeof *copy);
+    size_t count = 0;
+
+    while (from && from->emails && from->emails[count])
+        count++;
+    const char **emails = arena_alloc(arena, (count + 1) * sizeof(char *));
+    if (!copy || !emails)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        emails[i] = arena_text(arena, from->emails[i], strlen(from->emails[i]));
+        if (!emails[i])
+            return NULL;
+    }
+    *copy = (struct bb_audience){
+        .size = sizeof *copy, .organisation = from ? from->organisation : 0, .emails = emails};
+    return copy;
+}
+
+static struct raised *raised_new(struct bb_tx *tx, const struct core_event *event, json_t *payload,
+                                 const struct bb_audience *audience)
+{
+    struct arena *arena = tx->rq->arena;
+    const struct bb_audience *kept = audience_copy(arena, audience);
+    struct raised *raised = arena_alloc(arena, sizeof *raised);
+    char *id = arena_alloc(arena, TEXT_UUID_SIZE);
+
+    if (!raised || !id || !kept) {
+        json_decref(payload);
+        request_out_of_memory(tx->rq);
+    }
+    text_uuid7(id);
+    raised->event = event;
+    raised->payload = payload;
+    raised->face = (struct bb_event){.size = sizeof raised->face,
+                                     .name = event->face->name,
+                                     .id = id,
+                                     .wall_ms = clock_wall_ms(),
+                                     .payload = payload,
+                                     .audience = kept};
+    if (tx->raised_last)
+        tx->raised_last->next = raised;
+    else
+        tx->raised = raised;
+    tx->raised_last = raised;
+    return raised;
+}
+
+/* The hook runs as its own module, on the publisher's fiber. */
+static int run_within(struct bb_tx *tx, const struct core_hook *hook, const struct bb_event *event)
+{
+    struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+    struct bb_host *own = &hook->host->host;
+
+    request_enter(rq, own);
+    rq->within++;
+    int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
+    rq->within--;
+    request_enter(rq, publisher);
+    return vetoed || rq->within_failed ? -1 : 0;
+}
+
+int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
+             const struct bb_audience *audience)
+{
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_emit()")) {
+        json_decref(payload);
+        return -1;
+    }
+    const struct core_event *event = generation_event(rq->generation, name);
+
+    if (!payload) {
+        mistake_no_json(rq, 500);
+        return request_fail(rq, FAILED_ANSWERED);
+    }
+    const char *wrong = NULL;
+
+    if (!event || &event->module->handle.host != rq->pub.host)
+        wrong = "a module raises an event that it does not declare";
+    else if (rq->within >= DEPTH_MAX)
+        wrong = "hooks raise events in a circle";
+    if (wrong) {
+        json_decref(payload);
+        mistake(rq, wrong, name);
+        return -1;
+    }
+    const struct raised *raised = raised_new(tx, event, payload, audience);
+    for (size_t i = 0; i < event->within_count; i++) {
+        if (run_within(tx, &event->within[i], &raised->face)) {
+            if (rq->answer.status)
+                request_fail(rq, FAILED_ANSWERED);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* A committed hook's request; `raised` holds its own reference to the payload. */
+struct hook_run {
+    struct core_request rq; /* first */
+    const struct core_hook *hook;
+    struct bb_event event;
+    json_t *payload;
+};
+
+static void hook_entry(struct core_request *rq)
+{
+    struct hook_run *run = (struct hook_run *)(void *)rq;
+
+    run->hook->hook->committed(&rq->pub, &run->event);
+}
+
+static void hook_ended(struct core_request *rq)
+{
+    struct hook_run *run = (struct hook_run *)(void *)rq;
+
+    json_decref(run->payload);
+    request_free(rq);
+}
+
+static int hook_fill(struct hook_run *run, const struct core_request *publisher,
+                     const struct raised *raised)
+{
+    struct core_request *rq = &run->rq;
+
+    run->payload = json_incref(raised->payload);
+    run->event = raised->face;
+    run->event.id = arena_text(rq->arena, raised->face.id, strlen(raised->face.id));
+    run->event.audience = audience_copy(rq->arena, raised->face.audience);
+    rq->owner = publisher->owner;
+    rq->name = run->event.name;
+    rq->entry = hook_entry;
+    rq->ended = hook_ended;
+    rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
+    request_enter(rq, &run->hook->host->host);
+    return run->event.id && run->event.audience ? 0 : -1;
+}
+
+static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
+                          const struct raised *raised)
+{
+    struct loop *loop = publisher->loop;
+    struct hook_run *run = NULL;
+
+    if (loop->requests < HOOKS_MAX)
+        run = request_make(sizeof *run, REQUEST_HOOK, loop, publisher->generation);
+    if (!run) {
+        log_line(BB_ERROR, "a committed hook was dropped", "event", raised->face.name, NULL);
+        return;
+    }
+    run->hook = hook;
+    if (hook_fill(run, publisher, raised))
+        hook_ended(&run->rq);
+    else
+        request_schedule(&run->rq);
+}
+
+void bus_committed(struct bb_tx *tx)
+{
+    for (const struct raised *at = tx->raised; at; at = at->next) {
+        for (size_t i = 0; i < at->event->committed_count; i++)
+            hook_schedule(tx->rq, &at->event->committed[i], at);
+    }
+}

@@ -1,0 +1,385 @@
+/* Units and interactive transactions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json_out.h"
+#include "core/postgres/sql.h"
+#include "core/request/mistake.h"
+#include "core/request/reply.h"
+#include "core/transaction/idempotency.h"
+
+static const struct bb_sql begin = {"BEGIN", 0};
+static const struct bb_sql commit = {"COMMIT", 0};
+static const struct bb_sql rollback = {"ROLLBACK", 0};
+
+static void drop_raised(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    tx_leave(tx);
+    for (struct raised *at = tx->raised; at; at = at->next)
+        json_decref(at->payload);
+    tx->raised = NULL;
+}
+
+static struct bb_tx *tx_new(struct core_request *rq)
+{
+    struct bb_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+
+    if (tx)
+        tx->rq = rq;
+    if (!tx || arena_defer(rq->arena, drop_raised, tx))
+        request_out_of_memory(rq);
+    tx_join(tx);
+    return tx;
+}
+
+/* A unit that was made but never committed. */
+static void drop_item(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    if (tx->item)
+        pg_item_free(tx->item);
+}
+
+struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
+{
+    struct core_request *core = request_of(rq);
+    struct bb_tx *tx = tx_new(core);
+
+    tx->item = pg_item_new(core);
+    if (!tx->item)
+        request_out_of_memory(core);
+    if (arena_defer(core->arena, drop_item, tx)) {
+        pg_item_free(tx->item);
+        request_out_of_memory(core);
+    }
+    tx->item->key = key;
+    tx->item->write = true;
+    return tx;
+}
+
+/* Keeps the rows of a statement for bb_unit_rows(). */
+static void remember(struct bb_tx *tx, int index, PGresult *result)
+{
+    struct arena *arena = tx->rq->arena;
+
+    if ((size_t)index >= tx->results_room) {
+        size_t room = tx->results_room ? tx->results_room * 2 : 8;
+        PGresult **bigger = arena_alloc(arena, room * sizeof *bigger);
+
+        if (!bigger)
+            request_out_of_memory(tx->rq);
+        if (tx->results)
+            memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
+        tx->results = bigger;
+        tx->results_room = room;
+    }
+    tx->results[index] = result;
+}
+
+static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                   size_t count)
+{
+    PGresult *result = pg_tx_run(tx->lent, sql, values, count);
+
+    if (!result)
+        return -1;
+    remember(tx, tx->count, result);
+    return tx->count++;
+}
+
+/* Without a statement that was refused the others of the transaction are only half of it. */
+static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
+{
+    if (tx->refused)
+        request_fail(tx->rq, FAILED_REFUSED);
+    else
+        tx->refused = sql_admit(tx->rq, sql, tx->lent != NULL);
+    return !tx->refused;
+}
+
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
+{
+    if (!tx_usable(request_running(), tx, "bb_add()") || !is_admitted(tx, sql))
+        return -1;
+    if (tx->lent)
+        return add_now(tx, sql, values, count);
+    if (!pg_item_add(tx->item, sql, values, count))
+        request_out_of_memory(tx->rq);
+    tx->rq->open_units += !tx->count;
+    return tx->count++;
+}
+
+void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+               void *arg)
+{
+    if (!tx_usable(request_running(), tx, "bb_after()"))
+        return;
+    struct tx_after *after = arena_alloc(tx->rq->arena, sizeof *after);
+
+    if (!after)
+        request_out_of_memory(tx->rq);
+    *after = (struct tx_after){.host = tx->rq->pub.host, .then = then, .arg = arg};
+    if (tx->after_last)
+        tx->after_last->next = after;
+    else
+        tx->after = after;
+    tx->after_last = after;
+}
+
+/* The transaction is in the database: who asked for it hears of it, then the committed hooks. */
+static void committed(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+
+    for (const struct tx_after *after = tx->after; after; after = after->next) {
+        request_enter(rq, after->host);
+        after->then(&rq->pub, tx, after->arg);
+    }
+    request_enter(rq, publisher);
+    bus_committed(tx);
+}
+
+static void keep_results(struct bb_tx *tx, struct pg_item *item)
+{
+    int i = 0;
+
+    for (struct pg_op *op = item->ops; op; op = op->next)
+        remember(tx, i++, op->result);
+}
+
+static void free_item(void *item)
+{
+    pg_item_free(item);
+}
+
+/* 0 when the unit is in the database. The results live as long as the request. */
+static int unit_run(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_item *item = tx->item;
+
+    if (tx->refused)
+        return request_fail(rq, FAILED_REFUSED);
+    if (pg_submit(rq->loop->pg, PG_UNIT, item))
+        return -1;
+    tx->item = NULL;
+    if (request_wait(rq, &item->done)) {
+        pg_item_abandon(item);
+        return -1;
+    }
+    if (item->failure.kind) {
+        sql_failed(rq, &item->failure);
+        pg_item_free(item);
+        return -1;
+    }
+    if (arena_defer(rq->arena, free_item, item)) {
+        pg_item_free(item);
+        request_out_of_memory(rq);
+    }
+    keep_results(tx, item);
+    return 0;
+}
+
+/*
+ * The answer of the request that was faster with the same key, if that is why this one failed. A
+ * twin may also stumble over what the first one wrote, before the key itself is in its way.
+ */
+static int replay_instead(struct core_request *rq)
+{
+    struct failure why = rq->failure;
+    bool conflict = why.kind == FAILED_SQL &&
+                    (!strcmp(why.sqlstate, "23505") || !strcmp(why.sqlstate, "BB409"));
+
+    if (!rq->idempotency)
+        return 0;
+    if (idempotency_lost(rq))
+        return idempotency_replay(rq);
+    int status = conflict ? idempotency_look(rq) : 0;
+
+    if (!status)
+        rq->failure = why;
+    return status;
+}
+
+/* What is wrong with a commit, told and answered; 0: nothing. */
+static int refuse_commit(struct core_request *rq, int status, const json_t *json)
+{
+    bool done = status >= 200 && status < 400;
+
+    if (mistake_waits(rq, "bb_commit()"))
+        return 500;
+    if (!done && (status || rq->kind == REQUEST_HTTP))
+        return mistake(rq, "a unit is committed with a status that is no success", NULL);
+    return json || !mistake_wants_body(status) ? 0 : mistake_no_json(rq, status);
+}
+
+int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
+{
+    struct core_request *rq = request_of(pub);
+    bool body = mistake_wants_body(status);
+    size_t length = 0;
+
+    bool usable = tx_usable(rq, tx, "bb_commit()");
+
+    if (usable && tx->lent) {
+        mistake(rq, "a transaction is committed by its module", "bb_commit()");
+        usable = false;
+    }
+    if (usable && tx->count && rq->open_units)
+        rq->open_units--;
+    if (!usable || refuse_commit(rq, status, json)) {
+        json_decref(json);
+        return 0;
+    }
+    json = reply_with_warnings(rq, status, json);
+    char *bytes = body ? json_write(json, &length) : strdup("");
+
+    json_decref(json);
+    if (!bytes)
+        request_out_of_memory(rq);
+    if (rq->idempotency && idempotency_store(tx, status, bytes, length)) {
+        free(bytes);
+        return 0;
+    }
+    tx->over = true;
+    if (unit_run(tx)) {
+        free(bytes);
+        return replay_instead(rq);
+    }
+    committed(tx);
+    rq->committed = true;
+    return reply_bytes(rq, status, bytes, length);
+}
+
+struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
+{
+    if (!tx_known(request_running(), unit, "bb_unit_rows()"))
+        return NULL;
+    if (index < 0 || (size_t)index >= unit->results_room)
+        return NULL;
+    return (struct bb_rows *)unit->results[index];
+}
+
+struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count)
+{
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_tx_query()") || mistake_waits(rq, "bb_tx_query()"))
+        return NULL;
+    if (!tx->lent) {
+        mistake(rq, "a unit is used as a transaction", "bb_tx_query()");
+        return NULL;
+    }
+    if (!is_admitted(tx, sql))
+        return NULL;
+    return (struct bb_rows *)pg_tx_run(tx->lent, sql, values, count);
+}
+
+static void end_lent(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    if (tx->lent && tx->lent != tx->rq->lent)
+        pg_tx_end(tx->lent);
+    tx->lent = NULL;
+}
+
+/* COMMIT of a transaction that failed before says ROLLBACK and no error. */
+static int try_commit(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    const struct answer *answer = &rq->answer;
+
+    if (tx->refused)
+        return request_fail(rq, FAILED_REFUSED);
+    if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
+        return -1;
+    PGresult *result = pg_tx_run(tx->lent, &commit, NULL, 0);
+    if (!result)
+        return -1;
+    if (!strcmp(PQcmdStatus(result), "COMMIT"))
+        return 0;
+    return request_fail(rq, FAILED_UNAVAILABLE);
+}
+
+/*
+ * What a transaction's function returned is what becomes of it, and has to be what it answered, if
+ * it did: else it is undone, and 500 is answered.
+ */
+static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                       void *arg)
+{
+    struct core_request *rq = tx->rq;
+    int before = rq->answer.status;
+    char text[32];
+
+    rq->answer.status = 0;
+    int status = work(&rq->pub, tx, arg), told = rq->answer.status;
+
+    if (!told)
+        rq->answer.status = before;
+    if (status < 0)
+        return told >= 400 ? told : reply_failed(rq);
+    if (told == status || rq->kind != REQUEST_HTTP)
+        return status;
+    if (!told && !before && status >= 200 && status < 400)
+        return mistake(rq, "a transaction returned a status without an answer", NULL);
+    if (!told)
+        return status;
+    snprintf(text, sizeof text, "%d, %d", told, status);
+    return mistake(rq, "a transaction returned another status than it answered", text);
+}
+
+/* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
+ */
+static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
+{
+    struct core_request *rq = tx->rq;
+
+    if (status >= 400) {
+        pg_tx_run(tx->lent, &rollback, NULL, 0);
+        return status;
+    }
+    if (!try_commit(tx)) {
+        committed(tx);
+        rq->committed = rq->answer.status != 0;
+        rq->unanswered = rq->unanswered || !rq->committed;
+        return status;
+    }
+    struct failure why = rq->failure;
+    pg_tx_run(tx->lent, &rollback, NULL, 0);
+    rq->failure = why;
+    rq->answer.headers = headers;
+    if (rq->idempotency && idempotency_lost(rq)) {
+        end_lent(tx);
+        return idempotency_replay(rq);
+    }
+    return reply_failed(rq);
+}
+
+int api_transaction(struct bb_request *pub,
+                    int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct answer_header *headers = rq->answer.headers;
+
+    if (mistake_waits(rq, "bb_transaction()"))
+        return 500;
+    struct bb_tx *tx = tx_new(rq);
+
+    if (arena_defer(rq->arena, end_lent, tx))
+        request_out_of_memory(rq);
+    tx->lent = rq->lent ? rq->lent : pg_tx_begin(rq);
+    if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
+        return reply_failed(rq);
+    int status = finish(tx, work_judged(tx, work, arg), headers);
+    end_lent(tx);
+    drop_raised(tx); /* a job has many transactions */
+    return status;
+}
