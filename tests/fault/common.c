@@ -7,7 +7,12 @@
 
 #include "suites.h"
 
-enum { TIMEOUT_S = 180, CHILDREN_MAX = 256 };
+enum {
+    TIMEOUT_S = 180,
+    CHILDREN_MAX = 256,
+    REFUSALS = 8,
+    AT_ONCE_MS = 1000 /* far from the deadline */
+};
 
 Suite *fault_suite(const char *id, const TTest *const *tests)
 {
@@ -63,12 +68,24 @@ void expect_soon(const struct host *host, const char *path, const char *token, l
     ck_assert_msg(soon(host, path, token, status), "%s does not answer %ld", path, status);
 }
 
-void expect_refused(const struct host *host, const char *path, const char *token)
+static void expect_refused_within(const struct host *host, const char *path, const char *token,
+                                  int ms)
 {
     struct answer *refused = ck_error(http(host, "GET", path, token, NULL), 503, "");
 
     ck_assert_ptr_nonnull(answer_header(refused, "Retry-After"));
-    ck_assert(refused->seconds * 1000 <= DEADLINE_MS + 500);
+    ck_assert_msg(refused->seconds * 1000 <= ms, "%s: %.0f ms", path, refused->seconds * 1000);
+}
+
+void expect_refused(const struct host *host, const char *path, const char *token)
+{
+    expect_refused_within(host, path, token, DEADLINE_MS + 500);
+}
+
+void expect_refused_at_once(const struct host *host, const char *path, const char *token)
+{
+    for (int i = 0; i < REFUSALS; i++)
+        expect_refused_within(host, path, token, AT_ONCE_MS);
 }
 
 /* ---- the load ---- */

@@ -27,6 +27,9 @@ void expect_only_503(const struct scene *scene);
 /* A GET that is answered 503 with Retry-After within the deadline. */
 void expect_refused(const struct host *host, const char *path, const char *token);
 
+/* The same several times, and each at once: the host knows by now, so nobody waits for it. */
+void expect_refused_at_once(const struct host *host, const char *path, const char *token);
+
 /* Stops the load, lays the ledger, stops the hosts. */
 struct ledger_report fault_over(struct scene *scene, struct watch *watch, const char *name);
 

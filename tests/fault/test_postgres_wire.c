@@ -90,7 +90,9 @@ static void freeze_and_thaw(struct scene *scene, const char *name, void (*freeze
 
     freeze(arg, true);
     expect_soon(host, "/api/health/status", NULL, 503);
+    /* what was sent before it is known waits until its deadline, what comes then does not */
     expect_refused(host, A_READ, scene->admin->token);
+    expect_refused_at_once(host, A_READ, scene->admin->token);
     freeze(arg, false);
     fprintf(stderr, "%s: recovery %jd ms\n", name, (intmax_t)scene_recovery(scene, BACK_MS));
     ck_assert_int_gt(atomic_load(&scene->load.refused), refused);
