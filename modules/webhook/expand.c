@@ -14,8 +14,10 @@
 #define AGAIN_MS 500
 
 /*
- * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full. The
- * first row is the event: null, its account, its body's id, event, its id, body; then deliveries:
+ * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 how
+ * many milliseconds a delivery may wait: one that waited longer gets no owner, and is given up
+ * (sweep.c). An id has the day of the event's body, so that the two are kept together. The first
+ * row is the event: null, its account, its body's id, event, its id, body; then deliveries:
  * webhook, id, owner. Another host may have the event in hand: then it goes on with it.
  */
 static const struct bb_sql expand = {
@@ -29,8 +31,10 @@ static const struct bb_sql expand = {
     " ended AS (DELETE FROM webhook_expansion x USING e"
     " WHERE x.id = e.id AND e.done + " PART " >= cardinality(e.webhooks)),"
     " made AS (INSERT INTO webhook_delivery"
-    " (webhook, event, event_id, owner, body_id, created_at, queued_at)"
-    " SELECT h.id, e.event, e.event_id, CASE WHEN h.active AND h.admitted"
+    " (id, webhook, event, event_id, owner, body_id, created_at, queued_at)"
+    " SELECT (e.body_id >> 32 << 32) + nextval('webhook_delivery_number'), h.id, e.event,"
+    " e.event_id, CASE WHEN h.active AND h.admitted"
+    " AND e.queued_at > now() - make_interval(secs => $4::bigint / 1000.0)"
     " AND NOT h.id = ANY($3::bigint[]) THEN $2::bigint END, e.body_id, e.queued_at, e.queued_at"
     " FROM e, webhook_hook h WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART "])"
     " RETURNING webhook, id, owner)"
@@ -76,7 +80,7 @@ static void expand_work(struct bb_request *rq, struct errand *errand)
     const struct bb_rows *rows = bb_query(
         rq, &expand,
         BB_ARGS(bb_i(expansion->account), expansion->owner ? bb_i(expansion->owner) : bb_null(),
-                bb_ints(full, count)));
+                bb_ints(full, count), bb_i(errand->sender->settings->max_age_ms)));
 
     if (!rows)
         return;

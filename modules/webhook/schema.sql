@@ -266,3 +266,31 @@ BEGIN
     END IF;
 END
 $$;
+
+-- step 5: the days of an event that is still to be expanded are kept
+
+-- webhook_partition_drop() of step 3, which keeps a day as well while an event of it, or of one before,
+-- is still to be expanded. Whatever becomes a delivery meanwhile is seen by the second look.
+CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
+    busy boolean;
+    old  date;
+BEGIN
+    IF EXISTS (SELECT FROM webhook_expansion WHERE body_id < webhook_day_floor(day + 1)) THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
+    IF busy THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('DROP TABLE %I', name);
+    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
+        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
+    LOOP
+        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
+    END LOOP;
+    RETURN true;
+END
+$$;

@@ -87,6 +87,7 @@
     X(webhook_targets)                                                                             \
     X(webhook_delivery)                                                                            \
     X(webhook_expand)                                                                              \
+    X(webhook_days)                                                                                \
     X(webhook_signatures)                                                                          \
     X(webhook_wire)                                                                                \
     X(webhook_crowd)                                                                               \
