@@ -102,5 +102,5 @@ void watch_end(struct watch *watch, const char *name)
             watch->count, watch->failures, watch->samples[watch->count / 2], p99,
             watch->samples[watch->count - 1]);
     ck_assert_int_eq(watch->failures, 0);
-    ck_assert_msg(p99 <= HEALTH_MS, "health: p99 of %.1f ms", p99);
+    ck_assert_msg(p99 <= (double)HEALTH_MS, "health: p99 of %.1f ms", p99);
 }

@@ -30,7 +30,8 @@ struct answer *poke(const struct host *host, const char *method, const char *wha
     struct answer *answer = http(host, method, text("/api/poke/%s", what), NULL, NULL);
 
     ck_status(answer, status);
-    ck_assert_msg(answer->seconds * 1000 < AT_ONCE_MS, "%s: %.0f ms", what, answer->seconds * 1000);
+    ck_assert_msg(answer->seconds * 1000 < (double)AT_ONCE_MS, "%s: %.0f ms", what,
+                  answer->seconds * 1000);
     return answer;
 }
 

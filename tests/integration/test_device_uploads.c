@@ -327,7 +327,7 @@ static bool has_half(void *of)
     const struct sender *sender = of;
     const struct exposition *metrics = exposition_get(sender->host, NULL);
 
-    return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= HALF;
+    return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= (double)HALF;
 }
 
 /* D10. What has not ended is counted, for its account and for all, and given back with its end. */

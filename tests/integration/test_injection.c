@@ -122,7 +122,7 @@ static void expect_harmless(const struct answer *answer, const char *where, cons
 
     ck_assert_msg(answer->status >= 200 && answer->status < 500, "%s %s: status %ld %s %s", where,
                   statement, answer->status, answer->problem, answer->body);
-    ck_assert_msg(answer->seconds * 1000 < QUICK_MS, "%s %s took %g s", where, statement,
+    ck_assert_msg(answer->seconds * 1000 < (double)QUICK_MS, "%s %s took %g s", where, statement,
                   answer->seconds);
     if (answer->status < 400)
         return;

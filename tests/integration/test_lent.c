@@ -134,7 +134,7 @@ static double waiting(const struct host *on)
 
 static bool some_wait(void *on)
 {
-    return waiting(on) >= WAITERS;
+    return waiting(on) >= (double)WAITERS;
 }
 
 static bool many_wait(void *on)

@@ -29,7 +29,7 @@ static bool knows_of_many(void *arg)
 {
     (void)arg;
     return exposition_value(exposition_get(host, admin->token), "busbar_webhook_webhooks",
-                            "state=\"active\"") >= HOOKS;
+                            "state=\"active\"") >= (double)HOOKS;
 }
 
 static void set_up_as(const char *name)
