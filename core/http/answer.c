@@ -1,4 +1,5 @@
 /* The answer: sending it, and its line in the log. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,15 +77,22 @@ static bool stays_open(const struct exchange *exchange)
            (head->minor || head->keeps);
 }
 
+/* False without memory. What libmicrohttpd does not let an answer have is left out. */
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    errno = 0;
+    return MHD_add_response_header(response, name, value) == MHD_YES || errno != ENOMEM;
+}
+
 /* A client that keeps the connection must not use it just when it is closed. */
-static void tell_idle_time(const struct exchange *exchange, struct MHD_Response *response)
+static bool tell_idle_time(const struct exchange *exchange, struct MHD_Response *response)
 {
     char value[32];
 
     snprintf(value, sizeof value, "timeout=%lld",
              (long long)(exchange->connection->http->settings.idle_ms / 1000));
-    MHD_add_response_header(response, "Keep-Alive", value);
     MHD_set_response_options(response, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
+    return add_header(response, "Keep-Alive", value);
 }
 
 /*
@@ -103,24 +111,24 @@ static void bound_headers(struct exchange *exchange)
     reply_error(&exchange->rq, 414, "The target is too long for the answer to refer to it");
 }
 
-static void add_headers(struct exchange *exchange, struct MHD_Response *response)
+/* False without memory: an answer that lacks one might say something else, so it is not given. */
+static bool add_headers(struct exchange *exchange, struct MHD_Response *response)
 {
     const struct answer *answer = &exchange->rq.answer;
-    bool own_type = false;
+    bool own_type = false, added = true;
 
     for (const struct answer_header *h = answer->headers; h; h = h->next) {
-        MHD_add_response_header(response, h->name, h->value);
+        added = added && add_header(response, h->name, h->value);
         own_type = own_type || !strcmp(h->name, "Content-Type");
     }
     if (answer->length && !own_type)
-        MHD_add_response_header(response, "Content-Type", "application/json; charset=utf-8");
-    MHD_add_response_header(response, "X-Request-Id", exchange->id);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "Cache-Control", "no-store");
+        added = added && add_header(response, "Content-Type", "application/json; charset=utf-8");
+    added = added && add_header(response, "X-Request-Id", exchange->id) &&
+            add_header(response, "X-Content-Type-Options", "nosniff") &&
+            add_header(response, "Cache-Control", "no-store");
     if (stays_open(exchange))
-        tell_idle_time(exchange, response);
-    else
-        MHD_add_response_header(response, "Connection", "close");
+        return added && tell_idle_time(exchange, response);
+    return added && add_header(response, "Connection", "close");
 }
 
 enum MHD_Result answer_send(struct exchange *exchange)
@@ -139,7 +147,10 @@ enum MHD_Result answer_send(struct exchange *exchange)
     body_drop(exchange);
     if (!response)
         return MHD_NO;
-    add_headers(exchange, response);
+    if (!add_headers(exchange, response)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
     connection_stage(exchange->connection, STAGE_WRITE, answer->length);
     enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
     MHD_destroy_response(response);

@@ -10,13 +10,12 @@ int auth_page_reply(struct bb_request *rq, const struct bb_rows *rows,
                     json_t *(*item)(struct bb_request *, const struct bb_rows *, size_t))
 {
     size_t limit = (size_t)auth_page_limit(rq);
-    size_t count = bb_count(rq, rows);
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count < bb_count(rq, rows) && bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0)) < 0)
+        return bb_failed(rq);
     json_t *list = json_array();
 
-    if (count > limit) {
-        count = limit;
-        bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0));
-    }
     for (size_t i = 0; i < count; i++) {
         if (json_array_append_new(list, item(rq, rows, i))) {
             json_decref(list);

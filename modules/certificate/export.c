@@ -226,10 +226,11 @@ static int begin(struct bb_request *rq, struct export *export)
         free_export(export);
         return status;
     }
-    bb_reply_header(rq, "Content-Disposition", "attachment; filename=\"certificate-log.csv\"");
     csv_head(&csv);
     export->working = true;
-    if (send(export, &csv) || go_on(export))
+    if (bb_reply_header(rq, "Content-Disposition", "attachment; filename=\"certificate-log.csv\"") <
+            0 ||
+        send(export, &csv) || go_on(export))
         finish(export, false);
     free(csv.bytes);
     return status;

@@ -54,6 +54,10 @@ int certificate_group_list(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND) &&
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID)) < 0)
+        return bb_failed(rq);
     json_t *array = json_array();
 
     for (size_t i = 0; i < count; i++)
@@ -61,7 +65,5 @@ int certificate_group_list(struct bb_request *rq)
             json_decref(array);
             return certificate_reply(rq, 503, NULL);
         }
-    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND))
-        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID));
     return certificate_reply(rq, 200, array);
 }

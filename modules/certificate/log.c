@@ -5,13 +5,21 @@
 
 #define PAGE 100
 
+static int name_next(struct bb_request *rq, struct certificate_filter *filter,
+                     const struct bb_rows *rows, size_t count)
+{
+    certificate_move(rq, filter, rows, count - 1);
+    return bb_reply_next(rq,
+                         bb_format(rq, "%" PRId64 "-%" PRId64, filter->after_ms, filter->after_id));
+}
+
 static int answer(struct bb_request *rq, struct certificate_filter *filter,
                   const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
     const struct bb_device *devices = certificate_devices(rq, rows, count);
 
-    if (!devices)
+    if (!devices || (count < bb_count(rq, rows) && name_next(rq, filter, rows, count) < 0))
         return bb_failed(rq);
     json_t *array = json_array();
 
@@ -20,11 +28,6 @@ static int answer(struct bb_request *rq, struct certificate_filter *filter,
             json_decref(array);
             return certificate_reply(rq, 503, NULL);
         }
-    if (count < bb_count(rq, rows)) {
-        certificate_move(rq, filter, rows, count - 1);
-        bb_reply_next(rq,
-                      bb_format(rq, "%" PRId64 "-%" PRId64, filter->after_ms, filter->after_id));
-    }
     return certificate_reply(rq, 200, array);
 }
 

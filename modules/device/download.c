@@ -1,6 +1,7 @@
 /* GET of a device's documents: their list, and the content of one, as an attachment. */
 #include <ctype.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "store.h"
@@ -87,9 +88,12 @@ static int send(struct bb_request *rq, const char *name, const char *type, const
         bb_log(rq, BB_ERROR, "document %s cannot be read: %s", object, open.why);
         return bb_fail(rq, 503, "The document cannot be read now");
     }
-    bb_reply_header(rq, "Content-Type", type);
-    bb_reply_header(rq, "Content-Disposition", disposition(rq, name));
-    bb_reply_header(rq, "Content-Security-Policy", "default-src 'none'; sandbox");
+    if (bb_reply_header(rq, "Content-Type", type) < 0 ||
+        bb_reply_header(rq, "Content-Disposition", disposition(rq, name)) < 0 ||
+        bb_reply_header(rq, "Content-Security-Policy", "default-src 'none'; sandbox") < 0) {
+        close(open.fd);
+        return bb_failed(rq);
+    }
     return bb_reply_file(rq, open.fd, length);
 }
 

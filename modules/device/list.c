@@ -51,10 +51,12 @@ static const char *filter(struct bb_request *rq, const char *name)
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count && (size_t)bb_cell_int(rq, rows, 0, DEVICE_COLUMN_COUNT) > count &&
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0)) < 0)
+        return bb_failed(rq);
     json_t *json = json_array();
 
-    if (count && (size_t)bb_cell_int(rq, rows, 0, DEVICE_COLUMN_COUNT) > count)
-        bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0));
     for (size_t row = 0; row < count; row++) {
         struct device_record record = device_record_of(rq, rows, row);
 

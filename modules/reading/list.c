@@ -78,6 +78,11 @@ static int read_range(struct bb_request *rq, struct range *range)
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count < bb_count(rq, rows) &&
+        bb_reply_next(rq, bb_format(rq, "%s-%s", bb_cell(rq, rows, count - 1, END),
+                                    bb_cell(rq, rows, count - 1, TYPE))) < 0)
+        return bb_failed(rq);
     json_t *array = json_array();
 
     for (size_t i = 0; i < count; i++)
@@ -89,9 +94,6 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limi
             json_decref(array);
             return reading_reply(rq, 503, NULL);
         }
-    if (count < bb_count(rq, rows))
-        bb_reply_next(rq, bb_format(rq, "%s-%s", bb_cell(rq, rows, count - 1, END),
-                                    bb_cell(rq, rows, count - 1, TYPE)));
     return reading_reply(rq, 200, array);
 }
 

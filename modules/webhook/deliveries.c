@@ -38,10 +38,12 @@ static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, 
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND) &&
+        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID)) < 0)
+        return bb_failed(rq);
     json_t *array = json_array();
 
-    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND))
-        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID));
     for (size_t i = 0; i < count; i++)
         if (json_array_append_new(array, delivery_json(rq, rows, i))) {
             json_decref(array);

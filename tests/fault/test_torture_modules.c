@@ -23,6 +23,8 @@ enum {
     PQ_ROUNDS = 160,
     PQ_DEEPEST = 40,
     CURL_DEEPEST = 80,
+    PAGE_DEEPEST = 100,
+    PAD = 5000, /* of a target, so that the next one's is memory of its own */
     STALLED_MS = 3000,
     ARM_MS = 20,
     SETTLED_MS = 45000,
@@ -258,7 +260,70 @@ START_TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
     works_over(&works);
 }
 
+/* Two of everything that is sent in pages. */
+static void pages_make(const struct works *works)
+{
+    struct host *at = works->host;
+    int64_t day = days_ago(90);
+
+    meter_make(at, works->owner, "second plant", 10, days_ago(100));
+    ck_status(meter_series(at, works->owner, "plant", "History", day, HOUR_MS, 2, 2000), 201);
+    host_command(at, (const char *const[]){NULL},
+                 (const char *const[]){"certificate", "issue", NULL});
+    for (int i = 0; i < 2; i++) {
+        ck_status(http(at, "POST", "/api/device-group", works->owner->token,
+                       json_pack("{ss ss ss s[I]}", "name", text("Group %d", i), "frequency",
+                                 "daily", "start", date_text(day), "deviceIds",
+                                 (json_int_t)sql_number(works->db, text("SELECT id FROM device"
+                                                                        " ORDER BY id LIMIT 1"
+                                                                        " OFFSET %d",
+                                                                        i)))),
+                  201);
+        ck_status(talk_post(at, works->admin, &works->talk, ADMIN_EMAIL, "two deliveries"), 201);
+    }
+}
+
+/* The one answer that says less than there is would be a page that looks like the last. */
+static void expect_next(struct works *works, const char *path, const char *token)
+{
+    const char *target = text("%s?limit=1&pad=%0*d", path, PAD, 0);
+    int whole = 0;
+
+    ck_assert_ptr_nonnull(
+        answer_header(ck_status(http(works->host, "GET", target, token, NULL), 200), "Link"));
+    for (int n = 1; n <= PAGE_DEEPEST; n++) {
+        atomic_store(&works->rack.numbers->allocations, n);
+        struct answer *answer = http(works->host, "GET", target, token, NULL);
+
+        atomic_store(&works->rack.numbers->allocations, 0);
+        whole += answer->status == 200;
+        ck_assert_msg(answer->status == 200 || answer->status == 503 || answer->status == 0,
+                      "%s: %ld %s", path, answer->status, answer->body);
+        ck_assert_msg(answer->status != 200 || answer_header(answer, "Link"),
+                      "%s says at %d that there is no more", path, n);
+    }
+    ck_assert_int_gt(whole, 0);
+}
+
+START_TEST(a_page_that_lacks_memory_is_not_the_last)
+{
+    struct works works = {.turn = 0};
+
+    works_open(&works, "torture_page");
+    pages_make(&works);
+    expect_next(&works, "/api/admin/users", works.admin->token);
+    expect_next(&works, "/api/device", works.owner->token);
+    expect_next(&works, "/api/meter-reads/new/plant", works.owner->token);
+    expect_next(&works, "/api/certificate-log", works.owner->token);
+    expect_next(&works, "/api/device-group", works.owner->token);
+    expect_next(&works, "/api/chat/webhooks", works.admin->token);
+    expect_next(&works, text("/api/chat/webhooks/%jd/deliveries", (intmax_t)works.webhook.id),
+                works.admin->token);
+    works_over(&works);
+}
+
 FAULT(F39, memory_that_is_short_for_seconds_stops_no_module,
       an_allocation_that_fails_stops_no_module,
       an_allocation_of_libpq_that_fails_stops_no_connection,
-      an_allocation_of_libcurl_that_fails_holds_no_delivery)
+      an_allocation_of_libcurl_that_fails_holds_no_delivery,
+      a_page_that_lacks_memory_is_not_the_last)
