@@ -140,9 +140,10 @@ struct sender {
     int64_t me; /* host_id, without the lock */
     int64_t lease_until;
     int64_t tend_at, look_at, scan_at, clean_at, retry_db_at;
-    int64_t expand_at;     /* INT64_MAX: nothing waits to be expanded, as far as is known */
-    int64_t expanded_last; /* the account that had its turn */
-    int64_t expanding_ms;  /* how long the oldest event had waited for it a few seconds ago */
+    int64_t expand_at;      /* INT64_MAX: nothing waits to be expanded, as far as is known */
+    int64_t expanded_last;  /* the account that had its turn */
+    int64_t expand_told_ms; /* when the log last had an event that could not be expanded */
+    int64_t expanding_ms;   /* how long the oldest event had waited for it a few seconds ago */
     bool tending, looking, scanning, releasing, expanding;
     bool stopping; /* claims nothing more */
     bool heir;     /* and another sender of this host goes on: what waits is given to it */

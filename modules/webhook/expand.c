@@ -8,10 +8,15 @@
  */
 #include "engine.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #define PART "128" /* deliveries in a statement */
 #define REST 2     /* times what the statement took */
 #define REST_MAX_MS 250
 #define AGAIN_MS 500
+#define FAILED_MS 60000 /* between two lines of the log about events that cannot be expanded */
 
 /*
  * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 how
@@ -44,10 +49,18 @@ static const struct bb_sql expand = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
+/* Whose turn a failing one was. */
+static const struct bb_sql whose = {
+    "SELECT coalesce((SELECT min(account) FROM webhook_expansion WHERE account > $1::bigint),"
+    " (SELECT min(account) FROM webhook_expansion), 0)",
+    BB_SQL_LONG,
+};
+
 struct expansion {
     struct errand errand; /* first */
     int64_t owner, account;
     int64_t sent_ms;
+    char refused[6]; /* the SQLSTATE, where PostgreSQL answers and it is the event that fails */
     bool found;
 };
 
@@ -72,6 +85,20 @@ static void hand_over(struct bb_request *rq, struct sender *sender, const struct
         sender_offer(sender, owner, &event, items, owned, NULL);
 }
 
+/* An event that cannot be expanded waits, and with it those of its account; others go on. */
+static void pass_over(struct bb_request *rq, struct expansion *expansion)
+{
+    char state[sizeof(expansion->refused)];
+
+    snprintf(state, sizeof(state), "%s", bb_sqlstate(rq));
+    const struct bb_rows *rows = bb_query(rq, &whose, BB_ARGS(bb_i(expansion->account)));
+
+    if (!rows)
+        return;
+    expansion->account = bb_cell_int(rq, rows, 0, 0);
+    memcpy(expansion->refused, state, sizeof(state));
+}
+
 static void expand_work(struct bb_request *rq, struct errand *errand)
 {
     struct expansion *expansion = (struct expansion *)(void *)errand;
@@ -82,14 +109,32 @@ static void expand_work(struct bb_request *rq, struct errand *errand)
         BB_ARGS(bb_i(expansion->account), expansion->owner ? bb_i(expansion->owner) : bb_null(),
                 bb_ints(full, count), bb_i(errand->sender->settings->max_age_ms)));
 
-    if (!rows)
+    if (!rows) {
+        pass_over(rq, expansion);
         return;
+    }
     expansion->found = bb_count(rq, rows) > 0;
     if (expansion->found) {
         expansion->account = bb_cell_int(rq, rows, 0, 1);
         hand_over(rq, errand->sender, rows, expansion->owner);
     }
     errand->ok = true;
+}
+
+static void failed(struct sender *sender, const struct expansion *expansion)
+{
+    sender->expand_at = sender->now_ms + AGAIN_MS;
+    if (!expansion->refused[0]) {
+        sender->retry_db_at = sender->expand_at;
+        return;
+    }
+    sender->expanded_last = expansion->account;
+    if (sender->expand_told_ms && sender->now_ms - sender->expand_told_ms < FAILED_MS)
+        return;
+    bb_host_log(sender->host, BB_WARN,
+                "an event for many webhooks was not expanded: account %" PRId64 ", SQLSTATE %s",
+                expansion->account, expansion->refused);
+    sender->expand_told_ms = sender->now_ms;
 }
 
 static void expand_back(struct sender *sender, struct errand *errand)
@@ -99,8 +144,7 @@ static void expand_back(struct sender *sender, struct errand *errand)
 
     sender->expanding = false;
     if (!errand->ok) {
-        sender->retry_db_at = sender->now_ms + AGAIN_MS;
-        sender->expand_at = sender->retry_db_at;
+        failed(sender, expansion);
     } else if (expansion->found) {
         sender->expanded_last = expansion->account;
         sender->expand_at = sender->now_ms + (rest < REST_MAX_MS ? rest : REST_MAX_MS);

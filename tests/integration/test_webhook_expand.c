@@ -208,6 +208,31 @@ START_TEST(accounts_take_turns)
     ck_assert_int_lt(last_delivery_of("turn 2"), last_delivery_of("turn 5"));
 }
 
+static bool are_of_another(void *arg)
+{
+    (void)arg;
+    return number("count(*)") == 2 * HOOKS;
+}
+
+/* As one whose body PostgreSQL cannot read: it waits, and those of its account with it. */
+START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
+{
+    begin();
+    sql_run(db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
+                " IF (SELECT body FROM webhook_body WHERE id = NEW.body_id) LIKE ''%refused%''"
+                " THEN RAISE data_corrupted; END IF; RETURN NEW; END'");
+    sql_run(db, "CREATE TRIGGER refuse BEFORE INSERT ON webhook_delivery FOR EACH ROW"
+                " EXECUTE FUNCTION refuse()");
+    post("is refused");
+    for (int i = 0; i < 2; i++)
+        ck_status(talk_post(host, platform, &other, platform->email, "of another"), 201);
+    bool passed = wait_until(are_of_another, NULL, LONG_MS);
+
+    sql_run(db, "DROP FUNCTION refuse CASCADE");
+    ck_assert(passed);
+    expect_sent(3 * HOOKS);
+}
+
 START_TEST(two_hosts_send_each_delivery_once)
 {
     struct host *second = host_start(&(struct host_spec){.name = "hookexpand2",
@@ -231,6 +256,7 @@ Suite *webhook_expand_suite(void)
         a_host_that_is_killed_in_the_middle_goes_on_where_it_was,
         who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get,
         accounts_take_turns,
+        an_event_that_cannot_be_expanded_holds_up_no_other_account,
         two_hosts_send_each_delivery_once,
     };
 
