@@ -11,14 +11,15 @@
 #include "core/base/meter.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
-#include "core/host/readiness.h"
 #include "core/http/stream.h"
 #include "core/http/upload.h"
 #include "core/observe/metrics.h"
+#include "core/observe/readiness.h"
 #include "core/postgres/ear.h"
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
+#include "core/request/reply.h"
 #include "core/request/worker.h"
 
 enum { LOG_TEXT = 1024 };

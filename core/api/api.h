@@ -32,8 +32,6 @@ int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const ch
 BB_PRINTF(3, 0)
 int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args);
 int api_refuse(struct bb_request *rq, json_t *errors);
-/* reply_warnings.c */
-BB_PRINTF(2, 0) void api_vwarn(struct bb_request *rq, const char *format, va_list args);
 int api_failed(struct bb_request *rq);
 int api_reply_header(struct bb_request *rq, const char *name, const char *value);
 int api_reply_next(struct bb_request *rq, const char *cursor);

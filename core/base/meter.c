@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/module/module_load.h"
-
 enum { PLACES = 8, ROUTES_MAX = 4096, METERS_MAX = 4096, LINE = 64 };
 
 const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405,
@@ -178,27 +176,7 @@ failed:
     return NULL;
 }
 
-/* A line for the metric and each value; free(). NULL: no memory. */
-static char *name_of(const char *module, const struct bb_metric *metric)
-{
-    char *name = NULL;
-    size_t size;
-    FILE *out = open_memstream(&name, &size);
-
-    if (!out)
-        return NULL;
-    fprintf(out, "%s.%s", module, metric->name);
-    for (const char *const *value = metric->values; value && *value; value++)
-        fprintf(out, "\n%s", *value);
-    bool failed = ferror(out);
-    if (!fclose(out) && !failed)
-        return name;
-    free(name);
-    return NULL;
-}
-
-/* Takes the name. */
-static struct meter *meter_named(char *name, size_t count)
+struct meter *meter_named(char *name, size_t count)
 {
     struct meter *meter;
 
@@ -217,34 +195,6 @@ static struct meter *meter_named(char *name, size_t count)
     return meter;
 }
 
-static size_t count_values(const struct bb_metric *metric)
-{
-    size_t count = 0;
-
-    while (metric->values && metric->values[count])
-        count++;
-    return count ? count : 1;
-}
-
-int meters_bind(struct core_module *module, struct arena *arena)
-{
-    const struct bb_table *table = &module->face->metrics;
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, *table);
-
-    module->handle.meters = arena_alloc(arena, (table->count + 1) * sizeof(struct meter *));
-    if (!module->handle.meters)
-        return -1;
-    for (size_t i = 0; i < table->count; i++) {
-        if (rows[i].read)
-            continue;
-        module->handle.meters[i] =
-            meter_named(name_of(module->face->name, &rows[i]), count_values(&rows[i]));
-        if (!module->handle.meters[i])
-            return -1;
-    }
-    return 0;
-}
-
 uint64_t meter_sum(const struct meter *meter, size_t value)
 {
     uint64_t sum = 0;
@@ -254,12 +204,8 @@ uint64_t meter_sum(const struct meter *meter, size_t value)
     return sum;
 }
 
-void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
+void meter_add(struct meter *meter, size_t value, uint64_t by)
 {
-    const struct host_handle *handle = handle_of(host);
-    struct meter *meter =
-        metric < handle->module->face->metrics.count ? handle->meters[metric] : NULL;
-
-    if (meter && value < meter->count)
+    if (value < meter->count)
         add(&meter->numbers[place * meter->stride + value], by);
 }

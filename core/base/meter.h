@@ -10,7 +10,6 @@
 
 #include "core/base/arena.h"
 
-struct core_module;
 struct meter;
 struct route_meter;
 
@@ -42,12 +41,13 @@ struct route_sums {
 /* Calls with each route's sums, in the order they were first seen. */
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
 
-/* Makes handle.meters of a module, in the generation's arena. 0 or -1. */
-int meters_bind(struct core_module *module, struct arena *arena);
+/* The family of this name (taken; NULL: no memory), made if it is new, of `count` values. NULL: no
+ * memory. */
+struct meter *meter_named(char *name, size_t count);
+
+/* Adds to a value of it; one that it does not have is passed over. Any thread. */
+void meter_add(struct meter *meter, size_t value, uint64_t by);
 
 uint64_t meter_sum(const struct meter *meter, size_t value);
-
-/* bb_metric_add() */
-void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
 
 #endif

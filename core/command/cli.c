@@ -1,4 +1,6 @@
 #include "core/command/cli.h"
+#include "core/module/module_names.h"
+#include "core/observe/metrics.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -202,11 +204,17 @@ static int run_command(struct cli *cli)
     return run_own(command, cli);
 }
 
+static bool is_command(const char *name)
+{
+    return cli_find(name) != NULL;
+}
+
 int cli_main(int argc, char **argv)
 {
     const char *environment = getenv("BUSBAR_CONF");
     struct cli cli = {.conf = environment && *environment ? environment : BUSBAR_CONF};
 
+    module_names_reserve(is_command, host_metric_named);
     for (int i = 1; i < argc; i++) {
         int taken = take_config(&cli, argc, argv, &i);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/command/cli.h"
+#include "core/module/module_names.h"
 #include "core/observe/metrics.h"
 
 static void print_head(const char *title)

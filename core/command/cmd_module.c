@@ -4,8 +4,9 @@
 
 #include "core/api/api.h"
 #include "core/command/cli.h"
+#include "core/engine/engine.h"
 #include "core/generation/generation_lacks.h"
-#include "core/host/engine.h"
+#include "core/host/serve.h"
 
 #define WORDS_MAX 4
 

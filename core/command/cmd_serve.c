@@ -5,7 +5,8 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/command/cli.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
+#include "core/host/serve.h"
 #include "core/host/stop.h"
 
 static int open_log(const struct generation *g)

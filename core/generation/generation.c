@@ -82,6 +82,7 @@ struct generation *generation_judge(const char *conf_path, struct setting_proble
 int generation_open(struct generation *g, const struct bb_api *api,
                     struct setting_problems *problems)
 {
+    g->api = api;
     for (size_t i = 0; i < g->module_count; i++)
         if (open_module(&g->modules[i], g->arena, api, problems))
             return -1;

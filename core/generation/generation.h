@@ -44,6 +44,7 @@ struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last holder has gone; NULL: destroy at once */
     struct engine *engine;                 /* set before it serves; NULL in checks */
+    const struct bb_api *api;              /* what its modules call; NULL until they are opened */
     atomic_bool superseded;                /* another one is live */
     struct work_pools *pools;              /* these three: turnover.c; NULL in checks */
     struct workers *workers;
@@ -141,5 +142,10 @@ int api_seal(struct bb_host *host, const void *plain, size_t length, const char 
              unsigned char **sealed, size_t *sealed_length);
 int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
                unsigned char **plain, size_t *plain_length);
+
+/* generation_meters.c: makes handle.meters of a module, in the generation's arena. 0 or -1. */
+int meters_bind(struct core_module *module, struct arena *arena);
+/* bb_metric_add() */
+void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
 
 #endif

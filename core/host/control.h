@@ -14,7 +14,7 @@
 #ifndef CORE_CONTROL_H
 #define CORE_CONTROL_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 #define CONTROL_DONE "0\n"
 #define CONTROL_FAILED "1\n"

@@ -1,4 +1,4 @@
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "core/host/job.h"
 #include "core/host/reload.h"
 #include "core/host/retire.h"
+#include "core/host/serve.h"
 #include "core/host/stop.h"
 #include "core/host/turnover.h"
 #include "core/http/http.h"
-#include "core/http/listener.h"
 #include "core/http/stream.h"
 #include "core/observe/notify.h"
 #include "core/observe/watchdog.h"
@@ -26,6 +26,7 @@
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
+#include "core/wire/listener.h"
 
 static int64_t number(const struct generation *g, const char *section, const char *name)
 {
@@ -50,26 +51,28 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     return settings;
 }
 
-/* 0 stands for the share that one owner has of everything. */
-static unsigned per_address(const struct generation *g)
+static void run_http(void *http)
 {
-    int64_t own = number(g, "http", "connections_per_address");
-    size_t all = (size_t)number(g, "http", "max_connections");
-
-    return own ? (unsigned)own : (unsigned)quota_each(g->settings, all);
+    http_run(http);
 }
 
-struct http_settings engine_http_settings(const struct engine *engine, const struct generation *g)
+static int64_t wait_for_http(void *http)
 {
-    return (struct http_settings){
-        .listeners = &engine->listeners,
-        .max_connections = (unsigned)number(g, "http", "max_connections"),
-        .per_address = per_address(g),
-        .header_ms = number(g, "http", "header_timeout") * 1000,
-        .body_ms = number(g, "http", "body_timeout") * 1000,
-        .idle_ms = number(g, "http", "idle_timeout") * 1000,
-        .write_ms = number(g, "http", "write_timeout") * 1000,
-    };
+    return http_timeout_ms(http);
+}
+
+static void flush_pg(void *pg)
+{
+    pg_flush(pg);
+}
+
+/* In the order of a turn: what requests that begin in it ask of PostgreSQL goes out with it. */
+static void add_parts(struct loop *loop)
+{
+    if (loop->http)
+        loop_add_part(loop, &(struct loop_part){run_http, wait_for_http, loop->http});
+    if (loop->pg)
+        loop_add_part(loop, &(struct loop_part){.run = flush_pg, .of = loop->pg});
 }
 
 static int loop_fill(struct engine *engine, struct loop *loop)
@@ -79,7 +82,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     struct redis_settings redis = {.url = engine->redis_url,
                                    .timeout_ms = number(g, "redis", "timeout"),
                                    .names = engine->redis_names};
-    struct http_settings http = engine_http_settings(engine, g);
+    struct http_settings http = http_settings_of(g, &engine->listeners);
 
     if (*pg.url) {
         loop->pg = pg_new(loop, &pg);
@@ -188,6 +191,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     for (unsigned i = 0; i < loop_count; i++) {
         if (loop_fill(engine, &engine->loops[i]))
             return -1;
+        add_parts(&engine->loops[i]);
     }
     return 0;
 }

@@ -2,7 +2,8 @@
 #include <stdio.h>
 
 #include "core/base/text.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
+#include "core/host/serve.h"
 #include "core/host/turnover.h"
 #include "core/migrate/migrate.h"
 #include "core/postgres/names.h"

@@ -6,7 +6,7 @@
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 /* Those of a generation, none of them due. NULL: out of memory. */
 struct jobs *jobs_new(struct engine *engine, struct generation *generation);

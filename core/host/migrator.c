@@ -9,8 +9,8 @@
 
 #include "core/base/log.h"
 #include "core/base/thread.h"
-#include "core/host/readiness.h"
 #include "core/migrate/migrate.h"
+#include "core/observe/readiness.h"
 
 enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* between two attempts */
 

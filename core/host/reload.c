@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
@@ -96,7 +95,7 @@ static struct generation *build(struct engine *engine, const struct generation *
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
     if (g && !problems->count && !generation_lacks(g, problems) &&
-        !generation_open(g, &core_api, problems) && !migrate(live, g, problems) &&
+        !generation_open(g, live->api, problems) && !migrate(live, g, problems) &&
         !equip(engine, g, problems))
         return g;
     if (g)

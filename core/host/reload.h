@@ -11,7 +11,7 @@
 #ifndef CORE_RELOAD_H
 #define CORE_RELOAD_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 /* Its thread, which first migrates for the start's generation. NULL: it cannot be made (logged). */
 struct reloader *reloader_new(struct engine *engine);

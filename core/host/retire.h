@@ -9,7 +9,7 @@
 #ifndef CORE_RETIRE_H
 #define CORE_RETIRE_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 struct retirer;
 

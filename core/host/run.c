@@ -1,6 +1,7 @@
 /* bb_run(), bb_run_then(): work that a thread of a module hands to a loop. */
 #include <stdlib.h>
 
+#include "core/engine/engine.h"
 #include "core/request/request.h"
 #include "core/request/worker.h"
 

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 struct signals;
 

@@ -4,6 +4,7 @@
 #include "core/base/text.h"
 #include "core/host/job.h"
 #include "core/host/retire.h"
+#include "core/host/serve.h"
 #include "core/http/http.h"
 #include "core/postgres/ear.h"
 #include "core/postgres/pg.h"
@@ -12,7 +13,7 @@
 
 int turnover_pools(struct generation *g)
 {
-    g->pools = work_pools_new(g);
+    g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
     return g->pools ? 0 : -1;
 }
 
@@ -68,7 +69,7 @@ static void change_loop(struct loop *loop, void *arg)
 {
     const struct change *change = arg;
     struct pg_settings pg = engine_pg_settings(change->engine, change->to);
-    struct http_settings http = engine_http_settings(change->engine, change->to);
+    struct http_settings http = http_settings_of(change->to, &change->engine->listeners);
 
     http_apply(loop->http, &http);
     if (loop->pg)

@@ -11,7 +11,7 @@
 #ifndef CORE_TURNOVER_H
 #define CORE_TURNOVER_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 /* Makes what runs for a generation. 0, or -1 (logged); turnover_discard() follows then. */
 int turnover_equip(struct engine *engine, struct generation *generation);

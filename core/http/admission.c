@@ -101,6 +101,8 @@ static int find_route(struct exchange *exchange)
         return reply_error(rq, 404, "There is no such path");
     }
     struct host_handle *owner = exchange->match.owner;
+
+    rq->route = exchange->match.route;
     request_enter(rq, &owner->host);
     return 0;
 }

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "core/base/share.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/http/exchange.h"
 #include "core/request/quota.h"
 #include "core/request/reply.h"

@@ -6,7 +6,7 @@
 #include "core/base/json_in.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/http/stream.h"
 #include "core/http/upload.h"
 #include "core/loop/fiber.h"
@@ -82,6 +82,7 @@ void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     exchange->connection = connection;
     exchange->rq.ended = fiber_ended;
     exchange->rq.cut = exchange_cut;
+    exchange->rq.leave = exchange_leave;
     exchange->started_us = clock_mono_us();
     exchange->rq.id = exchange->id;
     if (take_head(exchange))

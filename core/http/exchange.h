@@ -139,7 +139,7 @@ void answer_give_room(struct exchange *exchange);
  * exchange_late.c. The time of a request is over, while a thread still works for it: answers 503,
  * and lets go of the connection; false: it cannot, the answer has to wait. On the fiber.
  */
-bool exchange_leave(struct exchange *exchange);
+bool exchange_leave(struct core_request *rq);
 /* What libmicrohttpd is to know in its place; itself, if it has not let go. NULL for NULL. */
 struct exchange *exchange_heir(struct exchange *exchange);
 /* The fiber of a late one has ended. */

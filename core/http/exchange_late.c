@@ -42,6 +42,7 @@ static int inherit(struct exchange *heir, const struct exchange *from)
     heir->started_us = from->started_us;
     heir->rq.id = heir->id;
     heir->rq.owner = from->rq.owner;
+    heir->rq.route = from->rq.route;
     heir->rq.spent = from->rq.spent;
     heir->rq.cut = from->rq.cut;
     heir->rq.ended = from->rq.ended;
@@ -52,8 +53,10 @@ static int inherit(struct exchange *heir, const struct exchange *from)
     return failed ? -1 : 0;
 }
 
-bool exchange_leave(struct exchange *exchange)
+bool exchange_leave(struct core_request *rq)
 {
+    struct exchange *exchange = (struct exchange *)(void *)rq;
+
     /* what has begun to be sent, or is true in the database, is not taken back */
     if (exchange->phase != PHASE_HANDLER || !exchange->suspended || exchange->stream ||
         exchange->rq.committed)

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/host/engine.h"
-#include "core/http/listener.h"
-#include "core/observe/metrics.h"
+#include "core/engine/engine.h"
+#include "core/http/told.h"
+#include "core/wire/listener.h"
 
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
@@ -285,7 +285,7 @@ static void patrol(struct timer *timer)
         http->refusing = false;
         watch_listeners(http, true);
     }
-    metrics_publish(http->loop, http->connection_count, http->turned_away);
+    told_publish(http->loop, http->connection_count, http->turned_away);
     timer_set(&http->loop->timers, timer,
               timer_beat(now, http->connection_count ? PATROL_MS : TIMER_IDLE_MS));
 }

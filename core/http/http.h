@@ -11,10 +11,10 @@
 #include <netinet/in.h>
 
 #include "core/field/query.h"
-#include "core/http/listener.h"
 #include "core/loop/loop.h"
 #include "core/request/request.h"
 #include "core/wire/linger.h"
+#include "core/wire/listener.h"
 #include "core/wire/reader.h"
 
 struct http_settings {
@@ -23,6 +23,10 @@ struct http_settings {
     unsigned per_address;
     int64_t header_ms, body_ms, idle_ms, write_ms;
 };
+
+/* Of a generation; the listeners are the engine's. */
+struct http_settings http_settings_of(const struct generation *generation,
+                                      const struct listeners *listeners);
 
 enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STAGE_WRITE };
 

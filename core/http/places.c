@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/address.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/http/http.h"
 #include "core/request/quota.h"
 

@@ -12,7 +12,7 @@
 
 #include <busbar/stream.h>
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 struct exchange;
 struct MHD_Response;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/module/module_load.h"
 #include "core/request/reply.h"
 

@@ -29,7 +29,6 @@ enum {
     UPLOAD_UNCOUNTED = BODY_LARGE - (UPLOAD_ROOM - UPLOAD_CHUNK), /* of a buffer; and a piece */
     UPLOAD_SEGMENTS_MAX = 128,
     UPLOAD_DISK_STEP = 256 * 1024, /* that is counted at a time */
-    UPLOAD_FILES_MAX = 100,        /* of a route; each begins a segment */
     UPLOAD_OPEN_MAX = 16,          /* files whose flush to disk may wait for that of others */
     UPLOAD_PARTS_MAX = 256,        /* empty ones, too */
     UPLOAD_HEADS = 1024 * 1024     /* of a body, beside files and fields */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/engine/engine.h"
 #include "core/field/field.h"
 #include "core/field/warning.h"
-#include "core/host/engine.h"
 #include "core/http/upload.h"
 #include "core/module/module_load.h"
 #include "core/request/quota.h"

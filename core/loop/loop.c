@@ -11,10 +11,7 @@
 #include "core/base/meter.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/http/http.h"
 #include "core/loop/fiber.h"
-#include "core/postgres/pg.h"
-#include "core/request/request.h"
 
 enum { LOOP_EVENTS = 256 };
 
@@ -140,17 +137,32 @@ static void inbox_take(struct loop *loop)
     }
 }
 
+void loop_schedule(struct loop *loop, struct task *task)
+{
+    task->next = NULL;
+    if (loop->ready)
+        loop->ready_last->next = task;
+    else
+        loop->ready = task;
+    loop->ready_last = task;
+}
+
+void loop_add_part(struct loop *loop, const struct loop_part *part)
+{
+    loop->parts[loop->part_count++] = *part;
+}
+
 static void resume_ready(struct loop *loop)
 {
     int64_t before = clock_mono_us(), heavy_us = 0;
 
     while (loop->ready && heavy_us < LOOP_SHARE_US) {
-        struct core_request *rq = loop->ready;
+        struct task *task = loop->ready;
 
-        loop->ready = rq->next_ready;
+        loop->ready = task->next;
         if (!loop->ready)
             loop->ready_last = NULL;
-        request_resume(rq);
+        task->run(task);
         int64_t now = clock_mono_us();
 
         if (now - before >= LOOP_HEAVY_US)
@@ -161,12 +173,17 @@ static void resume_ready(struct loop *loop)
 
 static int wait_ms(struct loop *loop, int64_t timer_ms)
 {
-    int64_t wait = loop->http ? http_timeout_ms(loop->http) : -1;
+    int64_t wait = timer_ms;
 
     if (loop->ready)
         return 0;
-    if (timer_ms >= 0 && (wait < 0 || timer_ms < wait))
-        wait = timer_ms;
+    for (size_t i = 0; i < loop->part_count; i++) {
+        const struct loop_part *part = &loop->parts[i];
+        int64_t own = part->wait_ms ? part->wait_ms(part->of) : -1;
+
+        if (own >= 0 && (wait < 0 || own < wait))
+            wait = own;
+    }
     return wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
@@ -195,10 +212,8 @@ void loop_run(struct loop *loop)
         inbox_take(loop);
         timers_run(&loop->timers, loop->now_ms);
         resume_ready(loop);
-        if (loop->http)
-            http_run(loop->http);
-        if (loop->pg)
-            pg_flush(loop->pg);
+        for (size_t i = 0; i < loop->part_count; i++)
+            loop->parts[i].run(loop->parts[i].of);
         loop->now_ms = clock_mono_ms(); /* the turn may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }

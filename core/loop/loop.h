@@ -39,6 +39,24 @@ struct message {
     void (*run)(struct message *message);
 };
 
+/* What runs once, in the next turn: a fiber that can go on. Embedded. */
+struct task {
+    struct task *next;
+    void (*run)(struct task *task);
+};
+
+/*
+ * What runs in every turn, after the tasks: `run` with `of`. A turn does not wait longer than
+ * wait_ms(of) says (-1: for ever); NULL: whatever long.
+ */
+struct loop_part {
+    void (*run)(void *of);
+    int64_t (*wait_ms)(void *of);
+    void *of;
+};
+
+enum { LOOP_PARTS = 2 };
+
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_told {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
@@ -58,10 +76,12 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     struct message *inbox, *inbox_last;
-    struct core_request *ready, *ready_last; /* fibers that can go on */
-    struct core_request *alive;              /* requests of this loop, of every kind */
-    size_t requests;                         /* how many */
+    struct task *ready, *ready_last; /* those that can go on */
+    struct core_request *alive;      /* requests of this loop, of every kind */
+    size_t requests;                 /* how many */
     struct fiber_pool *fibers;
+    struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */
+    size_t part_count;
     struct pg *pg;
     struct redis *redis;
     struct id_block *ids;    /* blocks of sequences (sql.c) */
@@ -95,6 +115,12 @@ int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
  * socket meanwhile, and the kernel gave its number to the next one.
  */
 int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/* The task runs in this turn, or the next one. Loop's thread. */
+void loop_schedule(struct loop *loop, struct task *task);
+
+/* One part more, behind those that there are; at most LOOP_PARTS. Before loop_run(). */
+void loop_add_part(struct loop *loop, const struct loop_part *part);
 
 /* Whether nothing waits in the inbox. */
 bool loop_quiet(struct loop *loop);

@@ -1,10 +1,10 @@
-/* Splitting a schema's text into its steps, see migrate.h. */
+#include "core/module/migrate_steps.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/migrate/migrate.h"
 
 #define MARK "-- step "
 

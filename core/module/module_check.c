@@ -2,10 +2,9 @@
 
 #include <string.h>
 
-#include "core/command/cli.h"
 #include "core/field/field.h"
-#include "core/http/upload.h"
-#include "core/migrate/migrate.h"
+#include "core/module/migrate_steps.h"
+#include "core/module/module_names.h"
 #include "core/settings/host_settings.h"
 
 #define NAME_MAX_LENGTH 48
@@ -95,9 +94,9 @@ static void check_parts(const struct core_module *module, const struct bb_route 
             complain(module, problems, "a part of route %s %s needs a name and a count",
                      route->method, route->path);
     }
-    if (fields > 1 || files > UPLOAD_FILES_MAX)
+    if (fields > 1 || files > BB_FILES_MAX)
         complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
-                 route->method, route->path, UPLOAD_FILES_MAX);
+                 route->method, route->path, BB_FILES_MAX);
     if (files &&
         (!has_setting(module->face, route->files_in) || !has_pool(module->face, route->files_pool)))
         complain(module, problems, "route %s %s must name a setting and a pool for its files",
@@ -249,7 +248,7 @@ static bool hidden_by_host(const char *command)
     char word[NAME_MAX_LENGTH + 1];
 
     snprintf(word, sizeof word, "%.*s", (int)strcspn(command, " "), command);
-    return cli_find(word) != NULL;
+    return module_name_is_command(word);
 }
 
 static void check_command(const struct core_module *module, const struct bb_command *command,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/module/module_check.h"
-#include "core/observe/metrics.h"
+#include "core/module/module_names.h"
 
 /* Tables whose rows begin with their name, which must be given by one module only. */
 struct kind {
@@ -89,8 +89,7 @@ static bool metric_taken(const struct core_module *modules, size_t index, size_t
 {
     size_t found = metrics_named(modules[index].face, row, name);
 
-    for (size_t i = 0; i < host_metric_count; i++)
-        found += !strcmp(host_metrics[i].name, name);
+    found += module_name_is_metric(name);
     for (size_t i = 0; i < index; i++)
         found += metrics_named(modules[i].face, modules[i].face->metrics.count, name);
     return found > 0;

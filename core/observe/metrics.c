@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/base/meter.h"
+#include "core/module/module_names.h"
 
 /* Fifteen digits are all that a counter below 2^53 needs, and as many as are true. */
 void metric_end(struct metrics *metrics, double number)
@@ -32,12 +33,6 @@ static void write_head(struct metrics *metrics, const char *type, const char *he
             fputc(*help, metrics->out);
     }
     fprintf(metrics->out, "\n# TYPE %s %s\n", metrics->name, type);
-}
-
-void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
-                      char name[METRIC_NAME_MAX])
-{
-    snprintf(name, METRIC_NAME_MAX, "busbar_%s_%s", face->name, metric->name);
 }
 
 static double read_metric(const struct core_module *module, size_t row, size_t value)

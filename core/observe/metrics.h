@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/request/request.h"
 
 /* What a writer of a metric has at hand. */
@@ -29,6 +29,9 @@ struct host_metric {
 /* metrics_host.c */
 extern const struct host_metric host_metrics[];
 extern const size_t host_metric_count;
+
+/* Whether the host has a metric of this name. */
+bool host_metric_named(const char *name);
 
 /* metrics_routes.c */
 void metrics_requests(struct metrics *metrics);
@@ -59,14 +62,6 @@ void metric_number(struct metrics *metrics, double number);
 void metric_labelled(struct metrics *metrics, const char *label, const char *value, double number);
 /* Only the number, behind a name and labels. */
 void metric_end(struct metrics *metrics, double number);
-
-/* The name of a module's metric, in full. */
-enum { METRIC_NAME_MAX = 128 };
-void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
-                      char name[METRIC_NAME_MAX]);
-
-/* metrics_loops.c: what each loop last told of itself; written by the loop twice a second. */
-void metrics_publish(struct loop *loop, size_t connections, size_t turned_away);
 
 /* bb_metrics() */
 char *api_metrics(struct bb_request *rq, size_t *length);

@@ -1,11 +1,13 @@
 /* The host's own metrics: those of the whole process, and the table of all. */
+#include <string.h>
+
 #include "core/base/log.h"
 #include "core/base/share.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
-#include "core/host/readiness.h"
 #include "core/http/stream.h"
 #include "core/observe/metrics.h"
+#include "core/observe/readiness.h"
 #include "core/postgres/ear.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
@@ -206,3 +208,12 @@ const struct host_metric host_metrics[] = {
 // clang-format on
 
 const size_t host_metric_count = sizeof host_metrics / sizeof host_metrics[0];
+
+bool host_metric_named(const char *name)
+{
+    size_t i = 0;
+
+    while (i < host_metric_count && strcmp(host_metrics[i].name, name))
+        i++;
+    return i < host_metric_count;
+}

@@ -2,24 +2,6 @@
 #include "core/observe/metrics.h"
 #include "core/postgres/pg.h"
 
-void metrics_publish(struct loop *loop, size_t connections, size_t turned_away)
-{
-    struct loop_told *told = &loop->told;
-
-    atomic_store_explicit(&told->at_ms, loop->now_ms, memory_order_relaxed);
-    atomic_store_explicit(&told->requests, loop->requests, memory_order_relaxed);
-    atomic_store_explicit(&told->connections, connections, memory_order_relaxed);
-    atomic_store_explicit(&told->turned_away, turned_away, memory_order_relaxed);
-    for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
-        struct pg_lane_status lane;
-
-        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &lane);
-        atomic_store_explicit(&told->ready[kind], lane.ready, memory_order_relaxed);
-        atomic_store_explicit(&told->waiting[kind], lane.waiting, memory_order_relaxed);
-        atomic_store_explicit(&told->batches[kind], lane.batches, memory_order_relaxed);
-    }
-}
-
 static double told_of(const atomic_size_t *number)
 {
     return (double)atomic_load_explicit(number, memory_order_relaxed);

@@ -49,7 +49,8 @@ static struct amount database(const struct metrics *metrics)
 
 static struct amount connections(const struct metrics *metrics)
 {
-    struct http_settings settings = engine_http_settings(metrics->engine, metrics->rq->generation);
+    struct http_settings settings =
+        http_settings_of(metrics->rq->generation, &metrics->engine->listeners);
 
     return (struct amount){.taken = shares_taken(metrics->engine->shares[QUOTA_CONNECTIONS]),
                            .all = settings.max_connections,

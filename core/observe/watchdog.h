@@ -5,7 +5,7 @@
 #ifndef CORE_WATCHDOG_H
 #define CORE_WATCHDOG_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 struct watchdog;
 

@@ -10,7 +10,7 @@
 #ifndef CORE_EAR_H
 #define CORE_EAR_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/postgres/pg.h"
 
 /* On the first loop. NULL: out of memory. */

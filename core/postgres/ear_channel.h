@@ -5,7 +5,7 @@
 #ifndef CORE_EAR_CHANNEL_H
 #define CORE_EAR_CHANNEL_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/postgres/pg.h"
 
 /* Calls every channel of that name (NULL: all of them) in all generations. */

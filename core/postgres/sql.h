@@ -58,9 +58,6 @@ bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what)
 /* The request's statement failed; in a job, a hook or a command that is logged at once. */
 void sql_failed(struct core_request *rq, const struct failure *failure);
 
-/* Logs the request's failure, unless it has been. */
-void sql_tell(struct core_request *rq, enum bb_level level);
-
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 

@@ -9,25 +9,6 @@
 
 enum { WORDS = 80 /* of a statement, in the log */ };
 
-void sql_tell(struct core_request *rq, enum bb_level level)
-{
-    struct failure *failure = &rq->failure;
-    char words[WORDS], route[MISTAKE_PLACE];
-    const struct log_pair pairs[] = {
-        {"module", mistake_module(failure->host)},
-        mistake_place(rq, route),
-        {"statement", failure->sql ? sql_words(failure->sql->text, words, sizeof words) : "COMMIT"},
-        {"sqlstate", failure->sqlstate},
-        {"reason", failure->text},
-        {"request", rq->id},
-    };
-
-    if (failure->told)
-        return;
-    failure->told = true;
-    log_pairs(level, "a statement failed", pairs, sizeof pairs / sizeof *pairs);
-}
-
 /* What a module may well have expected; a conflict of transactions (class 40) is tried again. */
 static bool is_answer(const struct failure *failure)
 {
@@ -40,7 +21,7 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     rq->failure = *failure;
     /* there is no answer in which anybody would see it */
     if (rq->kind != REQUEST_HTTP && failure->kind == FAILED_SQL && !is_answer(failure))
-        sql_tell(rq, BB_WARN);
+        mistake_statement(rq, BB_WARN);
 }
 
 static int refuse(struct core_request *rq, const struct bb_sql *sql, const char *why)

@@ -2,9 +2,10 @@
 
 #include <stdio.h>
 
-#include "core/http/exchange.h"
+#include "core/module/sql_token.h"
 #include "core/request/reply.h"
 
+enum { WORDS = 80 /* of a statement, in the log */ };
 enum { STATUS_MIN = 200, STATUS_ERROR = 400, STATUS_MAX = 599 };
 
 const char *mistake_module(const struct bb_host *host)
@@ -20,11 +21,9 @@ struct log_pair mistake_place(const struct core_request *rq, char route[MISTAKE_
         return (struct log_pair){"hook", rq->name};
     if (rq->kind == REQUEST_COMMAND)
         return (struct log_pair){"command", rq->name};
-    const struct bb_route *matched = ((const struct exchange *)(const void *)rq)->match.route;
-
-    if (matched)
-        snprintf(route, MISTAKE_PLACE, "%s %s", matched->method, matched->path);
-    return (struct log_pair){"route", matched ? route : NULL};
+    if (rq->route)
+        snprintf(route, MISTAKE_PLACE, "%s %s", rq->route->method, rq->route->path);
+    return (struct log_pair){"route", rq->route ? route : NULL};
 }
 
 static void tell(const struct core_request *rq, enum bb_level level, const char *what,
@@ -130,4 +129,23 @@ void mistake_look_back(struct core_request *rq, int returned)
         snprintf(text, sizeof text, "%d, %d", status, returned);
         mistake_tell(rq, "a handler returned another status than it answered", text);
     }
+}
+
+void mistake_statement(struct core_request *rq, enum bb_level level)
+{
+    struct failure *failure = &rq->failure;
+    char words[WORDS], route[MISTAKE_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", mistake_module(failure->host)},
+        mistake_place(rq, route),
+        {"statement", failure->sql ? sql_words(failure->sql->text, words, sizeof words) : "COMMIT"},
+        {"sqlstate", failure->sqlstate},
+        {"reason", failure->text},
+        {"request", rq->id},
+    };
+
+    if (failure->told)
+        return;
+    failure->told = true;
+    log_pairs(level, "a statement failed", pairs, sizeof pairs / sizeof *pairs);
 }

@@ -56,4 +56,7 @@ bool mistake_free_answer(struct core_request *rq, int status, int least, int *in
  */
 void mistake_look_back(struct core_request *rq, int returned);
 
+/* Logs the statement that failed, the request's failure, unless it has been. */
+void mistake_statement(struct core_request *rq, enum bb_level level);
+
 #endif

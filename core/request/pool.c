@@ -13,8 +13,6 @@
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/turns.h"
-#include "core/host/engine.h"
-#include "core/http/exchange.h"
 #include "core/request/mistake.h"
 #include "core/request/quota.h"
 
@@ -261,7 +259,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
  */
 static bool wait_late(struct core_request *rq, const struct work *work, bool leaves)
 {
-    bool late = leaves && rq->kind == REQUEST_HTTP && exchange_leave(exchange_of(&rq->pub));
+    bool late = leaves && rq->leave && rq->leave(rq);
 
     request_wait_always(rq, &work->done);
     return late;
@@ -401,10 +399,8 @@ static int start_one(struct work_pools *pools, const struct generation *generati
     return pool_start(pool);
 }
 
-static int start_all(struct work_pools *pools, const struct generation *generation)
+static int start_all(struct work_pools *pools, const struct generation *generation, unsigned loops)
 {
-    unsigned loops = generation->engine ? generation->engine->loop_count : 1;
-
     pools->own =
         (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 15};
     if (start_one(pools, generation, NULL, &pools->own))
@@ -421,14 +417,14 @@ static int start_all(struct work_pools *pools, const struct generation *generati
     return 0;
 }
 
-struct work_pools *work_pools_new(const struct generation *generation)
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
 {
     struct work_pools *pools = calloc(1, sizeof *pools);
 
     if (!pools)
         return NULL;
     pools->list = calloc(count_pools(generation), sizeof *pools->list);
-    if (pools->list && !start_all(pools, generation))
+    if (pools->list && !start_all(pools, generation, loops))
         return pools;
     log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
     work_pools_free(pools);

@@ -18,7 +18,7 @@
 struct work_pools;
 
 /* Starts the pools of all modules. NULL (logged) when the first thread of one cannot be made. */
-struct work_pools *work_pools_new(const struct generation *generation);
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops);
 
 /* Stops and joins all threads; nothing may be queued any more. */
 void work_pools_free(struct work_pools *pools);

@@ -9,7 +9,6 @@
 #include "core/base/json_out.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/postgres/sql.h"
 #include "core/request/mistake.h"
 #include "core/request/pool.h"
 
@@ -281,7 +280,7 @@ static int reply_sql(struct core_request *rq)
     if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
         return reply_error(rq, 400, "The text has characters that cannot be stored");
     bool passing = passing_state(failure->sqlstate);
-    sql_tell(rq, passing ? BB_WARN : BB_ERROR);
+    mistake_statement(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
         return reply_error(rq, 503, "The database cannot serve this now");
     return reply_error(rq, 500, "Internal server error");

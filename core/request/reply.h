@@ -51,4 +51,7 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 /* NULL: the answer has no such header. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
 
+/* reply_warnings.c: bb_warn() */
+BB_PRINTF(2, 0) void api_vwarn(struct bb_request *rq, const char *format, va_list args);
+
 #endif

@@ -1,5 +1,4 @@
 /* What an answer says beside its content: `warnings` of its object. */
-#include "core/api/api.h"
 #include "core/field/warning.h"
 #include "core/request/reply.h"
 

@@ -1,8 +1,9 @@
 #include "core/request/request.h"
 
+#include <stddef.h>
+
 #include <stdlib.h>
 
-#include "core/api/api.h"
 #include "core/base/json_in.h"
 #include "core/loop/fiber.h"
 #include "core/request/reply.h"
@@ -35,7 +36,7 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
 {
     rq->arena = arena;
     rq->pub.size = sizeof rq->pub;
-    rq->pub.api = &core_api;
+    rq->pub.api = generation->api;
     rq->kind = kind;
     rq->loop = loop;
     rq->generation = generation;
@@ -131,8 +132,12 @@ bool request_start(struct core_request *rq)
     return true;
 }
 
-void request_resume(struct core_request *rq)
+/* Goes on with a parked request, or starts a scheduled one. */
+static void resume(struct task *task)
 {
+    struct core_request *rq =
+        (struct core_request *)(void *)((char *)task - offsetof(struct core_request, task));
+
     rq->ready = false;
     if (!rq->fiber) {
         request_start(rq);
@@ -188,15 +193,9 @@ void request_wake(struct core_request *rq)
 
 void request_schedule(struct core_request *rq)
 {
-    struct loop *loop = rq->loop;
-
     rq->ready = true;
-    rq->next_ready = NULL;
-    if (loop->ready)
-        loop->ready_last->next_ready = rq;
-    else
-        loop->ready = rq;
-    loop->ready_last = rq;
+    rq->task.run = resume;
+    loop_schedule(rq->loop, &rq->task);
 }
 
 void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *))

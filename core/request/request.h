@@ -63,7 +63,8 @@ struct request_spent {
 struct core_request {
     struct bb_request pub; /* first: a pointer to one is a pointer to the other */
     enum request_kind kind;
-    const char *name; /* of the job, the hook's event, the command; NULL: none */
+    const struct bb_route *route; /* of HTTP: the one that was found, or NULL */
+    const char *name;             /* of the job, the hook's event, the command; NULL: none */
     struct loop *loop;
     struct generation *generation; /* held */
     struct share_owner owner;      /* whose it is; see quota.h */
@@ -72,8 +73,11 @@ struct core_request {
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* no fiber, and its time is over; NULL: nothing */
-    struct fiber *fiber;                    /* while parked */
-    struct core_request *next_ready;
+    /* Answers that its time is over while a thread still uses its memory; NULL, or false: it
+     * cannot. */
+    bool (*leave)(struct core_request *rq);
+    struct fiber *fiber;                         /* while parked */
+    struct task task;                            /* its next turn, while it is ready */
     struct core_request *next, *before;          /* all of the loop */
     void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
     bool ready;                                  /* in the loop's list */
@@ -131,9 +135,6 @@ struct core_request *request_running(void);
 
 /* Starts it in this turn; from a fiber, where request_start() must not be called. */
 void request_schedule(struct core_request *rq);
-
-/* Loop only: goes on with a parked request, or starts a scheduled one. */
-void request_resume(struct core_request *rq);
 
 /* Waits until *done; -1 with FAILED_DEADLINE when the deadline came first. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);

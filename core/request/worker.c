@@ -1,6 +1,7 @@
 #include "core/request/worker.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

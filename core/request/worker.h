@@ -7,7 +7,7 @@
 #ifndef CORE_WORKER_H
 #define CORE_WORKER_H
 
-#include "core/host/engine.h"
+#include "core/generation/generation.h"
 
 struct workers;
 

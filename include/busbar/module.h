@@ -44,6 +44,8 @@ enum bb_part_kind {
     BB_PART_FILES
 };
 
+enum { BB_FILES_MAX = 100 }; /* of a request: what the parts of a route allow together */
+
 /*
  * What multipart/form-data may bring beside JSON, by the name of the part; "*" stands for any name.
  * "NAME[]" is NAME. A file without a name has that of its part. Other files are refused, other

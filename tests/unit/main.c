@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/command/cli.h"
+#include "core/module/module_names.h"
+#include "core/observe/metrics.h"
 #include "suites.h"
 
 struct suite_row {
@@ -30,6 +33,11 @@ static bool asked_for(const char *name, int argc, char **argv)
     return argc == 1;
 }
 
+static bool is_command(const char *name)
+{
+    return cli_find(name) != NULL;
+}
+
 int main(int argc, char **argv)
 {
     SRunner *runner = srunner_create(NULL);
@@ -37,6 +45,7 @@ int main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN); /* as the program itself does */
     json_object_seed(0);
+    module_names_reserve(is_command, host_metric_named);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!asked_for(rows[i].name, argc, argv))
             continue;

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/http/listener.h"
+#include "core/wire/listener.h"
 #include "suites.h"
 
 static struct listeners listeners;

@@ -72,7 +72,7 @@ static void set_up(void)
     ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
     sem_init(&begun, 0, 0);
     sem_init(&go, 0, 0);
-    generation.pools = work_pools_new(&generation);
+    generation.pools = work_pools_new(&generation, 1);
     ck_assert_ptr_nonnull(generation.pools);
     ck_assert_int_eq(submit(0, block, true), 0);
     sem_wait(&begun);
@@ -342,7 +342,7 @@ START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
     struct work_pools *pools;
 
     module.handle.host.module = &wide_module;
-    pools = work_pools_new(&wide);
+    pools = work_pools_new(&wide, 1);
     ck_assert_ptr_nonnull(pools);
     ck_assert_uint_eq(wide_threads(pools), 1);
     for (int i = 1; i <= WIDE + 1; i++) {

@@ -1,7 +1,7 @@
 /* What threads beside the loops ask of the engine: who is alive, and that it stays so meanwhile. */
 #include <semaphore.h>
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 #include "core/request/worker.h"
 
 struct generation *engine_generation(struct engine *engine)

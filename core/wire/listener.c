@@ -1,4 +1,4 @@
-#include "core/http/listener.h"
+#include "core/wire/listener.h"
 
 #include <errno.h>
 #include <netdb.h>

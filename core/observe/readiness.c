@@ -1,4 +1,4 @@
-#include "core/host/readiness.h"
+#include "core/observe/readiness.h"
 
 #include <stdio.h>
 

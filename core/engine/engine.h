@@ -1,14 +1,14 @@
 /*
  * The engine: the loops with what is in them, the live generation and those that drain, the ear for
- * PostgreSQL's notifications. One a process; made by engine_serve() or engine_command().
+ * PostgreSQL's notifications. One a process; made by engine_serve() or engine_command() (serve.h).
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
 #include "core/generation/generation.h"
-#include "core/http/listener.h"
 #include "core/loop/loop.h"
 #include "core/request/quota.h"
+#include "core/wire/listener.h"
 
 struct ear;
 struct names;
@@ -39,25 +39,6 @@ struct engine {
     struct listeners listeners; /* none in a command */
 };
 
-/*
- * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Takes the
- * generation. Returns the exit status; what went wrong has been logged.
- */
-int engine_serve(struct generation *generation);
-
-/*
- * Runs a module's command on a loop without listener. Takes the generation and `options` (checked).
- * Returns the exit status; an error answer of the command has been printed to standard error.
- */
-int engine_command(struct generation *generation, struct core_module *module,
-                   const struct bb_command *command, json_t *options);
-
-/* Pools, and loops with what is in them. 0, or -1 (logged); then engine_free() follows. */
-int engine_init(struct engine *engine, unsigned loop_count);
-
-/* Frees what there is, and lets go of the generation. No request may be alive any more. */
-void engine_free(struct engine *engine);
-
 /* The live generation, with one more holder. Any thread. */
 struct generation *engine_generation(struct engine *engine);
 
@@ -82,13 +63,5 @@ bool engine_idle(struct engine *engine);
 
 /* Begins a stop: nobody may hold the loops any more, all workers are told to return. */
 void engine_stop(struct engine *engine, int64_t until_ms);
-
-/* How a loop is to be set by a generation; see host_settings.c for what a reload can change. */
-struct http_settings;
-struct pg_settings;
-struct pg_settings engine_pg_settings(const struct engine *engine,
-                                      const struct generation *generation);
-struct http_settings engine_http_settings(const struct engine *engine,
-                                          const struct generation *generation);
 
 #endif

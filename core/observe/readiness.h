@@ -7,7 +7,7 @@
 #ifndef CORE_READINESS_H
 #define CORE_READINESS_H
 
-#include "core/host/engine.h"
+#include "core/engine/engine.h"
 
 enum schema_state {
     SCHEMA_NONE,    /* no database is configured */
