@@ -96,6 +96,10 @@ lint_format() {
 }
 
 # What the documents and the bench repeat of the sources must be what the sources say.
+lint_folders() {
+    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") && "$top/scripts/lint-folders" "$top/build/gcc"
+}
+
 lint_docs() {
     (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
     "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
