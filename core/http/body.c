@@ -362,6 +362,17 @@ static int check_query(struct exchange *exchange, struct problems *problems)
     return failed;
 }
 
+/* Whether the handler may find mistakes of its own, beside those that are known. */
+static bool handler_checks(const struct bb_route *route)
+{
+    struct bb_field room;
+
+    for (size_t i = 0; i < route->body.count; i++)
+        if (field_at(&route->body, i, &room)->flags & BB_AS_SENT)
+            return true;
+    return false;
+}
+
 int body_check(struct exchange *exchange)
 {
     const struct bb_route *route = exchange->match.route;
@@ -374,5 +385,8 @@ int body_check(struct exchange *exchange)
 
     if (refused)
         return refused;
-    return route->body.count ? check_fields(exchange, &problems) : 0;
+    refused = route->body.count ? check_fields(exchange, &problems) : 0;
+    if (!refused && exchange->rq.errors && !handler_checks(route))
+        return reply_problems(&exchange->rq, 400, "The request is not valid", NULL);
+    return refused;
 }

@@ -168,7 +168,8 @@ static void handler_entry(struct core_request *rq)
         return;
     if (admission_again(rq))
         return;
-    if (wants_idempotency(exchange) && begin_idempotency(exchange))
+    rq->judged = rq->errors != NULL;
+    if (!rq->errors && wants_idempotency(exchange) && begin_idempotency(exchange))
         return;
     mistake_look_back(rq, route->handler(&rq->pub));
 }

@@ -15,29 +15,45 @@ enum { NAME_MAX_CHARACTERS = 255 };
 
 /* ---- answers ---- */
 
-/* Always -1: an answer has been given. */
-static int wrong(struct upload *upload, const char *field, const char *problem)
+static int no_memory(struct upload *upload)
+{
+    request_fail(upload_request(upload), FAILED_MEMORY);
+    reply_failed(upload_request(upload));
+    return -1;
+}
+
+/*
+ * A mistake that is named beside all others when the request is there; what comes of this part is
+ * passed over. 0; -1: there was no memory, and an answer has been given.
+ */
+static int note(struct upload *upload, const char *field, const char *problem)
 {
     struct core_request *rq = upload_request(upload);
     struct problems problems = {.arena = rq->arena};
-    json_t *list = json_array();
 
+    upload->part = NULL;
+    if (!rq->errors)
+        rq->errors = json_array();
     problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", "%s", problem);
-    problems_list(&problems, list);
-    reply_problems(rq, 400, "The request is not valid", list);
+    if (rq->errors && problems.count) {
+        if (json_array_size(rq->errors) < PROBLEMS_MAX)
+            problems_list(&problems, rq->errors);
+        return 0;
+    }
+    return no_memory(upload);
+}
+
+/* Always -1: an answer has been given. */
+static int wrong(struct upload *upload, const char *field, const char *problem)
+{
+    if (!note(upload, field, problem))
+        reply_problems(upload_request(upload), 400, "The request is not valid", NULL);
     return -1;
 }
 
 static int too_large(struct upload *upload, const char *what, size_t limit)
 {
     reply_error(upload_request(upload), 413, "%s larger than %zu bytes", what, limit);
-    return -1;
-}
-
-static int no_memory(struct upload *upload)
-{
-    request_fail(upload_request(upload), FAILED_MEMORY);
-    reply_failed(upload_request(upload));
     return -1;
 }
 
@@ -98,7 +114,7 @@ static const char *clean_name(struct upload *upload, const char *name)
 static int unknown(struct upload *upload, const struct multipart_part *head)
 {
     if (head->filename)
-        return wrong(upload, head->name, "is not a part that this request may have");
+        return note(upload, head->name, "is not a part that this request may have");
     if (warnings_add(&upload_request(upload)->warnings,
                      "%s: is not a part that this request may have, and was passed over",
                      head->name))
@@ -120,7 +136,7 @@ static int part_begins(void *arg, const struct multipart_part *head)
         return unknown(upload, head);
     if (part->kind == BB_PART_FIELDS) {
         if ((*count_of(upload, part))++)
-            return wrong(upload, part->name, "must be there once");
+            return note(upload, part->name, "must be there once");
         return 0;
     }
     if (!head->filename)
@@ -135,6 +151,7 @@ static const char *part_name(struct upload *upload)
     return upload->part->name;
 }
 
+/* 0, with no file where it is one too many, which is passed over; or -1. */
 static int begin_file(struct upload *upload)
 {
     struct arena *arena = upload->exchange->rq.arena;
@@ -142,7 +159,7 @@ static int begin_file(struct upload *upload)
     char uuid[TEXT_UUID_SIZE];
 
     if (*count_of(upload, upload->part) == upload->part->count_max)
-        return wrong(upload, part_name(upload), "has too many files");
+        return note(upload, part_name(upload), "has too many files");
     (*count_of(upload, upload->part))++;
     text_uuid7(uuid);
     file = arena_alloc(arena, sizeof *file);
@@ -246,6 +263,8 @@ static int file_data(struct upload *upload, const char *bytes, size_t length)
 
     if (!upload->file && begin_file(upload))
         return -1;
+    if (!upload->file)
+        return 0;
     upload->file->pub.length += (int64_t)length;
     upload->files_length += length;
     if ((size_t)upload->file->pub.length > part->bytes_max)
@@ -280,7 +299,7 @@ static int part_ends(void *arg)
         return 0;
     if (!upload->file && begin_file(upload))
         return -1;
-    return gather(upload, "", 0, true);
+    return upload->file ? gather(upload, "", 0, true) : 0;
 }
 
 const struct multipart_calls upload_parts = {part_begins, part_data, part_ends};

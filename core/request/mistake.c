@@ -58,8 +58,20 @@ int mistake(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
+/* A handler that found no mistake of its own goes on: no further than this. */
+static bool is_refused(struct core_request *rq)
+{
+    if (!rq->judged)
+        return false;
+    reply_problems(rq, 400, "The request is not valid", NULL);
+    request_fail(rq, FAILED_ANSWERED);
+    return true;
+}
+
 bool mistake_waits(struct core_request *rq, const char *what)
 {
+    if (is_refused(rq))
+        return true;
     if (!rq->within)
         return false;
     rq->within_failed = true;
@@ -102,6 +114,10 @@ bool mistake_free_answer(struct core_request *rq, int status, int least, int *in
 {
     char text[16];
 
+    if (status < STATUS_ERROR && is_refused(rq)) {
+        *instead = rq->answer.status;
+        return false;
+    }
     snprintf(text, sizeof text, "%d", status);
     if (rq->kind == REQUEST_HTTP && rq->committed && status >= STATUS_ERROR) {
         mistake_tell(rq, "a module answers an error after its transaction was committed", text);

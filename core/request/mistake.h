@@ -29,7 +29,7 @@ int mistake(struct core_request *rq, const char *what, const char *detail);
 
 /*
  * Whether a hook that must not wait calls a function that does: told, and its event is vetoed.
- * `what` is the function's name.
+ * `what` is the function's name. Or a handler does whose request is refused: it is answered.
  */
 bool mistake_waits(struct core_request *rq, const char *what);
 

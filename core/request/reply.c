@@ -209,8 +209,20 @@ static bool is_starved(const struct core_request *rq)
     return rq->starved || arena_starved(rq->arena);
 }
 
+/* Those of the parts, then the others, which are taken; without memory the request is starved. */
+static json_t *all_errors(struct core_request *rq, json_t *errors)
+{
+    json_t *all = json_copy(rq->errors);
+
+    rq->starved = rq->starved || !all || (errors && json_array_extend(all, errors));
+    json_decref(errors);
+    return all;
+}
+
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
+    if (status == 400 && rq->errors)
+        errors = all_errors(rq, errors);
     if (status != 503 && is_starved(rq)) {
         json_decref(errors);
         return reply_error(rq, 503, "The service is out of memory");

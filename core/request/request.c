@@ -63,6 +63,7 @@ void request_free(struct core_request *rq)
         loop->alive = rq->next;
     json_decref(rq->body);
     json_decref(rq->warnings);
+    json_decref(rq->errors);
     reply_drop(rq);
     struct arena *own = rq->outer ? rq->outer : rq->arena;
 

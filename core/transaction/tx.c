@@ -212,7 +212,7 @@ static int refuse_commit(struct core_request *rq, int status, const json_t *json
     bool done = status >= 200 && status < 400;
 
     if (mistake_waits(rq, "bb_commit()"))
-        return 500;
+        return rq->answer.status;
     if (!done && (status || rq->kind == REQUEST_HTTP))
         return mistake(rq, "a unit is committed with a status that is no success", NULL);
     return json || !mistake_wants_body(status) ? 0 : mistake_no_json(rq, status);
@@ -370,7 +370,7 @@ int api_transaction(struct bb_request *pub,
     struct answer_header *headers = rq->answer.headers;
 
     if (mistake_waits(rq, "bb_transaction()"))
-        return 500;
+        return rq->answer.status;
     struct bb_tx *tx = tx_new(rq);
 
     if (arena_defer(rq->arena, end_lent, tx))

@@ -107,6 +107,82 @@ START_TEST(fields_that_are_not_valid_keep_no_file)
     ck_assert_int_eq(files_now(store), before);
 }
 
+/* The fields that an answer's errors name, each behind a blank. */
+static const char *fields_wrong(const struct answer *answer)
+{
+    const json_t *errors = json_object_get(answer->json, "errors");
+    const char *all = "";
+
+    for (size_t i = 0; i < json_array_size(errors); i++)
+        all = text("%s %s", all,
+                   json_string_value(json_object_get(json_array_get(errors, i), "field")));
+    return all;
+}
+
+static void add_wrong_parts(struct upload_body *body)
+{
+    upload_file(body, "OTHER", "x", "nobody asked for it", 19);
+    for (int i = 0; i < 12; i++)
+        upload_file(body, "SF_02C", "x", "one of twelve", 13);
+    upload_file(body, "COD_PROOF", "x", "", 0);
+}
+
+/* Those of the host, which sees the parts, and those of the module, which judges the fields. */
+START_TEST(mistakes_of_parts_and_fields_are_named_together)
+{
+    int before = files_now(store);
+    struct upload_body body = {NULL, 0};
+
+    add_wrong_parts(&body);
+    upload_field(&body, "deviceToRegister",
+                 "{\"externalId\":\"All\",\"capacity\":-1,\"timezone\":\"Nowhere/At All\"}");
+    upload_field(&body, "deviceToRegister", "{\"externalId\":\"Twice\"}");
+    struct answer *answer =
+        files_refused(host, m, store, files_post(host, m, &body), 400, "All", before);
+
+    ck_assert_str_eq(fields_wrong(answer),
+                     " OTHER SF_02C SF_02C deviceToRegister capacity timezone");
+    body = files_named("All");
+    add_wrong_parts(&body);
+    answer = files_refused(host, m, store, files_post(host, m, &body), 400, "All", before);
+    ck_assert_str_eq(fields_wrong(answer), " OTHER SF_02C SF_02C");
+    body = files_named("All");
+    ck_status(files_post(host, m, &body), 201);
+    body = (struct upload_body){NULL, 0};
+    upload_field(&body, "deviceToUpdate", "{\"capacity\":7}");
+    upload_file(&body, "OTHER", "x", "nobody asked for it", 19);
+    answer = ck_error(upload_send(host, "PATCH", DEVICE "/All", m, &body), 400, "");
+    ck_assert_str_eq(fields_wrong(answer), " OTHER");
+    ck_assert(store_settles(store));
+    ck_assert_int_eq(files_now(store), before);
+    ck_assert(json_is_null(json_object_get(files_get(host, m, "All")->json, "capacity")));
+}
+
+/* Not with the key, either: the right one may have it. */
+START_TEST(a_refused_upload_does_not_take_its_key)
+{
+    const char *const headers[] = {"Idempotency-Key: parts", NULL};
+    struct call call = {.method = "POST",
+                        .path = DEVICE,
+                        .token = m->token,
+                        .type = UPLOAD_TYPE,
+                        .headers = headers};
+    struct upload_body body = files_named("Keyed");
+
+    upload_file(&body, "OTHER", "x", "nobody asked for it", 19);
+    upload_close(&body);
+    call.body = body.bytes;
+    call.length = body.length;
+    ck_error(http_send(host, &call), 400, "");
+    free(body.bytes);
+    body = files_named("Keyed");
+    upload_close(&body);
+    call.body = body.bytes;
+    call.length = body.length;
+    ck_status(http_send(host, &call), 201);
+    free(body.bytes);
+}
+
 /* D12, D13 */
 START_TEST(other_types_of_bodies_are_not_taken)
 {
@@ -258,6 +334,8 @@ Suite *device_refused_suite(void)
     tcase_add_test(tests, malformed_bodies_are_refused_whole);
     tcase_add_test(tests, files_are_bounded);
     tcase_add_test(tests, fields_that_are_not_valid_keep_no_file);
+    tcase_add_test(tests, mistakes_of_parts_and_fields_are_named_together);
+    tcase_add_test(tests, a_refused_upload_does_not_take_its_key);
     tcase_add_test(tests, other_types_of_bodies_are_not_taken);
     tcase_add_test(tests, a_refused_request_leaves_no_file_and_takes_no_other);
     tcase_add_test(tests, refused_requests_do_not_hurt_one_that_brings_the_same);
