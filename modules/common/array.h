@@ -12,7 +12,7 @@
 enum { ARRAY_SHORT = 200 };
 
 /* Bytes of text and items asked for at a time; the last message may go beyond the bytes. */
-enum { ARRAY_PAGE_BYTES = 256 * 1024, ARRAY_PAGE_ROWS = 1000 };
+enum { ARRAY_PAGE_BYTES = 128 * 1024, ARRAY_PAGE_ROWS = 500 };
 
 /* The long answers of a module that are under way; array_places.c. */
 struct array_places;
