@@ -139,12 +139,14 @@ static void inbox_take(struct loop *loop)
 
 void loop_schedule(struct loop *loop, struct task *task)
 {
+    struct tasks *tasks = task->patient ? &loop->patient : &loop->ready;
+
     task->next = NULL;
-    if (loop->ready)
-        loop->ready_last->next = task;
+    if (tasks->first)
+        tasks->last->next = task;
     else
-        loop->ready = task;
-    loop->ready_last = task;
+        tasks->first = task;
+    tasks->last = task;
 }
 
 void loop_add_part(struct loop *loop, const struct loop_part *part)
@@ -152,30 +154,35 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
     loop->parts[loop->part_count++] = *part;
 }
 
-static void resume_ready(struct loop *loop)
+/* All, or until those that took `heavy_us` each and longer have taken `share_us` together. */
+static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
-    int64_t before = clock_mono_us(), heavy_us = 0;
+    int64_t before = clock_mono_us(), spent_us = 0;
 
-    while (loop->ready && heavy_us < LOOP_SHARE_US) {
-        struct task *task = loop->ready;
+    while (tasks->first && spent_us < share_us) {
+        struct task *task = tasks->first;
 
-        loop->ready = task->next;
-        if (!loop->ready)
-            loop->ready_last = NULL;
+        tasks->first = task->next;
         task->run(task);
         int64_t now = clock_mono_us();
 
-        if (now - before >= LOOP_HEAVY_US)
-            heavy_us += now - before;
+        if (now - before >= heavy_us)
+            spent_us += now - before;
         before = now;
     }
+}
+
+static void resume_ready(struct loop *loop)
+{
+    run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+    run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
 }
 
 static int wait_ms(struct loop *loop, int64_t timer_ms)
 {
     int64_t wait = timer_ms;
 
-    if (loop->ready)
+    if (loop->ready.first || loop->patient.first)
         return 0;
     for (size_t i = 0; i < loop->part_count; i++) {
         const struct loop_part *part = &loop->parts[i];

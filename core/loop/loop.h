@@ -43,6 +43,12 @@ struct message {
 struct task {
     struct task *next;
     void (*run)(struct task *task);
+    bool patient; /* comes after those that are not: no client waits for its next step */
+};
+
+/* Tasks in the order in which they were scheduled. */
+struct tasks {
+    struct task *first, *last;
 };
 
 /*
@@ -76,9 +82,9 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     struct message *inbox, *inbox_last;
-    struct task *ready, *ready_last; /* those that can go on */
-    struct core_request *alive;      /* requests of this loop, of every kind */
-    size_t requests;                 /* how many */
+    struct tasks ready, patient; /* those that can go on */
+    struct core_request *alive;  /* requests of this loop, of every kind */
+    size_t requests;             /* how many */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */
     size_t part_count;
@@ -99,6 +105,9 @@ struct loop {
  * all resumed: were they put off, more would begin in each turn than end, and queues overflow.
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
+
+/* The same for those that are patient: a page of a long answer or two. */
+enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
 
 /* 0, or -1 (logged). The parts pg, redis and http are set by the engine. */
 int loop_init(struct loop *loop, struct engine *engine, unsigned index);

@@ -196,6 +196,7 @@ void request_schedule(struct core_request *rq)
 {
     rq->ready = true;
     rq->task.run = resume;
+    rq->task.patient = rq->kind == REQUEST_JOB;
     loop_schedule(rq->loop, &rq->task);
 }
 

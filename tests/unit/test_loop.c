@@ -81,6 +81,52 @@ START_TEST(a_number_that_is_used_again_is_watched_anew)
 }
 END_TEST
 
+enum { PAGES = 8, PAGE_US = 2000 };
+
+static struct work {
+    struct task task; /* first */
+    int rank;         /* how many ran before it */
+} pages[PAGES], answer;
+static int ran, ran_before_turn, most_in_turn;
+
+static void rank(struct task *task)
+{
+    ((struct work *)(void *)task)->rank = ran++;
+}
+
+static void page(struct task *task)
+{
+    rank(task);
+    usleep(PAGE_US);
+}
+
+static void count_turn(void *of)
+{
+    (void)of;
+    if (ran - ran_before_turn > most_in_turn)
+        most_in_turn = ran - ran_before_turn;
+    ran_before_turn = ran;
+    loop.stop = ran == PAGES + 1;
+}
+
+/* Pages of long answers, and then the answer that somebody waits for. */
+START_TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
+{
+    loop_add_part(&loop, &(struct loop_part){.run = count_turn});
+    for (int i = 0; i < PAGES; i++) {
+        pages[i].task = (struct task){.run = page, .patient = true};
+        loop_schedule(&loop, &pages[i].task);
+    }
+    answer.task.run = rank;
+    loop_schedule(&loop, &answer.task);
+    loop_run(&loop);
+    ck_assert_int_eq(answer.rank, 0);
+    for (int i = 0; i < PAGES; i++)
+        ck_assert_int_eq(pages[i].rank, i + 1);
+    ck_assert_int_eq(most_in_turn, 2);
+}
+END_TEST
+
 Suite *loop_suite(void)
 {
     Suite *suite = suite_create("loop");
@@ -89,6 +135,7 @@ Suite *loop_suite(void)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, a_long_turn_makes_no_timer_late);
     tcase_add_test(cases, a_number_that_is_used_again_is_watched_anew);
+    tcase_add_test(cases, one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait);
     suite_add_tcase(suite, cases);
     return suite;
 }
