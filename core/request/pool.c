@@ -402,7 +402,7 @@ static int start_one(struct work_pools *pools, const struct generation *generati
 static int start_all(struct work_pools *pools, const struct generation *generation, unsigned loops)
 {
     pools->own =
-        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 15};
+        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
     if (start_one(pools, generation, NULL, &pools->own))
         return -1;
     for (size_t i = 0; i < generation->module_count; i++) {

@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-#define NICENESS 15
+#define NICENESS 10
 #define CLEAN_MS 30000
 #define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
 #define LINGER_MS 250        /* for offers of what had begun before a reload */
