@@ -223,7 +223,7 @@ START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
                 " THEN RAISE data_corrupted; END IF; RETURN NEW; END'");
     sql_run(db, "CREATE TRIGGER refuse BEFORE INSERT ON webhook_delivery FOR EACH ROW"
                 " EXECUTE FUNCTION refuse()");
-    post("is refused");
+    post("refused by the database for ever");
     for (int i = 0; i < 2; i++)
         ck_status(talk_post(host, platform, &other, platform->email, "of another"), 201);
     bool passed = wait_until(are_of_another, NULL, LONG_MS);
