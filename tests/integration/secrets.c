@@ -77,12 +77,15 @@ void secrets_add_json(const json_t *json)
     }
 }
 
-/* grep -F looks for all of them in one pass. */
+/* grep -F looks for all of them in one pass. The secrets themselves come after the lines. */
 char *secrets_in_logs(void)
 {
     const char *found = harness_path("secrets-found");
-    const char *command =
-        text("cat '%s'/*.log | grep -aF -f '%s' | head -20", harness_path("."), secrets_path);
+    const char *lines =
+        text("$(cat '%s'/*.log | grep -aF -f '%s' | head -20)", harness_path("."), secrets_path);
+    const char *command = text("lines=\"%s\"; [ -z \"$lines\" ] || { echo \"$lines\";"
+                               " echo \"$lines\" | grep -aoF -f '%s' | sort -u; }",
+                               lines, secrets_path);
     const char *argv[] = {"sh", "-c", command, NULL};
 
     unlink(found);

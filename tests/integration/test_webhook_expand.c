@@ -225,7 +225,8 @@ START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
                 " EXECUTE FUNCTION refuse()");
     post("refused by the database for ever");
     for (int i = 0; i < 2; i++)
-        ck_status(talk_post(host, platform, &other, platform->email, "of another"), 201);
+        ck_status(talk_post(host, platform, &other, platform->email, "entry of the other account"),
+                  201);
     bool passed = wait_until(are_of_another, NULL, LONG_MS);
 
     sql_run(db, "DROP FUNCTION refuse CASCADE");
