@@ -12,6 +12,7 @@ double fake_setting_number(struct bb_host *host, const char *name);
 json_t *fake_setting_json(struct bb_host *host, const char *name);
 BB_PRINTF(2, 0) int fake_open_fail(struct bb_host *host, const char *format, va_list args);
 struct bb_service fake_service(struct bb_host *host, const char *name);
+bool fake_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);
 BB_PRINTF(3, 0)
 void fake_host_log(struct bb_host *host, enum bb_level level, const char *format, va_list args);
 int64_t fake_signals_fresh_ms(struct bb_host *host);
@@ -71,6 +72,8 @@ void fake_request_print(struct bb_request *rq, const char *format, va_list args)
 int fake_request_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg);
 int fake_request_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
                              void (*work)(void *), void *arg);
+int fake_request_call_as(struct bb_request *rq, struct bb_host *giver,
+                         int (*work)(struct bb_request *, void *), void *arg);
 int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms);
 const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
                                                 const char *const *argv, const size_t *lengths);

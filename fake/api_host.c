@@ -72,7 +72,23 @@ struct bb_service fake_service(struct bb_host *host, const char *name)
         return (struct bb_service){NULL, NULL};
     if (!pair)
         fake_die("the service %s is not given; bb_fake_give() does it", name);
-    return (struct bb_service){.interface = pair->data, .state = pair->state};
+    return (struct bb_service){.interface = pair->data, .state = pair->host.state};
+}
+
+/* Those that the test gave, whatever `wants` says, the last one first. */
+bool fake_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given)
+{
+    size_t size = given->size, length = strlen(kind);
+
+    for (struct pair *pair = fake_of(host)->services; pair; pair = pair->next) {
+        struct bb_given all = {size, pair->name, 1, pair->data, &pair->host};
+
+        if (strncmp(pair->name, kind, length) != 0 || index--)
+            continue;
+        memcpy(given, &all, size < sizeof all ? size : sizeof all);
+        return true;
+    }
+    return false;
 }
 
 /* Outside of a run (in open, say) nobody reads it. */

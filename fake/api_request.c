@@ -231,6 +231,19 @@ int fake_request_offload_for(struct bb_request *rq, const char *pool, uint64_t s
     return fake_request_offload(rq, pool, work, arg);
 }
 
+/* The handle stays the tested module's, for only that has settings and pools here. */
+int fake_request_call_as(struct bb_request *rq, struct bb_host *giver,
+                         int (*work)(struct bb_request *, void *), void *arg)
+{
+    void *caller = rq->state;
+
+    rq->state = giver->state;
+    int status = work(rq, arg);
+
+    rq->state = caller;
+    return status;
+}
+
 int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
     (void)rq;

@@ -60,7 +60,8 @@ void bb_fake_give(struct bb_fake *fake, const char *name, const void *interface,
 {
     fake_pair_set(&fake->pool, &fake->services, name, NULL);
     fake->services->data = interface;
-    fake->services->state = state;
+    fake->services->host = fake->host;
+    fake->services->host.state = state;
 }
 
 int bb_fake_open(struct bb_fake *fake)

@@ -12,9 +12,9 @@ struct pool {
 struct pair {
     struct pair *next;
     const char *name;
-    const char *text; /* settings, headers, segments, query */
-    const void *data; /* services: the interface */
-    void *state;      /* services */
+    const char *text;    /* settings, headers, segments, query */
+    const void *data;    /* services: the interface */
+    struct bb_host host; /* services: the giver's, whose state is the service's */
 };
 
 struct script {

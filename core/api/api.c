@@ -183,6 +183,9 @@ const struct bb_api core_api = {
     .vprint = api_vprint,
     .offload = api_offload,
     .offload_for = api_offload_for,
+
+    .service_at = api_service_at,
+    .call_as = api_call_as,
     .probe = api_probe,
     .redis = api_redis,
     .new_uuid = api_new_uuid,

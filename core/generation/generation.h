@@ -138,6 +138,7 @@ double api_setting_number(struct bb_host *host, const char *name);
 json_t *api_setting_json(struct bb_host *host, const char *name);
 BB_PRINTF(2, 0) int api_open_fail(struct bb_host *host, const char *format, va_list args);
 struct bb_service api_service(struct bb_host *host, const char *name);
+bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);
 int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
              unsigned char **sealed, size_t *sealed_length);
 int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,

@@ -88,6 +88,48 @@ struct bb_service api_service(struct bb_host *host, const char *name)
     return (struct bb_service){given->interface, giver->handle.host.state};
 }
 
+/* The version in which a table of needs names all services of a kind, as "kind*"; 0: it does not.
+ */
+static unsigned kind_needed(const struct bb_table *table, const char *kind)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+    size_t length = strlen(kind);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!strncmp(needs[i].service, kind, length) && !strcmp(needs[i].service + length, "*"))
+            return needs[i].version;
+    return 0;
+}
+
+/* The caller may know less of the struct, or more. */
+static bool tell_given(struct core_module *module, const struct bb_service_face *face,
+                       struct bb_given *given)
+{
+    size_t size = given->size;
+    struct bb_given all = {size, face->name, face->version, face->interface, &module->handle.host};
+
+    memcpy(given, &all, size < sizeof all ? size : sizeof all);
+    return true;
+}
+
+bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given)
+{
+    const struct host_handle *handle = handle_of(host);
+    const struct generation *g = handle->generation;
+    unsigned version = handle->opening ? 0 : kind_needed(&handle->module->face->wants, kind);
+    size_t length = strlen(kind);
+
+    for (size_t i = 0; i < g->module_count && version; i++) {
+        const struct bb_table *table = &g->modules[i].face->services;
+        const struct bb_service_face *faces = MODULE_ROWS(bb_service_face, *table);
+
+        for (size_t k = 0; k < table->count; k++)
+            if (!strncmp(faces[k].name, kind, length) && faces[k].version >= version && !index--)
+                return tell_given(&g->modules[i], &faces[k], given);
+    }
+    return false;
+}
+
 int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
              unsigned char **sealed, size_t *sealed_length)
 {

@@ -80,6 +80,19 @@ void request_enter(struct core_request *rq, struct bb_host *host)
     rq->pub.state = host ? host->state : NULL;
 }
 
+int api_call_as(struct bb_request *pub, struct bb_host *giver,
+                int (*work)(struct bb_request *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct bb_host *caller = pub->host;
+
+    request_enter(rq, giver);
+    int status = work(pub, arg);
+
+    request_enter(rq, caller);
+    return status;
+}
+
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
 {
     struct answer_header *headers = rq->answer.headers;

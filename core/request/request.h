@@ -128,6 +128,9 @@ void request_free(struct core_request *rq);
 
 /* From here on the code of this module's handle runs: host and state of the public part. */
 void request_enter(struct core_request *rq, struct bb_host *host);
+/* bb_call_as() */
+int api_call_as(struct bb_request *rq, struct bb_host *giver,
+                int (*work)(struct bb_request *, void *), void *arg);
 
 /* Starts entry(rq) on a fiber. true: it has ended, and ended(rq) has been called. */
 bool request_start(struct core_request *rq);

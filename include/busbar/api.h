@@ -23,6 +23,7 @@ struct bb_stream;
 struct bb_stream_options;
 struct bb_chunk;
 struct bb_file;
+struct bb_given;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
 /* The last two since minor 2; see bb_probe(). */
@@ -159,6 +160,11 @@ struct bb_api {
 
     /* since minor 3: request.h */
     int (*offload_for)(struct bb_request *, const char *, uint64_t, void (*)(void *), void *);
+
+    /* since minor 4, for services of which several modules give one: host.h, request.h */
+    bool (*service_at)(struct bb_host *, const char *, size_t, struct bb_given *);
+    int (*call_as)(struct bb_request *, struct bb_host *, int (*)(struct bb_request *, void *),
+                   void *);
 };
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef BUSBAR_BUSBAR_H
 #define BUSBAR_BUSBAR_H
 
+#include <busbar/bulk.h>
 #include <busbar/event.h>
 #include <busbar/host.h>
 #include <busbar/module.h>

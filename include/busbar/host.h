@@ -80,6 +80,26 @@ static inline struct bb_service bb_service(struct bb_host *host, const char *nam
     return host->api->service(host, name);
 }
 
+/* A service of a kind of which several modules may give one each, as "bulk rows:Devices". */
+struct bb_given {
+    size_t size; /* set by the caller */
+    const char *name;
+    unsigned version;
+    const void *interface;
+    struct bb_host *host; /* of the giver, for bb_call_as() */
+};
+
+/*
+ * The services whose names begin with `kind`, in the order of their modules: false behind the last
+ * one. From `start` on; `wants` has a row for all of them, "bulk rows:*" for "bulk rows:". Since
+ * minor 4.
+ */
+static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
+                                 struct bb_given *given)
+{
+    return host->api->service_at(host, kind, index, given);
+}
+
 /* A line in the log. Text from outside is escaped by the host. No secrets, no message texts. */
 BB_PRINTF(3, 4)
 static inline void bb_host_log(struct bb_host *host, enum bb_level level, const char *format, ...)

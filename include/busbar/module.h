@@ -204,7 +204,8 @@ struct bb_module {
     struct bb_table metrics; /* struct bb_metric; since minor 1 */
     /*
      * struct bb_need: services to do without where no module gives them in that version. The giver
-     * may be opened later: bb_service() has them from `start` on. Since minor 2.
+     * may be opened later: bb_service() has them from `start` on. Since minor 2. A name that ends
+     * in "*" stands for all services that begin so, which bb_service_at() has; since minor 4.
      */
     struct bb_table wants;
     unsigned flags; /* enum bb_module_flag; since minor 2 */

@@ -390,6 +390,17 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
 }
 
 /*
+ * Calls work(rq, arg) as the module of a handle (struct bb_given) and returns what that returns:
+ * meanwhile rq->host and rq->state are that module's own, so that its pools, metrics and events are
+ * within reach. Services of a kind are called so. Since minor 4.
+ */
+static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
+                             int (*work)(struct bb_request *rq, void *arg), void *arg)
+{
+    return rq->api->call_as(rq, giver, work, arg);
+}
+
+/*
  * Whether a dependency gave a sign of life within the last second. The host asks several times a
  * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
  * 0 with *latency_ms; -1: down; 1: none is configured.

@@ -7,7 +7,7 @@ use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 pub const BB_ABI_MAJOR: c_uint = 1;
-pub const BB_ABI_MINOR: c_uint = 3;
+pub const BB_ABI_MINOR: c_uint = 4;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
 /// Structs that the host alone looks into.
@@ -304,6 +304,15 @@ pub struct bb_service {
 }
 
 #[repr(C)]
+pub struct bb_given {
+    pub size: usize,
+    pub name: *const c_char,
+    pub version: c_uint,
+    pub interface: *const c_void,
+    pub host: *mut bb_host,
+}
+
+#[repr(C)]
 pub struct bb_seat {
     pub size: usize,
     pub host: *mut bb_host,
@@ -527,4 +536,8 @@ pub struct bb_api {
     pub print_text: unsafe extern "C" fn(*mut bb_request, *const c_char),
     pub offload_for: unsafe extern "C" fn(*mut bb_request, *const c_char, u64,
         Option<extern "C" fn(*mut c_void)>, *mut c_void) -> c_int,
+    pub service_at: unsafe extern "C" fn(*mut bb_host, *const c_char, usize,
+        *mut bb_given) -> bool,
+    pub call_as: unsafe extern "C" fn(*mut bb_request, *mut bb_host,
+        Option<extern "C" fn(*mut bb_request, *mut c_void) -> c_int>, *mut c_void) -> c_int,
 }
