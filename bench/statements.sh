@@ -61,7 +61,7 @@ $(reading_statement "$name")"
 
 # The C sources of chat with adjacent string literals joined.
 chat_literals() {
-    cat "$top"/modules/chat/*.c | tr -d '\n' | sed 's/" *"//g'
+    cat "$top"/modules/chat/*.c "$top"/modules/chat/*/*.c | tr -d '\n' | sed 's/" *"//g'
 }
 
 check_statements() {

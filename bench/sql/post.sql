@@ -1,5 +1,5 @@
 -- pgbench -M prepared: what POST /api/chat/conversations/:id/messages sends in its unit
--- (modules/chat/post.c), in a transaction of its own. The author is participant1 (see seed.sql).
+-- (modules/chat/api/post.c), in a transaction of its own. The author is participant1 (see seed.sql).
 -- pgbench has no text variables, so e-mail and uuid are put together where the host sends them.
 \set id random(1, 100000)
 \set n :id % 10000 + 1

@@ -2,7 +2,9 @@
  * The job auth.cleanup: takes away what ran out (sessions, keys that no token can name, networks
  * that nobody logged in from for long), and accounts that nobody has approved.
  */
-#include "auth.h"
+#include "modules/auth/module.h"
+
+#include "modules/auth/account/auth.h"
 
 #define BATCH 1000
 #define BATCH_TEXT "1000"

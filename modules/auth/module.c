@@ -1,5 +1,7 @@
 /* Accounts, tokens, roles: everything that this module brings. */
-#include "auth.h"
+#include "modules/auth/module.h"
+
+#include "modules/auth/api/api.h"
 
 #include "modules/auth/schema.h"
 

@@ -1,5 +1,8 @@
 /* The state of one generation: made by `open`, given back by `close`. */
-#include "auth.h"
+#include "modules/auth/module.h"
+
+#include "modules/auth/password/password.h"
+#include "modules/auth/token/session.h"
 
 #define DAY_S 86400
 

@@ -1,5 +1,8 @@
 /* chat: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
-#include "live.h"
+#include "modules/chat/module.h"
+
+#include "modules/chat/api/api.h"
+#include "modules/chat/live/live.h"
 
 #include "modules/chat/schema.h"
 

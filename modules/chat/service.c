@@ -1,5 +1,5 @@
 /* The service "conversations": what other modules may know of them. */
-#include "chat.h"
+#include "modules/chat/module.h"
 
 static int count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)
 {

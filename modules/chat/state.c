@@ -1,7 +1,9 @@
 /* The state of one generation: settings, the accounts service, the cache. */
 #include <string.h>
 
-#include "live.h"
+#include "modules/chat/module.h"
+
+#include "modules/chat/live/live.h"
 #include "modules/common/array.h"
 
 int chat_open(struct bb_host *host, void **state)

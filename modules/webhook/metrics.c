@@ -1,5 +1,7 @@
 /* What GET /metrics shows of the sender. */
-#include "sender.h"
+#include "modules/webhook/module.h"
+
+#include "modules/webhook/sender/sender.h"
 
 static struct sender_counters counters_of(const struct webhook *webhook)
 {

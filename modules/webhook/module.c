@@ -1,9 +1,11 @@
 /* webhook: its tables, and nothing else. A row is a line or three; clang-format makes it six. */
-#include "webhook.h"
+#include "modules/webhook/module.h"
+
+#include "modules/webhook/api/api.h"
 
 #include "modules/webhook/schema.h"
 
-#include "sender.h"
+#include "modules/webhook/sender/sender.h"
 
 // clang-format off
 

@@ -4,7 +4,9 @@
  * at most and is tried again an hour later. Were the job to fail for a week, the default partition
  * takes the rows, and the next run moves them.
  */
-#include "webhook.h"
+#include "modules/webhook/module.h"
+
+#include "modules/webhook/base/webhook.h"
 
 #define AHEAD_DAYS 7
 

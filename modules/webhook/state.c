@@ -1,8 +1,8 @@
 /* The state of one generation: made by `open`, given back by `close`. */
-#include "webhook.h"
+#include "modules/webhook/module.h"
 
 #include "modules/common/array.h"
-#include "sender.h"
+#include "modules/webhook/sender/sender.h"
 
 /* Lists of more than a page that are under way, and how many of them an account has. */
 enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };

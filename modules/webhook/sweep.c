@@ -2,7 +2,9 @@
  * The job webhook.sweep: abandons what has waited longer than webhook.max_age, and deletes what
  * waits for webhooks that are no more. In batches, each a transaction of its own.
  */
-#include "webhook.h"
+#include "modules/webhook/module.h"
+
+#include "modules/webhook/base/webhook.h"
 
 #define BATCH 1000
 #define BATCH_TEXT "1000"

@@ -1,5 +1,5 @@
 /* A token: nothing is taken that is not signed, and claims are read from whatever payload. */
-#include "modules/auth/token.h"
+#include "modules/auth/token/token.h"
 
 #include <string.h>
 

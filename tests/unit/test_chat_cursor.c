@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/chat/cursor.h"
+#include "modules/chat/live/cursor.h"
 #include "suites.h"
 
 static struct chat_mark mark_of(const char *snapshot)

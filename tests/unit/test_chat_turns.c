@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "modules/chat/listeners.h"
+#include "modules/chat/live/listeners.h"
 #include "suites.h"
 
 enum { SOME = 40 };

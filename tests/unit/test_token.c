@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/auth/base64.h"
-#include "modules/auth/token.h"
+#include "modules/auth/token/base64.h"
+#include "modules/auth/token/token.h"
 #include "suites.h"
 
 #define KID "00112233445566aa"

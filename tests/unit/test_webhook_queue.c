@@ -1,7 +1,7 @@
 /* Admission control: a budget for each webhook, and nobody held up by another's receiver. */
 #include <stdlib.h>
 
-#include "modules/webhook/queue.h"
+#include "modules/webhook/sender/queue.h"
 #include "suites.h"
 
 #define SLOTS 64

@@ -1,7 +1,7 @@
 /* Signatures of webhook deliveries, by published vectors. */
 #include <string.h>
 
-#include "modules/webhook/sign.h"
+#include "modules/webhook/http/sign.h"
 #include "suites.h"
 #include "webhook_cases.h"
 

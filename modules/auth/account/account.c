@@ -1,0 +1,208 @@
+/* Rows of accounts: read, written, and as JSON; and the service "accounts". */
+#include "modules/auth/account/auth.h"
+
+#include <string.h>
+
+int auth_reply(struct bb_request *rq, int status, json_t *json)
+{
+    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
+}
+
+int auth_unauthorized(struct bb_request *rq, const char *text)
+{
+    bb_reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+    return bb_fail(rq, 401, "%s", text);
+}
+
+int auth_account_may_act(struct bb_request *rq, const char *status)
+{
+    if (strcmp(status, "Active") == 0)
+        return 0;
+    if (strcmp(status, "Pending") == 0)
+        return bb_fail(rq, 403,
+                       "Your account is pending approval. An administrator has to approve it "
+                       "first.");
+    if (strcmp(status, "Suspended") == 0)
+        return bb_fail(rq, 403,
+                       "Your account has been suspended. Please contact an administrator.");
+    return auth_unauthorized(rq, "Unauthorized");
+}
+
+json_t *auth_time(struct bb_request *rq, const struct bb_rows *rows, size_t row, size_t column)
+{
+    return json_string(bb_time_text(rq, bb_cell_int(rq, rows, row, column)));
+}
+
+json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    int64_t organisation = bb_cell_int(rq, rows, row, 6);
+
+    return json_pack("{sI ss ss ss ss ss so so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0),
+                     "email", bb_cell(rq, rows, row, 1), "firstName", bb_cell(rq, rows, row, 2),
+                     "lastName", bb_cell(rq, rows, row, 3), "role", bb_cell(rq, rows, row, 4),
+                     "status", bb_cell(rq, rows, row, 5), "organizationId",
+                     organisation ? json_integer(organisation) : json_null(), "createdAt",
+                     auth_time(rq, rows, row, 7));
+}
+
+int auth_account_find(struct bb_request *rq, const char *email, const char *network,
+                      struct auth_account *account)
+{
+    static const struct bb_sql by_email = {
+        "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days', "
+        "o.seen > now() - interval '1 day' FROM auth_account a LEFT JOIN auth_origin o "
+        "ON o.account = a.id AND o.network = $2 WHERE a.email = $1",
+        0};
+    struct bb_rows *rows = bb_query(rq, &by_email, BB_ARGS(bb_t(email), bb_t(network)));
+
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    *account = (struct auth_account){
+        .id = bb_cell_int(rq, rows, 0, 0),
+        .role = bb_cell(rq, rows, 0, 1),
+        .status = bb_cell(rq, rows, 0, 2),
+        .password = bb_cell(rq, rows, 0, 3),
+        .known_here = bb_cell_int(rq, rows, 0, 4) != 0,
+        .seen_here = bb_cell_int(rq, rows, 0, 5) != 0,
+    };
+    return 1;
+}
+
+/* The organisation's id into *id; 0: it was there and may not be joined, -1: failed. */
+static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
+                            const struct auth_new_account *account, int64_t *id)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_organisation (name, type) VALUES (btrim($1), $2) "
+        "ON CONFLICT DO NOTHING RETURNING id",
+        0};
+    static const struct bb_sql find = {
+        "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1)) "
+        "AND NOT twin",
+        0};
+    struct bb_rows *rows = bb_tx_query(
+        rq, tx, &insert, BB_ARGS(bb_t(account->organisation), bb_t(account->organisation_type)));
+
+    if (rows && bb_count(rq, rows) == 0 && account->join)
+        rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(account->organisation)));
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    *id = bb_cell_int(rq, rows, 0, 0);
+    return 1;
+}
+
+int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
+                        const struct auth_new_account *account, struct bb_rows **rows)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
+        "organisation, approved) VALUES ($1, $2, $3, $4, $5, $6, nullif($7::bigint, 0), "
+        "CASE WHEN $6 <> 'Pending' THEN now() END) "
+        "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
+        0};
+    int64_t organisation = 0;
+
+    if (account->organisation) {
+        int found = organisation_for(rq, tx, account, &organisation);
+
+        if (found < 0)
+            return bb_failed(rq);
+        if (!found)
+            return bb_fail(rq, 409, "An organisation with this name exists already");
+    }
+    *rows = bb_tx_query(rq, tx, &insert,
+                        BB_ARGS(bb_t(account->email), bb_t(account->first_name),
+                                bb_t(account->last_name), bb_t(account->password),
+                                bb_t(account->role), bb_t(account->status), bb_i(organisation)));
+    if (!*rows)
+        return bb_failed(rq);
+    if (bb_count(rq, *rows) == 0)
+        return bb_fail(rq, 409, "An account with this e-mail exists already");
+    return 0;
+}
+
+size_t auth_numbers(const char *list, int64_t *into)
+{
+    size_t count = 0;
+
+    for (const char *at = list; at && (*at == '{' || *at == ',') && at[1] != '}';) {
+        char *end = NULL;
+        int64_t number = strtoll(at + 1, &end, 10);
+
+        if (into)
+            into[count] = number;
+        count++;
+        at = end;
+    }
+    return count;
+}
+
+static int organisation_of(void *state, struct bb_request *rq, const char *email,
+                           int64_t *organisation)
+{
+    static const struct bb_sql find = {
+        "SELECT organisation FROM auth_account WHERE email = $1 AND status <> 'Deleted' "
+        "AND approved IS NOT NULL",
+        0};
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(email)));
+
+    (void)state;
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    *organisation = bb_cell_int(rq, rows, 0, 0);
+    return 1;
+}
+
+static int scope_of(void *state, struct bb_request *rq, int64_t account,
+                    struct bb_account_scope *scope)
+{
+    static const struct bb_sql find = {
+        "SELECT a.email, a.role, a.status = 'Active', " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
+        " FROM auth_account a WHERE a.id = $1::bigint AND a.status <> 'Deleted'",
+        0};
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(account)));
+
+    (void)state;
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+
+    const char *list = bb_cell(rq, rows, 0, 3);
+    size_t count = auth_numbers(list, NULL);
+    int64_t *organisations = bb_alloc(rq, (count + 1) * sizeof(*organisations));
+
+    auth_numbers(list, organisations);
+    *scope = (struct bb_account_scope){
+        .size = sizeof(*scope),
+        .email = bb_cell(rq, rows, 0, 0),
+        .role = auth_role_bit(bb_cell(rq, rows, 0, 1)),
+        .active = bb_cell_int(rq, rows, 0, 2) != 0,
+        .organisations = organisations,
+        .organisation_count = count,
+        .approved_ms = bb_cell_int(rq, rows, 0, 4),
+    };
+    return 1;
+}
+
+static int organisation_known(void *state, struct bb_request *rq, int64_t organisation)
+{
+    static const struct bb_sql find = {"SELECT FROM auth_organisation WHERE id = $1::bigint", 0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(organisation)));
+
+    (void)state;
+    return rows ? bb_count(rq, rows) > 0 : -1;
+}
+
+const struct bb_accounts auth_accounts = {
+    .size = sizeof(auth_accounts),
+    .organisation_of = organisation_of,
+    .scope_of = scope_of,
+    .organisation_known = organisation_known,
+};

@@ -1,0 +1,115 @@
+/*
+ * API clients: an ApiUser's programs, each with an id and a secret that is shown once. Only its
+ * SHA-256 is kept; it is random, so there is nothing to guess. A login session is needed here: a
+ * client does not make clients.
+ */
+#include "modules/auth/api/api.h"
+
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+
+struct made {
+    char client_id[33];
+    char secret[65];
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    const char *name;
+};
+
+static int random_hex(struct bb_request *rq, char *text, size_t bytes)
+{
+    unsigned char random[32];
+
+    if (bytes > sizeof(random) || bb_random(rq->host, random, bytes))
+        return -1;
+    for (size_t i = 0; i < bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", random[i]);
+    return 0;
+}
+
+static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return json_pack("{sI ss ss so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0), "client_id",
+                     bb_cell(rq, rows, row, 1), "name", bb_cell(rq, rows, row, 2), "createdAt",
+                     auth_time(rq, rows, row, 3));
+}
+
+#define CLIENT_COLUMNS "id, client_id, name, (extract(epoch from created) * 1000)::bigint"
+
+static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_client (client_id, account, name, secret) "
+        "VALUES ($1, $2::bigint, $3, $4) RETURNING " CLIENT_COLUMNS,
+        0};
+    const struct made *made = arg;
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account), bb_t(made->name),
+                            bb_bytes(made->digest, sizeof(made->digest))));
+
+    if (!rows)
+        return bb_failed(rq);
+
+    json_t *client = client_json(rq, rows, 0);
+
+    if (client && json_object_set_new(client, "client_secret", json_string(made->secret))) {
+        json_decref(client);
+        client = NULL;
+    }
+    return auth_reply(rq, 201, client);
+}
+
+int auth_client_create(struct bb_request *rq)
+{
+    const char *name = bb_text(rq, "name");
+    struct made *made = bb_alloc(rq, sizeof(*made));
+
+    if (rq->principal->client)
+        return bb_fail(rq, 403, "Forbidden");
+    if (random_hex(rq, made->client_id, 16) || random_hex(rq, made->secret, 32))
+        return bb_fail(rq, 503, "No random bytes");
+    made->name = name ? name : "";
+    SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
+    return bb_transaction(rq, store, made);
+}
+
+int auth_client_list(struct bb_request *rq)
+{
+    static const struct bb_sql list = {
+        "SELECT " CLIENT_COLUMNS " FROM auth_client WHERE account = $1::bigint "
+        "AND deleted IS NULL AND id > $2::bigint ORDER BY id LIMIT $3::bigint",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_i(auth_page_limit(rq) + 1)));
+
+    return rows ? auth_page_reply(rq, rows, client_json) : bb_failed(rq);
+}
+
+int auth_client_delete(struct bb_request *rq)
+{
+    static const struct bb_sql delete = {
+        "WITH gone AS (UPDATE auth_client SET deleted = now() WHERE id = $1::bigint "
+        "AND account = $2::bigint AND deleted IS NULL RETURNING id), "
+        "ended AS (UPDATE auth_session s SET revoked = now() FROM gone "
+        "WHERE s.client = gone.id AND s.revoked IS NULL) "
+        "SELECT pg_notify('" AUTH_CHANNEL "', $3::text) FROM gone",
+        BB_SQL_WRITE};
+    const char *payload = bb_format(rq, "account:%lld", (long long)rq->principal->account);
+
+    if (rq->principal->client)
+        return bb_fail(rq, 403, "Forbidden");
+
+    struct bb_rows *rows = bb_query(
+        rq, &delete,
+        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such client");
+    auth_changed(rq->state, payload);
+    return auth_reply(rq, 200, json_pack("{sb}", "success", 1));
+}

@@ -1,0 +1,135 @@
+/*
+ * Organisations and the ApiUser that acts for them: it makes its own, or an Admin links one.
+ * Who may act where is part of the principal, so a change drops the account's entries in the cache.
+ */
+#include "modules/auth/api/api.h"
+
+#define ORGANISATION_COLUMNS                                                                       \
+    "o.id, o.name, o.type, o.address, o.api_user, (extract(epoch from o.created) * 1000)::bigint"
+
+static json_t *organisation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    int64_t api_user = bb_cell_int(rq, rows, row, 4);
+
+    return json_pack("{sI ss ss ss? so so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0),
+                     "name", bb_cell(rq, rows, row, 1), "type", bb_cell(rq, rows, row, 2),
+                     "address", bb_cell(rq, rows, row, 3), "apiUserId",
+                     api_user ? json_integer(api_user) : json_null(), "createdAt",
+                     auth_time(rq, rows, row, 5));
+}
+
+static const char *account_payload(struct bb_request *rq, int64_t account)
+{
+    return bb_format(rq, "account:%lld", (long long)account);
+}
+
+static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
+        "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT DO NOTHING "
+        "RETURNING " ORGANISATION_COLUMNS,
+        0};
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_t(bb_text(rq, "name")), bb_t(bb_text(rq, "address")),
+                            bb_i(rq->principal->account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 409, "An organisation with this name exists already");
+    if (auth_notify(rq, tx, arg))
+        return bb_failed(rq);
+    return auth_reply(rq, 201, organisation_json(rq, rows, 0));
+}
+
+int auth_organisation_create(struct bb_request *rq)
+{
+    const char *payload = account_payload(rq, rq->principal->account);
+    int status = bb_transaction(rq, create, (void *)(uintptr_t)payload);
+
+    auth_changed(rq->state, payload);
+    return status;
+}
+
+struct link {
+    int64_t before, after; /* accounts; 0: none */
+};
+
+/* Whether the account may act for organisations. 0, or an answer. */
+static int check_api_user(struct bb_request *rq, struct bb_tx *tx, int64_t account)
+{
+    static const struct bb_sql find = {
+        "SELECT FROM auth_account WHERE id = $1::bigint AND role = 'ApiUser' "
+        "AND status <> 'Deleted' FOR SHARE",
+        0};
+
+    if (!account)
+        return 0;
+
+    struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return bb_count(rq, rows) ? 0 : bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
+}
+
+static int notify_both(struct bb_request *rq, struct bb_tx *tx, const struct link *link)
+{
+    if (link->before && auth_notify(rq, tx, account_payload(rq, link->before)))
+        return -1;
+    return link->after ? auth_notify(rq, tx, account_payload(rq, link->after)) : 0;
+}
+
+static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql lock = {
+        "SELECT api_user FROM auth_organisation WHERE id = $1::bigint FOR UPDATE", 0};
+    static const struct bb_sql update = {
+        "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) WHERE id = $1::bigint "
+        "RETURNING " ORGANISATION_COLUMNS,
+        0};
+    struct link *link = arg;
+    int64_t id = bb_segment_int(rq, "id");
+    int status = check_api_user(rq, tx, link->after);
+
+    if (status)
+        return status;
+
+    struct bb_rows *rows = bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such organisation");
+    link->before = bb_cell_int(rq, rows, 0, 0);
+    rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
+    if (!rows || notify_both(rq, tx, link))
+        return bb_failed(rq);
+    return auth_reply(rq, 200, organisation_json(rq, rows, 0));
+}
+
+int auth_organisation_link(struct bb_request *rq)
+{
+    struct link link = {.after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"))};
+    int status = bb_transaction(rq, link_organisation, &link);
+
+    if (link.before)
+        auth_changed(rq->state, account_payload(rq, link.before));
+    if (link.after)
+        auth_changed(rq->state, account_payload(rq, link.after));
+    return status;
+}
+
+int auth_organisation_list(struct bb_request *rq)
+{
+    static const struct bb_sql list = {"SELECT " ORGANISATION_COLUMNS
+                                       " FROM auth_organisation o WHERE o.id > $1::bigint "
+                                       "ORDER BY o.id LIMIT $2::bigint",
+                                       0};
+    struct bb_rows *rows = bb_query(
+        rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
+
+    return rows ? auth_page_reply(rq, rows, organisation_json) : bb_failed(rq);
+}

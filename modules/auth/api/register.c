@@ -1,0 +1,95 @@
+/* POST /api/user/register: anybody asks for an account and an organisation; an Admin approves. */
+#include "modules/auth/api/api.h"
+
+#include <string.h>
+
+static const char *role_of(const char *type)
+{
+    if (strcmp(type, "Buyer") == 0)
+        return "Buyer";
+    return strcmp(type, "ApiUser") == 0 ? "ApiUser" : "OrganizationAdmin";
+}
+
+/* Tells duplicates before anything is hashed; the unique indexes decide. */
+static int refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
+{
+    static const struct bb_sql look = {
+        "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
+        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)) AND NOT twin)",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organisation)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 409, "An account with this e-mail exists already");
+    if (bb_cell_int(rq, rows, 0, 1))
+        return bb_fail(rq, 409, "An organisation with this name exists already");
+    return 0;
+}
+
+/* Where nobody is to learn which e-mails exist, all who ask are told this. */
+static int heard(struct bb_request *rq)
+{
+    return auth_reply(rq, 202,
+                      json_pack("{ss}", "message",
+                                "The registration was received. An administrator has to approve "
+                                "it."));
+}
+
+static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct auth *auth = rq->state;
+    struct bb_rows *rows = NULL;
+    int status = auth_account_insert(rq, tx, arg, &rows);
+
+    if (status)
+        return status;
+    if (auth->register_silent)
+        return heard(rq);
+    return auth_reply(rq, 201, auth_account_json(rq, rows, 0));
+}
+
+/* The e-mail and the password's hash go the same way whether the account is there or not. */
+static int register_silently(struct bb_request *rq, struct auth_new_account *account)
+{
+    int status =
+        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
+
+    if (status)
+        return status;
+    status = bb_transaction(rq, store, account);
+    return status == 409 ? heard(rq) : status;
+}
+
+static int register_openly(struct bb_request *rq, struct auth_new_account *account)
+{
+    int status = refuse_duplicates(rq, account);
+
+    if (status)
+        return status;
+    status =
+        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
+    return status ? status : bb_transaction(rq, store, account);
+}
+
+int auth_register(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    const char *type = bb_text(rq, "organizationType");
+    struct auth_new_account account = {
+        .email = bb_text(rq, "email"),
+        .first_name = bb_text(rq, "firstName"),
+        .last_name = bb_text(rq, "lastName"),
+        .organisation = bb_text(rq, "orgName"),
+        .organisation_type = type ? type : "Developer",
+        .status = "Pending",
+    };
+    int status = auth_throttle_register(rq, auth);
+
+    if (status)
+        return status;
+    account.role = role_of(account.organisation_type);
+    return auth->register_silent ? register_silently(rq, &account) : register_openly(rq, &account);
+}

@@ -1,0 +1,138 @@
+/* What an Admin does with accounts: list, look, change. A change takes effect at once. */
+#include "modules/auth/api/api.h"
+
+#include <string.h>
+
+int auth_user_list(struct bb_request *rq)
+{
+    static const struct bb_sql all = {"SELECT " ACCOUNT_COLUMNS
+                                      " FROM auth_account a WHERE a.id > $1::bigint "
+                                      "ORDER BY a.id LIMIT $2::bigint",
+                                      0};
+    static const struct bb_sql of_status = {"SELECT " ACCOUNT_COLUMNS
+                                            " FROM auth_account a WHERE a.id > $1::bigint "
+                                            "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
+                                            0};
+    struct bb_value after = bb_i(bb_arg_int(rq, "after", 0));
+    struct bb_value limit = bb_i(auth_page_limit(rq) + 1);
+    const char *status = bb_arg(rq, "status");
+    struct bb_rows *rows = status ? bb_query(rq, &of_status, BB_ARGS(after, limit, bb_t(status)))
+                                  : bb_query(rq, &all, BB_ARGS(after, limit));
+
+    return rows ? auth_page_reply(rq, rows, auth_account_json) : bb_failed(rq);
+}
+
+int auth_user_get(struct bb_request *rq)
+{
+    static const struct bb_sql find = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such user");
+    return auth_reply(rq, 200, auth_account_json(rq, rows, 0));
+}
+
+/*
+ * Refuses to take the last active Admin away. All changes of role and status come here one after
+ * the other, so that two Admins cannot remove each other at the same time.
+ */
+static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
+{
+    static const struct bb_sql lock = {
+        "SELECT pg_advisory_xact_lock(hashtextextended('busbar.auth.admin', 0))", 0};
+    static const struct bb_sql last = {
+        "SELECT EXISTS (SELECT FROM auth_account WHERE id = $1::bigint AND role = 'Admin' "
+        "AND status = 'Active') AND NOT EXISTS (SELECT FROM auth_account WHERE role = 'Admin' "
+        "AND status = 'Active' AND id <> $1::bigint)",
+        0};
+    const char *role = bb_text(rq, "role");
+    const char *status = bb_text(rq, "status");
+
+    if (!role && !status)
+        return 0;
+    if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS))
+        return bb_failed(rq);
+    if ((!role || strcmp(role, "Admin") == 0) && (!status || strcmp(status, "Active") == 0))
+        return 0;
+
+    struct bb_rows *rows = bb_tx_query(rq, tx, &last, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 409, "This is the last active Admin");
+    return 0;
+}
+
+/*
+ * Adds how many conversations have the account's e-mail, where the module chat is there: who
+ * approves is to see that somebody else may have used this e-mail before.
+ */
+static int tell_conversations(struct bb_request *rq, const char *email, json_t *account)
+{
+    struct bb_service service = bb_service(rq->host, "conversations");
+    const struct bb_conversations *conversations = service.interface;
+    int64_t count = 0;
+
+    if (!conversations)
+        return 0;
+    if (conversations->count_of(service.state, rq, email, &count) ||
+        json_object_set_new(account, "conversations", json_integer(count)))
+        return -1;
+    if (count)
+        bb_warn(rq, "email: takes part in %lld conversations already; is it this person's?",
+                (long long)count);
+    return 0;
+}
+
+static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql update = {
+        "UPDATE auth_account a SET first_name = coalesce($2, first_name), "
+        "last_name = coalesce($3, last_name), email = coalesce($4, email), "
+        "status = coalesce($5, status), role = coalesce($6, role), updated = now(), "
+        "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
+        "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
+        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
+        0};
+    int status = keep_an_admin(rq, tx);
+
+    if (status)
+        return status;
+
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &update,
+                    BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "firstName")),
+                            bb_t(bb_text(rq, "lastName")), bb_t(bb_text(rq, "email")),
+                            bb_t(bb_text(rq, "status")), bb_t(bb_text(rq, "role"))));
+
+    if (!rows && strcmp(bb_sqlstate(rq), "23505") == 0)
+        return bb_fail(rq, 409, "An account with this e-mail exists already");
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such user");
+    if (auth_notify(rq, tx, arg))
+        return bb_failed(rq);
+
+    json_t *account = auth_account_json(rq, rows, 0);
+
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) && account &&
+        tell_conversations(rq, bb_cell(rq, rows, 0, 1), account)) {
+        json_decref(account);
+        return bb_failed(rq);
+    }
+    return auth_reply(rq, 200, account);
+}
+
+int auth_user_change(struct bb_request *rq)
+{
+    const char *payload = bb_format(rq, "account:%lld", (long long)bb_segment_int(rq, "id"));
+    int status = bb_transaction(rq, change, (void *)(uintptr_t)payload);
+
+    auth_changed(rq->state, payload);
+    return status;
+}

@@ -1,0 +1,230 @@
+/*
+ * Failed logins are counted three times: for the account from this address (strict), for the
+ * account from anywhere (ten times as much, against many addresses), and for the address. So who
+ * guesses locks out himself, and the right user elsewhere still gets in. The address's counter
+ * holds only for accounts that have never logged in from there: one guesser in an office shuts
+ * nobody of it out. Registrations are counted by address as well.
+ *
+ * Looked at before anything is hashed, counted after a failure: right passwords are never counted,
+ * however many arrive at once. What is being hashed at the moment is not counted yet, so a burst
+ * may try as many more as the pool "hash" takes of one address, and, from however many addresses,
+ * of one account: what is tried of it has a share of the pool as one address has, and waits in one
+ * line. Addresses from which the account has logged in before have no part in that.
+ *
+ * All hosts count together in Redis; this host counts beside it, and its numbers are used while
+ * Redis does not answer. Keys are hashes: no e-mail and no address lies in Redis.
+ */
+#include "modules/auth/password/password.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_MAX 64
+
+struct auth_throttle {
+    struct throttle_table *table;
+    int64_t window_ms;
+    int64_t limits[THROTTLE_COUNTERS];
+    int64_t registrations;
+};
+
+struct subject {
+    char key[THROTTLE_COUNTERS][KEY_MAX]; /* in Redis */
+    uint64_t id[THROTTLE_COUNTERS];       /* in the table */
+};
+
+struct auth_throttle *auth_throttle_new(struct bb_host *host)
+{
+    struct auth_throttle *throttle = calloc(1, sizeof(*throttle));
+    int64_t per_account = bb_setting_int(host, "login_failures_per_account");
+
+    if (!throttle)
+        return NULL;
+    throttle->window_ms = bb_setting_int(host, "login_window") * 1000;
+    throttle->limits[THROTTLE_BOTH] = per_account;
+    throttle->limits[THROTTLE_ACCOUNT] = per_account * 10;
+    throttle->limits[THROTTLE_ADDRESS] = bb_setting_int(host, "login_failures_per_address");
+    throttle->registrations = bb_setting_int(host, "registrations_per_address");
+    throttle->table = throttle_table_new();
+    if (throttle->table)
+        return throttle;
+    free(throttle);
+    return NULL;
+}
+
+void auth_throttle_free(struct auth_throttle *throttle)
+{
+    if (!throttle)
+        return;
+    throttle_table_free(throttle->table);
+    free(throttle);
+}
+
+/* Whoever has one address of an IPv6 network has them all. */
+const char *auth_throttle_network(struct bb_request *rq)
+{
+    const char *address = bb_client_address(rq);
+    char *network = bb_alloc(rq, INET6_ADDRSTRLEN);
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET6, address, &six) != 1 || IN6_IS_ADDR_V4MAPPED(&six))
+        return address;
+    memset(six.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &six, network, INET6_ADDRSTRLEN);
+    return network;
+}
+
+/* The counter's key and id of a text; `kind` says what is counted. */
+static void name(char kind, const char *text, char key[KEY_MAX], uint64_t *id)
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    int used = snprintf(key, KEY_MAX, "busbar:login:%c:", kind);
+
+    SHA256((const unsigned char *)text, strlen(text), digest);
+    for (size_t i = 0; i < 16; i++)
+        used += snprintf(key + used, KEY_MAX - (size_t)used, "%02x", digest[i]);
+    memcpy(id, digest, sizeof(*id));
+    *id ^= (uint64_t)(unsigned char)kind; /* an address and an e-mail of one text differ */
+}
+
+uint64_t auth_throttle_target(const char *email)
+{
+    char key[KEY_MAX];
+    uint64_t id;
+
+    name('a', email, key, &id);
+    return id | 1;
+}
+
+static struct subject subject_of(struct bb_request *rq, const char *email)
+{
+    static const char kinds[THROTTLE_COUNTERS] = {'b', 'a', 'i'};
+    const char *network = auth_throttle_network(rq);
+    const char *texts[THROTTLE_COUNTERS] = {bb_format(rq, "%s %s", email, network), email, network};
+    struct subject subject = {0};
+
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        name(kinds[i], texts[i], subject.key[i], &subject.id[i]);
+    return subject;
+}
+
+/* Runs a script over the three keys; NULL: Redis is not there, or did not like it. */
+static const struct bb_redis_reply *run(struct bb_request *rq, const char *script,
+                                        const struct subject *subject, const int64_t *numbers,
+                                        size_t count)
+{
+    const char *argv[3 + 2 * THROTTLE_COUNTERS] = {"EVAL", script, "3"};
+    char texts[THROTTLE_COUNTERS][24];
+
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        argv[3 + i] = subject->key[i];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "%" PRId64, numbers[i]);
+        argv[3 + THROTTLE_COUNTERS + i] = texts[i];
+    }
+
+    return bb_redis(rq, (int)(3 + THROTTLE_COUNTERS + count), argv, NULL);
+}
+
+/* Milliseconds until each counter that stands at its limit falls; 0: below it. */
+static void waits_of(struct bb_request *rq, struct auth *auth, const struct subject *subject,
+                     int64_t waits[THROTTLE_COUNTERS])
+{
+    static const char script[] =
+        "local waits = {} for i = 1, #KEYS do "
+        "if tonumber(redis.call('GET', KEYS[i]) or 0) >= tonumber(ARGV[i]) then "
+        "waits[i] = redis.call('PTTL', KEYS[i]) else waits[i] = 0 end end return waits";
+    const struct auth_throttle *throttle = auth->throttle;
+    const struct bb_redis_reply *reply =
+        run(rq, script, subject, throttle->limits, THROTTLE_COUNTERS);
+    bool told = reply && reply->type == BB_REDIS_LIST && reply->count == THROTTLE_COUNTERS;
+
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        waits[i] = told ? reply->items[i].integer
+                        : throttle_table_wait(throttle->table, subject->id[i], throttle->limits[i],
+                                              bb_now_ms(auth->host));
+}
+
+static int too_many(struct bb_request *rq, int64_t wait_ms, const char *what)
+{
+    bb_reply_header(rq, "Retry-After", bb_format(rq, "%" PRId64, (wait_ms + 999) / 1000));
+    return bb_fail(rq, 429, "Too many %s. Please try again later.", what);
+}
+
+int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms)
+{
+    return too_many(rq, wait_ms, "failed logins");
+}
+
+int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
+                        int64_t *crowded_ms)
+{
+    struct subject subject = subject_of(rq, email);
+    int64_t waits[THROTTLE_COUNTERS];
+
+    waits_of(rq, auth, &subject, waits);
+    *crowded_ms = waits[THROTTLE_ADDRESS];
+
+    int64_t wait = waits[THROTTLE_BOTH] > waits[THROTTLE_ACCOUNT] ? waits[THROTTLE_BOTH]
+                                                                  : waits[THROTTLE_ACCOUNT];
+
+    return wait > 0 ? auth_throttle_refuse(rq, wait) : 0;
+}
+
+void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email)
+{
+    static const char script[] = "for i = 1, #KEYS do if redis.call('INCR', KEYS[i]) == 1 then "
+                                 "redis.call('PEXPIRE', KEYS[i], ARGV[1]) end end return 1";
+    const struct auth_throttle *throttle = auth->throttle;
+    struct subject subject = subject_of(rq, email);
+
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        throttle_table_count(throttle->table, subject.id[i], throttle->window_ms,
+                             bb_now_ms(auth->host));
+    run(rq, script, &subject, &throttle->window_ms, 1);
+}
+
+void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email)
+{
+    struct subject subject = subject_of(rq, email);
+
+    throttle_table_clear(auth->throttle->table, subject.id[0]);
+
+    const char *argv[] = {"DEL", subject.key[0]};
+
+    bb_redis(rq, 2, argv, NULL);
+}
+
+int auth_throttle_register(struct bb_request *rq, struct auth *auth)
+{
+    static const char script[] =
+        "if tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(ARGV[1]) then "
+        "return redis.call('PTTL', KEYS[1]) end if redis.call('INCR', KEYS[1]) == 1 then "
+        "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
+    const struct auth_throttle *throttle = auth->throttle;
+    int64_t now_ms = bb_now_ms(auth->host);
+    char key[KEY_MAX];
+    uint64_t id;
+
+    name('r', auth_throttle_network(rq), key, &id);
+
+    const char *argv[] = {"EVAL",
+                          script,
+                          "1",
+                          key,
+                          bb_format(rq, "%" PRId64, throttle->registrations),
+                          bb_format(rq, "%" PRId64, throttle->window_ms)};
+    const struct bb_redis_reply *reply = bb_redis(rq, 6, argv, NULL);
+    int64_t wait = reply && reply->type == BB_REDIS_INT
+                       ? reply->integer
+                       : throttle_table_wait(throttle->table, id, throttle->registrations, now_ms);
+
+    if (wait > 0)
+        return too_many(rq, wait, "registrations");
+    throttle_table_count(throttle->table, id, throttle->window_ms, now_ms);
+    return 0;
+}

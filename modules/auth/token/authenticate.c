@@ -1,0 +1,180 @@
+/*
+ * The service "authenticator": who is behind a bearer token.
+ *
+ * The cache answers while three things hold: the entry is there, the token has not run out, and the
+ * host vouches that it has heard every notification (bb_signals_fresh_ms()). Else the signature is
+ * checked and PostgreSQL is asked, once, for everything. Role, status and organisations always come
+ * from there, never from the token.
+ */
+#include "modules/auth/token/session.h"
+
+#include <string.h>
+
+#define ROOM 512 /* an identity with a dozen organisations */
+#define REVOKED "Token revoked. Please log in again."
+
+/* What an identity is worth: fills *who, or answers. It lies in the request's memory. */
+static int admit(struct bb_request *rq, const struct auth_identity *identity,
+                 struct bb_principal *who)
+{
+    if (identity->verdict == AUTH_REVOKED)
+        return auth_unauthorized(rq, REVOKED);
+    if (identity->verdict == AUTH_PENDING)
+        return auth_account_may_act(rq, "Pending");
+    if (identity->verdict == AUTH_SUSPENDED)
+        return auth_account_may_act(rq, "Suspended");
+    if (identity->verdict == AUTH_GONE)
+        return auth_unauthorized(rq, "Unauthorized");
+    *who = (struct bb_principal){
+        .size = sizeof(*who),
+        .account = identity->account,
+        .email = (const char *)(identity->organisations + identity->organisation_count),
+        .role = identity->role,
+        .client = identity->client,
+        .organisation = identity->organisation,
+        .organisations = identity->organisations,
+        .organisation_count = identity->organisation_count,
+        .session = identity->session,
+        .approved_ms = identity->approved_ms,
+    };
+    return 0;
+}
+
+/* The identity in the cache, copied to the request's memory; NULL: ask. */
+static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
+                                    size_t length)
+{
+    size_t room = ROOM;
+
+    if (bb_signals_fresh_ms(auth->host) <= 0)
+        return NULL;
+    for (;;) {
+        void *block = bb_alloc(rq, room);
+        size_t size = auth_cache_get(auth->cache, token, length, block, room);
+
+        if (size == 0)
+            return NULL;
+        if (size <= room)
+            return block;
+        room = size;
+    }
+}
+
+enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANISATION, CLIENT, ORGANISATIONS, APPROVED };
+
+static enum auth_verdict verdict_of(struct bb_request *rq, const struct bb_rows *rows)
+{
+    const char *status = bb_cell(rq, rows, 0, STATUS);
+
+    if (bb_cell_int(rq, rows, 0, ENDED))
+        return AUTH_REVOKED;
+    if (strcmp(status, "Active") == 0)
+        return AUTH_GOOD;
+    if (strcmp(status, "Pending") == 0)
+        return AUTH_PENDING;
+    return strcmp(status, "Suspended") == 0 ? AUTH_SUSPENDED : AUTH_GONE;
+}
+
+static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_rows *rows,
+                                         const struct token_claims *claims)
+{
+    const char *email = bb_cell(rq, rows, 0, EMAIL);
+    const char *list = bb_cell(rq, rows, 0, ORGANISATIONS);
+    size_t count = auth_numbers(list, NULL);
+    size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
+
+    size = (size + 7) & ~(size_t)7;
+
+    struct auth_identity *identity = bb_alloc(rq, size);
+
+    identity->size = size;
+    identity->verdict = verdict_of(rq, rows);
+    identity->role = auth_role_bit(bb_cell(rq, rows, 0, ROLE));
+    identity->client = bb_cell_int(rq, rows, 0, CLIENT) != 0;
+    memcpy(identity->session, claims->jti, sizeof(identity->session));
+    identity->account = bb_cell_int(rq, rows, 0, ACCOUNT);
+    identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
+    identity->expires_s = claims->expires_s;
+    identity->approved_ms = bb_cell_int(rq, rows, 0, APPROVED);
+    identity->organisation_count = auth_numbers(list, identity->organisations);
+    memcpy(identity->organisations + count, email, strlen(email) + 1);
+    return identity;
+}
+
+/* Asks PostgreSQL. *found stays NULL where there is no such session. */
+static int look_up(struct bb_request *rq, const char *kid, const struct token_claims *claims,
+                   struct auth_identity **found)
+{
+    static const struct bb_sql everything = {
+        "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
+        "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
+        "a.organisation, s.client IS NOT NULL, " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
+        " FROM auth_session s JOIN auth_account a ON a.id = s.account "
+        "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
+        "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &everything, BB_ARGS(bb_t(claims->jti), bb_t(kid), bb_i(claims->account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) > 0)
+        *found = identity_of(rq, rows, claims);
+    return 0;
+}
+
+/* Everything that the cache saves. */
+static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
+               struct auth_identity **found)
+{
+    uint64_t epoch = auth_cache_epoch(auth->cache);
+    struct token token;
+    struct token_claims claims;
+
+    if (token_open(&token, text, length))
+        return auth_unauthorized(rq, "Unauthorized");
+
+    int refused = auth_keys_verify(rq, auth, &token);
+
+    if (refused)
+        return refused;
+    if (token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
+        return auth_unauthorized(rq, "Unauthorized");
+
+    int status = look_up(rq, token.kid, &claims, found);
+
+    if (status)
+        return status;
+    /* Signed by us and not there any more: its session was ended and cleaned away. */
+    if (!*found)
+        return auth_unauthorized(rq, REVOKED);
+    auth_cache_put(auth->cache, text, length, *found, epoch);
+    return 0;
+}
+
+static int authenticate(void *state, struct bb_request *rq, const char *text,
+                        struct bb_principal *who)
+{
+    struct auth *auth = state;
+    size_t length = strnlen(text, TOKEN_MAX + 1);
+
+    if (length > TOKEN_MAX)
+        return auth_unauthorized(rq, "Unauthorized");
+
+    struct auth_identity *identity = cached(rq, auth, text, length);
+
+    if (!identity) {
+        int status = ask(rq, auth, text, length, &identity);
+
+        if (status || !identity)
+            return status;
+    } else if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) {
+        return auth_unauthorized(rq, "Unauthorized");
+    }
+    return admit(rq, identity, who);
+}
+
+const struct bb_authenticator auth_authenticator = {
+    .size = sizeof(auth_authenticator),
+    .authenticate = authenticate,
+};

@@ -1,0 +1,205 @@
+/*
+ * The cache of principals: a token that was good a moment ago costs one keyed hash and one
+ * comparison. A table of sets of eight places; in a full set the place not used since the hand came
+ * by is given up. The hash is keyed, and the whole token is compared in constant time.
+ *
+ * One mutex guards everything; it is held for a fraction of a microsecond, but by an invalidation,
+ * which walks over one array of numbers. Whether an entry may be believed at all (time, signals) is
+ * authenticate.c's business.
+ */
+#include "modules/auth/token/session.h"
+
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "modules/auth/token/siphash.h"
+
+#define WAYS 8
+
+struct place {
+    uint64_t hash;
+    size_t length;
+    bool used;                      /* since the hand came by */
+    struct auth_identity *identity; /* the token follows in the same block; NULL: free */
+};
+
+struct auth_cache {
+    pthread_mutex_t lock;
+    uint64_t seed[2];
+    uint64_t epoch;
+    size_t sets; /* 0: nothing is kept */
+    unsigned char *hands;
+    struct place *places;
+    int64_t *accounts;  /* by place, 0: free; apart from the places so that a walk is short */
+    uint64_t *sessions; /* hash of the session's id */
+};
+
+struct auth_cache *auth_cache_new(size_t entries, const uint64_t seed[2])
+{
+    struct auth_cache *cache = calloc(1, sizeof(*cache));
+
+    if (!cache)
+        return NULL;
+    if (pthread_mutex_init(&cache->lock, NULL)) {
+        free(cache);
+        return NULL;
+    }
+    memcpy(cache->seed, seed, sizeof(cache->seed));
+    cache->sets = entries / WAYS;
+    cache->hands = calloc(cache->sets + 1, 1);
+    cache->places = calloc(cache->sets * WAYS + 1, sizeof(*cache->places));
+    cache->accounts = calloc(cache->sets * WAYS + 1, sizeof(*cache->accounts));
+    cache->sessions = calloc(cache->sets * WAYS + 1, sizeof(*cache->sessions));
+    if (cache->hands && cache->places && cache->accounts && cache->sessions)
+        return cache;
+    auth_cache_free(cache);
+    return NULL;
+}
+
+void auth_cache_free(struct auth_cache *cache)
+{
+    if (!cache)
+        return;
+    for (size_t i = 0; cache->places && i < cache->sets * WAYS; i++)
+        free(cache->places[i].identity);
+    free(cache->hands);
+    free(cache->places);
+    free(cache->accounts);
+    free(cache->sessions);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+uint64_t auth_cache_epoch(struct auth_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    uint64_t epoch = cache->epoch;
+    pthread_mutex_unlock(&cache->lock);
+    return epoch;
+}
+
+/* The place of a token, or NULL. */
+static struct place *find(struct auth_cache *cache, uint64_t hash, const char *token, size_t length)
+{
+    struct place *set = cache->places + hash % cache->sets * WAYS;
+
+    for (size_t i = 0; i < WAYS; i++) {
+        const struct auth_identity *identity = set[i].identity;
+
+        if (identity && set[i].hash == hash && set[i].length == length &&
+            CRYPTO_memcmp((const char *)identity + identity->size, token, length) == 0)
+            return set + i;
+    }
+    return NULL;
+}
+
+size_t auth_cache_get(struct auth_cache *cache, const char *token, size_t length, void *into,
+                      size_t room)
+{
+    size_t size = 0;
+
+    if (!cache->sets)
+        return 0;
+
+    uint64_t hash = siphash(cache->seed, token, length);
+
+    pthread_mutex_lock(&cache->lock);
+    struct place *place = find(cache, hash, token, length);
+    if (place) {
+        place->used = true;
+        size = place->identity->size;
+        if (size <= room)
+            memcpy(into, place->identity, size);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return size;
+}
+
+static void clear(struct auth_cache *cache, size_t at)
+{
+    free(cache->places[at].identity);
+    cache->places[at] = (struct place){0};
+    cache->accounts[at] = 0;
+    cache->sessions[at] = 0;
+}
+
+/* A free place of the set, or the first that was not used since the hand came by. */
+static size_t place_for(struct auth_cache *cache, uint64_t hash)
+{
+    size_t set = hash % cache->sets;
+    size_t first = set * WAYS;
+
+    for (size_t i = 0; i < WAYS; i++)
+        if (!cache->places[first + i].identity)
+            return first + i;
+    for (;;) {
+        size_t at = first + cache->hands[set];
+
+        cache->hands[set] = (unsigned char)((cache->hands[set] + 1) % WAYS);
+        if (!cache->places[at].used)
+            return at;
+        cache->places[at].used = false;
+    }
+}
+
+void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
+                    const struct auth_identity *identity, uint64_t epoch)
+{
+    struct auth_identity *copy = cache->sets ? malloc(identity->size + length) : NULL;
+
+    if (!copy)
+        return;
+    memcpy(copy, identity, identity->size);
+    memcpy((char *)copy + identity->size, token, length);
+
+    uint64_t hash = siphash(cache->seed, token, length);
+    uint64_t session = siphash(cache->seed, identity->session, strlen(identity->session));
+
+    pthread_mutex_lock(&cache->lock);
+    if (epoch == cache->epoch) {
+        struct place *there = find(cache, hash, token, length);
+        size_t at = there ? (size_t)(there - cache->places) : place_for(cache, hash);
+
+        clear(cache, at);
+        cache->places[at] = (struct place){.hash = hash, .length = length, .identity = copy};
+        cache->accounts[at] = identity->account;
+        cache->sessions[at] = session;
+        copy = NULL;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    free(copy);
+}
+
+void auth_cache_drop_account(struct auth_cache *cache, int64_t account)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->epoch++;
+    for (size_t i = 0; i < cache->sets * WAYS; i++)
+        if (cache->accounts[i] == account && cache->places[i].identity)
+            clear(cache, i);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* Two sessions of one hash are dropped together: the other is asked for again. */
+void auth_cache_drop_session(struct auth_cache *cache, const char *session)
+{
+    uint64_t hash = siphash(cache->seed, session, strlen(session));
+
+    pthread_mutex_lock(&cache->lock);
+    cache->epoch++;
+    for (size_t i = 0; i < cache->sets * WAYS; i++)
+        if (cache->sessions[i] == hash && cache->places[i].identity)
+            clear(cache, i);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void auth_cache_drop_all(struct auth_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->epoch++;
+    for (size_t i = 0; i < cache->sets * WAYS; i++)
+        if (cache->places[i].identity)
+            clear(cache, i);
+    pthread_mutex_unlock(&cache->lock);
+}

@@ -1,0 +1,34 @@
+/*
+ * What changed: the payloads of the channel, heard from any host (this one too) or said by a
+ * handler of this one. Heard text that is not understood drops everything, which is always right.
+ * Any thread.
+ */
+#include "modules/auth/token/session.h"
+
+#include <string.h>
+
+void auth_changed(struct auth *auth, const char *payload)
+{
+    if (payload && strncmp(payload, "account:", 8) == 0) {
+        auth_cache_drop_account(auth->cache, strtoll(payload + 8, NULL, 10));
+        return;
+    }
+    if (payload && strncmp(payload, "session:", 8) == 0) {
+        auth_cache_drop_session(auth->cache, payload + 8);
+        return;
+    }
+    auth_keys_stale(auth->keys);
+    auth_cache_drop_all(auth->cache);
+}
+
+void auth_heard(void *state, const char *payload)
+{
+    auth_changed(state, payload);
+}
+
+int auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload)
+{
+    static const struct bb_sql notify = {"SELECT pg_notify('" AUTH_CHANNEL "', $1::text)", 0};
+
+    return bb_tx_query(rq, tx, &notify, BB_ARGS(bb_t(payload))) ? 0 : -1;
+}

@@ -1,0 +1,144 @@
+/*
+ * GET /api/chat/chain/:headUuid
+ *
+ * The messages of a conversation in order, found by the first one's uuid; any other uuid is unknown
+ * (404). `after` is the number of messages already seen, so that a client can ask for what is new
+ * without having kept a cursor. Without `limit` the whole chain. A short one is answered at once;
+ * one that is longer, or has more bytes, is read page by page while it is sent.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "modules/chat/api/api.h"
+#include "modules/common/array.h"
+
+#define MESSAGE "e.uuid, e.username, e.chat_entry, " CHAT_TIME("e.created_at") ", e.next"
+/* Numbered from 1, with what comes next, and with the bytes of all and of those before. */
+#define NUMBERED(conversation, after, limit)                                                       \
+    "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
+    " count(*) OVER () AS total, sum(octet_length(l.chat_entry)) OVER () AS bytes,"                \
+    " sum(octet_length(l.chat_entry)) OVER w - octet_length(l.chat_entry) AS bytes_before"         \
+    " FROM (SELECT * FROM chat_entry WHERE conversation_id = " conversation " AND seq > " after    \
+    " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
+
+/*
+ * $4 head, $5 after, $6 rows to look at, $7 rows wanted, $8 rows and $9 bytes that are not too
+ * much. No row where the conversation is unknown; one without a message where there is none, or too
+ * much.
+ */
+static const struct bb_sql short_chain = {
+    "SELECT " MESSAGE ", c.id, (SELECT entries FROM chat_conversation v WHERE v.id = c.id)"
+    " FROM chat_directory c LEFT JOIN LATERAL (" NUMBERED(
+        "c.id", "$5::bigint", "$6::bigint") ") e ON e.place <= $7::bigint AND e.total <= "
+                                            "$8::bigint AND e.bytes <= $9::bigint"
+                                            " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES
+                                            " ORDER BY e.seq",
+    0,
+};
+
+/* $1 conversation, $2 after, $3 rows to look at, $4 bytes. The last row may go beyond these. */
+static const struct bb_sql next_page = {
+    "SELECT " MESSAGE " FROM (" NUMBERED(
+        "$1::bigint", "$2::bigint",
+        "$3::bigint") ") e"
+                      " WHERE e.place < $3::bigint AND e.bytes_before < $4::bigint ORDER BY e.seq",
+    BB_SQL_LONG,
+};
+
+enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES };
+
+/* What the database holds is UTF-8: to look again takes longer than all else here. */
+static json_t *message_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, UUID), "username",
+                     bb_cell(rq, rows, row, USERNAME), "chatEntry",
+                     json_string_nocheck(bb_cell(rq, rows, row, ENTRY)), "nextEntryUuid",
+                     bb_cell(rq, rows, row, NEXT), "createdAt", bb_cell(rq, rows, row, CREATED));
+}
+
+/* ---- a long chain ---- */
+
+struct chain {
+    int64_t conversation, after;
+    int64_t left; /* messages that are wanted yet */
+};
+
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+{
+    struct chain *chain = arg;
+    int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
+    const struct bb_rows *rows = bb_query(rq, &next_page,
+                                          BB_ARGS(bb_i(chain->conversation), bb_i(chain->after),
+                                                  bb_i(limit + 1), bb_i(ARRAY_PAGE_BYTES)));
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    if (!count)
+        return rows ? 0 : -1;
+    for (size_t row = 0; row < count; row++)
+        array_text_add(rq, text, message_of(rq, rows, row));
+    chain->after += (int64_t)count;
+    chain->left -= (int64_t)count;
+    return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
+}
+
+static int answer_long(struct bb_request *rq, int64_t conversation, int64_t after, int64_t limit)
+{
+    const struct chat *chat = rq->state;
+    int refused = array_place_take(rq, chat->places);
+
+    if (refused)
+        return refused;
+    struct chain *chain = malloc(sizeof(*chain));
+
+    if (!chain) {
+        array_place_give(chat->places, rq->principal->account);
+        return chat_no_memory(rq);
+    }
+    *chain = (struct chain){conversation, after, limit ? limit : INT64_MAX};
+    return array_send(rq, chat->places, &(struct array_source){read_page, free, chain});
+}
+
+/* ---- a short one ---- */
+
+static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t limit)
+{
+    struct chat_scope scope = chat_scope(rq);
+    bool few = limit && limit <= ARRAY_SHORT;
+    int64_t most = few ? limit + 1 : ARRAY_SHORT; /* one more shows the last one's next */
+
+    return bb_query(rq, &short_chain,
+                    BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),
+                            bb_i(most + (few ? 0 : 1)), bb_i(few ? limit : most), bb_i(most),
+                            bb_i(ARRAY_PAGE_BYTES)));
+}
+
+static int answer_short(struct bb_request *rq, const struct bb_rows *rows)
+{
+    json_t *chain = json_array();
+    bool none = !bb_cell(rq, rows, 0, UUID);
+
+    for (size_t row = 0; row < bb_count(rq, rows) && !none; row++)
+        if (json_array_append_new(chain, message_of(rq, rows, row)) < 0) {
+            json_decref(chain);
+            return chat_no_memory(rq);
+        }
+    return chat_reply(rq, 200, chain);
+}
+
+int chat_chain(struct bb_request *rq)
+{
+    int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
+    const struct bb_rows *rows = fetch(rq, after, limit);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Conversation not found");
+    int64_t behind = bb_cell_int(rq, rows, 0, ENTRIES) - after;
+
+    if (limit && behind > limit && bb_reply_next(rq, bb_format(rq, "%" PRId64, after + limit)) < 0)
+        return bb_failed(rq);
+    if (behind > 0 && !bb_cell(rq, rows, 0, UUID))
+        return answer_long(rq, bb_cell_int(rq, rows, 0, CONVERSATION), after, limit);
+    return answer_short(rq, rows);
+}

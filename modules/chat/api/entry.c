@@ -1,0 +1,17 @@
+/* A message as the body brings it. Its id and time are made here, before the commit. */
+#include "modules/chat/api/api.h"
+
+int chat_entry_read(struct bb_request *rq, struct chat_message *message)
+{
+    const struct chat *chat = rq->state;
+    json_t *entry = json_object_get(bb_body(rq), "chatEntry");
+
+    if (json_string_length(entry) > chat->max_entry_bytes)
+        return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", chat->max_entry_bytes);
+    message->username = bb_text(rq, "username");
+    message->entry = json_string_value(entry);
+    message->entry_json = entry;
+    message->uuid = bb_new_uuid(rq);
+    message->created_at = bb_time_text(rq, bb_wall_ms(rq->host));
+    return 0;
+}

@@ -1,0 +1,130 @@
+/*
+ * POST /api/chat/conversations/find: the newest match that the caller may see, or null
+ *
+ * Conditions with OR make PostgreSQL read whole tables, so there is a statement for each set of
+ * filters, each a union of index scans. Filters name up to two e-mails, in whichever place, and a
+ * name, compared literally. Who sees only what one takes part in has the own e-mail added to the
+ * filters; the scope's condition then costs nothing. OFFSET 0 keeps the planner from walking an
+ * index of times in the hope to meet the name soon.
+ */
+#include <string.h>
+
+#include "modules/chat/api/api.h"
+
+#define ROW "SELECT c.* FROM chat_directory c WHERE "
+#define NEWEST " ORDER BY c.created_at DESC, c.id DESC LIMIT 1"
+/* The conversation that is the newest of a set of rows of the directory. */
+#define NEWEST_OF(rows)                                                                            \
+    "SELECT " CHAT_COLUMNS " FROM chat_conversation c WHERE c.id = (SELECT c.id FROM " rows NEWEST \
+    ")"
+#define EITHER(first, second)                                                                      \
+    NEWEST_OF("((" ROW first " AND " CHAT_SEES NEWEST ") UNION ALL (" ROW second                   \
+              " AND " CHAT_SEES NEWEST ")) c")
+#define EITHER_NAMED(first, second)                                                                \
+    NEWEST_OF("((" ROW first " AND " CHAT_SEES " OFFSET 0) UNION ALL (" ROW second                 \
+              " AND " CHAT_SEES " OFFSET 0)) c")
+
+/* $1 to $3: the scope. Then the e-mails, then the name. By count of e-mails and whether named. */
+static const struct bb_sql newest[3][2] = {
+    {{NEWEST_OF("chat_directory c WHERE " CHAT_SEES), 0},
+     {NEWEST_OF("(" ROW "c.device_project_name = $4::text AND " CHAT_SEES " OFFSET 0) c"), 0}},
+    {{EITHER("c.participant1 = $4::text", "c.participant2 = $4::text"), 0},
+     {EITHER_NAMED("c.participant1 = $4::text AND c.device_project_name = $5::text",
+                   "c.participant2 = $4::text AND c.device_project_name = $5::text"),
+      0}},
+    {{EITHER("c.participant1 = $4::text AND c.participant2 = $5::text",
+             "c.participant1 = $5::text AND c.participant2 = $4::text"),
+      0},
+     {EITHER_NAMED("c.participant1 = $4::text AND c.participant2 = $5::text"
+                   " AND c.device_project_name = $6::text",
+                   "c.participant1 = $5::text AND c.participant2 = $4::text"
+                   " AND c.device_project_name = $6::text"),
+      0}},
+};
+
+/* Without filters in organisations: the newest of each, and of those with the own e-mail. */
+static const struct bb_sql newest_of_organisations = {
+    NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
+              "c.organisation = o" NEWEST ") n) UNION ALL (" ROW
+              "c.participant1 = $2::text AND NOT c.withheld1" NEWEST ") UNION ALL (" ROW
+              "c.participant2 = $2::text AND NOT c.withheld2" NEWEST ")) c"),
+    0,
+};
+
+struct filters {
+    const char *emails[2];
+    size_t count;
+    const char *name;
+};
+
+/* Adds an e-mail that is not there yet; false when there is no room: nothing can match. */
+static bool add_email(struct filters *filters, const char *email)
+{
+    for (size_t i = 0; i < filters->count; i++)
+        if (strcmp(filters->emails[i], email) == 0)
+            return true;
+    if (filters->count == 2)
+        return false;
+    filters->emails[filters->count++] = email;
+    return true;
+}
+
+/* Reads the body; false when nothing can match. */
+static bool read_filters(struct bb_request *rq, const struct chat_scope *scope,
+                         struct filters *filters)
+{
+    const char *participant1 = bb_text(rq, "participant1");
+    const char *participant2 = bb_text(rq, "participant2");
+
+    filters->name = bb_text(rq, "deviceProjectName");
+    if (participant1 && participant2 && strcmp(participant1, participant2) == 0)
+        return false;
+    if (participant1)
+        add_email(filters, participant1);
+    if (participant2)
+        add_email(filters, participant2);
+    return scope->all || scope->speaks || add_email(filters, scope->own);
+}
+
+static const struct bb_rows *fetch(struct bb_request *rq, const struct chat_scope *scope,
+                                   const struct filters *filters)
+{
+    struct bb_value values[6] = {CHAT_SCOPE_ARGS(scope)};
+    size_t count = 3;
+
+    for (size_t i = 0; i < filters->count; i++)
+        values[count++] = bb_t(filters->emails[i]);
+    if (filters->name)
+        values[count++] = bb_t(filters->name);
+
+    const struct bb_rows *rows =
+        bb_query(rq, &newest[filters->count][filters->name ? 1 : 0], values, count);
+
+    return rows;
+}
+
+static const struct bb_rows *fetch_any(struct bb_request *rq, const struct chat_scope *scope)
+{
+    return bb_query(
+        rq, &newest_of_organisations,
+        BB_ARGS(bb_ints(scope->organisations, scope->organisation_count), bb_t(scope->own)));
+}
+
+int chat_find(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    struct filters filters = {.count = 0};
+
+    if (!read_filters(rq, &scope, &filters))
+        return chat_reply(rq, 200, json_null());
+
+    bool any = filters.count == 0 && !filters.name;
+    const struct bb_rows *rows =
+        any && !scope.all ? fetch_any(rq, &scope) : fetch(rq, &scope, &filters);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return chat_reply(rq, 200, json_null());
+    return chat_reply(rq, 200, chat_conversation_json(rq, rows, 0));
+}

@@ -1,0 +1,222 @@
+/*
+ * GET /api/chat/conversations/user/:email, latest activity first
+ *
+ * A cursor is "<last activity in microseconds>-<id>" of the last conversation seen. Without `limit`
+ * the whole list: a short one is answered at once. Of a long one the order is taken in one look, as
+ * it would change while it is sent, and the conversations are read page by page.
+ *
+ * Who asks for another's e-mail sees a part of its conversations, maybe a small one of very many:
+ * those are found by the directory, by what makes them visible.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "modules/chat/api/api.h"
+#include "modules/common/array.h"
+
+/* $1 to $3 the scope, $4 e-mail, $5 and $6 the cursor, $7 how many. */
+#define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
+#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
+#define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
+#define BRANCH(side)                                                                               \
+    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = $4::text"                  \
+    " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
+    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
+#define OWN "(" BRANCH("1") " UNION ALL " BRANCH("2") ") c"
+
+#define OF_ORGANISATION(side)                                                                      \
+    "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY($2::bigint[])"                   \
+    " AND d.participant" side " = $4::text"
+#define OF_PAIR(side, other)                                                                       \
+    "SELECT d.id FROM chat_directory d WHERE d.participant" side " = $4::text"                     \
+    " AND d.participant" other " = $3::text"
+#define ANOTHERS                                                                                   \
+    "chat_conversation c JOIN (" OF_ORGANISATION("1") " UNION " OF_ORGANISATION(                   \
+        "2") " UNION " OF_PAIR("1", "2") " UNION " OF_PAIR("2",                                    \
+                                                           "1") ") d ON d.id = c.id AND " BEHIND
+
+#define PAGE(rows)                                                                                 \
+    "SELECT " CHAT_COLUMNS                                                                         \
+    ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
+#define IDS(rows)                                                                                  \
+    "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
+
+/* By whether another's e-mail is asked for, and whether the page is a long one. */
+static const struct bb_sql list_page[2][2] = {
+    {{PAGE(OWN), 0}, {PAGE(OWN), BB_SQL_LONG}},
+    {{PAGE(ANOTHERS), 0}, {PAGE(ANOTHERS), BB_SQL_LONG}},
+};
+static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LONG}, {IDS(ANOTHERS), BB_SQL_LONG}};
+
+static const struct bb_sql by_ids = {
+    "SELECT " CHAT_COLUMNS " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
+    " JOIN chat_conversation c ON c.id = o.id ORDER BY o.place",
+    BB_SQL_LONG,
+};
+
+struct position {
+    int64_t time; /* 0: from the latest */
+    int64_t id;
+};
+
+/* 0, or the status of the 400. */
+static int position_after(struct bb_request *rq, struct position *position)
+{
+    const char *after = bb_arg(rq, "after");
+    char *end = NULL;
+
+    *position = (struct position){.id = INT64_MAX};
+    if (!after)
+        return 0;
+    errno = 0;
+    position->time = strtoll(after, &end, 10);
+    /* The calendar of the API ends with the year 9999. */
+    bool good = end != after && *end == '-' && position->time > 0 &&
+                position->time < INT64_C(253402300800000000);
+
+    if (good) {
+        const char *id = end + 1;
+
+        position->id = strtoll(id, &end, 10);
+        good = end != id && *end == '\0' && position->id > 0 && errno == 0;
+    }
+    return good ? 0 : bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+}
+
+static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                   const struct position *position, struct bb_value limit)
+{
+    struct chat_scope scope = chat_scope(rq);
+
+    return bb_query(rq, sql,
+                    BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "email")),
+                            position->time ? bb_i(position->time) : bb_null(), bb_i(position->id),
+                            limit));
+}
+
+/* ---- a long list ---- */
+
+/* Read at a time: a millisecond or two of the loop, for which others wait. */
+enum { PIECE_ROWS = 128 };
+
+struct list {
+    size_t count, sent;
+    int64_t ids[];
+};
+
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+{
+    struct list *list = arg;
+    size_t left = list->count - list->sent;
+    size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
+    const struct bb_rows *rows =
+        bb_query(rq, &by_ids, BB_ARGS(bb_ints(list->ids + list->sent, count)));
+
+    if (!rows)
+        return -1;
+    for (size_t row = 0; row < bb_count(rq, rows); row++)
+        array_text_add(rq, text, chat_conversation_json(rq, rows, row));
+    list->sent += count;
+    return list->sent < list->count;
+}
+
+/* The numbers of "{1,2,3}". NULL: out of memory. */
+static struct list *list_of(const char *text)
+{
+    size_t count = text[1] != '}';
+
+    for (const char *at = text; *at; at++)
+        count += *at == ',';
+    struct list *list = malloc(sizeof(*list) + count * sizeof(list->ids[0]));
+
+    if (!list)
+        return NULL;
+    char *at = (char *)(uintptr_t)text;
+
+    for (size_t i = 0; i < count; i++)
+        list->ids[i] = strtoll(at + 1, &at, 10);
+    list->count = count;
+    list->sent = 0;
+    return list;
+}
+
+struct order {
+    const struct bb_sql *sql;
+    const struct position *position;
+    struct list *list;
+};
+
+/* The rows of numbers are gone when it returns. 0, or the status of the answer given. */
+static int take_order(struct bb_request *rq, void *arg)
+{
+    struct order *order = arg;
+    const struct bb_rows *rows = fetch(rq, order->sql, order->position, bb_null());
+
+    if (!rows)
+        return bb_failed(rq);
+    order->list = list_of(bb_cell(rq, rows, 0, 0));
+    return order->list ? 0 : chat_no_memory(rq);
+}
+
+static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
+                       const struct position *position)
+{
+    const struct chat *chat = rq->state;
+    struct order order = {sql, position, NULL};
+    int refused = array_place_take(rq, chat->places);
+
+    if (refused)
+        return refused;
+    refused = bb_scratch(rq, take_order, &order);
+    if (refused) {
+        array_place_give(chat->places, rq->principal->account);
+        return refused;
+    }
+    return array_send(rq, chat->places, &(struct array_source){read_page, free, order.list});
+}
+
+/* ---- a page ---- */
+
+static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t count)
+{
+    json_t *list = json_array();
+
+    for (size_t row = 0; row < count; row++)
+        if (json_array_append_new(list, chat_conversation_json(rq, rows, row)) < 0) {
+            json_decref(list);
+            return chat_no_memory(rq);
+        }
+    if (count < bb_count(rq, rows) &&
+        bb_reply_next(rq, bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, 6),
+                                    bb_cell_int(rq, rows, count - 1, 0))) < 0) {
+        json_decref(list);
+        return bb_failed(rq);
+    }
+    return chat_reply(rq, 200, list);
+}
+
+int chat_list(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    struct position position;
+    int64_t limit = bb_arg_int(rq, "limit", 0);
+    size_t page = limit ? (size_t)limit : ARRAY_SHORT;
+    bool another = chat_asks_for_another(&scope, bb_segment(rq, "email"));
+    int refused = position_after(rq, &position);
+
+    if (refused)
+        return refused;
+
+    /* One more than asked for shows whether there is a next page. */
+    const struct bb_rows *rows =
+        fetch(rq, &list_page[another][page > ARRAY_SHORT], &position, bb_i((int64_t)page + 1));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows);
+
+    if (!limit && count > page)
+        return answer_long(rq, &list_ids[another], &position);
+    return answer(rq, rows, count > page ? page : count);
+}

@@ -1,0 +1,74 @@
+/*
+ * Whose conversation an Admin starts who names no organisation: it is to reach those whom it
+ * concerns. The organisation of the participant that is an account; else the one in whose
+ * conversations the e-mail takes part; else the one whose device has that name; else none.
+ */
+#include <string.h>
+
+#include "modules/chat/api/api.h"
+
+#define LATEST_OF(side)                                                                            \
+    "(SELECT organisation, created_at FROM chat_directory WHERE participant" side " = $1::text"    \
+    " AND organisation IS NOT NULL ORDER BY created_at DESC LIMIT 1)"
+
+static const struct bb_sql latest = {
+    "SELECT organisation FROM (" LATEST_OF("1") " UNION ALL " LATEST_OF(
+        "2") ") d"
+             " ORDER BY created_at DESC LIMIT 1",
+    0,
+};
+
+/* Each: 1 with *organisation, 0: none, -1: failed. */
+static int of_account(struct bb_request *rq, const char *email, int64_t *organisation)
+{
+    const struct chat *chat = rq->state;
+    int known = chat->accounts->organisation_of(chat->accounts_state, rq, email, organisation);
+
+    return known > 0 ? *organisation != 0 : known;
+}
+
+static int of_conversations(struct bb_request *rq, const char *email, int64_t *organisation)
+{
+    const struct bb_rows *rows = bb_query(rq, &latest, BB_ARGS(bb_t(email)));
+
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    *organisation = bb_cell_int(rq, rows, 0, 0);
+    return 1;
+}
+
+static int of_device(struct bb_request *rq, const char *name, int64_t *organisation)
+{
+    struct bb_service service = bb_service(rq->host, "devices");
+    const struct bb_devices *devices = service.interface;
+
+    return devices && name ? devices->organisation_named(service.state, rq, name, organisation) : 0;
+}
+
+/* Asks for each participant but the Admin. */
+static int ask(struct bb_request *rq, const struct chat_facts *facts,
+               int (*of)(struct bb_request *, const char *, int64_t *), int64_t *organisation)
+{
+    const char *emails[] = {facts->participant1, facts->participant2};
+    int found = 0;
+
+    for (size_t i = 0; i < 2 && !found; i++)
+        if (strcmp(emails[i], rq->principal->email) != 0)
+            found = of(rq, emails[i], organisation);
+    return found;
+}
+
+int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organisation)
+{
+    int found = ask(rq, facts, of_account, organisation);
+
+    if (!found)
+        found = ask(rq, facts, of_conversations, organisation);
+    if (!found)
+        found = of_device(rq, facts->device_project_name, organisation);
+    if (!found)
+        *organisation = rq->principal->organisation;
+    return found < 0 ? bb_failed(rq) : 0;
+}

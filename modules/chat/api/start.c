@@ -1,0 +1,163 @@
+/*
+ * POST /api/chat/conversations/start
+ *
+ * Always a new conversation, with its first message, in one statement. It belongs to the caller's
+ * organisation; `organizationId` names another one that the caller may act in, and an ApiUser of
+ * several must say which. An Admin's belongs to whom it concerns (owner.c).
+ */
+#include <string.h>
+
+#include "modules/chat/api/api.h"
+
+/*
+ * $1 id, $2 organisation, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,
+ * $10 and $11 whether it is withheld from the accounts of the participants' e-mails
+ */
+static const struct bb_sql add_conversation = {
+    "WITH c AS ("
+    "INSERT INTO chat_conversation (id, organisation, participant1, participant2,"
+    " device_project_name, head_uuid, last_entry_uuid, entries, unread1, unread2, last_at, "
+    "withheld1,"
+    " withheld2) VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, $6::uuid, "
+    "1,"
+    " ($3::text <> $7::text)::int, ($4::text <> $7::text)::int, clock_timestamp(),"
+    " $10::boolean, $11::boolean)), d AS ("
+    "INSERT INTO chat_directory (id, organisation, participant1, participant2,"
+    " device_project_name, head_uuid, created_at, withheld1, withheld2)"
+    " VALUES ($1::bigint, $2::bigint, $3::text, $4::text, $5::text, $6::uuid, clock_timestamp(),"
+    " $10::boolean, $11::boolean))"
+    " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
+    " VALUES ($1::bigint, 1, $6::uuid, $7::text, $8::text, $9::timestamptz)",
+    BB_SQL_WRITE,
+};
+
+static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
+                         const char *username)
+{
+    struct chat_scope scope = chat_scope(rq);
+
+    if (strcmp(facts->participant1, facts->participant2) == 0)
+        return bb_invalid(rq, "participant2", "must be another e-mail address than participant1");
+    if (!scope.all && !scope.speaks && !chat_takes_part(facts, scope.own))
+        return bb_fail(rq, 403, "You may only start conversations in which you take part");
+    int refused = chat_acts_for(rq, &scope, username);
+
+    if (refused)
+        return refused;
+    if (!chat_takes_part(facts, username))
+        return bb_invalid(rq, "username", "must be participant1 or participant2");
+    return 0;
+}
+
+/* An Admin acts in any organisation that there is. */
+static int refused_unknown(struct bb_request *rq, int64_t organisation)
+{
+    const struct chat *chat = rq->state;
+    int known = chat->accounts->organisation_known(chat->accounts_state, rq, organisation);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+}
+
+static int refused_organisation(struct bb_request *rq, const struct chat_facts *facts,
+                                int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+    int refused = bb_organisation(rq, bb_given_int(rq, "organizationId", 0), organisation);
+
+    if (refused)
+        return refused;
+    if (*organisation && who->role == BB_ROLE_ADMIN)
+        return refused_unknown(rq, *organisation);
+    if (!*organisation && who->role == BB_ROLE_ADMIN)
+        return chat_owner(rq, facts, organisation);
+    if (!*organisation && who->role == BB_ROLE_API_USER && who->organisation_count > 1)
+        return bb_invalid(rq, "organizationId", "is required: you act for several organisations");
+    if (!*organisation)
+        *organisation = who->organisation;
+    return 0;
+}
+
+/* 0 with *withheld: nobody has an approved account with this e-mail; or the status. */
+static int look_at(struct bb_request *rq, const char *email, bool *withheld)
+{
+    const struct chat *chat = rq->state;
+    int64_t organisation;
+    int known = 1;
+
+    if (strcmp(email, rq->principal->email) != 0)
+        known = chat->accounts->organisation_of(chat->accounts_state, rq, email, &organisation);
+    *withheld = known == 0;
+    return known < 0 ? bb_failed(rq) : 0;
+}
+
+static json_t *answer(const struct chat_facts *facts, const struct chat_message *message)
+{
+    return json_pack("{s:{s:I, s:s, s:s, s:s, s:s, s:s?}, s:o}", "conversation", "id",
+                     (json_int_t)facts->id, "participant1", facts->participant1, "participant2",
+                     facts->participant2, "headUuid", message->uuid, "lastEntryUuid", message->uuid,
+                     "deviceProjectName", facts->device_project_name, "message",
+                     chat_message_json(message));
+}
+
+static int emit(struct bb_request *rq, struct bb_tx *unit, const struct chat_facts *facts,
+                const struct chat_message *message)
+{
+    const struct chat *chat = rq->state;
+
+    if (chat_emit_created(rq, unit, facts, message) < 0)
+        return -1;
+    return chat->message_new_on_start ? chat_emit_new(rq, unit, facts, message) : 0;
+}
+
+static int store(struct bb_request *rq, const struct chat_facts *facts,
+                 const struct chat_message *message)
+{
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
+    struct bb_value organisation = facts->organisation ? bb_i(facts->organisation) : bb_null();
+
+    if (!unit ||
+        bb_add(rq, unit, &add_conversation,
+               BB_ARGS(bb_i(facts->id), organisation, bb_t(facts->participant1),
+                       bb_t(facts->participant2), bb_t(facts->device_project_name),
+                       bb_t(message->uuid), bb_t(message->username), bb_t(message->entry),
+                       bb_t(message->created_at), bb_b(facts->withheld1), bb_b(facts->withheld2))) <
+            0 ||
+        emit(rq, unit, facts, message) < 0)
+        return bb_failed(rq);
+
+    json_t *json = answer(facts, message);
+
+    if (!json)
+        return chat_no_memory(rq);
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : bb_failed(rq);
+}
+
+int chat_start(struct bb_request *rq)
+{
+    struct chat_message message;
+    struct chat_facts facts = {
+        .participant1 = bb_text(rq, "participant1"),
+        .participant2 = bb_text(rq, "participant2"),
+        .device_project_name = bb_text(rq, "deviceProjectName"),
+    };
+    int refused = refused_parts(rq, &facts, bb_text(rq, "username"));
+
+    if (!refused)
+        refused = refused_organisation(rq, &facts, &facts.organisation);
+    if (!refused)
+        refused = chat_entry_read(rq, &message);
+    if (!refused)
+        refused = look_at(rq, facts.participant1, &facts.withheld1);
+    if (!refused)
+        refused = look_at(rq, facts.participant2, &facts.withheld2);
+    if (refused)
+        return refused;
+    facts.id = bb_next_id(rq, "chat_conversation_id");
+    if (facts.id < 0)
+        return bb_failed(rq);
+    return store(rq, &facts, &message);
+}

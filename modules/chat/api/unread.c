@@ -1,0 +1,172 @@
+/*
+ * GET /api/chat/unread-count/:email and /api/chat/unread-devices/:email
+ *
+ * Both read totals (schema.sql, step 3) and the changes that are not in them yet: no conversation
+ * and no message, so neither the length of a history nor the number of conversations matters. Who
+ * asks for another's e-mail also sees the conversations in which both take part. Those are looked
+ * at themselves, up to PAIRED of them.
+ */
+#include <string.h>
+
+#include "modules/chat/api/api.h"
+
+#define PAIRED "5000"
+#define NAMES "1000"
+
+/* Who asks for oneself. bench/sql/unread_count.sql has the same text. */
+static const struct bb_sql count_own = {
+    "SELECT greatest(sum(messages), 0)::bigint FROM ("
+    "SELECT messages FROM chat_unread WHERE email = $1::text AND NOT withheld"
+    " UNION ALL SELECT messages FROM chat_unread_change WHERE email = $1::text AND NOT withheld"
+    ") u",
+    0,
+};
+
+/* $1 to $3 the scope, $4 e-mail. What the caller sees of the totals u of an e-mail. */
+#define SEEN                                                                                       \
+    "u.email = $4::text AND ($1::boolean OR u.organisation = ANY($2::bigint[])"                    \
+    " OR $3::text = $4::text AND NOT u.withheld)"
+#define OF_PAIR(side, other)                                                                       \
+    "SELECT d.id FROM chat_directory d WHERE NOT $1::boolean AND $3::text <> $4::text"             \
+    " AND d.participant" side " = $4::text AND d.participant" other " = $3::text"                  \
+    " AND NOT d.withheld" other " AND coalesce(d.organisation <> ALL($2::bigint[]), true)"
+#define WITH_CALLER                                                                                \
+    "SELECT CASE WHEN c.participant1 = $4::text THEN c.unread1 ELSE c.unread2 END AS messages,"    \
+    " c.device_project_name AS name, c.last_at AS at"                                              \
+    " FROM (SELECT id FROM (" OF_PAIR("1", "2") " UNION ALL " OF_PAIR(                             \
+        "2", "1") ") d"                                                                            \
+                  " LIMIT " PAIRED ") d JOIN chat_conversation c ON c.id = d.id"
+
+static const struct bb_sql count_seen = {
+    "SELECT greatest(sum(messages), 0)::bigint FROM ("
+    "SELECT messages FROM chat_unread u WHERE " SEEN
+    " UNION ALL SELECT messages FROM chat_unread_change u WHERE " SEEN
+    " UNION ALL SELECT messages FROM (" WITH_CALLER ") c) u",
+    0,
+};
+
+/*
+ * The latest names of the totals: where but organisations are seen, the latest of each. And those
+ * that have changed since, whether they are among the latest or not.
+ */
+#define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
+#define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
+#define OF_ORGANISATIONS                                                                           \
+    "(SELECT n.* FROM unnest($2::bigint[]) o CROSS JOIN LATERAL (SELECT " TOTAL                    \
+    " FROM chat_unread_name u WHERE u.email = $4::text AND u.organisation = o" LATEST ") n)"
+#define OF_ACCOUNT "(SELECT " TOTAL " FROM chat_unread_name u WHERE " SEEN LATEST ")"
+#define OF_CHANGED                                                                                 \
+    "SELECT " TOTAL " FROM chat_unread_change k JOIN chat_unread_name u"                           \
+    " USING (email, organisation, withheld, name) WHERE " SEEN
+#define CHANGED                                                                                    \
+    "SELECT u.name, u.messages, CASE WHEN u.messages > 0 THEN u.at END FROM chat_unread_change u"  \
+    " WHERE " SEEN " AND u.name IS NOT NULL"
+#define DEVICES(totals)                                                                            \
+    "SELECT n.name FROM (SELECT t.name, t.messages, t.last_at FROM (" totals " UNION " OF_CHANGED  \
+    ") t UNION ALL " CHANGED " UNION ALL SELECT c.name, c.messages, c.at FROM (" WITH_CALLER ") c" \
+    " WHERE c.messages > 0 AND c.name IS NOT NULL) n (name, messages, at)"                         \
+    " GROUP BY n.name HAVING sum(n.messages) > 0 ORDER BY max(n.at) DESC NULLS LAST, n.name"       \
+    " LIMIT " NAMES
+
+static const struct bb_sql devices_of_account = {DEVICES(OF_ACCOUNT), 0};
+static const struct bb_sql devices_of_organisations = {DEVICES(OF_ORGANISATIONS), 0};
+
+int chat_unread_count(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    const char *email = bb_segment(rq, "email");
+    bool own = !scope.all && !scope.speaks && strcmp(email, scope.own) == 0;
+    const struct bb_rows *rows =
+        own ? bb_query(rq, &count_own, BB_ARGS(bb_t(email)))
+            : bb_query(rq, &count_seen, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return chat_reply(rq, 200,
+                      json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
+}
+
+int chat_unread_devices(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    const char *email = bb_segment(rq, "email");
+    const struct bb_sql *sql =
+        chat_asks_for_another(&scope, email) ? &devices_of_organisations : &devices_of_account;
+    const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
+
+    if (!rows)
+        return bb_failed(rq);
+
+    json_t *names = json_array();
+
+    for (size_t row = 0; row < bb_count(rq, rows); row++)
+        if (json_array_append_new(names, json_string(bb_cell(rq, rows, row, 0))) < 0) {
+            json_decref(names);
+            return chat_no_memory(rq);
+        }
+    return chat_reply(rq, 200, names);
+}
+
+/* ---- the job `unread` ---- */
+
+enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* in a run */ };
+
+/* E-mails with many changes are added up soon, so that none has many; all the others in a while. */
+static const struct bb_sql add_up = {
+    "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"
+    " HAVING count(*) >= 64 OR min(at) < now() - interval '1 minute'"
+    "), gone AS (DELETE FROM chat_unread_change WHERE ctid = ANY(ARRAY("
+    "SELECT ctid FROM chat_unread_change WHERE email IN (SELECT email FROM due)"
+    " LIMIT $1::bigint)) RETURNING *"
+    "), totals AS (INSERT INTO chat_unread AS u"
+    " SELECT email, organisation, withheld, sum(messages) FROM gone GROUP BY 1, 2, 3"
+    " ON CONFLICT (email, organisation, withheld)"
+    " DO UPDATE SET messages = u.messages + excluded.messages"
+    "), names AS (INSERT INTO chat_unread_name AS u"
+    " SELECT email, organisation, withheld, name, sum(messages),"
+    " coalesce(max(at) FILTER (WHERE messages > 0), '-infinity')"
+    " FROM gone WHERE name IS NOT NULL GROUP BY 1, 2, 3, 4"
+    " ON CONFLICT (email, organisation, withheld, name) DO UPDATE"
+    " SET messages = u.messages + excluded.messages,"
+    " last_at = greatest(u.last_at, excluded.last_at)"
+    ") SELECT count(*) FROM gone",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+static const struct bb_sql drop_names = {
+    "DELETE FROM chat_unread_name WHERE ctid = ANY(ARRAY("
+    "SELECT ctid FROM chat_unread_name WHERE messages = 0 LIMIT $1::bigint))",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+static const struct bb_sql any_change = {"SELECT EXISTS (SELECT FROM chat_unread_change)", 0};
+
+/* One host at a time. */
+static const struct bb_sql turn = {
+    "SELECT pg_try_advisory_xact_lock(hashtextextended('busbar.chat.unread', 0))", 0};
+
+/* 1: there is more, 0: that was all, -1: failed. */
+static int add_piece(struct bb_request *rq, void *arg)
+{
+    const struct bb_rows *rows = bb_query(rq, &turn, BB_NO_ARGS);
+
+    (void)arg;
+    if (rows && *bb_cell(rq, rows, 0, 0) != 't')
+        return 0;
+    if (rows)
+        rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));
+    if (!rows || !bb_query(rq, &drop_names, BB_ARGS(bb_i(PIECE))))
+        return -1;
+    return bb_cell_int(rq, rows, 0, 0) == PIECE;
+}
+
+void chat_add_up(struct bb_request *rq)
+{
+    const struct bb_rows *any = bb_query(rq, &any_change, BB_NO_ARGS);
+    int more = any ? *bb_cell(rq, any, 0, 0) == 't' : -1;
+
+    for (int pieces = 0; pieces < PIECES && more > 0; pieces++)
+        more = bb_scratch(rq, add_piece, NULL);
+    if (more < 0)
+        bb_log(rq, BB_WARN, "what is unread was not added up: %s", bb_sqlstate(rq));
+}

@@ -1,0 +1,211 @@
+/*
+ * A bounded cache of conversations' facts, shared by all loops of a generation.
+ *
+ * Facts hardly change: only sharing a conversation does it (share.c), and then they are forgotten.
+ * A full set evicts by second chance. A set is chosen by the low bits of the id: ids come from a
+ * sequence, so they fill the sets evenly. Each record counts its holders: the cache is one, every
+ * request that uses it another, so that an eviction never takes a record from under a request. Only
+ * pointers are moved under the mutex.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/chat/conversation/chat.h"
+
+enum { WAYS = 8 };
+
+struct record {
+    struct chat_facts facts; /* first: a pointer to the facts is one to the record */
+    atomic_uint holders;
+    bool recent; /* used since the last eviction in its set; guarded by the mutex */
+    char text[]; /* what the facts point to */
+};
+
+struct set {
+    struct record *ways[WAYS];
+};
+
+struct chat_cache {
+    pthread_mutex_t mutex;
+    uint64_t epoch;
+    size_t sets; /* a power of two */
+    struct set *table;
+};
+
+struct chat_cache *chat_cache_new(size_t entries)
+{
+    struct chat_cache *cache = calloc(1, sizeof(*cache));
+
+    if (!cache)
+        return NULL;
+    cache->sets = 1;
+    while (cache->sets * WAYS < entries)
+        cache->sets *= 2;
+    cache->table = calloc(cache->sets, sizeof(*cache->table));
+    if (!cache->table || pthread_mutex_init(&cache->mutex, NULL) != 0) {
+        free(cache->table);
+        free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+void chat_cache_release(void *facts)
+{
+    struct record *record = facts;
+
+    if (atomic_fetch_sub_explicit(&record->holders, 1, memory_order_acq_rel) == 1)
+        free(record);
+}
+
+void chat_cache_free(struct chat_cache *cache)
+{
+    for (size_t i = 0; i < cache->sets; i++)
+        for (size_t way = 0; way < WAYS; way++)
+            if (cache->table[i].ways[way])
+                chat_cache_release(cache->table[i].ways[way]);
+    pthread_mutex_destroy(&cache->mutex);
+    free(cache->table);
+    free(cache);
+}
+
+static struct set *set_of(struct chat_cache *cache, int64_t id)
+{
+    return &cache->table[(uint64_t)id & (cache->sets - 1)];
+}
+
+/* The record of `id` with one more holder, or NULL. The caller has the mutex. */
+static struct record *hold(struct set *set, int64_t id)
+{
+    for (size_t way = 0; way < WAYS; way++) {
+        struct record *record = set->ways[way];
+
+        if (!record || record->facts.id != id)
+            continue;
+        record->recent = true;
+        atomic_fetch_add_explicit(&record->holders, 1, memory_order_relaxed);
+        return record;
+    }
+    return NULL;
+}
+
+const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct record *record = hold(set_of(cache, id), id);
+    pthread_mutex_unlock(&cache->mutex);
+    return record ? &record->facts : NULL;
+}
+
+static const char *put_text(char **at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    const char *put = memcpy(*at, text, size);
+
+    *at += size;
+    return put;
+}
+
+/* A record with two holders: the cache and the caller. */
+static struct record *record_of(const struct chat_facts *facts)
+{
+    const char *name = facts->device_project_name;
+    size_t size = strlen(facts->participant1) + strlen(facts->participant2) + 2 +
+                  (name ? strlen(name) + 1 : 0);
+    struct record *record = malloc(sizeof(*record) + size);
+
+    if (!record)
+        return NULL;
+    char *at = record->text;
+
+    record->facts = *facts;
+    record->facts.participant1 = put_text(&at, facts->participant1);
+    record->facts.participant2 = put_text(&at, facts->participant2);
+    record->facts.device_project_name = name ? put_text(&at, name) : NULL;
+    record->recent = false;
+    atomic_init(&record->holders, 2);
+    return record;
+}
+
+/* The way to fill: a free one, else the first that was not used since the last eviction here. */
+static size_t way_to_fill(struct set *set)
+{
+    for (size_t way = 0; way < WAYS; way++)
+        if (!set->ways[way])
+            return way;
+    for (size_t way = 0; way < WAYS; way++) {
+        if (!set->ways[way]->recent)
+            return way;
+        set->ways[way]->recent = false;
+    }
+    return 0;
+}
+
+uint64_t chat_cache_epoch(struct chat_cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint64_t epoch = cache->epoch;
+    pthread_mutex_unlock(&cache->mutex);
+    return epoch;
+}
+
+/* The caller has the mutex. */
+static void forget(struct set *set, int64_t id)
+{
+    for (size_t way = 0; way < WAYS; way++)
+        if (set->ways[way] && (!id || set->ways[way]->facts.id == id)) {
+            chat_cache_release(set->ways[way]);
+            set->ways[way] = NULL;
+        }
+}
+
+void chat_cache_forget(struct chat_cache *cache, int64_t id)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->epoch++;
+    if (id)
+        forget(set_of(cache, id), id);
+    for (size_t i = 0; !id && i < cache->sets; i++)
+        forget(&cache->table[i], 0);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* One that is not kept, as it may have changed meanwhile, has the caller alone as its holder. */
+static const struct chat_facts *lend(struct record *made)
+{
+    atomic_store_explicit(&made->holders, 1, memory_order_relaxed);
+    return &made->facts;
+}
+
+const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
+                                         uint64_t epoch)
+{
+    struct record *made = record_of(facts);
+    struct record *unused = made;
+
+    if (!made)
+        return NULL;
+    pthread_mutex_lock(&cache->mutex);
+    if (epoch != cache->epoch) {
+        pthread_mutex_unlock(&cache->mutex);
+        return lend(made);
+    }
+    struct set *set = set_of(cache, facts->id);
+    struct record *kept = hold(set, facts->id);
+
+    if (!kept) {
+        size_t way = way_to_fill(set);
+
+        kept = made;
+        unused = set->ways[way];
+        set->ways[way] = made;
+    }
+    pthread_mutex_unlock(&cache->mutex);
+    if (unused == made)
+        free(made);
+    else if (unused)
+        chat_cache_release(unused);
+    return &kept->facts;
+}

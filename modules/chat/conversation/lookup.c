@@ -1,0 +1,47 @@
+/* The facts of a conversation by its id: from the cache, else from the database. */
+#include "modules/chat/conversation/chat.h"
+
+static const struct bb_sql facts_by_id = {
+    "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"
+    " FROM chat_conversation WHERE id = $1::bigint",
+    0,
+};
+
+static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows,
+                                     uint64_t epoch)
+{
+    const struct chat *chat = rq->state;
+    struct chat_facts found = {
+        .id = id,
+        .organisation = bb_cell_int(rq, rows, 0, 0),
+        .participant1 = bb_cell(rq, rows, 0, 1),
+        .participant2 = bb_cell(rq, rows, 0, 2),
+        .device_project_name = bb_cell(rq, rows, 0, 3),
+        .withheld1 = bb_cell_int(rq, rows, 0, 4) != 0,
+        .withheld2 = bb_cell_int(rq, rows, 0, 5) != 0,
+    };
+
+    return chat_cache_keep(chat->cache, &found, epoch);
+}
+
+int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts)
+{
+    const struct chat *chat = rq->state;
+    const struct chat_facts *held = chat_cache_hold(chat->cache, id);
+
+    if (!held) {
+        uint64_t epoch = chat_cache_epoch(chat->cache);
+        const struct bb_rows *rows = bb_query(rq, &facts_by_id, BB_ARGS(bb_i(id)));
+
+        if (!rows)
+            return bb_failed(rq);
+        if (bb_count(rq, rows) == 0)
+            return bb_fail(rq, 404, "Conversation not found");
+        held = keep(rq, id, rows, epoch);
+        if (!held)
+            return chat_no_memory(rq);
+    }
+    bb_defer(rq, chat_cache_release, (void *)(uintptr_t)held);
+    *facts = held;
+    return 0;
+}

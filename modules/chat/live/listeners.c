@@ -1,0 +1,239 @@
+#include "modules/chat/live/listeners.h"
+
+#include <string.h>
+
+enum { TABLE = 4096, ACCOUNTS = 1024 };
+
+static const char everybody[] = "*";
+
+/* FNV-1a; who chooses e-mails that meet in one place slows the fan-out of events down, no more. */
+static uint64_t mix(uint64_t hash, uint64_t more)
+{
+    return (hash ^ more) * 0x100000001b3U;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325U;
+
+    for (; *text; text++)
+        hash = mix(hash, (unsigned char)*text);
+    return hash;
+}
+
+static uint64_t hash_organisation(int64_t organisation)
+{
+    uint64_t hash = mix(0x9e3779b97f4a7c15U, (uint64_t)organisation);
+
+    return hash ^ hash >> 29;
+}
+
+int listeners_init(struct listeners *all)
+{
+    *all = (struct listeners){.table = calloc(TABLE, sizeof(struct listener_key *)),
+                              .accounts = calloc(ACCOUNTS, sizeof(struct listener_account *))};
+    if (all->table && all->accounts)
+        return 0;
+    listeners_free(all);
+    return -1;
+}
+
+void listeners_free(struct listeners *all)
+{
+    free(all->table);
+    free(all->accounts);
+}
+
+/* ---- one listener ---- */
+
+static void add_key(struct chat_listener *listener, uint64_t hash)
+{
+    listener->keys[listener->key_count++] =
+        (struct listener_key){.hash = hash, .listener = listener};
+}
+
+static void add_keys(struct chat_listener *listener)
+{
+    if (listener->scope.all) {
+        add_key(listener, hash_text(everybody));
+        return;
+    }
+    add_key(listener, hash_text(listener->scope.own));
+    for (size_t i = 0; i < listener->scope.organisation_count; i++)
+        add_key(listener, hash_organisation(listener->scope.organisations[i]));
+}
+
+/* The scope's text and numbers lie behind the keys. */
+static void copy_scope(struct chat_listener *listener, const struct chat_scope *scope)
+{
+    size_t count = scope->organisation_count;
+    int64_t *organisations = (int64_t *)(void *)(listener->keys + count + 1);
+    char *own = (char *)(organisations + count);
+
+    listener->scope = *scope;
+    if (count)
+        memcpy(organisations, scope->organisations, count * sizeof(*organisations));
+    memcpy(own, scope->own, strlen(scope->own) + 1);
+    listener->scope.organisations = organisations;
+    listener->scope.own = own;
+}
+
+struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_scope *scope,
+                                        int64_t account, const struct chat_cursor *at)
+{
+    size_t count = scope->organisation_count;
+    struct chat_listener *listener =
+        calloc(1, sizeof(*listener) + (count + 1) * sizeof(struct listener_key) +
+                      count * sizeof(int64_t) + strlen(scope->own) + 1);
+    struct chat_cursor *copy = malloc(sizeof(*copy));
+
+    if (!listener || !copy) {
+        free(listener);
+        free(copy);
+        return NULL;
+    }
+    *copy = *at;
+    listener->host = host;
+    listener->at = copy;
+    listener->account_id = account;
+    copy_scope(listener, scope);
+    add_keys(listener);
+    return listener;
+}
+
+struct bb_stream **chat_listener_stream(struct chat_listener *listener)
+{
+    return &listener->stream;
+}
+
+struct bb_host *chat_listener_host(const struct chat_listener *listener)
+{
+    return listener->host;
+}
+
+void chat_listener_free(struct chat_listener *listener)
+{
+    free(listener->at);
+    free(listener);
+}
+
+/* ---- accounts ---- */
+
+/* Where its account is, or NULL would be put. */
+static struct listener_account **account_place(const struct listeners *all, int64_t id)
+{
+    struct listener_account **place = &all->accounts[(uint64_t)id % ACCOUNTS];
+
+    while (*place && (*place)->id != id)
+        place = &(*place)->next;
+    return place;
+}
+
+/* A new one is as if it had just had a turn: coming anew wins nothing. */
+static struct listener_account *account_join(struct listeners *all, int64_t id)
+{
+    struct listener_account **place = account_place(all, id);
+
+    if (!*place)
+        *place = calloc(1, sizeof(**place));
+    if (!*place)
+        return NULL;
+    if (!(*place)->streams++) {
+        (*place)->id = id;
+        (*place)->turn = all->turns;
+    }
+    return *place;
+}
+
+static void account_leave(struct listeners *all, struct listener_account *account)
+{
+    struct listener_account **place = account_place(all, account->id);
+
+    if (--account->streams)
+        return;
+    *place = account->next;
+    free(account);
+}
+
+size_t listeners_count(const struct listeners *all, int64_t account)
+{
+    const struct listener_account *found = *account_place(all, account);
+
+    return found ? found->streams : 0;
+}
+
+/* ---- all of them ---- */
+
+static void link_key(struct listeners *all, struct listener_key *key)
+{
+    struct listener_key **bucket = &all->table[key->hash % TABLE];
+
+    key->next = *bucket;
+    if (key->next)
+        key->next->place = &key->next;
+    key->place = bucket;
+    *bucket = key;
+}
+
+int listeners_add(struct listeners *all, struct chat_listener *listener)
+{
+    listener->account = account_join(all, listener->account_id);
+    if (!listener->account)
+        return -1;
+    listener->number = ++all->numbers;
+    listener->turn = all->turns;
+    listener->next = all->first;
+    if (listener->next)
+        listener->next->before = listener;
+    all->first = listener;
+    for (size_t i = 0; i < listener->key_count; i++)
+        link_key(all, &listener->keys[i]);
+    all->count++;
+    listeners_set_behind(all, listener, true);
+    return 0;
+}
+
+void listeners_remove(struct listeners *all, struct chat_listener *listener)
+{
+    if (!listener->number)
+        return;
+    for (size_t i = 0; i < listener->key_count; i++) {
+        struct listener_key *key = &listener->keys[i];
+
+        *key->place = key->next;
+        if (key->next)
+            key->next->place = key->place;
+    }
+    if (listener->next)
+        listener->next->before = listener->before;
+    if (listener->before)
+        listener->before->next = listener->next;
+    else
+        all->first = listener->next;
+    listeners_set_behind(all, listener, false);
+    account_leave(all, listener->account);
+    all->count--;
+    listener->number = 0;
+}
+
+static void call_those(struct listeners *all, uint64_t hash,
+                       void (*call)(struct chat_listener *listener, void *arg), void *arg)
+{
+    for (struct listener_key *key = all->table[hash % TABLE]; key; key = key->next) {
+        if (key->hash != hash || key->listener->offered == all->offers)
+            continue;
+        key->listener->offered = all->offers;
+        call(key->listener, arg);
+    }
+}
+
+void listeners_of(struct listeners *all, const struct chat_facts *facts,
+                  void (*call)(struct chat_listener *listener, void *arg), void *arg)
+{
+    all->offers++;
+    call_those(all, hash_text(everybody), call, arg);
+    call_those(all, hash_text(facts->participant1), call, arg);
+    call_those(all, hash_text(facts->participant2), call, arg);
+    if (facts->organisation)
+        call_those(all, hash_organisation(facts->organisation), call, arg);
+}

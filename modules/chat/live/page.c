@@ -1,0 +1,340 @@
+/*
+ * Reading what follows a cursor: whole transactions, as many as fit in a page, each event with the
+ * cursor behind it as its id.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "modules/chat/live/live.h"
+
+#define ROWS 512
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
+
+/*
+ * $1 to $2 transactions, $3 mark, $4 and $5 conversation and part seen of a transaction.
+ *
+ * What was restored from a dump keeps the numbers of another cluster, which mean nothing here.
+ * Those that this one has not reached are left out by the snapshot; once it has, they are told by
+ * xmin, the number of the transaction that really wrote the row. (Nothing is stored under a
+ * savepoint.)
+ */
+static const struct bb_sql read_page = {
+    "SELECT s.snapshot, e.xid, e.conversation_id, e.seq, e.uuid, e.username, e.chat_entry,"
+    " " CHAT_TIME(
+        "e.created_at") ", e.total, c.participant1, c.participant2,"
+                        " c.device_project_name, c.organisation, " CHAT_HOME
+                        ", c.withheld1, c.withheld2"
+                        " FROM (SELECT pg_current_snapshot() AS snapshot) s LEFT JOIN ("
+                        "SELECT m.*, count(*) OVER () AS total, sum(octet_length(m.chat_entry)) "
+                        "OVER (ORDER BY m.xid)"
+                        " - sum(octet_length(m.chat_entry)) OVER (PARTITION BY m.xid) AS "
+                        "bytes_before FROM ("
+                        "SELECT * FROM chat_entry WHERE xid BETWEEN $1::xid8 AND $2::xid8"
+                        " AND xid < pg_snapshot_xmax(pg_current_snapshot()) AND xid::xid = xmin"
+                        " AND NOT pg_visible_in_snapshot(xid, $3::pg_snapshot)"
+                        " AND (conversation_id, seq * 2 + 1) > ($4::bigint, $5::bigint)"
+                        " ORDER BY xid, conversation_id, seq LIMIT " TEXT(
+                            ROWS) ") m"
+                                  ") e ON e.bytes_before < 2097152 LEFT JOIN chat_directory c ON "
+                                  "c.id = e.conversation_id"
+                                  " ORDER BY e.xid, e.conversation_id, e.seq",
+    0,
+};
+
+enum column {
+    SNAPSHOT,
+    XID,
+    CONVERSATION,
+    SEQ,
+    UUID,
+    USERNAME,
+    ENTRY,
+    CREATED,
+    TOTAL,
+    PARTICIPANT1,
+    PARTICIPANT2,
+    NAME,
+    ORGANISATION,
+    HOME,
+    WITHHELD1,
+    WITHHELD2
+};
+
+struct reading {
+    struct bb_request *rq;
+    const struct chat_cursor *from;
+    const struct bb_rows *rows;
+    struct chat_mark now; /* the snapshot that was read in */
+    struct chat_row *row; /* of whole transactions, or of a single one */
+    size_t count, groups;
+    size_t *order;         /* of the groups */
+    uint64_t *xids;        /* of the groups, rising */
+    uint64_t horizon;      /* from this transaction on nothing is known; 0: all is */
+    struct chat_cursor at; /* behind the event that is made */
+    struct chat_page *page;
+};
+
+static const struct bb_rows *ask(struct bb_request *rq, const struct chat_cursor *from)
+{
+    char *snapshot = bb_alloc(rq, CHAT_SNAPSHOT_SIZE);
+    uint64_t first = from->mark.count ? from->mark.xip[0] : from->mark.xmax;
+
+    chat_mark_text(&from->mark, snapshot);
+    return bb_query(rq, &read_page,
+                    BB_ARGS(bb_t(bb_format(rq, "%" PRIu64, from->xid ? from->xid : first)),
+                            bb_t(bb_format(rq, "%" PRIu64, from->xid ? from->xid : UINT64_MAX)),
+                            bb_t(snapshot), bb_i(from->conversation), bb_i(from->part)));
+}
+
+static uint64_t cell_xid(const struct reading *reading, size_t row)
+{
+    return strtoull(bb_cell(reading->rq, reading->rows, row, XID), NULL, 10);
+}
+
+/* The rows as numbers, and the transactions among them. */
+static void index_rows(struct reading *reading)
+{
+    struct bb_request *rq = reading->rq;
+    size_t count = bb_cell(rq, reading->rows, 0, XID) ? bb_count(rq, reading->rows) : 0;
+
+    reading->row = bb_alloc(rq, (count + 1) * sizeof(*reading->row));
+    reading->xids = bb_alloc(rq, (count + 1) * sizeof(*reading->xids));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t xid = cell_xid(reading, i);
+
+        if (!reading->groups || reading->xids[reading->groups - 1] != xid)
+            reading->xids[reading->groups++] = xid;
+        reading->row[i] = (struct chat_row){
+            .xid = xid,
+            .conversation = bb_cell_int(rq, reading->rows, i, CONVERSATION),
+            .seq = bb_cell_int(rq, reading->rows, i, SEQ),
+            .group = reading->groups - 1,
+        };
+    }
+    reading->count = count;
+}
+
+/* A page that is not the last one ends with a whole transaction, if it has more than one. */
+static void find_horizon(struct reading *reading)
+{
+    int64_t total = reading->count ? bb_cell_int(reading->rq, reading->rows, 0, TOTAL) : 0;
+
+    if (total == ROWS && reading->groups > 1 && (size_t)total == reading->count) {
+        reading->groups--;
+        reading->horizon = reading->xids[reading->groups];
+        while (reading->row[reading->count - 1].xid == reading->horizon)
+            reading->count--;
+    } else if (total == ROWS || (size_t)total > reading->count) {
+        reading->horizon = reading->xids[reading->groups - 1] + 1;
+    }
+}
+
+/* ---- cursors ---- */
+
+/* Behind none of a group's events yet: what was sent before it is all that the mark gains. */
+static int mark_group(struct reading *reading, size_t turn)
+{
+    struct chat_mark *mark = &reading->at.mark;
+    uint64_t xid = reading->xids[reading->order[turn]];
+    int failed = 0;
+
+    reading->at.xid = xid;
+    if (reading->from->xid) {
+        *mark = reading->from->mark;
+        return 0;
+    }
+    if (mark->xmax <= xid)
+        mark->xmax = xid + 1;
+    mark->count = 0;
+    for (size_t i = 0; i < reading->now.count && !failed; i++)
+        failed = chat_mark_exclude(mark, reading->now.xip[i]);
+    for (size_t i = turn; i < reading->groups && !failed; i++)
+        failed = chat_mark_exclude(mark, reading->xids[reading->order[i]]);
+    for (size_t i = 0; reading->horizon && i < reading->from->mark.count && !failed; i++)
+        if (reading->from->mark.xip[i] >= reading->horizon)
+            failed = chat_mark_exclude(mark, reading->from->mark.xip[i]);
+    return failed;
+}
+
+/* Behind the whole page. */
+static void finish(struct reading *reading)
+{
+    struct chat_page *page = reading->page;
+    const struct chat_row *last = reading->count ? &reading->row[reading->count - 1] : NULL;
+
+    page->complete = false;
+    if (reading->horizon && last && reading->groups == 1) {
+        page->end = reading->at; /* a transaction larger than a page, perhaps */
+        page->end.conversation = last->conversation;
+        page->end.part = last->seq * 2 + 1;
+    } else if (reading->from->xid) {
+        page->end.mark = reading->from->mark;
+        chat_mark_include(&page->end.mark, reading->from->xid);
+    } else if (reading->horizon) {
+        page->end.mark = reading->at.mark;
+        chat_mark_include(&page->end.mark, reading->at.xid);
+    } else {
+        page->end.mark = reading->now;
+        page->complete = true;
+    }
+}
+
+/* ---- events ---- */
+
+/* Takes the payload. 0, or -1 without memory. */
+static int add_event(struct reading *reading, const struct chat_facts *facts, int64_t part,
+                     const char *name, json_t *payload)
+{
+    struct chat_page *page = reading->page;
+
+    reading->at.conversation = facts->id;
+    reading->at.part = part;
+    struct chat_live *live = chat_live_new(reading->rq, &reading->at, facts, name, payload);
+
+    if (!live)
+        return -1;
+    page->events[page->count++] = live;
+    page->bytes += sizeof(*live) + live->chunk->length;
+    return 0;
+}
+
+/* The events of a message, the first of its conversation or not. */
+static int add_message(struct reading *reading, const struct chat_row *at,
+                       const struct chat_facts *facts, const struct chat_message *message)
+{
+    const struct chat *chat = reading->rq->state;
+    int64_t part = at->seq * 2;
+
+    if (at->seq == 1 && !chat_cursor_has(reading->from, at->xid, at->conversation, part) &&
+        add_event(reading, facts, part, "conversation.created",
+                  chat_created_payload(facts, message)))
+        return -1;
+    if ((at->seq > 1 || chat->message_new_on_start) &&
+        add_event(reading, facts, part + 1, "message.new", chat_new_payload(facts, message)))
+        return -1;
+    return 0;
+}
+
+static int add_row(struct reading *reading, size_t row)
+{
+    struct bb_request *rq = reading->rq;
+    const struct bb_rows *rows = reading->rows;
+    const struct chat_row *at = &reading->row[row];
+    struct chat_facts facts = {
+        .id = at->conversation,
+        .organisation = bb_cell_int(rq, rows, row, ORGANISATION),
+        .participant1 = bb_cell(rq, rows, row, PARTICIPANT1),
+        .participant2 = bb_cell(rq, rows, row, PARTICIPANT2),
+        .device_project_name = bb_cell(rq, rows, row, NAME),
+        .withheld1 = bb_cell_int(rq, rows, row, WITHHELD1) != 0,
+        .withheld2 = bb_cell_int(rq, rows, row, WITHHELD2) != 0,
+    };
+
+    if (!facts.participant1)
+        return 0; /* a conversation that somebody has taken out by hand */
+    json_t *entry = json_string_nocheck(bb_cell(rq, rows, row, ENTRY)); /* UTF-8: the database's */
+    struct chat_message message = {
+        .uuid = bb_cell(rq, rows, row, UUID),
+        .username = bb_cell(rq, rows, row, USERNAME),
+        .entry_json = entry,
+        .created_at = bb_cell(rq, rows, row, CREATED),
+    };
+    int failed = add_message(reading, at, &facts, &message);
+
+    json_decref(entry);
+    return failed;
+}
+
+static int add_events(struct reading *reading)
+{
+    struct bb_request *rq = reading->rq;
+    size_t *first = bb_alloc(rq, (reading->groups + 1) * sizeof(*first));
+
+    for (size_t i = reading->count; i-- > 0;)
+        first[reading->row[i].group] = i;
+    first[reading->groups] = reading->count;
+    for (size_t turn = 0; turn < reading->groups; turn++) {
+        size_t group = reading->order[turn];
+
+        if (mark_group(reading, turn))
+            return -1;
+        for (size_t i = first[group]; i < first[group + 1]; i++)
+            if (add_row(reading, i))
+                return -1;
+    }
+    return 0;
+}
+
+/* ---- pages ---- */
+
+void chat_page_free(struct bb_host *host, struct chat_page *page)
+{
+    if (!page)
+        return;
+    for (size_t i = 0; i < page->count; i++)
+        chat_live_free(host, page->events[i]);
+    free(page);
+}
+
+/* The cursor counts the transactions of another database. */
+static bool moved(const struct reading *reading)
+{
+    int64_t home = bb_cell_int(reading->rq, reading->rows, 0, HOME);
+
+    return (uint64_t)home != reading->from->home;
+}
+
+static struct chat_page *page_new(const struct chat_cursor *from, size_t rows)
+{
+    struct chat_page *page = calloc(1, sizeof(*page) + 2 * rows * sizeof(page->events[0]));
+
+    if (!page)
+        return NULL;
+    page->start = *from;
+    page->end.home = from->home;
+    page->bytes = sizeof(*page) + 2 * rows * sizeof(page->events[0]);
+    return page;
+}
+
+/* What was not finished. */
+static void drop_page(void *arg)
+{
+    const struct reading *reading = arg;
+
+    chat_page_free(reading->rq->host, reading->page);
+}
+
+struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from)
+{
+    struct reading *reading = bb_alloc(rq, sizeof(*reading));
+
+    reading->rq = rq;
+    reading->from = from;
+    reading->at.home = from->home;
+    reading->at.mark.xmax = from->mark.xmax;
+    reading->rows = ask(rq, from);
+    if (!reading->rows || chat_mark_parse(bb_cell(rq, reading->rows, 0, SNAPSHOT), &reading->now))
+        return NULL;
+    if (moved(reading)) {
+        reading->page = page_new(from, 0);
+        if (reading->page)
+            reading->page->moved = true;
+        return reading->page;
+    }
+    index_rows(reading);
+    find_horizon(reading);
+    reading->order = bb_alloc(rq, (reading->groups + 1) * sizeof(*reading->order));
+    chat_order(rq, reading->row, reading->count, reading->order, reading->groups);
+    reading->page = page_new(from, reading->count);
+    if (!reading->page)
+        return NULL;
+    bb_defer(rq, drop_page, reading);
+    if (add_events(reading))
+        return NULL;
+    finish(reading);
+    struct chat_page *page = reading->page;
+
+    reading->page = NULL;
+    return page;
+}

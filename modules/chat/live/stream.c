@@ -1,0 +1,121 @@
+/*
+ * GET /api/chat/stream
+ *
+ * The events of the conversations that the caller may see, as Server-Sent Events, from now on or
+ * from behind the event that Last-Event-ID names.
+ */
+#include <string.h>
+
+#include "modules/chat/live/live.h"
+
+#define RETRY "retry: 1000\n\n"
+
+/* Transactions that a client may be behind; one that was away for longer begins anew. */
+#define REPLAY_XIDS 1000000
+
+static const struct bb_sql snapshot = {"SELECT pg_current_snapshot(), " CHAT_HOME, 0};
+
+static void closed(struct bb_stream *stream, void *arg)
+{
+    struct bb_host *host = chat_listener_host(arg);
+    const struct chat *chat = host->state;
+
+    (void)stream;
+    chat_hub_remove(chat->hub, arg);
+}
+
+/* Where the stream begins: 0 with *at, and *anew where the client's place is of no use. */
+static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
+{
+    const char *last = bb_header(rq, "Last-Event-ID");
+    struct chat_cursor *now = bb_alloc(rq, sizeof(*now));
+
+    if (last && chat_cursor_parse(last, at))
+        return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
+
+    const struct bb_rows *rows = bb_query(rq, &snapshot, BB_NO_ARGS);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (chat_mark_parse(bb_cell(rq, rows, 0, 0), &now->mark))
+        return bb_fail(rq, 503, "The database cannot serve this now");
+    now->home = (uint64_t)bb_cell_int(rq, rows, 0, 1);
+    if (last && !at->home)
+        at->home = now->home;
+    *anew = last && (at->home != now->home || at->mark.xmax > now->mark.xmax ||
+                     at->xid > now->mark.xmax || at->mark.xmax + REPLAY_XIDS < now->mark.xmax);
+    if (!last || *anew)
+        *at = *now;
+    return 0;
+}
+
+static struct bb_chunk *greeting(struct bb_request *rq, const struct chat_cursor *at, bool anew)
+{
+    char *id = bb_alloc(rq, CHAT_ID_SIZE);
+    const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n\n", id);
+    const char *text = bb_format(rq, RETRY "%s%s", line, anew ? CHAT_RESET : "");
+    struct bb_chunk *chunk = bb_chunk_new(rq->host, strlen(text));
+
+    if (chunk)
+        memcpy(chunk->bytes, text, chunk->length);
+    return chunk;
+}
+
+static int open_stream(struct bb_request *rq, struct chat_listener *listener,
+                       struct bb_chunk *first)
+{
+    const struct chat *chat = rq->state;
+    struct bb_stream_options options = {
+        .size = sizeof(options),
+        .type = "text/event-stream; charset=utf-8",
+        .limit = chat->stream_buffer,
+        .goodbye = RETRY,
+        .closed = closed,
+        .arg = listener,
+    };
+    struct bb_stream **stream = chat_listener_stream(listener);
+    int status = bb_stream_open(rq, &options, stream);
+
+    if (status != 200) {
+        chat_listener_free(listener);
+        return status;
+    }
+    bb_stream_send(rq->host, *stream, first);
+    chat_hub_add(chat->hub, listener);
+    bb_wake(rq->host, "stream");
+    return status;
+}
+
+/* 0, or the status of the answer given. */
+static int refuse_too_many(struct bb_request *rq)
+{
+    const struct chat *chat = rq->state;
+
+    if (chat_hub_count(chat->hub, rq->principal->account) < chat->streams_per_account)
+        return 0;
+    bb_reply_header(rq, "Retry-After", "5");
+    return bb_fail(rq, 429, "This account has too many streams open");
+}
+
+int chat_stream(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
+    bool anew = false;
+
+    int refused = refuse_too_many(rq);
+
+    if (!refused)
+        refused = find_start(rq, at, &anew);
+    if (!refused)
+        refused = refuse_too_many(rq); /* others came while the database was asked */
+    if (refused)
+        return refused;
+    struct bb_chunk *first = greeting(rq, at, anew);
+    struct chat_listener *listener =
+        first ? chat_listener_new(rq->host, &scope, rq->principal->account, at) : NULL;
+    int status = listener ? open_stream(rq, listener, first) : chat_no_memory(rq);
+
+    bb_chunk_release(rq->host, first);
+    return status;
+}

@@ -1,0 +1,14 @@
+/* What module.c's tables name beside the folders: the state of a generation, and the service. */
+#ifndef CHAT_MODULE_H
+#define CHAT_MODULE_H
+
+#include <busbar/busbar.h>
+
+/* state.c */
+int chat_open(struct bb_host *host, void **state);
+void chat_close(struct bb_host *host, void *state);
+
+/* service.c */
+extern const struct bb_conversations chat_conversations;
+
+#endif

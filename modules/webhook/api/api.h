@@ -1,0 +1,69 @@
+/*
+ * The routes and commands of webhook, and what the channel says. Functions that take a request run
+ * on its fiber.
+ */
+#ifndef WEBHOOK_API_H
+#define WEBHOOK_API_H
+
+#include "modules/webhook/publish/publish.h"
+
+/* ---- hook.c: webhooks as JSON ---- */
+
+/* The columns, in the order that webhook_json() reads them, of webhook_hook AS h. */
+#define WEBHOOK_COLUMNS                                                                            \
+    "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
+    " floor(extract(epoch FROM h.created_at) * 1000)::bigint"
+#define WEBHOOK_COLUMN_COUNT 7
+
+/* Given; NULL: no memory. `secret` in full, or NULL: masked. */
+json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                     const char *secret);
+
+/* Adds `warnings` for a short secret. `json` (or NULL) is taken; given, NULL: no memory. */
+json_t *webhook_warn(json_t *json, const char *secret);
+
+/* bb_reply(), or 503 where the JSON could not be made. `json` is taken. */
+int webhook_reply(struct bb_request *rq, int status, json_t *json);
+
+/*
+ * The condition on a webhook h that a caller may touch, and its parameters: the webhook of the
+ * path, whether the caller is an Admin, its account.
+ */
+#define WEBHOOK_MINE "h.id = $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
+#define WEBHOOK_MINE_ARGS(rq)                                                                      \
+    bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
+        bb_i((rq)->principal->account)
+int webhook_unknown(struct bb_request *rq);    /* the 404 */
+int webhook_check_mine(struct bb_request *rq); /* parks */
+
+/* ---- fields.c: what POST and PATCH name; each 0, or the status of a 400 ---- */
+
+int webhook_check_url(struct bb_request *rq, const char *url);
+int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: good */
+
+/* *events: the JSON array's names, each once, as JSON text in the request's memory. */
+int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events);
+
+/* ---- signal.c: a payload of notify.c, on this host or heard from another. Any thread. ---- */
+
+void webhook_changed(struct webhook *webhook, const char *payload);
+void webhook_heard(void *state, const char *payload);
+
+/* ---- routes and commands, a file each or two ---- */
+
+int webhook_create(struct bb_request *rq);
+int webhook_list(struct bb_request *rq);
+int webhook_events(struct bb_request *rq);
+int webhook_get(struct bb_request *rq);
+int webhook_change(struct bb_request *rq);
+int webhook_delete(struct bb_request *rq);
+int webhook_test(struct bb_request *rq);
+int webhook_deliveries(struct bb_request *rq);
+int webhook_resend(struct bb_request *rq);
+int webhook_recover(struct bb_request *rq);
+int webhook_rotate(struct bb_request *rq);
+int webhook_command_pause(struct bb_request *rq);
+int webhook_command_resume(struct bb_request *rq);
+int webhook_command_status(struct bb_request *rq);
+
+#endif

@@ -1,0 +1,85 @@
+/* What the field tables cannot say of a url and a list of events. */
+#include "modules/webhook/api/api.h"
+
+#include <string.h>
+
+#include "modules/webhook/http/sign.h"
+
+int webhook_check_url(struct bb_request *rq, const char *url)
+{
+    const struct webhook *webhook = rq->state;
+    const char *problem = target_problem(&webhook->settings.targets, url);
+
+    return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
+}
+
+int webhook_check_secret(struct bb_request *rq, const char *secret)
+{
+    if (!secret || sign_secret_good(secret))
+        return 0;
+    return bb_invalid(rq, "secret", "must have base64 behind whsec_");
+}
+
+#define PING "ping"
+
+static bool declared(struct bb_request *rq, const char *name)
+{
+    const char *const *names = NULL;
+    size_t count = bb_event_names(rq->host, &names);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool listed(const json_t *list, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), name) == 0)
+            return true;
+    return false;
+}
+
+static void drop(void *json)
+{
+    json_decref(json);
+}
+
+/* The names of the list, each once: 0, or the status of the answer given. */
+static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+
+        if (!strcmp(name, PING))
+            continue;
+        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !declared(rq, name))
+            return bb_invalid(rq, "events",
+                              "must name events that GET /api/chat/webhooks/events lists");
+        if (!listed(once, name) && json_array_append_new(once, json_string(name)))
+            return bb_fail(rq, 503, "Out of memory");
+    }
+    return 0;
+}
+
+/*
+ * [] and ["*"] stand for all events. A ping comes of a test, needs no subscription and is dropped;
+ * ["ping"] is [].
+ */
+int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
+{
+    json_t *once = json_array();
+
+    if (!once)
+        return bb_fail(rq, 503, "Out of memory");
+    bb_defer(rq, drop, once);
+    int refused = take_names(rq, list, once);
+
+    if (refused)
+        return refused;
+    *events = !json_array_size(once) || listed(once, WEBHOOK_ALL_EVENTS) ? "[\"" WEBHOOK_ALL_EVENTS
+                                                                           "\"]"
+                                                                         : bb_json(rq, once, NULL);
+    return 0;
+}

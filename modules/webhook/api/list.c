@@ -1,0 +1,128 @@
+/*
+ * GET of all webhooks, of one, and of the names of events. Secrets are masked. Without `limit` all
+ * are sent: a short list at once, a longer one page by page.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "modules/common/array.h"
+#include "modules/webhook/api/api.h"
+
+int webhook_events(struct bb_request *rq)
+{
+    const char *const *names = NULL;
+    size_t count = bb_event_names(rq->host, &names);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_string(names[i]))) {
+            json_decref(list);
+            return webhook_reply(rq, 503, NULL);
+        }
+    return webhook_reply(rq, 200, list);
+}
+
+/* ---- a list ---- */
+
+struct list {
+    int64_t account; /* whose */
+    bool all;        /* everybody's, for an Admin */
+    int64_t after;   /* the id of the last one that was read */
+};
+
+/* $1 after, $2 all, $3 account, $4 how many. */
+#define LIST                                                                                       \
+    "SELECT " WEBHOOK_COLUMNS " FROM webhook_hook h"                                               \
+    " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
+    " ORDER BY h.id LIMIT $4::bigint"
+
+static const struct bb_sql list_page = {LIST, 0};
+static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
+
+static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                   const struct list *list, int64_t count)
+{
+    return bb_query(rq, sql,
+                    BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account), bb_i(count)));
+}
+
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+{
+    struct list *list = arg;
+    const struct bb_rows *rows = fetch(rq, &list_long, list, ARRAY_SHORT);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    for (size_t row = 0; row < count; row++)
+        array_text_add(rq, text, webhook_json(rq, rows, row, NULL));
+    if (count)
+        list->after = bb_cell_int(rq, rows, count - 1, 0);
+    return !rows ? -1 : count == ARRAY_SHORT;
+}
+
+static int answer_long(struct bb_request *rq, const struct list *from)
+{
+    const struct webhook *webhook = rq->state;
+    int refused = array_place_take(rq, webhook->places);
+
+    if (refused)
+        return refused;
+    struct list *list = malloc(sizeof(*list));
+
+    if (!list) {
+        array_place_give(webhook->places, rq->principal->account);
+        return webhook_reply(rq, 503, NULL);
+    }
+    *list = *from;
+    return array_send(rq, webhook->places, &(struct array_source){read_page, free, list});
+}
+
+/* `limit` of the rows; the client is told where the others begin. */
+static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows);
+    json_t *list = json_array();
+
+    if (count > limit) {
+        count = limit;
+        if (bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0)) < 0) {
+            json_decref(list);
+            return bb_failed(rq);
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, webhook_json(rq, rows, i, NULL))) {
+            json_decref(list);
+            return webhook_reply(rq, 503, NULL);
+        }
+    return webhook_reply(rq, 200, list);
+}
+
+int webhook_list(struct bb_request *rq)
+{
+    struct list list = {.account = rq->principal->account,
+                        .all = rq->principal->role == BB_ROLE_ADMIN,
+                        .after = bb_arg_int(rq, "after", 0)};
+    int64_t limit = bb_arg_int(rq, "limit", 0);
+    int64_t most = limit ? limit : ARRAY_SHORT;
+    const struct bb_rows *rows =
+        fetch(rq, most > ARRAY_SHORT ? &list_long : &list_page, &list, most + 1);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
+        return answer_long(rq, &list);
+    return answer(rq, rows, (size_t)most);
+}
+
+int webhook_get(struct bb_request *rq)
+{
+    static const struct bb_sql find = {
+        "SELECT " WEBHOOK_COLUMNS " FROM webhook_hook h WHERE " WEBHOOK_MINE, 0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    return webhook_reply(rq, 200, webhook_json(rq, rows, 0, NULL));
+}

@@ -1,0 +1,37 @@
+/* The channel "webhook": what changed, on this host or another. Any thread. */
+#include "modules/webhook/api/api.h"
+
+#include <string.h>
+
+#include "modules/webhook/sender/sender.h"
+
+static bool names(const char *payload, const char *prefix, int64_t *webhook)
+{
+    size_t length = strlen(prefix);
+
+    if (strncmp(payload, prefix, length) != 0)
+        return false;
+    *webhook = strtoll(payload + length, NULL, 10);
+    return true;
+}
+
+void webhook_changed(struct webhook *webhook, const char *payload)
+{
+    int64_t id = 0;
+
+    if (payload && names(payload, "queued:", &id))
+        sender_look(webhook->sender, id);
+    else if (payload && names(payload, "hook:", &id))
+        sender_changed(webhook->sender, id);
+    else if (payload && strcmp(payload, "paused") == 0)
+        sender_pause(webhook->sender, true);
+    else if (payload && strcmp(payload, "resumed") == 0)
+        sender_pause(webhook->sender, false);
+    else
+        sender_changed(webhook->sender, 0);
+}
+
+void webhook_heard(void *state, const char *payload)
+{
+    webhook_changed(state, payload);
+}

@@ -1,0 +1,42 @@
+#include "modules/webhook/http/schedule.h"
+
+#include <curl/curl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum schedule_verdict schedule_next(const struct schedule *schedule, int attempt, int status,
+                                    int64_t retry_after_s, int64_t *delay_ms)
+{
+    if (status >= 200 && status <= 299)
+        return SCHEDULE_DELIVERED;
+    if (status == 410 || attempt < 1 || (size_t)attempt > schedule->delays)
+        return SCHEDULE_ABANDON;
+    if (retry_after_s > SCHEDULE_RETRY_AFTER_MAX_S)
+        retry_after_s = SCHEDULE_RETRY_AFTER_MAX_S;
+    *delay_ms = schedule->delays_ms[attempt - 1];
+    if (*delay_ms < retry_after_s * 1000)
+        *delay_ms = retry_after_s * 1000;
+    return SCHEDULE_RETRY;
+}
+
+int64_t schedule_retry_after(const char *value, size_t length, int64_t now_s)
+{
+    char text[64];
+
+    if (length >= sizeof(text))
+        return 0;
+    memcpy(text, value, length);
+    text[length] = '\0';
+    while (length && strchr(" \t\r\n", text[length - 1]))
+        text[--length] = '\0';
+
+    const char *start = text + strspn(text, " \t");
+
+    if (!*start)
+        return 0;
+    if (strspn(start, "0123456789") == strlen(start))
+        return strlen(start) > 9 ? SCHEDULE_RETRY_AFTER_MAX_S : strtoll(start, NULL, 10);
+    int64_t date = curl_getdate(start, NULL);
+
+    return date > now_s ? date - now_s : 0;
+}

@@ -1,0 +1,167 @@
+#include "modules/webhook/http/sign.h"
+
+#include <inttypes.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAC 32
+#define PREFIX "whsec_"
+
+struct sign_key {
+    EVP_MAC_CTX *body;
+    EVP_MAC_CTX *standard;
+};
+
+EVP_MAC *sign_algorithm(void)
+{
+    return EVP_MAC_fetch(NULL, "HMAC", NULL);
+}
+
+static EVP_MAC_CTX *keyed(EVP_MAC *algorithm, const void *key, size_t length)
+{
+    char digest[] = "SHA256";
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    EVP_MAC_CTX *context = EVP_MAC_CTX_new(algorithm);
+
+    if (context && EVP_MAC_init(context, key, length, params))
+        return context;
+    EVP_MAC_CTX_free(context);
+    return NULL;
+}
+
+static bool is_encoded(const char *secret)
+{
+    return !strncmp(secret, PREFIX, strlen(PREFIX));
+}
+
+/* The digits of base64 behind "whsec_"; 0: there are none, or other things as well. */
+static size_t digits_of(const char *secret)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *text = secret + strlen(PREFIX);
+    size_t digits = is_encoded(secret) ? strspn(text, alphabet) : 0;
+    size_t padding = digits ? strspn(text + digits, "=") : 0;
+
+    if (!digits || text[digits + padding] || digits % 4 == 1)
+        return 0;
+    return !padding || (padding <= 2 && (digits + padding) % 4 == 0) ? digits : 0;
+}
+
+bool sign_secret_good(const char *secret)
+{
+    return !is_encoded(secret) || digits_of(secret) > 0;
+}
+
+/* The bytes of "whsec_…" in `out`, which has as much room as the text and 4; 0: not that form. */
+static size_t decode(const char *secret, unsigned char *out)
+{
+    size_t whole = digits_of(secret) / 4 * 4, rest = digits_of(secret) - whole;
+    const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
+    unsigned char last[4] = "====";
+    int bytes = whole ? EVP_DecodeBlock(out, text, (int)whole) : 0;
+
+    if (rest) {
+        memcpy(last, text + whole, rest);
+        EVP_DecodeBlock(out + bytes, last, sizeof(last));
+        bytes += (int)rest - 1;
+        OPENSSL_cleanse(last, sizeof(last));
+    }
+    return (size_t)bytes;
+}
+
+static EVP_MAC_CTX *standard_key(EVP_MAC *algorithm, const char *secret)
+{
+    size_t room = strlen(secret) + 4;
+    unsigned char *bytes = malloc(room);
+
+    if (!bytes)
+        return NULL;
+    size_t length = decode(secret, bytes);
+    EVP_MAC_CTX *context =
+        length ? keyed(algorithm, bytes, length) : keyed(algorithm, secret, strlen(secret));
+
+    OPENSSL_cleanse(bytes, room);
+    free(bytes);
+    return context;
+}
+
+struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret)
+{
+    struct sign_key *key = calloc(1, sizeof(*key));
+
+    if (!key)
+        return NULL;
+    key->body = keyed(algorithm, secret, strlen(secret));
+    key->standard = standard_key(algorithm, secret);
+    if (key->body && key->standard)
+        return key;
+    sign_key_free(key);
+    return NULL;
+}
+
+void sign_key_free(struct sign_key *key)
+{
+    if (!key)
+        return;
+    EVP_MAC_CTX_free(key->body);
+    EVP_MAC_CTX_free(key->standard);
+    free(key);
+}
+
+/* HMAC over head (may be empty) and body. */
+static int mac(const EVP_MAC_CTX *key, const char *head, size_t head_length, const void *body,
+               size_t length, unsigned char out[MAC])
+{
+    EVP_MAC_CTX *context = EVP_MAC_CTX_dup(key);
+    size_t written = 0;
+    int made = context && EVP_MAC_update(context, (const unsigned char *)head, head_length) &&
+               EVP_MAC_update(context, body, length) &&
+               EVP_MAC_final(context, out, &written, MAC) && written == MAC;
+
+    EVP_MAC_CTX_free(context);
+    return made ? 0 : -1;
+}
+
+int sign_body(const struct sign_key *key, const void *body, size_t length, char out[SIGN_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char made[MAC];
+
+    if (mac(key->body, "", 0, body, length, made))
+        return -1;
+    for (size_t i = 0; i < MAC; i++) {
+        out[2 * i] = digits[made[i] >> 4];
+        out[2 * i + 1] = digits[made[i] & 15];
+    }
+    out[2 * MAC] = '\0';
+    return 0;
+}
+
+int sign_standard(const struct sign_key *const *keys, size_t count, const char *id,
+                  int64_t timestamp, const void *body, size_t length, char out[SIGN_STANDARD])
+{
+    char head[128];
+    int head_length = snprintf(head, sizeof(head), "%s.%" PRId64 ".", id, timestamp);
+    size_t at = 0;
+
+    if (head_length < 0 || (size_t)head_length >= sizeof(head) || count > SIGN_KEYS_MAX)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        unsigned char made[MAC];
+
+        if (mac(keys[i]->standard, head, (size_t)head_length, body, length, made))
+            return -1;
+        memcpy(out + at, i ? " v1," : "v1,", i ? 4 : 3);
+        at += i ? 4 : 3;
+        at += (size_t)EVP_EncodeBlock((unsigned char *)out + at, made, MAC);
+    }
+    out[at] = '\0';
+    return 0;
+}

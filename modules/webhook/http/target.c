@@ -1,0 +1,372 @@
+#include "modules/webhook/http/target.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define OWN_MS 1000
+
+/* Under 1024 only the two of the web are open. These above are known for other things. */
+static const int closed_ports[] = {
+    1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
+    3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,
+    6379, 6380, 6432, 6443, 6566, 6665,  6666,  6667,  6668,  6669,  6679, 6697,
+    8086, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018, 27019,
+};
+
+void target_rules_free(struct target_rules *rules)
+{
+    free(rules->networks);
+    free(rules->open);
+    free(rules->ports);
+    *rules = (struct target_rules){0};
+}
+
+static bool read_network(struct network *network, const char *text, size_t length)
+{
+    char copy[64];
+
+    while (length && *text == ' ') {
+        text++;
+        length--;
+    }
+    while (length && text[length - 1] == ' ')
+        length--;
+    if (!length || length >= sizeof(copy))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return network_read(network, copy) == 0;
+}
+
+/* An entry may name several networks, as a variable of the environment does. */
+static size_t count_networks(const json_t *list)
+{
+    size_t count = json_array_size(list);
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (const char *at = json_string_value(json_array_get(list, i)); at && *at; at++)
+            count += *at == ',';
+    return count;
+}
+
+/* NULL, or the reason. */
+static const char *read_networks(const json_t *list, struct network **networks, size_t *count)
+{
+    *networks = calloc(count_networks(list) + 1, sizeof(**networks));
+    if (!*networks)
+        return "out of memory";
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *at = json_string_value(json_array_get(list, i));
+
+        for (bool more = true; more; at += strcspn(at, ",") + 1) {
+            more = at && at[strcspn(at, ",")] == ',';
+            if (!at || !read_network(&(*networks)[*count], at, strcspn(at, ",")))
+                return "an entry is no IP network, or has bits set behind its prefix";
+            ++*count;
+        }
+    }
+    return NULL;
+}
+
+static const char *read_ports(struct target_rules *rules, const json_t *ports)
+{
+    rules->ports = calloc(json_array_size(ports) + 1, sizeof(*rules->ports));
+    if (!rules->ports)
+        return "out of memory";
+    for (; rules->port_count < json_array_size(ports); rules->port_count++) {
+        json_int_t port = json_integer_value(json_array_get(ports, rules->port_count));
+
+        if (port < 1 || port > 65535)
+            return "an entry is no port";
+        rules->ports[rules->port_count] = port;
+    }
+    return NULL;
+}
+
+int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
+                      const json_t *open, char *why, size_t why_size)
+{
+    const char *name = "allow_networks", *reason;
+
+    *rules = (struct target_rules){0};
+    reason = read_networks(networks, &rules->networks, &rules->network_count);
+    if (!reason) {
+        name = "open_networks";
+        reason = read_networks(open, &rules->open, &rules->open_count);
+    }
+    if (!reason) {
+        name = "allow_ports";
+        reason = read_ports(rules, ports);
+    }
+    if (!reason)
+        return 0;
+    snprintf(why, why_size, "%s: %s", name, reason);
+    target_rules_free(rules);
+    return -1;
+}
+
+/* ---- registration -------------------------------------------------------------------------- */
+
+static bool port_open(const struct target_rules *rules, int port)
+{
+    for (size_t i = 0; i < rules->port_count; i++)
+        if (rules->ports[i] == port)
+            return true;
+    if (port < 1024)
+        return port == 80 || port == 443;
+    for (size_t i = 0; i < sizeof(closed_ports) / sizeof(closed_ports[0]); i++)
+        if (closed_ports[i] == port)
+            return false;
+    return port <= 65535;
+}
+
+static bool all_open(const struct target_rules *rules, const struct in6_addr *address)
+{
+    return network_has(rules->open, rules->open_count, address);
+}
+
+static bool allowed_though_special(const struct target_rules *rules, const struct in6_addr *address)
+{
+    return network_has(rules->networks, rules->network_count, address) || all_open(rules, address);
+}
+
+static bool address_open(const struct target_rules *rules, const struct in6_addr *address, int port)
+{
+    if (!port_open(rules, port) && !all_open(rules, address))
+        return false;
+    return allowed_though_special(rules, address) || !network_special(address);
+}
+
+/*
+ * The address that a host name is in truth, by the rules of inet_aton(), which are those of the
+ * resolver: 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl writes most of them out by itself.
+ */
+static bool literal(const char *host, struct in6_addr *out)
+{
+    struct in_addr v4;
+    char bare[INET6_ADDRSTRLEN];
+    size_t length = strlen(host);
+
+    if (inet_aton(host, &v4)) {
+        network_map(out, &v4);
+        return true;
+    }
+    if (length < 2 || host[0] != '[' || length - 2 >= sizeof(bare))
+        return false;
+    memcpy(bare, host + 1, length - 2);
+    bare[length - 2] = '\0';
+    return inet_pton(AF_INET6, bare, out) == 1;
+}
+
+/* "localhost" and all names under it mean the machine itself (RFC 6761). */
+static bool is_localhost(const char *host)
+{
+    size_t length = strlen(host), own = strlen("localhost");
+
+    return length >= own && !strcasecmp(host + length - own, "localhost") &&
+           (length == own || host[length - own - 1] == '.');
+}
+
+/* Whether the last label begins with a digit: then it is no name, but may be taken for a number. */
+static bool numeric_end(const char *host)
+{
+    const char *dot = strrchr(host, '.');
+
+    return host[0] != '[' && strchr("0123456789", (dot ? dot + 1 : host)[0]) != NULL;
+}
+
+/* By the rules of DNS: a name that breaks them could never be found. */
+static bool is_name(const char *host)
+{
+    size_t label = 0;
+
+    for (const char *at = host; *at; at++) {
+        label = *at == '.' ? 0 : label + 1;
+        if (label > 63 || (*at == '.' && (at == host || at[-1] == '.')))
+            return false;
+    }
+    return strlen(host) <= 253;
+}
+
+/* What a name leads to is seen when it is connected to: a port that is open somewhere may do. */
+static bool name_open(const struct target_rules *rules, int port)
+{
+    return port_open(rules, port) || rules->open_count;
+}
+
+static const char *host_problem(const struct target_rules *rules, char *host, int port)
+{
+    struct in6_addr address = in6addr_loopback;
+    size_t length = strlen(host);
+
+    for (const char *at = host; *at; at++)
+        if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
+            return "must have a host in ASCII (punycode, xn--…)";
+    if (length && host[length - 1] == '.') /* the root */
+        host[--length] = '\0';
+    if (!length)
+        return "must have a host";
+    bool known = literal(host, &address);
+
+    if (!known && (host[0] == '[' || strchr(host, '%') || numeric_end(host)))
+        return "must have a name or an IP address as its host";
+    if (!known && !is_name(host))
+        return "must have a host of at most 253 characters, 1 to 63 between its dots";
+    if (!known && is_localhost(host))
+        known = true; /* ::1 or 127.0.0.1: opened by either */
+    if (known ? address_open(rules, &address, port) : name_open(rules, port))
+        return NULL;
+    if (is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
+        address_open(rules, &address, port))
+        return NULL;
+    if (!port_open(rules, port))
+        return "must not use this port";
+    return "must not point to a private, local or reserved address";
+}
+
+static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
+{
+    char *host = NULL, *port = NULL, *zone = NULL, *user = NULL, *password = NULL;
+    const char *problem = NULL;
+
+    if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK ||
+        curl_url_get(parts, CURLUPART_PASSWORD, &password, 0) == CURLUE_OK)
+        problem = "must not carry a user or password";
+    else if (curl_url_get(parts, CURLUPART_ZONEID, &zone, 0) == CURLUE_OK)
+        problem = "must not carry a zone";
+    else if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
+             curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
+        problem = "must have a host";
+    else
+        problem = host_problem(rules, host, atoi(port));
+    curl_free(host);
+    curl_free(port);
+    curl_free(zone);
+    curl_free(user);
+    curl_free(password);
+    return problem;
+}
+
+/* In characters, not bytes; *bad: one that must not stand in a URL. */
+static size_t count_characters(const char *url, bool *bad)
+{
+    size_t characters = 0;
+
+    *bad = false;
+    for (const char *at = url; *at; at++) {
+        unsigned char byte = (unsigned char)*at;
+
+        characters += (byte & 0xC0) != 0x80;
+        /* U+0080 to U+009F are controls too: C2 80 to C2 9F */
+        if (byte <= ' ' || byte == 0x7F || byte == '\\' ||
+            (byte == 0xC2 && (unsigned char)at[1] < 0xA0))
+            *bad = true;
+    }
+    return characters;
+}
+
+const char *target_problem(const struct target_rules *rules, const char *url)
+{
+    bool bad;
+    const char *problem = "must be an http or https URL";
+
+    if (count_characters(url, &bad) > TARGET_URL_MAX)
+        return "must have at most 2048 characters";
+    if (bad)
+        return "must not contain spaces, control characters or backslashes";
+    if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))
+        return problem;
+    if (strchr(url, ':')[3] == '/') /* curl would forgive a third slash */
+        return problem;
+
+    CURLU *parts = curl_url();
+
+    if (!parts)
+        return "cannot be checked now: out of memory";
+    CURLUcode parsed = curl_url_set(parts, CURLUPART_URL, url, CURLU_DISALLOW_USER);
+
+    if (parsed == CURLUE_OK)
+        problem = parts_problem(rules, parts);
+    else if (parsed == CURLUE_USER_NOT_ALLOWED)
+        problem = "must not carry a user or password";
+    curl_url_cleanup(parts);
+    return problem;
+}
+
+/* ---- connect ------------------------------------------------------------------------------- */
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void learn_own(struct target_guard *guard)
+{
+    struct ifaddrs *list;
+
+    guard->own_count = 0;
+    guard->own_known = getifaddrs(&list) == 0;
+    if (!guard->own_known)
+        return;
+    for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+        if (!at->ifa_addr || network_address(&guard->own[guard->own_count], at->ifa_addr))
+            continue;
+        /* More than fit: not known is refused, which is the safe side. */
+        if (guard->own_count + 1 == TARGET_OWN_MAX)
+            guard->own_known = false;
+        else
+            guard->own_count++;
+    }
+    freeifaddrs(list);
+}
+
+static bool is_own(struct target_guard *guard, const struct in6_addr *address)
+{
+    int64_t now = clock_ms();
+
+    if (now >= guard->own_until) {
+        learn_own(guard);
+        guard->own_until = now + OWN_MS;
+    }
+    for (size_t i = 0; i < guard->own_count; i++)
+        if (!memcmp(&guard->own[i], address, sizeof(*address)))
+            return true;
+    return !guard->own_known;
+}
+
+static int port_of(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+}
+
+bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
+{
+    const struct target_rules *rules = guard->rules;
+    struct in6_addr at;
+
+    if (network_address(&at, address) || !address_open(rules, &at, port_of(address)))
+        return false;
+    return allowed_though_special(rules, &at) || !is_own(guard, &at);
+}
+
+curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct target_socket *state = data;
+
+    if (purpose != CURLSOCKTYPE_IPCXN || !target_allowed(state->guard, &address->addr)) {
+        state->refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                  address->protocol);
+}

@@ -1,0 +1,449 @@
+#include "modules/webhook/http/transfer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <busbar/abi.h>
+
+#include "config.h"
+#include "modules/webhook/http/schedule.h"
+#include "modules/webhook/http/transfer_sockets.h"
+
+#define LATE_MS 1000 /* beyond libcurl's own limit */
+#define LOOK_MS 250  /* between two looks for those that are late */
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    if (transfer->body_bytes < TRANSFER_KEPT) {
+        size_t room = TRANSFER_KEPT - transfer->body_bytes;
+
+        memcpy(transfer->answer + transfer->body_bytes, data, length < room ? length : room);
+    }
+    transfer->body_bytes += length;
+    transfer->cut = transfer->body_bytes > TRANSFER_BODY_MAX;
+    return transfer->cut ? 0 : length;
+}
+
+static bool begins(const char *line, size_t length, const char *with)
+{
+    return length > strlen(with) && !strncasecmp(line, with, strlen(with));
+}
+
+/* Only the final answer's header counts: not a 1xx answer's before it, nor a trailer. */
+static void heed_header(struct transfer *transfer, const char *line, size_t length)
+{
+    static const char name[] = "retry-after:";
+    const char *space;
+
+    if (transfer->headed)
+        return;
+    if (begins(line, length, "http/")) {
+        space = memchr(line, ' ', length - 1);
+        transfer->informational = space && space[1] == '1';
+        transfer->retry_after_s = 0;
+    } else if (line[0] == '\r' || line[0] == '\n') {
+        transfer->headed = !transfer->informational;
+    } else if (begins(line, length, name)) {
+        transfer->retry_after_s =
+            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
+    }
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    transfer->header_bytes += length;
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
+        return 0;
+    if (length > 0)
+        heed_header(transfer, data, length);
+    return length;
+}
+
+/*
+ * Before a request is sent. When a kept-alive connection dies without an answer libcurl sends the
+ * request again on another, up to five times; the receiver may have acted on each. How often and
+ * when is the schedule's to say, so that ends the transfer.
+ */
+static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct transfer *transfer = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+static void free_transfer(struct transfer *transfer)
+{
+    if (transfer->easy)
+        curl_easy_cleanup(transfer->easy);
+    free(transfer);
+}
+
+/* What is the same in every request. */
+static bool set_up(struct transfer *transfer, struct transfers *all)
+{
+    CURL *easy = transfer->easy;
+    CURLcode bad = CURLE_OK;
+
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_TIMEOUT_MS, (long)all->timeout_ms);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)all->timeout_ms);
+    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_ERRORBUFFER, transfer->error);
+    SET(CURLOPT_PRIVATE, transfer);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_PREREQFUNCTION, on_sending);
+    SET(CURLOPT_PREREQDATA, transfer);
+    SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
+    SET(CURLOPT_OPENSOCKETDATA, transfer);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
+    SET(CURLOPT_CLOSESOCKETDATA, all);
+#undef SET
+    return !bad;
+}
+
+static struct transfer *make(struct transfers *all)
+{
+    if (all->count == all->room) {
+        size_t room = all->room ? 2 * all->room : 64;
+        struct transfer **list = realloc(all->list, room * sizeof(*list));
+
+        if (!list)
+            return NULL;
+        all->list = list;
+        all->room = room;
+    }
+    struct transfer *transfer = calloc(1, sizeof(*transfer));
+
+    if (!transfer)
+        return NULL;
+    transfer->all = all;
+    transfer->socket.guard = &all->guard;
+    transfer->easy = curl_easy_init();
+    if (!transfer->easy || !set_up(transfer, all)) {
+        free_transfer(transfer);
+        return NULL;
+    }
+    all->list[all->count++] = transfer;
+    return transfer;
+}
+
+static void give_back(struct transfer *transfer)
+{
+    transfer->arg = NULL;
+    transfer->next = transfer->all->free_ones;
+    transfer->all->free_ones = transfer;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+BB_PRINTF(3, 4)
+static int header(struct transfer *transfer, int *at, const char *format, ...)
+{
+    struct curl_slist *node = &transfer->headers[*at];
+    va_list args;
+
+    va_start(args, format);
+    int length = vsnprintf(transfer->lines[*at], TRANSFER_HEADER_ROOM, format, args);
+    va_end(args);
+    node->data = transfer->lines[*at];
+    node->next = NULL;
+    if (*at)
+        node[-1].next = node;
+    ++*at;
+    return length < 0 || length >= TRANSFER_HEADER_ROOM ? -1 : 0;
+}
+
+/* libcurl only reads a list of headers, so that its nodes can lie in the transfer. */
+static int write_headers(struct transfer *transfer, const struct transfer_request *request)
+{
+    int64_t timestamp = request->wall_ms / 1000;
+    char hex[SIGN_HEX], standard[SIGN_STANDARD];
+    int at = 0, bad = 0;
+
+    if (sign_body(request->keys[0], request->body, request->length, hex) ||
+        sign_standard(request->keys, request->key_count, request->event_id, timestamp,
+                      request->body, request->length, standard))
+        return -1;
+    bad |= header(transfer, &at, "Content-Type: application/json");
+    bad |= header(transfer, &at, "Expect:");
+    bad |= header(transfer, &at, "X-Webhook-Event: %s", request->event);
+    bad |= header(transfer, &at, "X-Webhook-Signature: %s", hex);
+    bad |= header(transfer, &at, "X-Webhook-Attempt: %d", request->attempt);
+    bad |= header(transfer, &at, "webhook-id: %s", request->event_id);
+    bad |= header(transfer, &at, "webhook-timestamp: %" PRId64, timestamp);
+    bad |= header(transfer, &at, "webhook-signature: %s", standard);
+    return bad;
+}
+
+/* Not over a connection that may be the reason why the attempt before this one failed. */
+static bool set_request(struct transfer *transfer, const struct transfer_request *request)
+{
+    CURL *easy = transfer->easy;
+
+    return !curl_easy_setopt(easy, CURLOPT_URL, request->url) &&
+           !curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers) &&
+           !curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->attempt > 1 ? 1L : 0L) &&
+           !curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->length) &&
+           !curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body);
+}
+
+struct transfer *transfer_prepare(struct transfers *all, const struct transfer_request *request,
+                                  void *arg)
+{
+    struct transfer *transfer = all->free_ones;
+
+    if (!all->multi || all->broken)
+        return NULL;
+    if (transfer)
+        all->free_ones = transfer->next;
+    else if (!(transfer = make(all)))
+        return NULL;
+    transfer->socket.refused = false;
+    transfer->error[0] = '\0';
+    transfer->body_bytes = transfer->header_bytes = 0;
+    transfer->retry_after_s = 0;
+    transfer->sendings = 0;
+    transfer->informational = transfer->headed = transfer->cut = false;
+    transfer->arg = arg;
+    if (!write_headers(transfer, request) && set_request(transfer, request))
+        return transfer;
+    give_back(transfer);
+    return NULL;
+}
+
+int transfer_start(struct transfer *transfer)
+{
+    struct transfers *all = transfer->all;
+
+    transfer->late_at = sockets_clock_ms() + all->timeout_ms + LATE_MS;
+    if (curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
+        return 0;
+    give_back(transfer);
+    return -1;
+}
+
+void transfer_drop(struct transfer *transfer)
+{
+    give_back(transfer);
+}
+
+/* ---- the end of a request ----------------------------------------------------------------------
+ */
+
+/* libcurl calls a single line of more than its 100 KiB lack of memory; CURLE_TOO_LARGE since 8.6.
+ */
+static bool line_too_long(const struct transfer *transfer, CURLcode code)
+{
+    enum { TOO_LARGE = 100 };
+
+    return (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) && transfer->sendings &&
+           !transfer->headed;
+}
+
+static const char *kind(const struct transfer *transfer, CURLcode code)
+{
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX || line_too_long(transfer, code))
+        return "the answer's headers are too large";
+    if (transfer->sendings > 1)
+        return "the connection was closed without an answer";
+    if (code == CURLE_COULDNT_CONNECT && transfer->socket.refused)
+        return "the address or port is not allowed";
+    return NULL;
+}
+
+/* A body that was cut is judged by its status, like a whole one. */
+static void land(struct transfer *transfer, CURLcode code)
+{
+    struct transfer_result result = {.arg = transfer->arg,
+                                     .retry_after_s = transfer->retry_after_s};
+    long status = 0;
+
+    curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->cut))
+        result.status = (int)status;
+    if (!result.status) {
+        const char *known = kind(transfer, code);
+
+        result.kind = known ? known : curl_easy_strerror(code);
+        result.error = !known && transfer->error[0] ? transfer->error : result.kind;
+    }
+    result.answer = transfer->answer;
+    result.answer_length =
+        transfer->body_bytes < TRANSFER_KEPT ? transfer->body_bytes : TRANSFER_KEPT;
+    transfer->all->landed(transfer->all->landed_arg, &result);
+}
+
+/* True: something landed. */
+static bool collect(struct transfers *all)
+{
+    CURLMsg *message;
+    bool any = false;
+    int left;
+
+    while (all->multi && (message = curl_multi_info_read(all->multi, &left))) {
+        struct transfer *transfer = NULL;
+        CURL *easy = message->easy_handle;
+        CURLcode code = message->data.result;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+        curl_multi_remove_handle(all->multi, easy);
+        land(transfer, code);
+        give_back(transfer);
+        any = true;
+    }
+    return any;
+}
+
+static void end(struct transfer *transfer, CURLcode code)
+{
+    curl_multi_remove_handle(transfer->all->multi, transfer->easy);
+    land(transfer, code);
+    give_back(transfer);
+}
+
+/* Ends what libcurl has forgotten: else its webhook would never have its place in flight again. */
+static void end_late(struct transfers *all)
+{
+    int64_t now = sockets_clock_ms();
+
+    if (now < all->look_at)
+        return;
+    all->look_at = now + LOOK_MS;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i]->arg && now >= all->list[i]->late_at)
+            end(all->list[i], CURLE_OPERATION_TIMEDOUT);
+}
+
+static void end_all(struct transfers *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct transfer *transfer = all->list[i];
+
+        transfer->sendings = 0; /* whatever it was about, it ends for want of memory */
+        if (transfer->arg)
+            end(transfer, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+static void make_multi(struct transfers *all)
+{
+    all->multi = curl_multi_init();
+    if (!all->multi)
+        return;
+    if (sockets_set_up(all) == 0 &&
+        !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
+        !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)all->connections))
+        return;
+    curl_multi_cleanup(all->multi);
+    all->multi = NULL;
+}
+
+/* A new multi handle in the place of a broken one, as soon as there is memory for it. */
+static void renew(struct transfers *all)
+{
+    if (all->broken) {
+        end_all(all);
+        curl_multi_cleanup(all->multi);
+        all->multi = NULL;
+        all->broken = false;
+        sockets_forget(all);
+    }
+    if (!all->multi)
+        make_multi(all);
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
+{
+    sockets_watch_wake(all, wake_fd);
+    renew(all);
+    sockets_run_timer(all);
+    if (collect(all)) /* the timers may have ended some */
+        wait_ms = 0;
+    sockets_wait(all, wait_ms);
+    sockets_run_timer(all);
+    collect(all);
+    end_late(all);
+}
+
+/* ---- all of it
+ * ----------------------------------------------------------------------------------- */
+
+void transfers_free(struct transfers *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i]->arg)
+            curl_multi_remove_handle(all->multi, all->list[i]->easy);
+        free_transfer(all->list[i]);
+    }
+    if (all->multi)
+        curl_multi_cleanup(all->multi);
+    if (all->epoll >= 0)
+        close(all->epoll);
+    free(all->list);
+    free(all->masks);
+    free(all);
+}
+
+struct transfers *transfers_new(const struct target_rules *rules, size_t connections,
+                                int64_t timeout_ms,
+                                void (*landed)(void *, struct transfer_result *), void *landed_arg)
+{
+    struct transfers *all = calloc(1, sizeof(*all));
+
+    if (!all)
+        return NULL;
+    all->guard.rules = rules;
+    all->timeout_ms = timeout_ms;
+    all->landed = landed;
+    all->landed_arg = landed_arg;
+    all->timer_at = all->wake_fd = -1;
+    all->connections = connections;
+    all->epoll = epoll_create1(EPOLL_CLOEXEC);
+    make_multi(all);
+    if (all->multi && all->epoll >= 0)
+        return all;
+    transfers_free(all);
+    return NULL;
+}

@@ -1,0 +1,165 @@
+/*
+ * Enqueueing, in the publisher's transaction: one statement, however many webhooks match. It
+ * inserts the deliveries, or, where they are too many for a transaction that others wait behind,
+ * one row that says to whom the event goes: expand.c makes deliveries of it behind the commit.
+ *
+ * The statement always runs. To leave it out where no webhook subscribes would need to know, of
+ * every other host, that none is being registered there: a webhook counts from the answer to its
+ * POST, and a cache on this host hears of it later than the caller does. With no match it costs
+ * three look-ups in small indexes and no round trip of its own.
+ *
+ * The rows are owned by this host from the start, so that nothing claims them: after the commit
+ * they go to the sender in memory. Those of webhooks whose memory is full have no owner and wait in
+ * the database; so do all of a superseded generation, whose sender is leaving: its heir is told.
+ * Everything here is the request's, on its fiber.
+ */
+#include "modules/webhook/publish/publish.h"
+
+#include <string.h>
+
+#include "modules/webhook/sender/sender.h"
+
+enum { LARGE_BODY = 2048 }; /* from here on a body is stored once, not with each delivery */
+enum { AT_ONCE = 128 };     /* deliveries that a publisher's transaction inserts at most */
+#define AT_ONCE_TEXT "128"
+
+/* The webhooks h that get the event; and who owns the delivery to one of them from the start. */
+#define MATCHING                                                                                   \
+    " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
+    " AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"                                   \
+    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
+#define OWNER " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END"
+
+/* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body */
+static const struct bb_sql enqueue = {
+    "INSERT INTO webhook_delivery (webhook, event, event_id, owner, body)"
+    " SELECT h.id, $1::text, $2::uuid," OWNER ", $7::text" MATCHING
+    " RETURNING webhook, id, owner, body_id",
+    0,
+};
+
+/*
+ * The same where webhooks may be many, or the body is large ($8) and goes into a row of its own.
+ * $9: the account that raised the event. Of an event to be expanded the answer has one row, of
+ * nulls.
+ */
+static const struct bb_sql enqueue_any = {
+    "WITH h AS MATERIALIZED (SELECT h.id" MATCHING "),"
+    " n AS MATERIALIZED (SELECT count(*) AS webhooks FROM h),"
+    " kept AS (INSERT INTO webhook_body (body) SELECT $7::text FROM n"
+    " WHERE n.webhooks > " AT_ONCE_TEXT " OR (n.webhooks > 0 AND $8::boolean) RETURNING id),"
+    " later AS (INSERT INTO webhook_expansion (account, event, event_id, body_id, webhooks)"
+    " SELECT $9::bigint, $1::text, $2::uuid, kept.id, ARRAY(SELECT h.id FROM h ORDER BY h.id)"
+    " FROM n, kept WHERE n.webhooks > " AT_ONCE_TEXT " RETURNING id),"
+    " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, body_id)"
+    " SELECT h.id, $1::text, $2::uuid," OWNER ","
+    " CASE WHEN kept.id IS NULL THEN $7::text END, kept.id"
+    " FROM n JOIN h ON n.webhooks <= " AT_ONCE_TEXT " LEFT JOIN kept ON true"
+    " RETURNING webhook, id, owner, body_id)"
+    " SELECT webhook, id, owner, body_id FROM made"
+    " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
+    0,
+};
+
+/* What a commit hands to the sender. Lives as long as the request. */
+struct offer {
+    struct webhook *webhook;
+    struct sender_event event;
+    int64_t host;
+    int index; /* of the statement */
+};
+
+/* {"a","b"}: the e-mails as an array of PostgreSQL. */
+static char *array_of(struct bb_request *rq, const char *const *emails)
+{
+    size_t size = 3;
+
+    for (size_t i = 0; emails && emails[i]; i++)
+        size += 2 * strlen(emails[i]) + 3;
+    char *array = bb_alloc(rq, size), *at = array;
+
+    *at++ = '{';
+    for (size_t i = 0; emails && emails[i]; i++) {
+        if (i > 0)
+            *at++ = ',';
+        *at++ = '"';
+        for (const char *c = emails[i]; *c; c++) {
+            if (*c == '"' || *c == '\\')
+                *at++ = '\\';
+            *at++ = *c;
+        }
+        *at++ = '"';
+    }
+    *at = '}';
+    return array;
+}
+
+/* Every row of it that has the owner that we gave it. */
+static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct offer *offer = arg;
+    struct sender *sender = offer->webhook->sender;
+    const struct bb_rows *rows = bb_unit_rows(rq, tx, offer->index);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+    struct sender_item *items = count ? bb_alloc(rq, count * sizeof(*items)) : NULL;
+    size_t owned = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t webhook = bb_cell_int(rq, rows, i, 0);
+
+        if (!webhook)
+            sender_expand(sender);
+        else if (bb_cell(rq, rows, i, 2))
+            items[owned++] = (struct sender_item){bb_cell_int(rq, rows, i, 1), webhook};
+        else
+            sender_look(sender, webhook);
+    }
+    if (owned > 0) {
+        offer->event.body_id = bb_cell_int(rq, rows, 0, 3);
+        sender_offer(sender, offer->host, &offer->event, items, owned, NULL);
+    }
+}
+
+/* The statement and what it is told of the event; the index in the unit, or negative. */
+static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                         const struct offer *offer)
+{
+    struct sender *sender = offer->webhook->sender;
+    bool large = offer->event.length >= LARGE_BODY;
+    int64_t organisation = event->audience->organisation, full[SENDER_FULL_MAX];
+    size_t count = sender_full(sender, full);
+    const struct bb_value args[] = {bb_t(event->name),
+                                    bb_t(event->id),
+                                    organisation ? bb_i(organisation) : bb_null(),
+                                    bb_t(array_of(rq, event->audience->emails)),
+                                    offer->host ? bb_i(offer->host) : bb_null(),
+                                    bb_ints(full, count),
+                                    bb_t(offer->event.body),
+                                    bb_b(large),
+                                    bb_i(rq->principal ? rq->principal->account : 0)};
+
+    if (large || sender_active(sender) > AT_ONCE)
+        return bb_add(rq, tx, &enqueue_any, args, 9);
+    return bb_add(rq, tx, &enqueue, args, 7);
+}
+
+int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                   void *state)
+{
+    struct webhook *webhook = state;
+    struct offer *offer = bb_alloc(rq, sizeof(*offer));
+
+    *offer = (struct offer){
+        .webhook = webhook,
+        .event = {.name = event->name, .id = event->id},
+        .host = bb_superseded(rq->host) ? 0 : sender_host(webhook->sender),
+    };
+    offer->event.body = bb_json(rq, event->payload, &offer->event.length);
+    offer->index = add_statement(rq, tx, event, offer);
+    if (offer->index < 0)
+        return -1;
+    if (bb_superseded(rq->host) && webhook_notify_queued(rq, tx))
+        return -1;
+    bb_after(rq, tx, hand_over, offer);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/*
+ * From an event to deliveries: whose webhooks get it, and the rows that a publisher's transaction
+ * writes for them. All of it runs on the fiber of a request.
+ */
+#ifndef WEBHOOK_PUBLISH_H
+#define WEBHOOK_PUBLISH_H
+
+#include "modules/webhook/base/webhook.h"
+
+/* ---- scope.c: what owners may see ---- */
+
+/* A scope as parameters: admitted, sees_all, organisations, email. */
+#define WEBHOOK_SCOPE_ARGS(scope)                                                                  \
+    bb_b((scope)->active), bb_b((scope)->role == BB_ROLE_ADMIN),                                   \
+        bb_ints((scope)->organisations, webhook_scope_count(scope)), bb_t((scope)->email)
+size_t webhook_scope_count(const struct bb_account_scope *scope);
+struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who);
+void webhook_auth_heard(void *state, const char *payload);
+void webhook_refresh_owners(struct bb_request *rq); /* job */
+
+/* ---- enqueue.c: the within hook, and pings ---- */
+
+int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                   void *state);
+
+#endif

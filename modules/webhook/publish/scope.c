@@ -1,0 +1,136 @@
+/*
+ * What owners may see. A webhook's row says it, so that the statement that enqueues decides in the
+ * publisher's transaction; here the rows follow the accounts.
+ *
+ * A new webhook takes the scope of the caller. Whatever changes an account says so on the channel
+ * of the module auth; each host that hears it asks the service "accounts" and writes what differs,
+ * within a second. The job does the same for all owners each minute, for what was missed. An owner
+ * that is not active any more gets nothing: no events are enqueued, and what waits is not sent.
+ */
+#include "modules/webhook/publish/publish.h"
+
+#include <string.h>
+
+#define OWNERS_PAGE 500
+
+static const int64_t no_organisation = 0;
+
+/* Only these act for their organisations; others see by their e-mail alone. */
+size_t webhook_scope_count(const struct bb_account_scope *scope)
+{
+    bool acts = (scope->role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER)) != 0;
+
+    return acts ? scope->organisation_count : 0;
+}
+
+struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who)
+{
+    return (struct bb_account_scope){
+        .size = sizeof(struct bb_account_scope),
+        .email = who->email,
+        .role = who->role,
+        .active = true,
+        .organisations = who->organisation_count ? who->organisations : &no_organisation,
+        .organisation_count = who->organisation_count,
+    };
+}
+
+/* Writes what differs, and tells the senders of all hosts. */
+static const struct bb_sql write_scope = {
+    "WITH changed AS (UPDATE webhook_hook SET admitted = $2::boolean, sees_all = $3::boolean,"
+    " organisations = $4::bigint[], email = $5 WHERE account = $1::bigint"
+    " AND (admitted, sees_all, organisations, email)"
+    " IS DISTINCT FROM ($2::boolean, $3::boolean, $4::bigint[], $5::text) RETURNING id)"
+    " SELECT pg_notify('" WEBHOOK_CHANNEL "', 'hook:' || id) FROM changed",
+    BB_SQL_WRITE,
+};
+
+/* An account that is gone keeps its rows, but they are let nothing through. */
+static const struct bb_sql shut_out = {
+    "WITH changed AS (UPDATE webhook_hook SET admitted = false WHERE account = $1::bigint"
+    " AND admitted RETURNING id)"
+    " SELECT pg_notify('" WEBHOOK_CHANNEL "', 'hook:' || id) FROM changed",
+    BB_SQL_WRITE,
+};
+
+static void refresh(struct bb_request *rq, int64_t account)
+{
+    const struct webhook *webhook = rq->state;
+    struct bb_account_scope scope;
+    const struct bb_rows *written = NULL;
+    int known = webhook->accounts->scope_of(webhook->accounts_state, rq, account, &scope);
+
+    if (known > 0)
+        written = bb_query(rq, &write_scope, BB_ARGS(bb_i(account), WEBHOOK_SCOPE_ARGS(&scope)));
+    else if (known == 0)
+        written = bb_query(rq, &shut_out, BB_ARGS(bb_i(account)));
+    if (!written)
+        bb_log(rq, BB_WARN, "the scope of account %lld's webhooks could not be refreshed: %s",
+               (long long)account, bb_sqlstate(rq));
+}
+
+void webhook_refresh_owners(struct bb_request *rq)
+{
+    static const struct bb_sql owners = {
+        "SELECT DISTINCT account FROM webhook_hook WHERE account > $1::bigint"
+        " ORDER BY account LIMIT 500",
+        0};
+    int64_t after = 0;
+    size_t count = OWNERS_PAGE;
+
+    while (count == OWNERS_PAGE) {
+        const struct bb_rows *rows = bb_query(rq, &owners, BB_ARGS(bb_i(after)));
+
+        count = rows ? bb_count(rq, rows) : 0;
+        for (size_t i = 0; i < count; i++) {
+            after = bb_cell_int(rq, rows, i, 0);
+            refresh(rq, after);
+        }
+    }
+}
+
+/* What was heard, on its way to a request; freed when that has ended. */
+struct heard {
+    int64_t account; /* 0: any */
+};
+
+static void refresh_heard(struct bb_request *rq, void *arg)
+{
+    static const struct bb_sql owns = {
+        "SELECT FROM webhook_hook WHERE account = $1::bigint LIMIT 1", 0};
+    const struct heard *heard = arg;
+    int64_t account = heard->account;
+
+    if (account == 0) {
+        webhook_refresh_owners(rq);
+        return;
+    }
+    const struct bb_rows *rows = bb_query(rq, &owns, BB_ARGS(bb_i(account)));
+
+    if (!rows || bb_count(rq, rows) > 0)
+        refresh(rq, account);
+}
+
+/* What was missed for want of memory the job does within a minute. */
+static void drop_heard(void *heard, bool whole)
+{
+    (void)whole;
+    free(heard);
+}
+
+/* Sessions and keys say nothing about what an account may see. */
+void webhook_auth_heard(void *state, const char *payload)
+{
+    const struct webhook *webhook = state;
+    bool all = !payload;
+    struct heard *heard;
+
+    if (payload && strncmp(payload, "account:", 8) != 0)
+        return;
+    heard = malloc(sizeof(*heard));
+    if (!heard)
+        return;
+    heard->account = all ? 0 : strtoll(payload + 8, NULL, 10);
+    if (bb_run_then(webhook->host, refresh_heard, drop_heard, heard))
+        free(heard);
+}

@@ -1,0 +1,197 @@
+/* Attempts: who goes next, with what, and what an answer means. */
+#include "modules/webhook/sender/engine.h"
+
+/* Signs it, which takes a while for a large body. NULL: it cannot start. */
+static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
+{
+    const struct hook *hook = delivery->hook;
+    int64_t wall = bb_wall_ms(sender->host);
+    bool both = hook->keys[1] && wall < hook->previous_until;
+    struct transfer_request request = {
+        .url = hook->url,
+        .keys = (const struct sign_key *const *)hook->keys,
+        .key_count = both ? 2 : 1,
+        .event = delivery->body->event,
+        .event_id = delivery->body->id,
+        .attempt = delivery->tries + 1,
+        .body = delivery->body->bytes,
+        .length = delivery->body->length,
+        .wall_ms = wall,
+    };
+
+    if (sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms)
+        return NULL;
+    delivery->at_wall_ms = wall;
+    return transfer_prepare(sender->transfers, &request, delivery);
+}
+
+/* Back to the table; the sweep abandons what is too old. */
+static void put_away(struct sender *sender, struct delivery *delivery)
+{
+    queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
+    pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id);
+    delivery_end(sender, delivery);
+}
+
+static bool is_paused(struct sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool paused = sender->paused;
+    pthread_mutex_unlock(&sender->lock);
+    return paused;
+}
+
+/* Reads anew what was changed. */
+static void heed(struct sender *sender)
+{
+    int64_t changed[ENGINE_CHANGES];
+
+    pthread_mutex_lock(&sender->lock);
+    size_t count = sender->changed_count;
+    memcpy(changed, sender->changed, sizeof(changed));
+    sender->changed_count = 0;
+    pthread_mutex_unlock(&sender->lock);
+    if (count > ENGINE_CHANGES)
+        hooks_changed(sender, 0);
+    for (size_t i = 0; i < count && count <= ENGINE_CHANGES; i++)
+        hooks_changed(sender, changed[i]);
+}
+
+enum start { STARTED, FAILED, PAUSED, CHANGED };
+
+/*
+ * Starts are made under the lock: whoever has said that a webhook changed, or that sending is
+ * paused, said so before, and is heeded; or waits until this attempt is under way. Threads of
+ * requests wait for the lock, so that nothing else is done under it.
+ */
+static enum start start(struct sender *sender, struct transfer *transfer)
+{
+    enum start result = STARTED;
+
+    pthread_mutex_lock(&sender->lock);
+    if (sender->paused)
+        result = PAUSED;
+    else if (sender->changed_count)
+        result = CHANGED;
+    else if (transfer_start(transfer))
+        result = FAILED;
+    pthread_mutex_unlock(&sender->lock);
+    return result;
+}
+
+/* False: nobody may go now. */
+static bool start_next(struct sender *sender)
+{
+    struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
+    struct delivery *delivery = (struct delivery *)(void *)item;
+
+    if (!item)
+        return false;
+    struct transfer *transfer = prepare(sender, delivery);
+    enum start result = transfer ? start(sender, transfer) : FAILED;
+
+    if (result == STARTED) {
+        delivery->tries++;
+    } else if (result == FAILED) {
+        put_away(sender, delivery);
+    } else {
+        transfer_drop(transfer);
+        queue_put_back(&sender->queue, item);
+        heed(sender);
+    }
+    return result != PAUSED;
+}
+
+void attempts_start(struct sender *sender)
+{
+    bool starts = !sender->stopping || (sender->heir && !sender->leaving);
+
+    heed(sender);
+    if (!sender->me || !starts || is_paused(sender))
+        return;
+    while (sender->now_ms < sender->lease_until && start_next(sender))
+        ;
+}
+
+/* ---- answers -----------------------------------------------------------------------------------
+ */
+
+/* Control characters and bytes above `most` become '?'. */
+static void scrub(char *text, size_t length, unsigned char most)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        bool space = byte == '\t' || byte == '\r' || byte == '\n';
+
+        if ((byte < ' ' && !space) || byte == 0x7F || byte > most)
+            text[i] = '?';
+    }
+}
+
+/* Text from outside as JSON; what is not UTF-8 loses all that is not ASCII. Given, or NULL. */
+static char *json_text(const char *text, size_t length)
+{
+    char *clean = calloc(1, length + 1);
+    json_t *json = NULL;
+
+    if (!clean)
+        return NULL;
+    memcpy(clean, text, length);
+    scrub(clean, length, 0xFF);
+    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* a character cut in two */
+        json = json_stringn(clean, length - cut);
+    if (!json) {
+        scrub(clean, length, '~');
+        json = json_stringn(clean, length);
+    }
+    free(clean);
+    char *dumped = json ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
+
+    json_decref(json);
+    return dumped;
+}
+
+static void note_failure(struct delivery *delivery, const struct transfer_result *result)
+{
+    if (result->error)
+        delivery->error = json_text(result->error, strlen(result->error));
+    if (result->answer_length)
+        delivery->answer = json_text(result->answer, result->answer_length);
+}
+
+static void count_result(struct sender *sender, enum schedule_verdict verdict)
+{
+    pthread_mutex_lock(&sender->lock);
+    sender->counters.delivered += verdict == SCHEDULE_DELIVERED;
+    sender->counters.retried += verdict == SCHEDULE_RETRY;
+    sender->counters.abandoned += verdict == SCHEDULE_ABANDON;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+void attempt_landed(void *arg, struct transfer_result *result)
+{
+    struct sender *sender = arg;
+    struct delivery *delivery = result->arg;
+    bool delivered = result->status / 100 == 2;
+
+    sender->now_ms = bb_now_ms(sender->host);
+    delivery->took_ms = sender->now_ms - delivery->item.started_ms;
+    delivery->status = result->status;
+    delivery->kind = result->kind;
+    delivery->retry.at_ms = sender->now_ms;
+    delivery->verdict = schedule_next(&sender->settings->schedule, delivery->tries, result->status,
+                                      result->retry_after_s, &delivery->delay_ms);
+    queue_landed(&sender->queue, &delivery->item, delivered, sender->now_ms);
+    if (delivery->outcome) {
+        webhook_outcome_say(delivery->outcome, delivered, result->status, delivery->took_ms,
+                            result->error);
+        delivery->outcome = NULL;
+    }
+    if (!delivered)
+        note_failure(delivery, result);
+    count_result(sender, delivery->verdict);
+    delivery->next = NULL;
+    *sender->results_end = delivery;
+    sender->results_end = &delivery->next;
+    sender->result_count++;
+}

@@ -1,0 +1,92 @@
+/*
+ * The bodies of events in memory. Deliveries of one event share its body; a large one, which lies
+ * in webhook_body, is found by its id there as long as anybody holds it.
+ */
+#include "modules/webhook/sender/engine.h"
+
+struct body *body_new(const char *event, const char *id, const char *bytes, size_t length)
+{
+    size_t event_length = strlen(event);
+    struct body *body = malloc(sizeof(*body) + length + event_length + 2);
+
+    if (!body || strlen(id) >= sizeof(body->id)) {
+        free(body);
+        return NULL;
+    }
+    *body = (struct body){.holders = 1, .length = length};
+    body->bytes = (char *)(body + 1);
+    body->event = body->bytes + length + 1;
+    memcpy(body->bytes, bytes, length);
+    body->bytes[length] = '\0';
+    memcpy(body->event, event, event_length + 1);
+    memcpy(body->id, id, strlen(id) + 1);
+    return body;
+}
+
+/* Under the lock. */
+static struct body *find(const struct sender *sender, int64_t id)
+{
+    struct body *body = (struct body *)(void *)idmap_find(&sender->bodies, id);
+
+    if (body)
+        body->holders++;
+    return body;
+}
+
+struct body *body_find(struct sender *sender, int64_t id)
+{
+    pthread_mutex_lock(&sender->lock);
+    struct body *body = find(sender, id);
+    pthread_mutex_unlock(&sender->lock);
+    return body;
+}
+
+struct body *body_share(struct sender *sender, int64_t id, struct body *body)
+{
+    pthread_mutex_lock(&sender->lock);
+    struct body *there = find(sender, id);
+
+    body->node.id = id;
+    if (!there && !idmap_add(&sender->bodies, &body->node)) /* without memory it is not found */
+        body->sender = sender;
+    pthread_mutex_unlock(&sender->lock);
+    if (there)
+        body_let_go(body);
+    return there ? there : body;
+}
+
+void body_hold(struct body *body)
+{
+    if (!body->sender) {
+        body->holders++;
+        return;
+    }
+    pthread_mutex_lock(&body->sender->lock);
+    body->holders++;
+    pthread_mutex_unlock(&body->sender->lock);
+}
+
+/* Whether that was the last one, with which nobody finds it any more. */
+static bool let_go(struct body *body)
+{
+    struct sender *sender = body->sender;
+
+    if (!sender)
+        return --body->holders == 0;
+    pthread_mutex_lock(&sender->lock);
+    bool last = --body->holders == 0;
+
+    if (last)
+        idmap_remove(&sender->bodies, &body->node);
+    pthread_mutex_unlock(&sender->lock);
+    return last;
+}
+
+void body_let_go(struct body *body)
+{
+    if (!body || !let_go(body))
+        return;
+#ifndef __clang_analyzer__ /* it does not count holders */
+    free(body);
+#endif
+}

@@ -1,0 +1,348 @@
+/*
+ * Deliveries that are in nobody's memory: what was spilled, given back, orphaned or sent again.
+ * Which webhooks have any is learnt by being told, and by a look at the table every few seconds;
+ * they are claimed in the order of their ids as memory gets free, some hundred in a statement.
+ */
+#include "modules/webhook/sender/engine.h"
+
+#define CLAIMS 3 /* at a time */
+#define CLAIM_MAX 512
+#define CLAIM_BYTES (1 << 20) /* of one statement at most; the first delivery always */
+#define AGAIN_MS 500
+
+struct claim {
+    struct errand errand; /* first */
+    struct hook *hook;
+    int64_t owner, count, bytes, max_age_ms, behind;
+    bool none;
+    struct delivery *first, **end;
+};
+
+/* $1 owner, $2 webhook, $3 how many, $4 bytes, $5 age in ms, $6 behind which id. The order is that
+ * of the index; by id alone PostgreSQL would sort all that waits, since IS NULL is no equality to
+ * it. */
+static const struct bb_sql take = {
+    "WITH c AS (SELECT id, coalesce(octet_length(body), (SELECT octet_length(b.body)"
+    " FROM webhook_body b WHERE b.id = body_id)) AS size FROM webhook_delivery"
+    " WHERE owner IS NULL AND webhook = $2::bigint AND state = 'queued'"
+    " AND id > $6::bigint AND queued_at > now() - make_interval(secs => $5::bigint / 1000.0)"
+    " ORDER BY owner, webhook, id LIMIT $3::bigint FOR UPDATE SKIP LOCKED),"
+    " p AS (SELECT id, sum(size) OVER (ORDER BY id) - size AS before FROM c)"
+    " UPDATE webhook_delivery d SET owner = $1::bigint FROM p"
+    " WHERE d.webhook = $2::bigint AND d.id = p.id AND p.before < $4::bigint"
+    " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
+    " RETURNING d.id, d.tries, d.event_id, d.event, d.body, d.body_id,"
+    " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
+    " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
+    BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
+};
+
+enum { ID, TRIES, EVENT_ID, EVENT, BODY, BODY_ID, DELAY_MS, AGE_MS };
+
+/* The large bodies of claimed deliveries that are in nobody's memory, so many bytes as were asked
+ * for with `take`. */
+static const struct bb_sql read_bodies = {
+    "SELECT id, body FROM webhook_body WHERE id = ANY($1::bigint[])",
+    BB_SQL_LONG,
+};
+
+/* The text of one of these; NULL: not there. */
+static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, int64_t id,
+                           size_t *length)
+{
+    for (size_t row = 0; bodies && row < bb_count(rq, bodies); row++) {
+        if (bb_cell_int(rq, bodies, row, 0) != id)
+            continue;
+        *length = rq->api->rows_length(bodies, row, 1);
+        return bb_cell(rq, bodies, row, 1);
+    }
+    return NULL;
+}
+
+/* The body of a row, held; NULL: no memory, or a large one that was not read. */
+static struct body *body_of(struct bb_request *rq, const struct claim *claim,
+                            const struct bb_rows *rows, size_t row, const struct bb_rows *bodies)
+{
+    struct sender *sender = claim->errand.sender;
+    int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+    struct body *body = id ? body_find(sender, id) : NULL;
+    const char *text = bb_cell(rq, rows, row, BODY);
+    size_t length = text ? rq->api->rows_length(rows, row, BODY) : 0;
+
+    if (!body && !text)
+        text = text_of(rq, bodies, id, &length);
+    if (body || !text)
+        return body;
+    body = body_new(bb_cell(rq, rows, row, EVENT), bb_cell(rq, rows, row, EVENT_ID), text, length);
+    return body && id ? body_share(sender, id, body) : body;
+}
+
+/* The ids of the large bodies that this host does not have, each once. */
+static size_t missing(struct bb_request *rq, const struct claim *claim, const struct bb_rows *rows,
+                      int64_t *ids)
+{
+    size_t count = 0;
+
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+        struct body *body = id ? body_find(claim->errand.sender, id) : NULL;
+        bool known = !id || body || (count && ids[count - 1] == id);
+
+        body_let_go(body);
+        if (!known)
+            ids[count++] = id;
+    }
+    return count;
+}
+
+static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_rows *rows,
+                    size_t row, const struct bb_rows *bodies)
+{
+    struct body *body = body_of(rq, claim, rows, row, bodies);
+    struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, ID), body) : NULL;
+
+    body_let_go(body);
+    if (!delivery)
+        return -1; /* owned and in nobody's memory: the scan finds it */
+    delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
+    delivery->delay_ms = bb_cell_int(rq, rows, row, DELAY_MS);
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* its age until it is admitted */
+    *claim->end = delivery;
+    claim->end = &delivery->next;
+    return 0;
+}
+
+static void claim_work(struct bb_request *rq, struct errand *errand)
+{
+    struct claim *claim = (struct claim *)(void *)errand;
+    const struct bb_rows *rows =
+        bb_query(rq, &take,
+                 BB_ARGS(bb_i(claim->owner), bb_i(hook_webhook(claim->hook)), bb_i(claim->count),
+                         bb_i(claim->bytes), bb_i(claim->max_age_ms), bb_i(claim->behind)));
+
+    if (!rows)
+        return;
+    errand->ok = true;
+    claim->none = bb_count(rq, rows) == 0;
+    int64_t *ids = bb_alloc(rq, bb_count(rq, rows) * sizeof(*ids) + 1);
+    size_t count = missing(rq, claim, rows, ids);
+    const struct bb_rows *bodies =
+        count ? bb_query(rq, &read_bodies, BB_ARGS(bb_ints(ids, count))) : NULL;
+
+    for (size_t row = 0; row < bb_count(rq, rows); row++)
+        if (take_row(rq, claim, rows, row, bodies))
+            return;
+}
+
+/* An UPDATE returns its rows in no order: a merge sort by id. */
+static struct delivery *sorted(struct delivery *list)
+{
+    struct delivery *half = list, *fast = list ? list->next : NULL, *all = NULL, **end = &all;
+
+    if (!fast)
+        return list;
+    while (fast && fast->next) {
+        half = half->next;
+        fast = fast->next->next;
+    }
+    struct delivery *right = sorted(half->next), *left;
+
+    half->next = NULL;
+    left = sorted(list);
+    while (left && right) {
+        struct delivery **least = left->node.id < right->node.id ? &left : &right;
+
+        *end = *least;
+        end = &(*end)->next;
+        *least = *end;
+    }
+    *end = left ? left : right;
+    return all;
+}
+
+static void admit(struct sender *sender, struct hook *hook, struct delivery *delivery, bool mine)
+{
+    int64_t age = delivery->queued_ms, delay = delivery->delay_ms;
+
+    delivery->delay_ms = 0;
+    if (!mine) { /* the lease was lost meanwhile: whoever deletes the old host finds it */
+        delivery_free(delivery);
+        return;
+    }
+    bool known = idmap_find(&sender->deliveries, delivery->node.id) != NULL;
+
+    if (!delivery_admit(sender, hook, delivery, delay))
+        delivery_refuse(sender, hook->node.id, delivery);
+    else if (!known)
+        delivery->queued_ms = sender->now_ms - age;
+}
+
+static void claim_back(struct sender *sender, struct errand *errand)
+{
+    struct claim *claim = (struct claim *)(void *)errand;
+    struct hook *hook = claim->hook;
+
+    sender->claiming--;
+    hook->claiming = false;
+    if (!errand->ok)
+        sender->retry_db_at = sender->now_ms + AGAIN_MS;
+    claim->first = sorted(claim->first);
+    while (claim->first) {
+        struct delivery *delivery = claim->first;
+
+        claim->first = delivery->next;
+        delivery->next = NULL;
+        hook->claimed_to = delivery->node.id;
+        admit(sender, hook, delivery, claim->owner == sender->me);
+    }
+    if (errand->ok && claim->none && !claim->behind)
+        hook_spill(sender, hook, false);
+    else if (errand->ok && claim->none)
+        hook->claimed_to = 0; /* once more from the beginning */
+    hook_settle(sender, hook);
+}
+
+static void claim_drop(struct errand *errand)
+{
+    struct claim *claim = (struct claim *)(void *)errand;
+
+    while (claim->first) {
+        struct delivery *delivery = claim->first;
+
+        claim->first = delivery->next;
+        delivery_free(delivery);
+    }
+    free(claim);
+}
+
+/* How many a webhook may claim now: when half of its room is free, and memory is left. */
+static size_t room_for(const struct sender *sender, const struct hook *hook)
+{
+    const struct queue_limits *limits = &sender->queue.limits;
+    size_t held = hook->lane.held, items = queue_lane_items(&sender->queue, &hook->lane);
+    size_t room = items > held ? items - held : 0;
+
+    if (hook->state != HOOK_READY || hook->claiming || held * 2 > items ||
+        hook->lane.held_bytes * 2 > queue_lane_bytes(&sender->queue, &hook->lane))
+        return 0;
+    if (sender->queue.held_bytes + CLAIM_BYTES > limits->bytes)
+        return held * 2 > QUEUE_LANE_SURE ? 0 : QUEUE_LANE_SURE - held;
+    return room < CLAIM_MAX ? room : CLAIM_MAX;
+}
+
+/* Of bodies: half of the lane's room, for a delivery costs memory beside its body. */
+static int64_t bytes_for(const struct sender *sender, const struct hook *hook)
+{
+    size_t room = (queue_lane_bytes(&sender->queue, &hook->lane) - hook->lane.held_bytes) / 2;
+
+    return room < CLAIM_BYTES ? (int64_t)room : CLAIM_BYTES;
+}
+
+static int claim_for(struct sender *sender, struct hook *hook, size_t count)
+{
+    struct claim *claim = calloc(1, sizeof(*claim));
+
+    if (!claim)
+        return -1;
+    claim->errand = (struct errand){.work = claim_work, .back = claim_back, .drop = claim_drop};
+    claim->hook = hook;
+    claim->owner = sender->me;
+    claim->count = (int64_t)count;
+    claim->bytes = bytes_for(sender, hook);
+    claim->max_age_ms = sender->settings->max_age_ms;
+    claim->behind = hook->claimed_to;
+    claim->end = &claim->first;
+    hook->claiming = true;
+    sender->claiming++;
+    errand_send(sender, &claim->errand);
+    return 0;
+}
+
+/* A webhook that was served goes to the end, so that all have their turn. */
+void claim_spilled(struct sender *sender)
+{
+    struct hook *next;
+
+    if (!sender->me || sender->stopping || sender->now_ms < sender->retry_db_at ||
+        sender->now_ms >= sender->lease_until)
+        return;
+    for (struct hook *hook = sender->spilled; hook && sender->claiming < CLAIMS; hook = next) {
+        size_t count = room_for(sender, hook);
+
+        next = hook->spilled_next;
+        if (count && claim_for(sender, hook, count))
+            return;
+    }
+}
+
+/* ---- giving back
+ * ----------------------------------------------------------------------------------- */
+
+static const struct bb_sql give_back = {
+    "UPDATE webhook_delivery d SET owner = NULL"
+    " FROM unnest($2::bigint[], $3::bigint[]) AS r(webhook, id)"
+    " WHERE d.webhook = r.webhook AND d.id = r.id AND d.owner = $1::bigint AND d.state = 'queued'"
+    " AND d.id BETWEEN $4::bigint AND $5::bigint",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+struct release {
+    struct errand errand; /* first */
+    int64_t owner;
+    struct pairs pairs;
+};
+
+static void release_work(struct bb_request *rq, struct errand *errand)
+{
+    struct release *release = (struct release *)(void *)errand;
+    struct pairs *pairs = &release->pairs;
+    int64_t low = INT64_MAX, high = 0;
+
+    for (size_t i = 0; i < pairs->count; i++) {
+        low = pairs->ids[i] < low ? pairs->ids[i] : low;
+        high = pairs->ids[i] > high ? pairs->ids[i] : high;
+    }
+    errand->ok =
+        bb_query(rq, &give_back,
+                 BB_ARGS(bb_i(release->owner), bb_ints(pairs->webhooks, pairs->count),
+                         bb_ints(pairs->ids, pairs->count), bb_i(low), bb_i(high))) != NULL;
+    if (errand->ok && bb_superseded(rq->host))
+        webhook_tell_queued(rq);
+}
+
+/* What failed is still owned by this host and not in its memory: the scan finds it. */
+static void release_back(struct sender *sender, struct errand *errand)
+{
+    struct release *release = (struct release *)(void *)errand;
+
+    sender->releasing = false;
+    for (size_t i = 0; errand->ok && i < release->pairs.count; i++) {
+        struct hook *hook = hook_get(sender, release->pairs.webhooks[i]);
+
+        if (hook && hook->state != HOOK_GONE)
+            hook_spill(sender, hook, true);
+    }
+}
+
+static void release_drop(struct errand *errand)
+{
+    pairs_free(&((struct release *)(void *)errand)->pairs);
+    free(errand);
+}
+
+void claim_release(struct sender *sender)
+{
+    if (!sender->release.count || sender->releasing || !sender->me)
+        return;
+    struct release *release = calloc(1, sizeof(*release));
+
+    if (!release)
+        return;
+    release->errand =
+        (struct errand){.work = release_work, .back = release_back, .drop = release_drop};
+    release->owner = sender->me;
+    release->pairs = sender->release;
+    sender->release = (struct pairs){0};
+    sender->releasing = true;
+    errand_send(sender, &release->errand);
+}

@@ -1,0 +1,227 @@
+/* Deliveries in memory: from an offer or a claim into their lanes, and out again. */
+#include "modules/webhook/sender/engine.h"
+
+struct delivery *delivery_new(int64_t id, struct body *body)
+{
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
+
+    if (!delivery)
+        return NULL;
+    delivery->node.id = id;
+    delivery->body = body;
+    body_hold(body);
+    return delivery;
+}
+
+void delivery_free(struct delivery *delivery)
+{
+    if (delivery->outcome)
+        webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was put off");
+    body_let_go(delivery->body);
+    free(delivery->error);
+    free(delivery->answer);
+    free(delivery);
+}
+
+/* Not taken into memory: nobody's, to be claimed when there is room. */
+void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery)
+{
+    struct hook *hook = hook_get(sender, webhook);
+
+    pairs_add(&sender->release, webhook, delivery->node.id); /* else the scan finds it */
+    if (hook)
+        hook_spill(sender, hook, true);
+    delivery_free(delivery);
+}
+
+/* Into its lane; a body counts as memory once. */
+static void enter(struct sender *sender, struct hook *hook, struct delivery *delivery)
+{
+    if (!delivery->body->admitted++)
+        queue_hold(&sender->queue, delivery->body->length);
+    queue_admit(&sender->queue, &hook->lane, &delivery->item);
+}
+
+static void leave(struct sender *sender, struct delivery *delivery)
+{
+    queue_release(&sender->queue, &delivery->item);
+    if (!--delivery->body->admitted)
+        queue_let_go(&sender->queue, delivery->body->length);
+}
+
+static void put_off(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
+{
+    delivery->retry.at_ms = sender->now_ms + delay_ms;
+    if (retry_add(&sender->retries, &delivery->retry))
+        queue_again(&sender->queue, &delivery->item); /* too early is better than never */
+}
+
+/* False: there is no room, or it may not go now. In memory already: it is freed. */
+bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *delivery,
+                    int64_t delay_ms)
+{
+    if (idmap_find(&sender->deliveries, delivery->node.id)) {
+        delivery_free(delivery);
+        return true;
+    }
+    delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
+    delivery->item.shared = (uint32_t)delivery->body->length;
+    if (hook->state >= HOOK_OFF || !queue_room(&sender->queue, &hook->lane, delivery->item.size) ||
+        idmap_add(&sender->deliveries, &delivery->node))
+        return false;
+    delivery->hook = hook;
+    delivery->queued_ms = sender->now_ms;
+    hook->used_ms = sender->now_ms;
+    enter(sender, hook, delivery);
+    if (delay_ms > 0) {
+        queue_rest(&sender->queue, &delivery->item);
+        put_off(sender, delivery, delay_ms);
+    }
+    return true;
+}
+
+void delivery_end(struct sender *sender, struct delivery *delivery)
+{
+    struct hook *hook = delivery->hook;
+
+    retry_remove(&sender->retries, &delivery->retry);
+    leave(sender, delivery);
+    idmap_remove(&sender->deliveries, &delivery->node);
+    hook->used_ms = sender->now_ms;
+    hook_settle(sender, hook);
+    delivery_free(delivery);
+}
+
+/* Flying or being recorded: goes when that is over. */
+static bool busy(const struct delivery *delivery)
+{
+    return delivery->item.place == QUEUE_FLYING ||
+           (delivery->item.place == QUEUE_RESTING && !delivery->retry.place);
+}
+
+static struct delivery *of_node(struct idmap_node *node)
+{
+    return (struct delivery *)(void *)((char *)node - offsetof(struct delivery, node));
+}
+
+static void drop(struct idmap_node *node, void *sender)
+{
+    struct delivery *delivery = of_node(node);
+
+    if (busy(delivery))
+        delivery->dropped = true;
+    else
+        delivery_end(sender, delivery);
+}
+
+void delivery_drop_all(struct sender *sender)
+{
+    idmap_each(&sender->deliveries, drop, sender);
+}
+
+/* delivery_end() takes it out of the lane, which the analyzer does not see. */
+static struct delivery *first_waiting(const struct hook *hook)
+{
+    return (struct delivery *)(void *)hook->lane.waiting.first; // NOLINT
+}
+
+void delivery_drop_waiting(struct sender *sender, struct hook *hook)
+{
+    struct delivery *delivery;
+
+    while ((delivery = first_waiting(hook)))
+        delivery_end(sender, delivery);
+}
+
+void delivery_put_back(struct sender *sender, struct hook *hook)
+{
+    struct delivery *delivery;
+
+    while ((delivery = first_waiting(hook))) {
+        if (pairs_add(&sender->release, hook_webhook(hook), delivery->node.id))
+            return; /* no memory: it stays */
+        delivery_end(sender, delivery);
+    }
+}
+
+#define HAND_OVER_MAX 512 /* in a statement */
+
+static void hand_over(struct idmap_node *node, void *arg)
+{
+    struct sender *sender = arg;
+    struct delivery *delivery = of_node(node);
+
+    if (busy(delivery) || delivery->outcome || sender->release.count >= HAND_OVER_MAX)
+        return; /* somebody waits for this attempt here */
+    if (!pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id))
+        delivery_end(sender, delivery);
+}
+
+void delivery_hand_over(struct sender *sender)
+{
+    if (sender->release.count < HAND_OVER_MAX)
+        idmap_each(&sender->deliveries, hand_over, sender);
+}
+
+void delivery_retry(struct sender *sender, struct delivery *delivery)
+{
+    put_off(sender, delivery, delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms));
+}
+
+void delivery_retries_due(struct sender *sender)
+{
+    struct retry_entry *first;
+
+    while ((first = retry_first(&sender->retries)) && first->at_ms <= sender->now_ms) {
+        struct delivery *delivery =
+            (struct delivery *)(void *)((char *)first - offsetof(struct delivery, retry));
+
+        struct hook *hook = delivery->hook;
+
+        retry_remove(&sender->retries, first);
+        if (hook->state == HOOK_GONE)
+            delivery_end(sender, delivery);
+        else
+            queue_again(&sender->queue, &delivery->item);
+        if (hook->state == HOOK_OFF)
+            delivery_put_back(sender, hook);
+    }
+}
+
+/* ---- offers ------------------------------------------------------------------------------------
+ */
+
+void delivery_offer_free(struct offer *offer)
+{
+    if (offer->outcome)
+        webhook_outcome_say(offer->outcome, false, 0, 0, "the attempt was put off");
+    body_let_go(offer->body);
+    free(offer);
+}
+
+static void take(struct sender *sender, struct offer *offer, const struct sender_item *item)
+{
+    struct hook *hook = hook_get(sender, offer->outcome ? -item->webhook : item->webhook);
+    struct delivery *delivery = hook ? delivery_new(item->id, offer->body) : NULL;
+
+    if (!delivery)
+        return; /* no memory: the scan finds it */
+    delivery->outcome = offer->outcome;
+    offer->outcome = NULL;
+    if (!delivery_admit(sender, hook, delivery, 0))
+        delivery_refuse(sender, item->webhook, delivery);
+    else
+        hook_settle(sender, hook);
+}
+
+void delivery_offers(struct sender *sender, struct offer *offers)
+{
+    while (offers) {
+        struct offer *offer = offers;
+
+        offers = offer->next;
+        for (size_t i = 0; i < offer->count; i++)
+            take(sender, offer, &offer->items[i]);
+        delivery_offer_free(offer);
+    }
+}

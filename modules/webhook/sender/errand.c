@@ -1,0 +1,76 @@
+/* Errands: work on the host's loops for the sender's thread. And the lists that they carry. */
+#include "modules/webhook/sender/engine.h"
+
+#define FIRST_ROOM 64
+
+/* On a loop. */
+static void run(struct bb_request *rq, void *arg)
+{
+    struct errand *errand = arg;
+
+    errand->work(rq, errand);
+}
+
+static void come_back(struct errand *errand)
+{
+    struct sender *sender = errand->sender;
+
+    pthread_mutex_lock(&sender->lock);
+    errand->next = sender->errands;
+    sender->errands = errand;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+/* The sender outlives it: it is freed when the generation's last request has ended. What ended in
+ * the middle, for want of memory, has failed, whatever it had said before. */
+static void ended(void *arg, bool whole)
+{
+    struct errand *errand = arg;
+    struct bb_host *host = errand->sender->host;
+
+    errand->ok = errand->ok && whole;
+    come_back(errand);
+    bb_wake(host, "sender");
+}
+
+void errand_send(struct sender *sender, struct errand *errand)
+{
+    errand->sender = sender;
+    errand->ok = false;
+    sender->away++;
+    if (bb_run_then(sender->host, run, ended, errand))
+        come_back(errand);
+}
+
+static int grow(struct pairs *pairs)
+{
+    size_t room = pairs->room ? 2 * pairs->room : FIRST_ROOM;
+    int64_t *webhooks = realloc(pairs->webhooks, room * sizeof(*webhooks));
+
+    if (!webhooks)
+        return -1;
+    pairs->webhooks = webhooks;
+    int64_t *ids = realloc(pairs->ids, room * sizeof(*ids));
+
+    if (!ids)
+        return -1;
+    pairs->ids = ids;
+    pairs->room = room;
+    return 0;
+}
+
+int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
+{
+    if (pairs->count == pairs->room && grow(pairs))
+        return -1;
+    pairs->webhooks[pairs->count] = webhook;
+    pairs->ids[pairs->count++] = id;
+    return 0;
+}
+
+void pairs_free(struct pairs *pairs)
+{
+    free(pairs->webhooks);
+    free(pairs->ids);
+    *pairs = (struct pairs){0};
+}

@@ -1,0 +1,348 @@
+/*
+ * The lease of this process: a row in webhook_host, whose id is in every delivery that it owns.
+ *
+ * Every three seconds the row's time is renewed. A host is dead when its row is ten seconds old; or
+ * at once when it ran on this machine (same boot, same process namespace) and its process (number
+ * and start time) is gone: that is how a host killed and started again finds its own deliveries.
+ * Its row is deleted, and what belongs to no row is nobody's. A host that was only asleep finds its
+ * row gone, forgets all it had in memory and takes a new id; nothing that it still says with the
+ * old one is heeded. It does not even start an attempt when its last good heartbeat is eight
+ * seconds old: time is counted from before the heartbeat was sent.
+ *
+ * An advisory lock would need a session of its own for as long as the process lives, and falls
+ * with it, while the deliveries can be sent as well without it.
+ */
+#include "modules/webhook/sender/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define TEND_MS 3000
+#define AGAIN_MS 500
+#define SWEEP_ROUNDS 2 /* orphans are looked for in every second round, and after a death */
+#define HOSTS_MAX 256
+
+/* Of the own row `me`, and of every other host: $2 is the machine. */
+#define HOSTS                                                                                      \
+    " SELECT me.id, (SELECT paused FROM webhook_switch), o.id, o.process, o.machine = $2::text,"   \
+    " o.heartbeat_at < now() - interval '10 s'"                                                    \
+    " FROM me LEFT JOIN webhook_host o ON o.id <> me.id ORDER BY o.id LIMIT 256"
+enum { HOST_ME, HOST_PAUSED, HOST_ID, HOST_PROCESS, HOST_HERE, HOST_SILENT };
+
+static const struct bb_sql join = {
+    "WITH me AS (INSERT INTO webhook_host (machine, process) VALUES ($2::text, $1::text)"
+    " RETURNING id)" HOSTS,
+    BB_SQL_WRITE,
+};
+static const struct bb_sql renew = {
+    "WITH me AS (UPDATE webhook_host SET heartbeat_at = now(), counters = $3::jsonb"
+    " WHERE id = $1::bigint RETURNING id)" HOSTS,
+    BB_SQL_WRITE,
+};
+static const struct bb_sql bury = {
+    "DELETE FROM webhook_host WHERE id = ANY($1::bigint[])"
+    " AND (machine = $2::text OR heartbeat_at < now() - interval '10 s')",
+    BB_SQL_WRITE,
+};
+/* Owners without a row, one step in the index for each owner; what they had is nobody's. */
+static const struct bb_sql orphan = {
+    "WITH RECURSIVE o(owner) AS ("
+    "(SELECT owner FROM webhook_delivery WHERE state = 'queued' AND owner IS NOT NULL"
+    " ORDER BY owner LIMIT 1)"
+    " UNION ALL SELECT (SELECT d.owner FROM webhook_delivery d WHERE d.state = 'queued'"
+    " AND d.owner > o.owner ORDER BY d.owner LIMIT 1) FROM o WHERE o.owner IS NOT NULL)"
+    ", freed AS (UPDATE webhook_delivery d SET owner = NULL WHERE d.state = 'queued'"
+    " AND d.owner = ANY(ARRAY(SELECT o.owner FROM o WHERE o.owner IS NOT NULL"
+    " AND NOT EXISTS (SELECT FROM webhook_host h WHERE h.id = o.owner))) RETURNING 1)"
+    " SELECT EXISTS (SELECT FROM freed)::int",
+    BB_SQL_WRITE,
+};
+static const struct bb_sql leave_deliveries = {
+    "UPDATE webhook_delivery SET owner = NULL WHERE owner = $1::bigint AND state = 'queued'",
+    BB_SQL_WRITE,
+};
+static const struct bb_sql leave_host = {
+    "DELETE FROM webhook_host WHERE id = $1::bigint",
+    BB_SQL_WRITE,
+};
+
+struct tending {
+    struct errand errand; /* first */
+    int64_t me;           /* 0: to join */
+    int64_t sent_ms;
+    unsigned pauses;
+    bool lost, paused;
+    bool sweeps,
+        orphans; /* whether to look for orphans, and whether there may be what was theirs */
+    char machine[128], process[64], counters[256];
+    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: not known */
+    int64_t expanding, expanding_ms;  /* events, and since when the oldest of them is to be */
+};
+
+/* ---- who we are
+ * -------------------------------------------------------------------------------------- */
+
+/* Start time of a process in clock ticks since the boot, or 0: there is none. */
+static long long started(long process)
+{
+    char path[64], text[1024];
+    long long start = 0;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", process);
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return 0;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+
+    fclose(file);
+    text[length] = '\0';
+    char *at = strrchr(text, ')'); /* the name before it may hold anything */
+
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (at)
+        start = strtoll(at, NULL, 10);
+    return start;
+}
+
+static void describe(struct tending *tending)
+{
+    char boot[64] = "", space[48] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    ssize_t length = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
+
+    if (file) {
+        if (!fgets(boot, sizeof(boot), file))
+            boot[0] = '\0';
+        fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    if (length > 0 && boot[0])
+        snprintf(tending->machine, sizeof(tending->machine), "%s %s", boot, space);
+    else /* not known: equal to no other */
+        snprintf(tending->machine, sizeof(tending->machine), "? %ld %" PRId64, (long)getpid(),
+                 tending->sent_ms);
+    snprintf(tending->process, sizeof(tending->process), "%ld %lld", (long)getpid(),
+             started(getpid()));
+}
+
+/* Of this machine: whether it runs no more. */
+static bool gone(const char *process)
+{
+    char *end;
+    long number = strtol(process, &end, 10);
+
+    return started(number) != strtoll(end, NULL, 10);
+}
+
+/* ---- on a loop
+ * ----------------------------------------------------------------------------------------- */
+
+static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct tending *tending)
+{
+    int64_t dead[HOSTS_MAX];
+    size_t count = 0;
+
+    for (size_t row = 0; row < bb_count(rq, rows) && count < HOSTS_MAX; row++) {
+        int64_t host = bb_cell_int(rq, rows, row, HOST_ID); /* 0: there is no other */
+        bool here = bb_cell_int(rq, rows, row, HOST_HERE);
+
+        if (host && (bb_cell_int(rq, rows, row, HOST_SILENT) ||
+                     (here && gone(bb_cell(rq, rows, row, HOST_PROCESS)))))
+            dead[count++] = host;
+    }
+    if (!count)
+        return 0;
+    bb_log(rq, BB_WARN, "hosts are dead, their deliveries are taken over: %zu", count);
+    tending->sweeps = true;
+    return bb_query(rq, &bury, BB_ARGS(bb_ints(dead, count), bb_t(tending->machine))) ? 0 : -1;
+}
+
+const struct bb_sql sender_states_sql = {
+    "SELECT count(*) FILTER (WHERE active AND admitted),"
+    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted),"
+    " (SELECT count(*) FROM webhook_expansion),"
+    " (SELECT coalesce(floor(extract(epoch FROM now() - min(queued_at)) * 1000), 0)::bigint"
+    " FROM webhook_expansion) FROM webhook_hook",
+    BB_SQL_LONG,
+};
+
+static void count_webhooks(struct bb_request *rq, struct tending *tending)
+{
+    const struct bb_rows *rows = bb_query(rq, &sender_states_sql, BB_NO_ARGS);
+
+    for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
+        tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
+    if (rows) {
+        tending->expanding = bb_cell_int(rq, rows, 0, WEBHOOK_STATES);
+        tending->expanding_ms = bb_cell_int(rq, rows, 0, WEBHOOK_STATES + 1);
+    }
+}
+
+static void tend_work(struct bb_request *rq, struct errand *errand)
+{
+    struct tending *tending = (struct tending *)(void *)errand;
+    const struct bb_rows *rows =
+        tending->me
+            ? bb_query(rq, &renew,
+                       BB_ARGS(bb_i(tending->me), bb_t(tending->machine), bb_t(tending->counters)))
+            : bb_query(rq, &join, BB_ARGS(bb_t(tending->process), bb_t(tending->machine)));
+
+    if (!rows)
+        return;
+    errand->ok = true;
+    tending->lost = bb_count(rq, rows) == 0;
+    if (tending->lost)
+        return;
+    tending->me = bb_cell_int(rq, rows, 0, HOST_ME);
+    tending->paused = bb_cell_int(rq, rows, 0, HOST_PAUSED);
+    if (bury_dead(rq, rows, tending) || !tending->sweeps)
+        return;
+    rows = bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    tending->orphans = tending->orphans || !rows || bb_cell_int(rq, rows, 0, 0);
+    count_webhooks(rq, tending);
+}
+
+/* ---- on the worker's thread
+ * ------------------------------------------------------------------------------ */
+
+static void set_host(struct sender *sender, int64_t id)
+{
+    sender->me = id;
+    pthread_mutex_lock(&sender->lock);
+    sender->host_id = id;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+void lease_lost(struct sender *sender)
+{
+    bb_host_log(sender->host, BB_WARN, "this host lost its lease: another took its deliveries");
+    set_host(sender, 0);
+    pthread_mutex_lock(&sender->lock);
+    sender->counters.lost_leases++;
+    pthread_mutex_unlock(&sender->lock);
+    delivery_drop_all(sender);
+    pairs_free(&sender->suspects);
+    pairs_free(&sender->release);
+}
+
+static void learn_paused(struct sender *sender, const struct tending *tending)
+{
+    pthread_mutex_lock(&sender->lock);
+    if (tending->pauses == sender->pauses) /* else what was heard meanwhile is newer */
+        sender->paused = tending->paused;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static void learn_webhooks(struct sender *sender, const struct tending *tending)
+{
+    pthread_mutex_lock(&sender->lock);
+    if (tending->webhooks[0] >= 0) {
+        memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
+        sender->counters.expanding = tending->expanding;
+        sender->expanding_ms = tending->expanding_ms;
+    }
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static void tend_back(struct sender *sender, struct errand *errand)
+{
+    struct tending *tending = (struct tending *)(void *)errand;
+
+    sender->tending = false;
+    sender->tend_at = errand->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + AGAIN_MS;
+    if (!errand->ok)
+        return;
+    if (tending->lost) {
+        lease_lost(sender);
+        sender->tend_at = sender->now_ms;
+        return;
+    }
+    learn_paused(sender, tending);
+    learn_webhooks(sender, tending);
+    sender->lease_until = tending->sent_ms + ENGINE_LEASE_MS;
+    if (sender->me != tending->me)
+        set_host(sender, tending->me);
+    if (tending->orphans)
+        sender->look_at = sender->now_ms;
+}
+
+static void drop(struct errand *errand)
+{
+    free(errand);
+}
+
+static void write_counters(struct sender *sender, struct tending *tending)
+{
+    struct sender_counters counters;
+
+    sender_count(sender, &counters);
+    snprintf(tending->counters, sizeof(tending->counters),
+             "{\"waiting\":%" PRId64 ",\"inFlight\":%" PRId64 ",\"delivered\":%" PRId64
+             ",\"retried\":%" PRId64 ",\"abandoned\":%" PRId64 ",\"lostLeases\":%" PRId64 "}",
+             counters.waiting, counters.in_flight, counters.delivered, counters.retried,
+             counters.abandoned, counters.lost_leases);
+}
+
+void lease_tend(struct sender *sender)
+{
+    if (sender->tending || sender->leaving || sender->now_ms < sender->tend_at)
+        return;
+    struct tending *tending = calloc(1, sizeof(*tending));
+
+    if (!tending) {
+        sender->tend_at = sender->now_ms + AGAIN_MS;
+        return;
+    }
+    tending->errand = (struct errand){.work = tend_work, .back = tend_back, .drop = drop};
+    tending->me = sender->me;
+    tending->sent_ms = sender->now_ms;
+    tending->orphans = !sender->me;
+    tending->sweeps = !sender->me || sender->tends++ % SWEEP_ROUNDS == 0;
+    tending->webhooks[0] = -1;
+    describe(tending);
+    write_counters(sender, tending);
+    int64_t lag_ms = hooks_lag(sender);
+
+    pthread_mutex_lock(&sender->lock);
+    sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
+    tending->pauses = sender->pauses;
+    pthread_mutex_unlock(&sender->lock);
+    sender->tending = true;
+    errand_send(sender, &tending->errand);
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void leave_work(struct bb_request *rq, struct errand *errand)
+{
+    struct tending *tending = (struct tending *)(void *)errand;
+
+    errand->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
+                 bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));
+    if (errand->ok)
+        webhook_tell_queued(rq);
+}
+
+static void leave_back(struct sender *sender, struct errand *errand)
+{
+    (void)errand;
+    sender->tending = false;
+}
+
+/* What was not sent is nobody's at once, and another host goes on with it. */
+void lease_end(struct sender *sender)
+{
+    struct tending *tending = sender->me ? calloc(1, sizeof(*tending)) : NULL;
+
+    if (!tending)
+        return;
+    tending->errand = (struct errand){.work = leave_work, .back = leave_back, .drop = drop};
+    tending->me = sender->me;
+    sender->tending = true;
+    errand_send(sender, &tending->errand);
+}

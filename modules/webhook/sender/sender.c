@@ -1,0 +1,177 @@
+/* The sender's functions for other threads, and its life. */
+#include "modules/webhook/sender/engine.h"
+
+struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings)
+{
+    struct sender *sender = calloc(1, sizeof(*sender));
+
+    if (!sender)
+        return NULL;
+    sender->host = host;
+    sender->settings = settings;
+    sender->hmac = sign_algorithm();
+    sender->offers_end = &sender->offers;
+    sender->results_end = &sender->results;
+    if (sender->hmac && pthread_mutex_init(&sender->lock, NULL) == 0)
+        return sender;
+    EVP_MAC_free(sender->hmac);
+    free(sender);
+    return NULL;
+}
+
+static void drop_errands(struct sender *sender)
+{
+    while (sender->errands) {
+        struct errand *errand = sender->errands;
+
+        sender->errands = errand->next;
+        errand->drop(errand);
+    }
+}
+
+void sender_free(struct sender *sender)
+{
+    if (!sender)
+        return;
+    drop_errands(sender);
+    idmap_free(&sender->bodies);
+    pthread_mutex_destroy(&sender->lock);
+    EVP_MAC_free(sender->hmac);
+    free(sender);
+}
+
+int64_t sender_host(struct sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+    int64_t id = sender->host_id;
+    pthread_mutex_unlock(&sender->lock);
+    return id;
+}
+
+size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX])
+{
+    pthread_mutex_lock(&sender->lock);
+    size_t count = sender->full_count;
+    memcpy(webhooks, sender->full, count * sizeof(*webhooks));
+    pthread_mutex_unlock(&sender->lock);
+    return count;
+}
+
+/* Held; NULL: no memory. */
+static struct body *body_of(struct sender *sender, const struct sender_event *event)
+{
+    struct body *body = event->body_id ? body_find(sender, event->body_id) : NULL;
+
+    if (body)
+        return body;
+    body = body_new(event->name, event->id, event->body, event->length);
+    return body && event->body_id ? body_share(sender, event->body_id, body) : body;
+}
+
+void sender_offer(struct sender *sender, int64_t host, const struct sender_event *event,
+                  const struct sender_item *items, size_t count, struct webhook_outcome *outcome)
+{
+    struct offer *offer = calloc(1, sizeof(*offer) + count * sizeof(*items));
+    bool first = false;
+
+    if (offer)
+        offer->body = body_of(sender, event);
+    if (!offer || !offer->body) {
+        free(offer); /* the deliveries are found in the table later */
+        if (outcome)
+            webhook_outcome_say(outcome, false, 0, 0, "out of memory");
+        return;
+    }
+    offer->outcome = outcome;
+    offer->count = count;
+    memcpy(offer->items, items, count * sizeof(*items));
+    pthread_mutex_lock(&sender->lock);
+    if (sender->running && host && host == sender->host_id) {
+        first = !sender->offers;
+        *sender->offers_end = offer;
+        sender->offers_end = &offer->next;
+        offer = NULL;
+    }
+    pthread_mutex_unlock(&sender->lock);
+    if (offer)
+        delivery_offer_free(offer);
+    if (first)
+        bb_wake(sender->host, "sender");
+}
+
+/* Notes an id; one too many, or 0, means all. True: it is news, the worker is to be woken. */
+static bool note(int64_t *list, size_t *count, int64_t id)
+{
+    for (size_t i = 0; id && i < *count && *count <= ENGINE_CHANGES; i++)
+        if (list[i] == id)
+            return false;
+    if (*count > ENGINE_CHANGES)
+        return false;
+    if (!id || *count == ENGINE_CHANGES)
+        *count = ENGINE_CHANGES + 1;
+    else
+        list[(*count)++] = id;
+    return true;
+}
+
+void sender_changed(struct sender *sender, int64_t webhook)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool news = note(sender->changed, &sender->changed_count, webhook);
+    pthread_mutex_unlock(&sender->lock);
+    if (news)
+        bb_wake(sender->host, "sender");
+}
+
+static bool is_full(const struct sender *sender, int64_t webhook)
+{
+    for (size_t i = 0; i < sender->full_count; i++)
+        if (sender->full[i] == webhook)
+            return true;
+    return false;
+}
+
+/* One that is full has enough to do: the worker hears of it with its next turn. */
+void sender_look(struct sender *sender, int64_t webhook)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool news = note(sender->looks, &sender->look_count, webhook) && !is_full(sender, webhook);
+    pthread_mutex_unlock(&sender->lock);
+    if (news)
+        bb_wake(sender->host, "sender");
+}
+
+void sender_expand(struct sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+    bool news = !sender->events_wait;
+
+    sender->events_wait = true;
+    pthread_mutex_unlock(&sender->lock);
+    if (news)
+        bb_wake(sender->host, "sender");
+}
+
+int64_t sender_active(struct sender *sender)
+{
+    struct sender_counters counters;
+
+    sender_count(sender, &counters);
+    return counters.webhooks[WEBHOOK_ACTIVE];
+}
+
+void sender_pause(struct sender *sender, bool paused)
+{
+    pthread_mutex_lock(&sender->lock);
+    sender->paused = paused;
+    sender->pauses++;
+    pthread_mutex_unlock(&sender->lock);
+    bb_wake(sender->host, "sender");
+}
+
+void sender_count(struct sender *sender, struct sender_counters *counters)
+{
+    pthread_mutex_lock(&sender->lock);
+    *counters = sender->counters;
+    pthread_mutex_unlock(&sender->lock);
+}

@@ -1,0 +1,264 @@
+/* The sender's thread: one turn after the other until the host stops. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "modules/webhook/sender/engine.h"
+
+#define NICENESS 10
+#define CLEAN_MS 30000
+#define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
+#define LINGER_MS 250        /* for offers of what had begun before a reload */
+#define IDLE_MS 3000
+#define IDLE_LEAVING_MS 50
+
+/* What other threads left, taken out of the lock in one go. */
+struct inbox {
+    struct offer *offers;
+    struct errand *errands;
+    int64_t looks[ENGINE_CHANGES];
+    size_t look_count;
+};
+
+static void open_inbox(struct sender *sender, struct inbox *inbox)
+{
+    pthread_mutex_lock(&sender->lock);
+    inbox->offers = sender->offers;
+    inbox->errands = sender->errands;
+    inbox->look_count = sender->look_count;
+    memcpy(inbox->looks, sender->looks, sizeof(inbox->looks));
+    sender->offers = NULL;
+    sender->offers_end = &sender->offers;
+    sender->errands = NULL;
+    sender->look_count = 0;
+    if (sender->events_wait && sender->expand_at == INT64_MAX)
+        sender->expand_at = sender->now_ms;
+    sender->events_wait = false;
+    sender->counters.waiting = (int64_t)(sender->deliveries.count - queue_flying(&sender->queue));
+    sender->counters.in_flight = (int64_t)queue_flying(&sender->queue);
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static void take_errands(struct sender *sender, struct errand *errands)
+{
+    while (errands) {
+        struct errand *errand = errands;
+
+        errands = errand->next;
+        sender->away--;
+        errand->back(sender, errand);
+        errand->drop(errand);
+    }
+}
+
+static void take_looks(struct sender *sender, const struct inbox *inbox)
+{
+    if (inbox->look_count > ENGINE_CHANGES)
+        sender->look_at = sender->now_ms;
+    for (size_t i = 0; i < inbox->look_count && inbox->look_count <= ENGINE_CHANGES; i++) {
+        struct hook *hook = hook_get(sender, inbox->looks[i]);
+
+        if (hook && hook->state != HOOK_GONE)
+            hook_spill(sender, hook, true);
+    }
+}
+
+static void take_inbox(struct sender *sender)
+{
+    struct inbox inbox;
+
+    open_inbox(sender, &inbox);
+    take_errands(sender, inbox.errands);
+    delivery_offers(sender, inbox.offers);
+    take_looks(sender, &inbox);
+}
+
+static void clean(struct sender *sender)
+{
+    if (sender->now_ms < sender->clean_at)
+        return;
+    sender->clean_at = sender->now_ms + CLEAN_MS;
+    hooks_clean(sender);
+}
+
+static int64_t sooner(int64_t wait, int64_t at, int64_t now)
+{
+    int64_t left = at > now ? at - now : 0;
+
+    return left < wait ? left : wait;
+}
+
+/* How long nothing is to be done but by an event. */
+static int64_t idle_for(struct sender *sender, int64_t tick)
+{
+    const struct retry_entry *first = retry_first(&sender->retries);
+    int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
+    int64_t wait = tick >= 0 && tick < most ? tick : most;
+
+    if (first)
+        wait = sooner(wait, first->at_ms, now);
+    if (!sender->tending && !sender->leaving)
+        wait = sooner(wait, sender->tend_at, now);
+    if (sender->look_at > now)
+        wait = sooner(wait, sender->look_at, now);
+    if (sender->scan_at > now)
+        wait = sooner(wait, sender->scan_at, now);
+    if (sender->expand_at > now)
+        wait = sooner(wait, sender->expand_at, now);
+    if (sender->retry_db_at > now)
+        wait = sooner(wait, sender->retry_db_at, now);
+    return wait;
+}
+
+static void turn(struct sender *sender)
+{
+    sender->now_ms = bb_now_ms(sender->host);
+    take_inbox(sender);
+    record_results(sender); /* that came while a statement was out */
+    lease_tend(sender);
+    look_unowned(sender);
+    look_own(sender);
+    claim_release(sender);
+    claim_spilled(sender);
+    expand_events(sender);
+    hooks_read(sender);
+    delivery_retries_due(sender);
+    int64_t tick = queue_tick(&sender->queue, sender->now_ms);
+
+    attempts_start(sender);
+    clean(sender);
+    transfers_turn(sender->transfers, sender->seat->wake_fd, idle_for(sender, tick));
+    sender->now_ms = bb_now_ms(sender->host);
+    record_results(sender);
+}
+
+/* ---- the beginning and the end
+ * ------------------------------------------------------------------------ */
+
+static void set_running(struct sender *sender, bool running)
+{
+    pthread_mutex_lock(&sender->lock);
+    sender->running = running;
+    if (!running)
+        sender->host_id = 0;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static void begin_to_leave(struct sender *sender)
+{
+    sender->stopping = true;
+    sender->heir = bb_superseded(sender->host);
+    if (!sender->heir)
+        set_running(sender, false);
+}
+
+/* Whether something flies, is being recorded or handed over, or an heir might yet be offered. */
+static bool unfinished(const struct sender *sender, int64_t linger_until)
+{
+    if (queue_flying(&sender->queue) || sender->results || sender->away)
+        return true;
+    return sender->heir &&
+           (sender->deliveries.count || sender->release.count || sender->now_ms < linger_until);
+}
+
+/* What flies, without the errands that follow. */
+static int64_t time_left(const struct sender *sender)
+{
+    int64_t leave = bb_leave_ms(sender->seat);
+
+    return leave - (leave / 2 < STOP_ERRANDS_MS ? leave / 2 : STOP_ERRANDS_MS);
+}
+
+/*
+ * A host that stops ends what flies and leaves the rest to other hosts. A sender with an heir gives
+ * it what waits at once, and goes on with what flies or is waited for, for as long as that takes:
+ * an attempt that was cut off would be made a second time. Transactions that began before the
+ * reload may still offer to it for a little.
+ */
+static void finish(struct sender *sender)
+{
+    int64_t linger_until = sender->now_ms + LINGER_MS;
+
+    begin_to_leave(sender);
+    do {
+        if (sender->heir)
+            delivery_hand_over(sender);
+        turn(sender);
+    } while (unfinished(sender, linger_until) && time_left(sender) > 0);
+    set_running(sender, false);
+    int64_t until = sender->now_ms + STOP_ERRANDS_MS;
+
+    sender->leaving = true;
+    lease_end(sender);
+    while (sender->away && sender->now_ms < until)
+        turn(sender);
+}
+
+static void free_delivery(struct idmap_node *node, void *arg)
+{
+    (void)arg;
+    delivery_free((struct delivery *)(void *)((char *)node - offsetof(struct delivery, node)));
+}
+
+static void free_all(struct sender *sender)
+{
+    take_inbox(sender);
+    transfers_free(sender->transfers);
+    sender->transfers = NULL;
+    idmap_each(&sender->deliveries, free_delivery, NULL);
+    idmap_free(&sender->deliveries);
+    hooks_free(sender);
+    retry_free(&sender->retries);
+    pairs_free(&sender->release);
+    pairs_free(&sender->suspects);
+}
+
+static bool begin(struct sender *sender, struct bb_seat *seat)
+{
+    const struct webhook_settings *settings = sender->settings;
+    struct queue_limits limits = {.slots = settings->slots,
+                                  .lane_flying = settings->slots_per_webhook,
+                                  .lane_items = settings->queue_per_webhook,
+                                  .lane_bytes = settings->memory / 4,
+                                  .bytes = settings->memory};
+
+    sender->seat = seat;
+    sender->now_ms = bb_now_ms(sender->host);
+    sender->tend_at = sender->now_ms;
+    sender->expand_at = INT64_MAX;
+    sender->clean_at = sender->now_ms + CLEAN_MS;
+    queue_init(&sender->queue, &limits);
+    sender->transfers = transfers_new(&settings->targets, 2 * settings->slots, settings->timeout_ms,
+                                      attempt_landed, sender);
+    return sender->transfers != NULL;
+}
+
+/* Where processors are short, the loops that answer requests go before deliveries. */
+static void become_nicer(const struct bb_seat *seat)
+{
+    id_t self = (id_t)gettid(); /* Linux: a thread's, not the process's */
+
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
+
+    if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
+        bb_host_log(seat->host, BB_WARN, "deliveries keep the priority of requests: %s",
+                    strerror(errno));
+}
+
+void sender_run(struct bb_seat *seat)
+{
+    struct sender *sender = ((struct webhook *)seat->host->state)->sender;
+
+    become_nicer(seat);
+    if (!begin(sender, seat)) {
+        bb_host_log(seat->host, BB_ERROR, "webhooks are not sent: out of memory");
+        return;
+    }
+    set_running(sender, true);
+    while (!bb_stopping(seat))
+        turn(sender);
+    finish(sender);
+    free_all(sender);
+}
