@@ -1,6 +1,6 @@
 /*
- * F39: work in the background that gets no memory. A request, a job or an errand may end in its
- * middle then; whoever waits for its end must hear of it, or the module stands still for ever.
+ * F39: work in the background that gets no memory. A request, a job or a database task may end in
+ * its middle then; whoever waits for its end must hear of it, or the module stands still for ever.
  */
 #include <signal.h>
 #include <string.h>

@@ -211,63 +211,63 @@ START_TEST(a_setting_changes_while_the_database_is_away)
 
 /* ---- draining ---- */
 
-struct errand {
+struct background {
     const char *path;
     pthread_t thread;
     struct answer *answer;
 };
 
-static void *run_errand(void *arg)
+static void *run_in_background(void *arg)
 {
-    struct errand *errand = arg;
+    struct background *background = arg;
 
-    errand->answer = http(wave->host, "GET", errand->path, NULL, NULL);
+    background->answer = http(wave->host, "GET", background->path, NULL, NULL);
     return NULL;
 }
 
 /* Begins a request and returns once it is being served. */
-static void begin(struct errand *errand)
+static void begin(struct background *background)
 {
-    ck_assert_int_eq(pthread_create(&errand->thread, NULL, run_errand, errand), 0);
+    ck_assert_int_eq(pthread_create(&background->thread, NULL, run_in_background, background), 0);
     wave_status_soon(wave, ", 1 requests");
 }
 
 START_TEST(a_request_ends_in_the_generation_that_it_began_in)
 {
-    struct errand errand = {.path = "/api/wave/nap?ms=1500"};
+    struct background background = {.path = "/api/wave/nap?ms=1500"};
 
     start_wave("reload-hold", NULL);
-    begin(&errand);
+    begin(&background);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_upgrade(wave, 2);
     wave_reload(wave);
     wave_expect(wave, 2, "moin");
     ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 1: drains for"));
     ck_assert_int_eq(wave_logged(wave, "wave 1 closes"), 0);
-    pthread_join(errand.thread, NULL);
-    ck_status(errand.answer, 200);
-    ck_assert_int_eq(answer_int(errand.answer, "version"), 1);
-    ck_assert_str_eq(answer_text(errand.answer, "greeting"), "hello");
+    pthread_join(background.thread, NULL);
+    ck_status(background.answer, 200);
+    ck_assert_int_eq(answer_int(background.answer, "version"), 1);
+    ck_assert_str_eq(answer_text(background.answer, "greeting"), "hello");
     wave_drained(wave);
     host_stop(wave->host);
 }
 
 START_TEST(what_outlives_the_drain_is_cut)
 {
-    struct errand errand = {.path = "/api/wave/doze?ms=4500"};
+    struct background background = {.path = "/api/wave/doze?ms=4500"};
     static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";
 
     start_wave("reload-cut", "reload:\n  drain: 1\n");
-    begin(&errand);
+    begin(&background);
     int fd = raw_open(wave->host);
 
     ck_assert_int_eq(send(fd, half, sizeof half - 1, 0), sizeof half - 1);
     wave_status_soon(wave, ", 2 requests");
     wave_reload(wave);
     wave_log_soon(wave, "did not drain in time");
-    pthread_join(errand.thread, NULL);
-    ck_status(errand.answer, 503);
-    ck_assert(errand.answer->seconds < 4);
+    pthread_join(background.thread, NULL);
+    ck_status(background.answer, 503);
+    ck_assert(background.answer->seconds < 4);
     char rest[256];
 
     ck_assert_int_le(recv(fd, rest, sizeof rest, 0), 0);
@@ -279,14 +279,14 @@ START_TEST(what_outlives_the_drain_is_cut)
 
 START_TEST(a_host_stops_while_an_old_generation_drains)
 {
-    struct errand errand = {.path = "/api/wave/nap?ms=1500"};
+    struct background background = {.path = "/api/wave/nap?ms=1500"};
 
     start_wave("reload-stop", NULL);
-    begin(&errand);
+    begin(&background);
     wave_reload(wave);
     host_stop(wave->host);
-    pthread_join(errand.thread, NULL);
-    ck_status(errand.answer, 200);
+    pthread_join(background.thread, NULL);
+    ck_status(background.answer, 200);
     ck_assert_int_eq(wave_logged(wave, "wave 1 closes"), 2);
 }
 

@@ -11,7 +11,7 @@
 #define AGAIN_MS 500
 
 struct claim {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     struct hook *hook;
     int64_t owner, count, bytes, max_age_ms, behind;
     bool none;
@@ -63,7 +63,7 @@ static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, 
 static struct body *body_of(struct bb_request *rq, const struct claim *claim,
                             const struct bb_rows *rows, size_t row, const struct bb_rows *bodies)
 {
-    struct sender *sender = claim->errand.sender;
+    struct sender *sender = claim->db_task.sender;
     int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
     struct body *body = id ? body_find(sender, id) : NULL;
     const char *text = bb_cell(rq, rows, row, BODY);
@@ -85,7 +85,7 @@ static size_t missing(struct bb_request *rq, const struct claim *claim, const st
 
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
-        struct body *body = id ? body_find(claim->errand.sender, id) : NULL;
+        struct body *body = id ? body_find(claim->db_task.sender, id) : NULL;
         bool known = !id || body || (count && ids[count - 1] == id);
 
         body_let_go(body);
@@ -112,9 +112,9 @@ static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_
     return 0;
 }
 
-static void claim_work(struct bb_request *rq, struct errand *errand)
+static void claim_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)errand;
+    struct claim *claim = (struct claim *)(void *)db_task;
     const struct bb_rows *rows =
         bb_query(rq, &take,
                  BB_ARGS(bb_i(claim->owner), bb_i(hook_webhook(claim->hook)), bb_i(claim->count),
@@ -122,7 +122,7 @@ static void claim_work(struct bb_request *rq, struct errand *errand)
 
     if (!rows)
         return;
-    errand->ok = true;
+    db_task->ok = true;
     claim->none = bb_count(rq, rows) == 0;
     int64_t *ids = bb_alloc(rq, bb_count(rq, rows) * sizeof(*ids) + 1);
     size_t count = missing(rq, claim, rows, ids);
@@ -177,14 +177,14 @@ static void admit(struct sender *sender, struct hook *hook, struct delivery *del
         delivery->queued_ms = sender->now_ms - age;
 }
 
-static void claim_back(struct sender *sender, struct errand *errand)
+static void claim_back(struct sender *sender, struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)errand;
+    struct claim *claim = (struct claim *)(void *)db_task;
     struct hook *hook = claim->hook;
 
     sender->claiming--;
     hook->claiming = false;
-    if (!errand->ok)
+    if (!db_task->ok)
         sender->retry_db_at = sender->now_ms + AGAIN_MS;
     claim->first = sorted(claim->first);
     while (claim->first) {
@@ -195,16 +195,16 @@ static void claim_back(struct sender *sender, struct errand *errand)
         hook->claimed_to = delivery->node.id;
         admit(sender, hook, delivery, claim->owner == sender->me);
     }
-    if (errand->ok && claim->none && !claim->behind)
+    if (db_task->ok && claim->none && !claim->behind)
         hook_spill(sender, hook, false);
-    else if (errand->ok && claim->none)
+    else if (db_task->ok && claim->none)
         hook->claimed_to = 0; /* once more from the beginning */
     hook_settle(sender, hook);
 }
 
-static void claim_drop(struct errand *errand)
+static void claim_drop(struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)errand;
+    struct claim *claim = (struct claim *)(void *)db_task;
 
     while (claim->first) {
         struct delivery *delivery = claim->first;
@@ -244,7 +244,7 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
 
     if (!claim)
         return -1;
-    claim->errand = (struct errand){.work = claim_work, .back = claim_back, .drop = claim_drop};
+    claim->db_task = (struct db_task){.work = claim_work, .back = claim_back, .drop = claim_drop};
     claim->hook = hook;
     claim->owner = sender->me;
     claim->count = (int64_t)count;
@@ -254,7 +254,7 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
     claim->end = &claim->first;
     hook->claiming = true;
     sender->claiming++;
-    errand_send(sender, &claim->errand);
+    db_task_send(sender, &claim->db_task);
     return 0;
 }
 
@@ -287,14 +287,14 @@ static const struct bb_sql give_back = {
 };
 
 struct release {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     int64_t owner;
     struct pairs pairs;
 };
 
-static void release_work(struct bb_request *rq, struct errand *errand)
+static void release_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct release *release = (struct release *)(void *)errand;
+    struct release *release = (struct release *)(void *)db_task;
     struct pairs *pairs = &release->pairs;
     int64_t low = INT64_MAX, high = 0;
 
@@ -302,21 +302,21 @@ static void release_work(struct bb_request *rq, struct errand *errand)
         low = pairs->ids[i] < low ? pairs->ids[i] : low;
         high = pairs->ids[i] > high ? pairs->ids[i] : high;
     }
-    errand->ok =
+    db_task->ok =
         bb_query(rq, &give_back,
                  BB_ARGS(bb_i(release->owner), bb_ints(pairs->webhooks, pairs->count),
                          bb_ints(pairs->ids, pairs->count), bb_i(low), bb_i(high))) != NULL;
-    if (errand->ok && bb_superseded(rq->host))
+    if (db_task->ok && bb_superseded(rq->host))
         webhook_tell_queued(rq);
 }
 
 /* What failed is still owned by this host and not in its memory: the scan finds it. */
-static void release_back(struct sender *sender, struct errand *errand)
+static void release_back(struct sender *sender, struct db_task *db_task)
 {
-    struct release *release = (struct release *)(void *)errand;
+    struct release *release = (struct release *)(void *)db_task;
 
     sender->releasing = false;
-    for (size_t i = 0; errand->ok && i < release->pairs.count; i++) {
+    for (size_t i = 0; db_task->ok && i < release->pairs.count; i++) {
         struct hook *hook = hook_get(sender, release->pairs.webhooks[i]);
 
         if (hook && hook->state != HOOK_GONE)
@@ -324,10 +324,10 @@ static void release_back(struct sender *sender, struct errand *errand)
     }
 }
 
-static void release_drop(struct errand *errand)
+static void release_drop(struct db_task *db_task)
 {
-    pairs_free(&((struct release *)(void *)errand)->pairs);
-    free(errand);
+    pairs_free(&((struct release *)(void *)db_task)->pairs);
+    free(db_task);
 }
 
 void claim_release(struct sender *sender)
@@ -338,11 +338,11 @@ void claim_release(struct sender *sender)
 
     if (!release)
         return;
-    release->errand =
-        (struct errand){.work = release_work, .back = release_back, .drop = release_drop};
+    release->db_task =
+        (struct db_task){.work = release_work, .back = release_back, .drop = release_drop};
     release->owner = sender->me;
     release->pairs = sender->release;
     sender->release = (struct pairs){0};
     sender->releasing = true;
-    errand_send(sender, &release->errand);
+    db_task_send(sender, &release->db_task);
 }

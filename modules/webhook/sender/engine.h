@@ -1,12 +1,14 @@
 /*
  * Inside the sender. One thread, the worker's, owns everything but what stands under `lock`: the
  * inbox that sender.c's functions fill, and what they ask for. It never touches the database; that
- * is done by errands, which run as requests on the host's loops and come back through the inbox.
+ * is done by database tasks, which run as requests on the host's loops and come back through the
+ * inbox.
  *
  * A delivery is in memory from its admission to its lane until its last result is recorded, and
  * is in exactly one place: its lane (waiting), a transfer (flying), the list of results or an
- * errand (recording), or the heap of retries. The next attempt starts only when the one before it
- * is recorded. A delivery that is to go while it flies or is recorded is marked `dropped`.
+ * database task (recording), or the heap of retries. The next attempt starts only when the one
+ * before it is recorded. A delivery that is to go while it flies or is recorded is marked
+ * `dropped`.
  */
 #ifndef WEBHOOK_ENGINE_H
 #define WEBHOOK_ENGINE_H
@@ -88,16 +90,16 @@ struct hook {
 
 /*
  * A piece of work on a loop of the host: `work` runs there, `back` afterwards on the worker's
- * thread, and then `drop`, which frees; only `drop` if the worker has ended. An errand is the first
+ * thread, and then `drop`, which frees; only `drop` if the worker has ended. It is the first
  * member of what it carries.
  */
-struct errand {
-    struct errand *next;
+struct db_task {
+    struct db_task *next;
     struct sender *sender;
     bool ok; /* set by `work`; false when it could not be run, or not to its end */
-    void (*work)(struct bb_request *rq, struct errand *errand);
-    void (*back)(struct sender *sender, struct errand *errand);
-    void (*drop)(struct errand *errand);
+    void (*work)(struct bb_request *rq, struct db_task *db_task);
+    void (*back)(struct sender *sender, struct db_task *db_task);
+    void (*drop)(struct db_task *db_task);
 };
 
 struct offer {
@@ -125,7 +127,7 @@ struct sender {
     unsigned pauses; /* turns of the switch that were heard of */
     int64_t host_id;
     struct offer *offers, **offers_end;
-    struct errand *errands;
+    struct db_task *db_tasks;
     int64_t changed[ENGINE_CHANGES], looks[ENGINE_CHANGES];
     size_t changed_count, look_count; /* more than fit: all */
     int64_t full[SENDER_FULL_MAX];
@@ -149,7 +151,7 @@ struct sender {
     bool heir;     /* and another sender of this host goes on: what waits is given to it */
     bool leaving;  /* gives up its id */
     unsigned tends;
-    size_t away; /* errands out */
+    size_t away; /* database tasks out */
     size_t recording, claiming, reading;
     struct queue queue;
     struct idmap hooks, deliveries;
@@ -169,8 +171,8 @@ static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
     return now_ms - now_ms % period_ms + period_ms;
 }
 
-/* errand.c */
-void errand_send(struct sender *sender, struct errand *errand);
+/* db_task.c */
+void db_task_send(struct sender *sender, struct db_task *db_task);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
@@ -219,7 +221,7 @@ void hooks_free(struct sender *sender);
 void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
-/* record.c, claim.c, expand.c, look.c, lease.c: errands */
+/* record.c, claim.c, expand.c, look.c, lease.c: database tasks */
 void record_results(struct sender *sender);
 void claim_spilled(struct sender *sender);
 void claim_release(struct sender *sender);

@@ -57,7 +57,7 @@ static const struct bb_sql whose = {
 };
 
 struct expansion {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     int64_t owner, account;
     int64_t sent_ms;
     char refused[6]; /* the SQLSTATE, where PostgreSQL answers and it is the event that fails */
@@ -99,15 +99,15 @@ static void pass_over(struct bb_request *rq, struct expansion *expansion)
     memcpy(expansion->refused, state, sizeof(state));
 }
 
-static void expand_work(struct bb_request *rq, struct errand *errand)
+static void expand_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct expansion *expansion = (struct expansion *)(void *)errand;
+    struct expansion *expansion = (struct expansion *)(void *)db_task;
     int64_t full[SENDER_FULL_MAX];
-    size_t count = sender_full(errand->sender, full);
+    size_t count = sender_full(db_task->sender, full);
     const struct bb_rows *rows = bb_query(
         rq, &expand,
         BB_ARGS(bb_i(expansion->account), expansion->owner ? bb_i(expansion->owner) : bb_null(),
-                bb_ints(full, count), bb_i(errand->sender->settings->max_age_ms)));
+                bb_ints(full, count), bb_i(db_task->sender->settings->max_age_ms)));
 
     if (!rows) {
         pass_over(rq, expansion);
@@ -116,9 +116,9 @@ static void expand_work(struct bb_request *rq, struct errand *errand)
     expansion->found = bb_count(rq, rows) > 0;
     if (expansion->found) {
         expansion->account = bb_cell_int(rq, rows, 0, 1);
-        hand_over(rq, errand->sender, rows, expansion->owner);
+        hand_over(rq, db_task->sender, rows, expansion->owner);
     }
-    errand->ok = true;
+    db_task->ok = true;
 }
 
 static void failed(struct sender *sender, const struct expansion *expansion)
@@ -137,13 +137,13 @@ static void failed(struct sender *sender, const struct expansion *expansion)
     sender->expand_told_ms = sender->now_ms;
 }
 
-static void expand_back(struct sender *sender, struct errand *errand)
+static void expand_back(struct sender *sender, struct db_task *db_task)
 {
-    const struct expansion *expansion = (struct expansion *)(void *)errand;
+    const struct expansion *expansion = (struct expansion *)(void *)db_task;
     int64_t rest = REST * (sender->now_ms - expansion->sent_ms);
 
     sender->expanding = false;
-    if (!errand->ok) {
+    if (!db_task->ok) {
         failed(sender, expansion);
     } else if (expansion->found) {
         sender->expanded_last = expansion->account;
@@ -151,9 +151,9 @@ static void expand_back(struct sender *sender, struct errand *errand)
     }
 }
 
-static void expand_drop(struct errand *errand)
+static void expand_drop(struct db_task *db_task)
 {
-    free(errand);
+    free(db_task);
 }
 
 void expand_events(struct sender *sender)
@@ -168,12 +168,12 @@ void expand_events(struct sender *sender)
         sender->expand_at = sender->now_ms + AGAIN_MS;
         return;
     }
-    expansion->errand =
-        (struct errand){.work = expand_work, .back = expand_back, .drop = expand_drop};
+    expansion->db_task =
+        (struct db_task){.work = expand_work, .back = expand_back, .drop = expand_drop};
     expansion->owner = sender->queue.held_bytes < sender->queue.limits.bytes ? sender->me : 0;
     expansion->account = sender->expanded_last;
     expansion->sent_ms = sender->now_ms;
     sender->expanding = true;
     sender->expand_at = INT64_MAX;
-    errand_send(sender, &expansion->errand);
+    db_task_send(sender, &expansion->db_task);
 }

@@ -25,7 +25,7 @@ struct fresh {
 };
 
 struct reading {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     size_t count;
     int64_t ids[READ_MAX];
     struct fresh list[READ_MAX];
@@ -172,9 +172,9 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
                (long long)id);
 }
 
-static void read_work(struct bb_request *rq, struct errand *errand)
+static void read_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)errand;
+    struct reading *reading = (struct reading *)(void *)db_task;
     const struct bb_rows *rows =
         bb_query(rq, &read_hooks, BB_ARGS(bb_ints(reading->ids, reading->count)));
 
@@ -185,7 +185,7 @@ static void read_work(struct bb_request *rq, struct errand *errand)
             if (reading->ids[i] == bb_cell_int(rq, rows, row, 0))
                 read_row(rq, &reading->list[i], rows, row);
     }
-    errand->ok = true;
+    db_task->ok = true;
 }
 
 static void forget(struct hook *hook)
@@ -222,26 +222,26 @@ static void apply(struct sender *sender, struct fresh *fresh)
     hook_settle(sender, hook);
 }
 
-static void read_back(struct sender *sender, struct errand *errand)
+static void read_back(struct sender *sender, struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)errand;
+    struct reading *reading = (struct reading *)(void *)db_task;
 
     sender->reading--;
-    if (!errand->ok)
+    if (!db_task->ok)
         sender->retry_db_at = sender->now_ms + AGAIN_MS;
     for (size_t i = 0; i < reading->count; i++) {
         struct fresh *fresh = &reading->list[i];
 
-        if (errand->ok && fresh->version == fresh->hook->version)
+        if (db_task->ok && fresh->version == fresh->hook->version)
             apply(sender, fresh);
         else
             want(sender, fresh->hook);
     }
 }
 
-static void read_drop(struct errand *errand)
+static void read_drop(struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)errand;
+    struct reading *reading = (struct reading *)(void *)db_task;
 
     for (size_t i = 0; i < reading->count; i++) {
         free(reading->list[i].url);
@@ -258,7 +258,8 @@ void hooks_read(struct sender *sender)
 
         if (!reading)
             return;
-        reading->errand = (struct errand){.work = read_work, .back = read_back, .drop = read_drop};
+        reading->db_task =
+            (struct db_task){.work = read_work, .back = read_back, .drop = read_drop};
         while (sender->unread && reading->count < READ_MAX) {
             struct hook *hook = sender->unread;
 
@@ -271,7 +272,7 @@ void hooks_read(struct sender *sender)
                                                              .tests = hook->node.id < 0};
         }
         sender->reading++;
-        errand_send(sender, &reading->errand);
+        db_task_send(sender, &reading->db_task);
     }
 }
 

@@ -68,8 +68,8 @@ static const struct bb_sql leave_host = {
 };
 
 struct tending {
-    struct errand errand; /* first */
-    int64_t me;           /* 0: to join */
+    struct db_task db_task; /* first */
+    int64_t me;             /* 0: to join */
     int64_t sent_ms;
     unsigned pauses;
     bool lost, paused;
@@ -181,9 +181,9 @@ static void count_webhooks(struct bb_request *rq, struct tending *tending)
     }
 }
 
-static void tend_work(struct bb_request *rq, struct errand *errand)
+static void tend_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)errand;
+    struct tending *tending = (struct tending *)(void *)db_task;
     const struct bb_rows *rows =
         tending->me
             ? bb_query(rq, &renew,
@@ -192,7 +192,7 @@ static void tend_work(struct bb_request *rq, struct errand *errand)
 
     if (!rows)
         return;
-    errand->ok = true;
+    db_task->ok = true;
     tending->lost = bb_count(rq, rows) == 0;
     if (tending->lost)
         return;
@@ -247,13 +247,14 @@ static void learn_webhooks(struct sender *sender, const struct tending *tending)
     pthread_mutex_unlock(&sender->lock);
 }
 
-static void tend_back(struct sender *sender, struct errand *errand)
+static void tend_back(struct sender *sender, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)errand;
+    struct tending *tending = (struct tending *)(void *)db_task;
 
     sender->tending = false;
-    sender->tend_at = errand->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + AGAIN_MS;
-    if (!errand->ok)
+    sender->tend_at =
+        db_task->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + AGAIN_MS;
+    if (!db_task->ok)
         return;
     if (tending->lost) {
         lease_lost(sender);
@@ -269,9 +270,9 @@ static void tend_back(struct sender *sender, struct errand *errand)
         sender->look_at = sender->now_ms;
 }
 
-static void drop(struct errand *errand)
+static void drop(struct db_task *db_task)
 {
-    free(errand);
+    free(db_task);
 }
 
 static void write_counters(struct sender *sender, struct tending *tending)
@@ -296,7 +297,7 @@ void lease_tend(struct sender *sender)
         sender->tend_at = sender->now_ms + AGAIN_MS;
         return;
     }
-    tending->errand = (struct errand){.work = tend_work, .back = tend_back, .drop = drop};
+    tending->db_task = (struct db_task){.work = tend_work, .back = tend_back, .drop = drop};
     tending->me = sender->me;
     tending->sent_ms = sender->now_ms;
     tending->orphans = !sender->me;
@@ -311,26 +312,26 @@ void lease_tend(struct sender *sender)
     tending->pauses = sender->pauses;
     pthread_mutex_unlock(&sender->lock);
     sender->tending = true;
-    errand_send(sender, &tending->errand);
+    db_task_send(sender, &tending->db_task);
 }
 
 /* ---- the end
  * ------------------------------------------------------------------------------------------------
  */
 
-static void leave_work(struct bb_request *rq, struct errand *errand)
+static void leave_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)errand;
+    struct tending *tending = (struct tending *)(void *)db_task;
 
-    errand->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
-                 bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));
-    if (errand->ok)
+    db_task->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
+                  bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));
+    if (db_task->ok)
         webhook_tell_queued(rq);
 }
 
-static void leave_back(struct sender *sender, struct errand *errand)
+static void leave_back(struct sender *sender, struct db_task *db_task)
 {
-    (void)errand;
+    (void)db_task;
     sender->tending = false;
 }
 
@@ -341,8 +342,8 @@ void lease_end(struct sender *sender)
 
     if (!tending)
         return;
-    tending->errand = (struct errand){.work = leave_work, .back = leave_back, .drop = drop};
+    tending->db_task = (struct db_task){.work = leave_work, .back = leave_back, .drop = drop};
     tending->me = sender->me;
     sender->tending = true;
-    errand_send(sender, &tending->errand);
+    db_task_send(sender, &tending->db_task);
 }

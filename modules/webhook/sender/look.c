@@ -33,25 +33,25 @@ static const struct bb_sql scan = {
 };
 
 struct listing {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     int64_t owner;
     struct pairs pairs;
 };
 
-static void look_work(struct bb_request *rq, struct errand *errand)
+static void look_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)errand;
+    struct listing *listing = (struct listing *)(void *)db_task;
     const struct bb_rows *rows = bb_query(rq, &look, BB_NO_ARGS);
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
         if (pairs_add(&listing->pairs, bb_cell_int(rq, rows, row, 0), 0))
             return;
-    errand->ok = rows != NULL;
+    db_task->ok = rows != NULL;
 }
 
-static void look_back(struct sender *sender, struct errand *errand)
+static void look_back(struct sender *sender, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)errand;
+    struct listing *listing = (struct listing *)(void *)db_task;
 
     sender->looking = false;
     sender->look_at = sender_beat(sender->now_ms, LOOK_MS);
@@ -66,16 +66,16 @@ static void look_back(struct sender *sender, struct errand *errand)
     }
 }
 
-static void scan_work(struct bb_request *rq, struct errand *errand)
+static void scan_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)errand;
+    struct listing *listing = (struct listing *)(void *)db_task;
     const struct bb_rows *rows = bb_query(rq, &scan, BB_ARGS(bb_i(listing->owner), bb_i(SCAN_MAX)));
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
         if (pairs_add(&listing->pairs, bb_cell_int(rq, rows, row, 0),
                       bb_cell_int(rq, rows, row, 1)))
             return;
-    errand->ok = rows != NULL;
+    db_task->ok = rows != NULL;
 }
 
 static bool suspected(const struct pairs *suspects, int64_t id)
@@ -90,14 +90,14 @@ static bool suspected(const struct pairs *suspects, int64_t id)
  * A row may be seen as ours while what brings it or takes it away is still on its way to this
  * thread; only one that is missing in two scans running is given back.
  */
-static void scan_back(struct sender *sender, struct errand *errand)
+static void scan_back(struct sender *sender, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)errand;
+    struct listing *listing = (struct listing *)(void *)db_task;
     struct pairs missing = {0};
 
     sender->scanning = false;
     sender->scan_at = sender_beat(sender->now_ms + SCAN_MS, LOOK_MS / 2);
-    for (size_t i = 0; errand->ok && listing->owner == sender->me && i < listing->pairs.count;
+    for (size_t i = 0; db_task->ok && listing->owner == sender->me && i < listing->pairs.count;
          i++) {
         int64_t webhook = listing->pairs.webhooks[i], id = listing->pairs.ids[i];
 
@@ -114,22 +114,22 @@ static void scan_back(struct sender *sender, struct errand *errand)
     sender->suspects = missing;
 }
 
-static void listing_drop(struct errand *errand)
+static void listing_drop(struct db_task *db_task)
 {
-    pairs_free(&((struct listing *)(void *)errand)->pairs);
-    free(errand);
+    pairs_free(&((struct listing *)(void *)db_task)->pairs);
+    free(db_task);
 }
 
-static bool list(struct sender *sender, void (*work)(struct bb_request *, struct errand *),
-                 void (*back)(struct sender *, struct errand *))
+static bool list(struct sender *sender, void (*work)(struct bb_request *, struct db_task *),
+                 void (*back)(struct sender *, struct db_task *))
 {
     struct listing *listing = sender->me ? calloc(1, sizeof(*listing)) : NULL;
 
     if (!listing)
         return false;
-    listing->errand = (struct errand){.work = work, .back = back, .drop = listing_drop};
+    listing->db_task = (struct db_task){.work = work, .back = back, .drop = listing_drop};
     listing->owner = sender->me;
-    errand_send(sender, &listing->errand);
+    db_task_send(sender, &listing->db_task);
     return true;
 }
 

@@ -33,7 +33,7 @@ static const struct bb_sql record_few = {RECORD, BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD, BB_SQL_WRITE | BB_SQL_LONG};
 
 struct recording {
-    struct errand errand; /* first */
+    struct db_task db_task; /* first */
     int64_t owner;
     char *rows;
     int64_t low, high;
@@ -42,9 +42,9 @@ struct recording {
     int64_t stored[ENGINE_RECORD_MAX];
 };
 
-static void work(struct bb_request *rq, struct errand *errand)
+static void work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)errand;
+    struct recording *recording = (struct recording *)(void *)db_task;
     const struct bb_rows *rows = bb_query(rq, recording->count > FEW ? &record_many : &record_few,
                                           BB_ARGS(bb_t(recording->rows), bb_i(recording->owner),
                                                   bb_i(recording->low), bb_i(recording->high)));
@@ -54,7 +54,7 @@ static void work(struct bb_request *rq, struct errand *errand)
     recording->stored_count = bb_count(rq, rows);
     for (size_t i = 0; i < recording->stored_count; i++)
         recording->stored[i] = bb_cell_int(rq, rows, i, 0);
-    errand->ok = true;
+    db_task->ok = true;
 }
 
 static int by_number(const void *a, const void *b)
@@ -115,12 +115,12 @@ static void put_back(struct sender *sender, struct recording *recording)
     sender->retry_db_at = sender->now_ms + AGAIN_MS;
 }
 
-static void back(struct sender *sender, struct errand *errand)
+static void back(struct sender *sender, struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)errand;
+    struct recording *recording = (struct recording *)(void *)db_task;
 
     sender->recording--;
-    if (!errand->ok && recording->owner == sender->me) {
+    if (!db_task->ok && recording->owner == sender->me) {
         put_back(sender, recording);
         return;
     }
@@ -134,9 +134,9 @@ static void back(struct sender *sender, struct errand *errand)
     }
 }
 
-static void drop(struct errand *errand)
+static void drop(struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)errand;
+    struct recording *recording = (struct recording *)(void *)db_task;
 
     free(recording->rows);
     free(recording);
@@ -217,17 +217,17 @@ static int send_batch(struct sender *sender)
 
     if (!recording)
         return -1;
-    recording->errand = (struct errand){.work = work, .back = back, .drop = drop};
+    recording->db_task = (struct db_task){.work = work, .back = back, .drop = drop};
     recording->owner = sender->me;
     gather(sender, recording);
     recording->rows = write_rows(recording);
     if (!recording->rows) {
         put_back(sender, recording);
-        drop(&recording->errand);
+        drop(&recording->db_task);
         return -1;
     }
     sender->recording++;
-    errand_send(sender, &recording->errand);
+    db_task_send(sender, &recording->db_task);
     return 0;
 }
 

@@ -19,13 +19,13 @@ struct sender *sender_new(struct bb_host *host, const struct webhook_settings *s
     return NULL;
 }
 
-static void drop_errands(struct sender *sender)
+static void drop_db_tasks(struct sender *sender)
 {
-    while (sender->errands) {
-        struct errand *errand = sender->errands;
+    while (sender->db_tasks) {
+        struct db_task *db_task = sender->db_tasks;
 
-        sender->errands = errand->next;
-        errand->drop(errand);
+        sender->db_tasks = db_task->next;
+        db_task->drop(db_task);
     }
 }
 
@@ -33,7 +33,7 @@ void sender_free(struct sender *sender)
 {
     if (!sender)
         return;
-    drop_errands(sender);
+    drop_db_tasks(sender);
     idmap_free(&sender->bodies);
     pthread_mutex_destroy(&sender->lock);
     EVP_MAC_free(sender->hmac);

@@ -8,15 +8,15 @@
 
 #define NICENESS 10
 #define CLEAN_MS 30000
-#define STOP_ERRANDS_MS 5000 /* for the errands after what was in flight, at the end */
-#define LINGER_MS 250        /* for offers of what had begun before a reload */
+#define STOP_TASKS_MS 5000 /* for the database tasks after what was in flight, at the end */
+#define LINGER_MS 250      /* for offers of what had begun before a reload */
 #define IDLE_MS 3000
 #define IDLE_LEAVING_MS 50
 
 /* What other threads left, taken out of the lock in one go. */
 struct inbox {
     struct offer *offers;
-    struct errand *errands;
+    struct db_task *db_tasks;
     int64_t looks[ENGINE_CHANGES];
     size_t look_count;
 };
@@ -25,12 +25,12 @@ static void open_inbox(struct sender *sender, struct inbox *inbox)
 {
     pthread_mutex_lock(&sender->lock);
     inbox->offers = sender->offers;
-    inbox->errands = sender->errands;
+    inbox->db_tasks = sender->db_tasks;
     inbox->look_count = sender->look_count;
     memcpy(inbox->looks, sender->looks, sizeof(inbox->looks));
     sender->offers = NULL;
     sender->offers_end = &sender->offers;
-    sender->errands = NULL;
+    sender->db_tasks = NULL;
     sender->look_count = 0;
     if (sender->events_wait && sender->expand_at == INT64_MAX)
         sender->expand_at = sender->now_ms;
@@ -40,15 +40,15 @@ static void open_inbox(struct sender *sender, struct inbox *inbox)
     pthread_mutex_unlock(&sender->lock);
 }
 
-static void take_errands(struct sender *sender, struct errand *errands)
+static void take_db_tasks(struct sender *sender, struct db_task *db_tasks)
 {
-    while (errands) {
-        struct errand *errand = errands;
+    while (db_tasks) {
+        struct db_task *db_task = db_tasks;
 
-        errands = errand->next;
+        db_tasks = db_task->next;
         sender->away--;
-        errand->back(sender, errand);
-        errand->drop(errand);
+        db_task->back(sender, db_task);
+        db_task->drop(db_task);
     }
 }
 
@@ -69,7 +69,7 @@ static void take_inbox(struct sender *sender)
     struct inbox inbox;
 
     open_inbox(sender, &inbox);
-    take_errands(sender, inbox.errands);
+    take_db_tasks(sender, inbox.db_tasks);
     delivery_offers(sender, inbox.offers);
     take_looks(sender, &inbox);
 }
@@ -162,12 +162,12 @@ static bool unfinished(const struct sender *sender, int64_t linger_until)
            (sender->deliveries.count || sender->release.count || sender->now_ms < linger_until);
 }
 
-/* What flies, without the errands that follow. */
+/* What flies, without the database tasks that follow. */
 static int64_t time_left(const struct sender *sender)
 {
     int64_t leave = bb_leave_ms(sender->seat);
 
-    return leave - (leave / 2 < STOP_ERRANDS_MS ? leave / 2 : STOP_ERRANDS_MS);
+    return leave - (leave / 2 < STOP_TASKS_MS ? leave / 2 : STOP_TASKS_MS);
 }
 
 /*
@@ -187,7 +187,7 @@ static void finish(struct sender *sender)
         turn(sender);
     } while (unfinished(sender, linger_until) && time_left(sender) > 0);
     set_running(sender, false);
-    int64_t until = sender->now_ms + STOP_ERRANDS_MS;
+    int64_t until = sender->now_ms + STOP_TASKS_MS;
 
     sender->leaving = true;
     lease_end(sender);

@@ -1,4 +1,5 @@
-/* Errands: work on the host's loops for the sender's thread. And the lists that they carry. */
+/* Database tasks: work on the host's loops for the sender's thread, and the lists that they carry.
+ */
 #include "modules/webhook/sender/engine.h"
 
 #define FIRST_ROOM 64
@@ -6,18 +7,18 @@
 /* On a loop. */
 static void run(struct bb_request *rq, void *arg)
 {
-    struct errand *errand = arg;
+    struct db_task *db_task = arg;
 
-    errand->work(rq, errand);
+    db_task->work(rq, db_task);
 }
 
-static void come_back(struct errand *errand)
+static void come_back(struct db_task *db_task)
 {
-    struct sender *sender = errand->sender;
+    struct sender *sender = db_task->sender;
 
     pthread_mutex_lock(&sender->lock);
-    errand->next = sender->errands;
-    sender->errands = errand;
+    db_task->next = sender->db_tasks;
+    sender->db_tasks = db_task;
     pthread_mutex_unlock(&sender->lock);
 }
 
@@ -25,21 +26,21 @@ static void come_back(struct errand *errand)
  * the middle, for want of memory, has failed, whatever it had said before. */
 static void ended(void *arg, bool whole)
 {
-    struct errand *errand = arg;
-    struct bb_host *host = errand->sender->host;
+    struct db_task *db_task = arg;
+    struct bb_host *host = db_task->sender->host;
 
-    errand->ok = errand->ok && whole;
-    come_back(errand);
+    db_task->ok = db_task->ok && whole;
+    come_back(db_task);
     bb_wake(host, "sender");
 }
 
-void errand_send(struct sender *sender, struct errand *errand)
+void db_task_send(struct sender *sender, struct db_task *db_task)
 {
-    errand->sender = sender;
-    errand->ok = false;
+    db_task->sender = sender;
+    db_task->ok = false;
     sender->away++;
-    if (bb_run_then(sender->host, run, ended, errand))
-        come_back(errand);
+    if (bb_run_then(sender->host, run, ended, db_task))
+        come_back(db_task);
 }
 
 static int grow(struct pairs *pairs)
