@@ -335,7 +335,7 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context)
 {
-    struct exchange *exchange = exchange_heir(*context);
+    struct exchange *exchange = exchange_owner(*context);
 
     *context = exchange;
     (void)cls;
@@ -356,7 +356,7 @@ enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const cha
 void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why)
 {
-    struct exchange *exchange = exchange_heir(*context);
+    struct exchange *exchange = exchange_owner(*context);
 
     (void)cls;
     *context = NULL;

@@ -141,7 +141,7 @@ void answer_give_room(struct exchange *exchange);
  */
 bool exchange_leave(struct core_request *rq);
 /* What libmicrohttpd is to know in its place; itself, if it has not let go. NULL for NULL. */
-struct exchange *exchange_heir(struct exchange *exchange);
+struct exchange *exchange_owner(struct exchange *exchange);
 /* The fiber of a late one has ended. */
 void exchange_over(struct exchange *exchange);
 

@@ -93,7 +93,7 @@ static void end(struct exchange *exchange)
         exchange_free(exchange);
 }
 
-struct exchange *exchange_heir(struct exchange *exchange)
+struct exchange *exchange_owner(struct exchange *exchange)
 {
     struct exchange *heir = exchange ? exchange->heir : NULL;
 

@@ -119,8 +119,8 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
  */
 int webhook_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
 
-/* Tells all senders, an heir's on this host too, that something waits; if that fails they find it a
- * little later. Parks. */
+/* Tells all senders, a successor's on this host too, that something waits; if that fails they find
+ * it a little later. Parks. */
 void webhook_tell_queued(struct bb_request *rq);
 /* The same in a transaction. 0 or -1. */
 int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx);

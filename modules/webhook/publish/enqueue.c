@@ -10,8 +10,8 @@
  *
  * The rows are owned by this host from the start, so that nothing claims them: after the commit
  * they go to the sender in memory. Those of webhooks whose memory is full have no owner and wait in
- * the database; so do all of a superseded generation, whose sender is leaving: its heir is told.
- * Everything here is the request's, on its fiber.
+ * the database; so do all of a superseded generation, whose sender is leaving: its successor is
+ * told. Everything here is the request's, on its fiber.
  */
 #include "modules/webhook/publish/publish.h"
 

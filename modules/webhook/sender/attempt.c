@@ -104,7 +104,7 @@ static bool start_next(struct sender *sender)
 
 void attempts_start(struct sender *sender)
 {
-    bool starts = !sender->stopping || (sender->heir && !sender->leaving);
+    bool starts = !sender->stopping || (sender->successor && !sender->leaving);
 
     heed(sender);
     if (!sender->me || !starts || is_paused(sender))

@@ -147,9 +147,9 @@ struct sender {
     int64_t expand_told_ms; /* when the log last had an event that could not be expanded */
     int64_t expanding_ms;   /* how long the oldest event had waited for it a few seconds ago */
     bool tending, looking, scanning, releasing, expanding;
-    bool stopping; /* claims nothing more */
-    bool heir;     /* and another sender of this host goes on: what waits is given to it */
-    bool leaving;  /* gives up its id */
+    bool stopping;  /* claims nothing more */
+    bool successor; /* and another sender of this host goes on: what waits is given to it */
+    bool leaving;   /* gives up its id */
     unsigned tends;
     size_t away; /* database tasks out */
     size_t recording, claiming, reading;

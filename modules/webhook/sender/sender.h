@@ -1,7 +1,7 @@
 /*
  * The sender: what delivers. It lives as long as the generation, its thread from `start` until a
  * little after `quiesce`; before and after, offers are let go of and wait in the database. Where
- * another generation follows, its sender is the heir: it gets what waits, see worker.c.
+ * another generation follows, its sender is the successor: it gets what waits, see worker.c.
  *
  * A delivery is a row of webhook_delivery in the state 'queued'. Its owner is the host that has it
  * in memory or was about to; NULL: nobody. The sender must find by itself what is in nobody's

@@ -148,17 +148,18 @@ static void set_running(struct sender *sender, bool running)
 static void begin_to_leave(struct sender *sender)
 {
     sender->stopping = true;
-    sender->heir = bb_superseded(sender->host);
-    if (!sender->heir)
+    sender->successor = bb_superseded(sender->host);
+    if (!sender->successor)
         set_running(sender, false);
 }
 
-/* Whether something flies, is being recorded or handed over, or an heir might yet be offered. */
+/* Whether something flies, is being recorded or handed over, or a successor might yet be offered.
+ */
 static bool unfinished(const struct sender *sender, int64_t linger_until)
 {
     if (queue_flying(&sender->queue) || sender->results || sender->away)
         return true;
-    return sender->heir &&
+    return sender->successor &&
            (sender->deliveries.count || sender->release.count || sender->now_ms < linger_until);
 }
 
@@ -171,10 +172,10 @@ static int64_t time_left(const struct sender *sender)
 }
 
 /*
- * A host that stops ends what flies and leaves the rest to other hosts. A sender with an heir gives
- * it what waits at once, and goes on with what flies or is waited for, for as long as that takes:
- * an attempt that was cut off would be made a second time. Transactions that began before the
- * reload may still offer to it for a little.
+ * A host that stops ends what flies and leaves the rest to other hosts. A sender with a successor
+ * gives it what waits at once, and goes on with what flies or is waited for, for as long as that
+ * takes: an attempt that was cut off would be made a second time. Transactions that began before
+ * the reload may still offer to it for a little.
  */
 static void finish(struct sender *sender)
 {
@@ -182,7 +183,7 @@ static void finish(struct sender *sender)
 
     begin_to_leave(sender);
     do {
-        if (sender->heir)
+        if (sender->successor)
             delivery_hand_over(sender);
         turn(sender);
     } while (unfinished(sender, linger_until) && time_left(sender) > 0);
