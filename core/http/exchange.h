@@ -66,9 +66,9 @@ struct exchange {
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     int64_t asked_us;                          /* who is behind the token */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
-    struct exchange *heir; /* see exchange_late.c; NULL: there is none, or it has taken over */
-    bool late;             /* there is or was one: the connection is not this one's any more */
-    bool over;             /* of a late one: the fiber has ended */
+    struct exchange *successor; /* see exchange_late.c; NULL: there is none, or it has taken over */
+    bool late;                  /* there is or was one: the connection is not this one's any more */
+    bool over;                  /* of a late one: the fiber has ended */
 };
 
 static inline struct exchange *exchange_of(struct bb_request *rq)

@@ -1,7 +1,7 @@
 /*
  * A call in a pool that is still under way when the time of its request is over. It may use memory
  * of the request, so the exchange stays until it has returned; the client does not wait for that.
- * An heir, an exchange without a handler, has the connection from then on, and answers 503.
+ * A successor, an exchange without a handler, has the connection from then on, and answers 503.
  *
  * libmicrohttpd knows the old exchange until it calls the next time, so that ends when both are
  * done with it: the fiber, and libmicrohttpd.
@@ -22,34 +22,34 @@ static char *copied(struct arena *arena, const char *text, bool *failed)
 }
 
 /* What its answer and its lines in the log need; 0, or -1: no memory. */
-static int inherit(struct exchange *heir, const struct exchange *from)
+static int inherit(struct exchange *successor, const struct exchange *from)
 {
-    struct arena *arena = heir->rq.arena;
+    struct arena *arena = successor->rq.arena;
     bool failed = false;
 
-    heir->mhd = from->mhd;
-    heir->connection = from->connection;
-    heir->close = from->close;
-    heir->head.minor = from->head.minor;
-    heir->head.closes = from->head.closes;
-    heir->head.keeps = from->head.keeps;
-    heir->match = from->match;
-    heir->method = copied(arena, from->method, &failed);
-    heir->path = copied(arena, from->path, &failed);
-    heir->target = heir->path;
-    memcpy(heir->id, from->id, sizeof heir->id);
-    memcpy(heir->address, from->address, sizeof heir->address);
-    heir->started_us = from->started_us;
-    heir->rq.id = heir->id;
-    heir->rq.owner = from->rq.owner;
-    heir->rq.route = from->rq.route;
-    heir->rq.spent = from->rq.spent;
-    heir->rq.cut = from->rq.cut;
-    heir->rq.ended = from->rq.ended;
-    heir->principal.account = from->principal.account;
-    heir->rq.pub.principal = from->rq.pub.principal ? &heir->principal : NULL;
+    successor->mhd = from->mhd;
+    successor->connection = from->connection;
+    successor->close = from->close;
+    successor->head.minor = from->head.minor;
+    successor->head.closes = from->head.closes;
+    successor->head.keeps = from->head.keeps;
+    successor->match = from->match;
+    successor->method = copied(arena, from->method, &failed);
+    successor->path = copied(arena, from->path, &failed);
+    successor->target = successor->path;
+    memcpy(successor->id, from->id, sizeof successor->id);
+    memcpy(successor->address, from->address, sizeof successor->address);
+    successor->started_us = from->started_us;
+    successor->rq.id = successor->id;
+    successor->rq.owner = from->rq.owner;
+    successor->rq.route = from->rq.route;
+    successor->rq.spent = from->rq.spent;
+    successor->rq.cut = from->rq.cut;
+    successor->rq.ended = from->rq.ended;
+    successor->principal.account = from->principal.account;
+    successor->rq.pub.principal = from->rq.pub.principal ? &successor->principal : NULL;
     for (const struct answer_header *h = from->rq.answer.headers; h; h = h->next)
-        failed = failed || reply_header(&heir->rq, h->name, h->value);
+        failed = failed || reply_header(&successor->rq, h->name, h->value);
     return failed ? -1 : 0;
 }
 
@@ -61,19 +61,19 @@ bool exchange_leave(struct core_request *rq)
     if (exchange->phase != PHASE_HANDLER || !exchange->suspended || exchange->stream ||
         exchange->rq.committed)
         return false;
-    struct exchange *heir =
-        request_make(sizeof *heir, REQUEST_HTTP, exchange->rq.loop, exchange->rq.generation);
-    if (!heir)
+    struct exchange *successor =
+        request_make(sizeof *successor, REQUEST_HTTP, exchange->rq.loop, exchange->rq.generation);
+    if (!successor)
         return false;
-    if (inherit(heir, exchange)) {
-        exchange_free(heir);
+    if (inherit(successor, exchange)) {
+        exchange_free(successor);
         return false;
     }
-    heir->rq.spent.work_us += clock_mono_us() - exchange->phase_us;
-    request_fail(&heir->rq, FAILED_DEADLINE);
-    reply_failed(&heir->rq);
-    heir->phase = PHASE_ANSWER;
-    exchange->heir = heir;
+    successor->rq.spent.work_us += clock_mono_us() - exchange->phase_us;
+    request_fail(&successor->rq, FAILED_DEADLINE);
+    reply_failed(&successor->rq);
+    successor->phase = PHASE_ANSWER;
+    exchange->successor = successor;
     exchange->late = true;
     exchange->suspended = false;
     exchange->rq.cut = NULL;
@@ -85,7 +85,7 @@ bool exchange_leave(struct core_request *rq)
 
 static void end(struct exchange *exchange)
 {
-    if (exchange->heir || !exchange->over)
+    if (exchange->successor || !exchange->over)
         return;
     if (exchange->upload)
         upload_end(exchange->upload);
@@ -95,13 +95,13 @@ static void end(struct exchange *exchange)
 
 struct exchange *exchange_owner(struct exchange *exchange)
 {
-    struct exchange *heir = exchange ? exchange->heir : NULL;
+    struct exchange *successor = exchange ? exchange->successor : NULL;
 
-    if (!heir)
+    if (!successor)
         return exchange;
-    exchange->heir = NULL;
+    exchange->successor = NULL;
     end(exchange);
-    return heir;
+    return successor;
 }
 
 void exchange_over(struct exchange *exchange)

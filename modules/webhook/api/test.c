@@ -93,7 +93,7 @@ static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const s
 
     if (!outcome)
         return bb_fail(rq, 503, "Out of memory");
-    sender_offer(webhook->sender, ping->host, &ping->event, &ping->item, 1, outcome);
+    sender_hand_off(webhook->sender, ping->host, &ping->event, &ping->item, 1, outcome);
     bb_defer(rq, webhook_outcome_release, outcome);
     if (bb_gate_wait(rq, outcome->gate, WAIT_MS) == 0)
         return webhook_reply(rq, 200, answer(outcome));

@@ -62,7 +62,7 @@ static const struct bb_sql enqueue_any = {
 };
 
 /* What a commit hands to the sender. Lives as long as the request. */
-struct offer {
+struct handoff {
     struct webhook *webhook;
     struct sender_event event;
     int64_t host;
@@ -97,9 +97,9 @@ static char *array_of(struct bb_request *rq, const char *const *emails)
 /* Every row of it that has the owner that we gave it. */
 static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    struct offer *offer = arg;
-    struct sender *sender = offer->webhook->sender;
-    const struct bb_rows *rows = bb_unit_rows(rq, tx, offer->index);
+    struct handoff *handoff = arg;
+    struct sender *sender = handoff->webhook->sender;
+    const struct bb_rows *rows = bb_unit_rows(rq, tx, handoff->index);
     size_t count = rows ? bb_count(rq, rows) : 0;
     struct sender_item *items = count ? bb_alloc(rq, count * sizeof(*items)) : NULL;
     size_t owned = 0;
@@ -115,26 +115,26 @@ static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
             sender_look(sender, webhook);
     }
     if (owned > 0) {
-        offer->event.body_id = bb_cell_int(rq, rows, 0, 3);
-        sender_offer(sender, offer->host, &offer->event, items, owned, NULL);
+        handoff->event.body_id = bb_cell_int(rq, rows, 0, 3);
+        sender_hand_off(sender, handoff->host, &handoff->event, items, owned, NULL);
     }
 }
 
 /* The statement and what it is told of the event; the index in the unit, or negative. */
 static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
-                         const struct offer *offer)
+                         const struct handoff *handoff)
 {
-    struct sender *sender = offer->webhook->sender;
-    bool large = offer->event.length >= LARGE_BODY;
+    struct sender *sender = handoff->webhook->sender;
+    bool large = handoff->event.length >= LARGE_BODY;
     int64_t organisation = event->audience->organisation, full[SENDER_FULL_MAX];
     size_t count = sender_full(sender, full);
     const struct bb_value args[] = {bb_t(event->name),
                                     bb_t(event->id),
                                     organisation ? bb_i(organisation) : bb_null(),
                                     bb_t(array_of(rq, event->audience->emails)),
-                                    offer->host ? bb_i(offer->host) : bb_null(),
+                                    handoff->host ? bb_i(handoff->host) : bb_null(),
                                     bb_ints(full, count),
-                                    bb_t(offer->event.body),
+                                    bb_t(handoff->event.body),
                                     bb_b(large),
                                     bb_i(rq->principal ? rq->principal->account : 0)};
 
@@ -147,19 +147,19 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
                    void *state)
 {
     struct webhook *webhook = state;
-    struct offer *offer = bb_alloc(rq, sizeof(*offer));
+    struct handoff *handoff = bb_alloc(rq, sizeof(*handoff));
 
-    *offer = (struct offer){
+    *handoff = (struct handoff){
         .webhook = webhook,
         .event = {.name = event->name, .id = event->id},
         .host = bb_superseded(rq->host) ? 0 : sender_host(webhook->sender),
     };
-    offer->event.body = bb_json(rq, event->payload, &offer->event.length);
-    offer->index = add_statement(rq, tx, event, offer);
-    if (offer->index < 0)
+    handoff->event.body = bb_json(rq, event->payload, &handoff->event.length);
+    handoff->index = add_statement(rq, tx, event, handoff);
+    if (handoff->index < 0)
         return -1;
     if (bb_superseded(rq->host) && webhook_notify_queued(rq, tx))
         return -1;
-    bb_after(rq, tx, hand_over, offer);
+    bb_after(rq, tx, hand_over, handoff);
     return 0;
 }

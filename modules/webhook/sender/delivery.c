@@ -1,4 +1,4 @@
-/* Deliveries in memory: from an offer or a claim into their lanes, and out again. */
+/* Deliveries in memory: from a hand-off or a claim into their lanes, and out again. */
 #include "modules/webhook/sender/engine.h"
 
 struct delivery *delivery_new(int64_t id, struct body *body)
@@ -188,40 +188,40 @@ void delivery_retries_due(struct sender *sender)
     }
 }
 
-/* ---- offers ------------------------------------------------------------------------------------
+/* ---- hand-offs ----
  */
 
-void delivery_offer_free(struct offer *offer)
+void delivery_handoff_free(struct handoff *handoff)
 {
-    if (offer->outcome)
-        webhook_outcome_say(offer->outcome, false, 0, 0, "the attempt was put off");
-    body_let_go(offer->body);
-    free(offer);
+    if (handoff->outcome)
+        webhook_outcome_say(handoff->outcome, false, 0, 0, "the attempt was put off");
+    body_let_go(handoff->body);
+    free(handoff);
 }
 
-static void take(struct sender *sender, struct offer *offer, const struct sender_item *item)
+static void take(struct sender *sender, struct handoff *handoff, const struct sender_item *item)
 {
-    struct hook *hook = hook_get(sender, offer->outcome ? -item->webhook : item->webhook);
-    struct delivery *delivery = hook ? delivery_new(item->id, offer->body) : NULL;
+    struct hook *hook = hook_get(sender, handoff->outcome ? -item->webhook : item->webhook);
+    struct delivery *delivery = hook ? delivery_new(item->id, handoff->body) : NULL;
 
     if (!delivery)
         return; /* no memory: the scan finds it */
-    delivery->outcome = offer->outcome;
-    offer->outcome = NULL;
+    delivery->outcome = handoff->outcome;
+    handoff->outcome = NULL;
     if (!delivery_admit(sender, hook, delivery, 0))
         delivery_refuse(sender, item->webhook, delivery);
     else
         hook_settle(sender, hook);
 }
 
-void delivery_offers(struct sender *sender, struct offer *offers)
+void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs)
 {
-    while (offers) {
-        struct offer *offer = offers;
+    while (handoffs) {
+        struct handoff *handoff = handoffs;
 
-        offers = offer->next;
-        for (size_t i = 0; i < offer->count; i++)
-            take(sender, offer, &offer->items[i]);
-        delivery_offer_free(offer);
+        handoffs = handoff->next;
+        for (size_t i = 0; i < handoff->count; i++)
+            take(sender, handoff, &handoff->items[i]);
+        delivery_handoff_free(handoff);
     }
 }

@@ -102,8 +102,8 @@ struct db_task {
     void (*drop)(struct db_task *db_task);
 };
 
-struct offer {
-    struct offer *next;
+struct handoff {
+    struct handoff *next;
     struct body *body;
     struct webhook_outcome *outcome;
     size_t count;
@@ -126,7 +126,7 @@ struct sender {
     bool paused;
     unsigned pauses; /* turns of the switch that were heard of */
     int64_t host_id;
-    struct offer *offers, **offers_end;
+    struct handoff *handoffs, **handoffs_end;
     struct db_task *db_tasks;
     int64_t changed[ENGINE_CHANGES], looks[ENGINE_CHANGES];
     size_t changed_count, look_count; /* more than fit: all */
@@ -197,8 +197,8 @@ void delivery_put_back(struct sender *sender, struct hook *hook); /* what waits,
 void delivery_hand_over(struct sender *sender); /* some of what rests or waits, likewise */
 void delivery_retry(struct sender *sender, struct delivery *delivery);
 void delivery_retries_due(struct sender *sender);
-void delivery_offers(struct sender *sender, struct offer *offers);
-void delivery_offer_free(struct offer *offer);
+void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs);
+void delivery_handoff_free(struct handoff *handoff);
 
 /* The webhook that the struct is of, or whose tests. */
 static inline int64_t hook_webhook(const struct hook *hook)

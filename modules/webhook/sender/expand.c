@@ -82,7 +82,7 @@ static void hand_over(struct bb_request *rq, struct sender *sender, const struct
             sender_look(sender, webhook);
     }
     if (owned > 0 && event.body) /* without a body: look_own() finds them */
-        sender_offer(sender, owner, &event, items, owned, NULL);
+        sender_hand_off(sender, owner, &event, items, owned, NULL);
 }
 
 /* An event that cannot be expanded waits, and with it those of its account; others go on. */

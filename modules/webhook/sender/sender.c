@@ -10,7 +10,7 @@ struct sender *sender_new(struct bb_host *host, const struct webhook_settings *s
     sender->host = host;
     sender->settings = settings;
     sender->hmac = sign_algorithm();
-    sender->offers_end = &sender->offers;
+    sender->handoffs_end = &sender->handoffs;
     sender->results_end = &sender->results;
     if (sender->hmac && pthread_mutex_init(&sender->lock, NULL) == 0)
         return sender;
@@ -68,33 +68,33 @@ static struct body *body_of(struct sender *sender, const struct sender_event *ev
     return body && event->body_id ? body_share(sender, event->body_id, body) : body;
 }
 
-void sender_offer(struct sender *sender, int64_t host, const struct sender_event *event,
-                  const struct sender_item *items, size_t count, struct webhook_outcome *outcome)
+void sender_hand_off(struct sender *sender, int64_t host, const struct sender_event *event,
+                     const struct sender_item *items, size_t count, struct webhook_outcome *outcome)
 {
-    struct offer *offer = calloc(1, sizeof(*offer) + count * sizeof(*items));
+    struct handoff *handoff = calloc(1, sizeof(*handoff) + count * sizeof(*items));
     bool first = false;
 
-    if (offer)
-        offer->body = body_of(sender, event);
-    if (!offer || !offer->body) {
-        free(offer); /* the deliveries are found in the table later */
+    if (handoff)
+        handoff->body = body_of(sender, event);
+    if (!handoff || !handoff->body) {
+        free(handoff); /* the deliveries are found in the table later */
         if (outcome)
             webhook_outcome_say(outcome, false, 0, 0, "out of memory");
         return;
     }
-    offer->outcome = outcome;
-    offer->count = count;
-    memcpy(offer->items, items, count * sizeof(*items));
+    handoff->outcome = outcome;
+    handoff->count = count;
+    memcpy(handoff->items, items, count * sizeof(*items));
     pthread_mutex_lock(&sender->lock);
     if (sender->running && host && host == sender->host_id) {
-        first = !sender->offers;
-        *sender->offers_end = offer;
-        sender->offers_end = &offer->next;
-        offer = NULL;
+        first = !sender->handoffs;
+        *sender->handoffs_end = handoff;
+        sender->handoffs_end = &handoff->next;
+        handoff = NULL;
     }
     pthread_mutex_unlock(&sender->lock);
-    if (offer)
-        delivery_offer_free(offer);
+    if (handoff)
+        delivery_handoff_free(handoff);
     if (first)
         bb_wake(sender->host, "sender");
 }

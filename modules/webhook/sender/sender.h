@@ -1,12 +1,12 @@
 /*
  * The sender: what delivers. It lives as long as the generation, its thread from `start` until a
- * little after `quiesce`; before and after, offers are let go of and wait in the database. Where
+ * little after `quiesce`; before and after, hand-offs are let go of and wait in the database. Where
  * another generation follows, its sender is the successor: it gets what waits, see worker.c.
  *
  * A delivery is a row of webhook_delivery in the state 'queued'. Its owner is the host that has it
  * in memory or was about to; NULL: nobody. The sender must find by itself what is in nobody's
  * memory: rows without an owner, rows of hosts that are dead, and rows of its own that never were
- * offered (a commit whose answer was lost). Memory may be lost at any time, rows never.
+ * handed to it (a commit whose answer was lost). Memory may be lost at any time, rows never.
  *
  * All functions but sender_run() are for any thread and do not wait.
  */
@@ -52,8 +52,9 @@ struct sender_item {
  * What finds no room, or another host id by now, is for the sender to give back to nobody (owner
  * NULL) soon. `outcome` (or NULL; then count is 1) is taken: said exactly once, whatever happens.
  */
-void sender_offer(struct sender *sender, int64_t host, const struct sender_event *event,
-                  const struct sender_item *items, size_t count, struct webhook_outcome *outcome);
+void sender_hand_off(struct sender *sender, int64_t host, const struct sender_event *event,
+                     const struct sender_item *items, size_t count,
+                     struct webhook_outcome *outcome);
 
 /*
  * The webhook (0: any) was changed or deleted, and that is committed. Once this returns no attempt

@@ -9,13 +9,13 @@
 #define NICENESS 10
 #define CLEAN_MS 30000
 #define STOP_TASKS_MS 5000 /* for the database tasks after what was in flight, at the end */
-#define LINGER_MS 250      /* for offers of what had begun before a reload */
+#define LINGER_MS 250      /* for hand-offs of what had begun before a reload */
 #define IDLE_MS 3000
 #define IDLE_LEAVING_MS 50
 
 /* What other threads left, taken out of the lock in one go. */
 struct inbox {
-    struct offer *offers;
+    struct handoff *handoffs;
     struct db_task *db_tasks;
     int64_t looks[ENGINE_CHANGES];
     size_t look_count;
@@ -24,12 +24,12 @@ struct inbox {
 static void open_inbox(struct sender *sender, struct inbox *inbox)
 {
     pthread_mutex_lock(&sender->lock);
-    inbox->offers = sender->offers;
+    inbox->handoffs = sender->handoffs;
     inbox->db_tasks = sender->db_tasks;
     inbox->look_count = sender->look_count;
     memcpy(inbox->looks, sender->looks, sizeof(inbox->looks));
-    sender->offers = NULL;
-    sender->offers_end = &sender->offers;
+    sender->handoffs = NULL;
+    sender->handoffs_end = &sender->handoffs;
     sender->db_tasks = NULL;
     sender->look_count = 0;
     if (sender->events_wait && sender->expand_at == INT64_MAX)
@@ -70,7 +70,7 @@ static void take_inbox(struct sender *sender)
 
     open_inbox(sender, &inbox);
     take_db_tasks(sender, inbox.db_tasks);
-    delivery_offers(sender, inbox.offers);
+    delivery_take_handoffs(sender, inbox.handoffs);
     take_looks(sender, &inbox);
 }
 
@@ -153,7 +153,8 @@ static void begin_to_leave(struct sender *sender)
         set_running(sender, false);
 }
 
-/* Whether something flies, is being recorded or handed over, or a successor might yet be offered.
+/* Whether something flies, is being recorded or handed over, or a successor might yet be handed
+ * something.
  */
 static bool unfinished(const struct sender *sender, int64_t linger_until)
 {
@@ -175,7 +176,7 @@ static int64_t time_left(const struct sender *sender)
  * A host that stops ends what flies and leaves the rest to other hosts. A sender with a successor
  * gives it what waits at once, and goes on with what flies or is waited for, for as long as that
  * takes: an attempt that was cut off would be made a second time. Transactions that began before
- * the reload may still offer to it for a little.
+ * the reload may still hand to it for a little.
  */
 static void finish(struct sender *sender)
 {
