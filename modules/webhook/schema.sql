@@ -22,7 +22,7 @@ CREATE TABLE webhook_hook (
 );
 CREATE INDEX webhook_hook_account ON webhook_hook (account, id);
 
--- The three ways to see an event; a message looks in each, and reads only webhooks that match.
+-- The three ways to see an event; a message scans in each, and reads only webhooks that match.
 CREATE INDEX webhook_hook_all ON webhook_hook (id) WHERE sees_all;
 CREATE INDEX webhook_hook_organisations ON webhook_hook USING gin (organisations)
     WITH (fastupdate = off);

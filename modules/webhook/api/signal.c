@@ -20,7 +20,7 @@ void webhook_changed(struct webhook *webhook, const char *payload)
     int64_t id = 0;
 
     if (payload && names(payload, "queued:", &id))
-        sender_look(webhook->sender, id);
+        sender_scan(webhook->sender, id);
     else if (payload && names(payload, "hook:", &id))
         sender_changed(webhook->sender, id);
     else if (payload && strcmp(payload, "paused") == 0)

@@ -16,7 +16,7 @@
 #include "modules/webhook/http/transfer_sockets.h"
 
 #define LATE_MS 1000 /* beyond libcurl's own limit */
-#define LOOK_MS 250  /* between two looks for those that are late */
+#define CHECK_MS 250 /* between two checks for those that are late */
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -346,9 +346,9 @@ static void end_late(struct transfers *all)
 {
     int64_t now = sockets_clock_ms();
 
-    if (now < all->look_at)
+    if (now < all->check_at)
         return;
-    all->look_at = now + LOOK_MS;
+    all->check_at = now + CHECK_MS;
     for (size_t i = 0; i < all->count; i++)
         if (all->list[i]->arg && now >= all->list[i]->late_at)
             end(all->list[i], CURLE_OPERATION_TIMEDOUT);

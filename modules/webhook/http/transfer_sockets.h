@@ -41,7 +41,7 @@ struct transfers {
     void (*landed)(void *, struct transfer_result *);
     void *landed_arg;
     int64_t timer_at;     /* -1: none */
-    int64_t look_at;      /* when to look next for transfers that are late */
+    int64_t check_at;     /* when to check next for transfers that are late */
     unsigned char *masks; /* by descriptor: 0, or EPOLLIN and EPOLLOUT as registered */
     size_t mask_room;
     struct transfer *free_ones;

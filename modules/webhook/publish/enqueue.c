@@ -112,7 +112,7 @@ static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
         else if (bb_cell(rq, rows, i, 2))
             items[owned++] = (struct sender_item){bb_cell_int(rq, rows, i, 1), webhook};
         else
-            sender_look(sender, webhook);
+            sender_scan(sender, webhook);
     }
     if (owned > 0) {
         handoff->event.body_id = bb_cell_int(rq, rows, 0, 3);

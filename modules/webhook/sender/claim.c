@@ -1,6 +1,6 @@
 /*
  * Deliveries that are in nobody's memory: what was spilled, given back, orphaned or sent again.
- * Which webhooks have any is learnt by being told, and by a look at the table every few seconds;
+ * Which webhooks have any is learnt by being told, and by a scan of the table every few seconds;
  * they are claimed in the order of their ids as memory gets free, some hundred in a statement.
  */
 #include "modules/webhook/sender/engine.h"

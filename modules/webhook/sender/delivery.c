@@ -188,8 +188,7 @@ void delivery_retries_due(struct sender *sender)
     }
 }
 
-/* ---- hand-offs ----
- */
+/* ---- hand-offs ---- */
 
 void delivery_handoff_free(struct handoff *handoff)
 {

@@ -128,8 +128,8 @@ struct sender {
     int64_t host_id;
     struct handoff *handoffs, **handoffs_end;
     struct db_task *db_tasks;
-    int64_t changed[ENGINE_CHANGES], looks[ENGINE_CHANGES];
-    size_t changed_count, look_count; /* more than fit: all */
+    int64_t changed[ENGINE_CHANGES], scans[ENGINE_CHANGES];
+    size_t changed_count, scan_count; /* more than fit: all */
     int64_t full[SENDER_FULL_MAX];
     size_t full_count;
     struct idmap bodies;             /* those that lie in webhook_body */
@@ -141,12 +141,12 @@ struct sender {
     int64_t now_ms;
     int64_t me; /* host_id, without the lock */
     int64_t lease_until;
-    int64_t tend_at, look_at, scan_at, clean_at, retry_db_at;
+    int64_t tend_at, scan_unowned_at, scan_own_at, clean_at, retry_db_at;
     int64_t expand_at;      /* INT64_MAX: nothing waits to be expanded, as far as is known */
     int64_t expanded_last;  /* the account that had its turn */
     int64_t expand_told_ms; /* when the log last had an event that could not be expanded */
     int64_t expanding_ms;   /* how long the oldest event had waited for it a few seconds ago */
-    bool tending, looking, scanning, releasing, expanding;
+    bool tending, scanning_unowned, scanning_own, releasing, expanding;
     bool stopping;  /* claims nothing more */
     bool successor; /* and another sender of this host goes on: what waits is given to it */
     bool leaving;   /* gives up its id */
@@ -221,13 +221,13 @@ void hooks_free(struct sender *sender);
 void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
-/* record.c, claim.c, expand.c, look.c, lease.c: database tasks */
+/* record.c, claim.c, expand.c, scan.c, lease.c: database tasks */
 void record_results(struct sender *sender);
 void claim_spilled(struct sender *sender);
 void claim_release(struct sender *sender);
 void expand_events(struct sender *sender);
-void look_unowned(struct sender *sender);
-void look_own(struct sender *sender);
+void scan_unowned(struct sender *sender);
+void scan_own(struct sender *sender);
 void lease_tend(struct sender *sender);
 void lease_lost(struct sender *sender);
 void lease_end(struct sender *sender);

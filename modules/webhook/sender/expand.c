@@ -79,9 +79,9 @@ static void hand_over(struct bb_request *rq, struct sender *sender, const struct
         if (bb_cell(rq, rows, row, 2))
             items[owned++] = (struct sender_item){bb_cell_int(rq, rows, row, 1), webhook};
         else
-            sender_look(sender, webhook);
+            sender_scan(sender, webhook);
     }
-    if (owned > 0 && event.body) /* without a body: look_own() finds them */
+    if (owned > 0 && event.body) /* without a body: scan_own() finds them */
         sender_hand_off(sender, owner, &event, items, owned, NULL);
 }
 

@@ -267,7 +267,7 @@ static void tend_back(struct sender *sender, struct db_task *db_task)
     if (sender->me != tending->me)
         set_host(sender, tending->me);
     if (tending->orphans)
-        sender->look_at = sender->now_ms;
+        sender->scan_unowned_at = sender->now_ms;
 }
 
 static void drop(struct db_task *db_task)

@@ -284,7 +284,7 @@ static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, 
         lane->cap = delivered ? more(lane->cap, flying) : half;
 }
 
-/* Counts the attempt as young no more, and looks after its age no more. */
+/* Counts the attempt as young no more, and checks its age no more. */
 static void grow_old(struct queue *queue, struct queue_item *item)
 {
     if (item->age == QUEUE_OLD)

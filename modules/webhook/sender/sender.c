@@ -132,10 +132,10 @@ static bool is_full(const struct sender *sender, int64_t webhook)
 }
 
 /* One that is full has enough to do: the worker hears of it with its next turn. */
-void sender_look(struct sender *sender, int64_t webhook)
+void sender_scan(struct sender *sender, int64_t webhook)
 {
     pthread_mutex_lock(&sender->lock);
-    bool news = note(sender->looks, &sender->look_count, webhook) && !is_full(sender, webhook);
+    bool news = note(sender->scans, &sender->scan_count, webhook) && !is_full(sender, webhook);
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");

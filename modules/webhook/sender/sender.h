@@ -62,8 +62,8 @@ void sender_hand_off(struct sender *sender, int64_t host, const struct sender_ev
  */
 void sender_changed(struct sender *sender, int64_t webhook);
 
-/* Deliveries of the webhook (0: any) wait in the database without an owner: look soon. */
-void sender_look(struct sender *sender, int64_t webhook);
+/* Deliveries of the webhook (0: any) wait in the database without an owner: they are read soon. */
+void sender_scan(struct sender *sender, int64_t webhook);
 
 /* Events that were committed are to be expanded (webhook_expansion). */
 void sender_expand(struct sender *sender);

@@ -17,8 +17,8 @@
 struct inbox {
     struct handoff *handoffs;
     struct db_task *db_tasks;
-    int64_t looks[ENGINE_CHANGES];
-    size_t look_count;
+    int64_t scans[ENGINE_CHANGES];
+    size_t scan_count;
 };
 
 static void open_inbox(struct sender *sender, struct inbox *inbox)
@@ -26,12 +26,12 @@ static void open_inbox(struct sender *sender, struct inbox *inbox)
     pthread_mutex_lock(&sender->lock);
     inbox->handoffs = sender->handoffs;
     inbox->db_tasks = sender->db_tasks;
-    inbox->look_count = sender->look_count;
-    memcpy(inbox->looks, sender->looks, sizeof(inbox->looks));
+    inbox->scan_count = sender->scan_count;
+    memcpy(inbox->scans, sender->scans, sizeof(inbox->scans));
     sender->handoffs = NULL;
     sender->handoffs_end = &sender->handoffs;
     sender->db_tasks = NULL;
-    sender->look_count = 0;
+    sender->scan_count = 0;
     if (sender->events_wait && sender->expand_at == INT64_MAX)
         sender->expand_at = sender->now_ms;
     sender->events_wait = false;
@@ -54,10 +54,10 @@ static void take_db_tasks(struct sender *sender, struct db_task *db_tasks)
 
 static void take_looks(struct sender *sender, const struct inbox *inbox)
 {
-    if (inbox->look_count > ENGINE_CHANGES)
-        sender->look_at = sender->now_ms;
-    for (size_t i = 0; i < inbox->look_count && inbox->look_count <= ENGINE_CHANGES; i++) {
-        struct hook *hook = hook_get(sender, inbox->looks[i]);
+    if (inbox->scan_count > ENGINE_CHANGES)
+        sender->scan_unowned_at = sender->now_ms;
+    for (size_t i = 0; i < inbox->scan_count && inbox->scan_count <= ENGINE_CHANGES; i++) {
+        struct hook *hook = hook_get(sender, inbox->scans[i]);
 
         if (hook && hook->state != HOOK_GONE)
             hook_spill(sender, hook, true);
@@ -100,10 +100,10 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
         wait = sooner(wait, first->at_ms, now);
     if (!sender->tending && !sender->leaving)
         wait = sooner(wait, sender->tend_at, now);
-    if (sender->look_at > now)
-        wait = sooner(wait, sender->look_at, now);
-    if (sender->scan_at > now)
-        wait = sooner(wait, sender->scan_at, now);
+    if (sender->scan_unowned_at > now)
+        wait = sooner(wait, sender->scan_unowned_at, now);
+    if (sender->scan_own_at > now)
+        wait = sooner(wait, sender->scan_own_at, now);
     if (sender->expand_at > now)
         wait = sooner(wait, sender->expand_at, now);
     if (sender->retry_db_at > now)
@@ -117,8 +117,8 @@ static void turn(struct sender *sender)
     take_inbox(sender);
     record_results(sender); /* that came while a statement was out */
     lease_tend(sender);
-    look_unowned(sender);
-    look_own(sender);
+    scan_unowned(sender);
+    scan_own(sender);
     claim_release(sender);
     claim_spilled(sender);
     expand_events(sender);

@@ -1,19 +1,19 @@
 /*
- * Looking for deliveries that are in nobody's memory. Two looks at the table, each every few
+ * Finds deliveries that are in nobody's memory. Two scans of the table, each every few
  * seconds: for webhooks that have some without an owner, which then count as spilled; and for
  * deliveries that this host owns but does not know of (the answer to a commit was lost, memory ran
  * out), which are given back.
  */
 #include "modules/webhook/sender/engine.h"
 
-#define LOOK_MS 4000
-#define SCAN_MS 5000
+#define SCAN_UNOWNED_MS 4000
+#define SCAN_OWN_MS 5000
 #define SCAN_MAX 20000
 #define RELEASE_MAX 2048
 
 /* The distinct webhooks, one step in the index for each, in its order (see claim.c); and 0, if
  * there are events to be expanded. */
-static const struct bb_sql look = {
+static const struct bb_sql unowned = {
     "WITH RECURSIVE w(webhook) AS ("
     "(SELECT webhook FROM webhook_delivery WHERE state = 'queued' AND owner IS NULL"
     " ORDER BY owner, webhook LIMIT 1)"
@@ -26,7 +26,7 @@ static const struct bb_sql look = {
 };
 
 /* What this host owns, for longer than a hand-over takes. */
-static const struct bb_sql scan = {
+static const struct bb_sql own = {
     "SELECT webhook, id FROM webhook_delivery WHERE owner = $1::bigint AND state = 'queued'"
     " AND queued_at < now() - interval '5 s' ORDER BY webhook, id LIMIT $2::bigint",
     BB_SQL_LONG,
@@ -38,10 +38,10 @@ struct listing {
     struct pairs pairs;
 };
 
-static void look_work(struct bb_request *rq, struct db_task *db_task)
+static void unowned_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct listing *listing = (struct listing *)(void *)db_task;
-    const struct bb_rows *rows = bb_query(rq, &look, BB_NO_ARGS);
+    const struct bb_rows *rows = bb_query(rq, &unowned, BB_NO_ARGS);
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
         if (pairs_add(&listing->pairs, bb_cell_int(rq, rows, row, 0), 0))
@@ -49,12 +49,12 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = rows != NULL;
 }
 
-static void look_back(struct sender *sender, struct db_task *db_task)
+static void unowned_back(struct sender *sender, struct db_task *db_task)
 {
     struct listing *listing = (struct listing *)(void *)db_task;
 
-    sender->looking = false;
-    sender->look_at = sender_beat(sender->now_ms, LOOK_MS);
+    sender->scanning_unowned = false;
+    sender->scan_unowned_at = sender_beat(sender->now_ms, SCAN_UNOWNED_MS);
     for (size_t i = 0; i < listing->pairs.count; i++) {
         int64_t webhook = listing->pairs.webhooks[i];
         struct hook *hook = webhook ? hook_get(sender, webhook) : NULL;
@@ -66,10 +66,10 @@ static void look_back(struct sender *sender, struct db_task *db_task)
     }
 }
 
-static void scan_work(struct bb_request *rq, struct db_task *db_task)
+static void own_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct listing *listing = (struct listing *)(void *)db_task;
-    const struct bb_rows *rows = bb_query(rq, &scan, BB_ARGS(bb_i(listing->owner), bb_i(SCAN_MAX)));
+    const struct bb_rows *rows = bb_query(rq, &own, BB_ARGS(bb_i(listing->owner), bb_i(SCAN_MAX)));
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
         if (pairs_add(&listing->pairs, bb_cell_int(rq, rows, row, 0),
@@ -90,13 +90,13 @@ static bool suspected(const struct pairs *suspects, int64_t id)
  * A row may be seen as ours while what brings it or takes it away is still on its way to this
  * thread; only one that is missing in two scans running is given back.
  */
-static void scan_back(struct sender *sender, struct db_task *db_task)
+static void own_back(struct sender *sender, struct db_task *db_task)
 {
     struct listing *listing = (struct listing *)(void *)db_task;
     struct pairs missing = {0};
 
-    sender->scanning = false;
-    sender->scan_at = sender_beat(sender->now_ms + SCAN_MS, LOOK_MS / 2);
+    sender->scanning_own = false;
+    sender->scan_own_at = sender_beat(sender->now_ms + SCAN_OWN_MS, SCAN_UNOWNED_MS / 2);
     for (size_t i = 0; db_task->ok && listing->owner == sender->me && i < listing->pairs.count;
          i++) {
         int64_t webhook = listing->pairs.webhooks[i], id = listing->pairs.ids[i];
@@ -133,14 +133,14 @@ static bool list(struct sender *sender, void (*work)(struct bb_request *, struct
     return true;
 }
 
-void look_unowned(struct sender *sender)
+void scan_unowned(struct sender *sender)
 {
-    if (!sender->looking && sender->now_ms >= sender->look_at)
-        sender->looking = list(sender, look_work, look_back);
+    if (!sender->scanning_unowned && sender->now_ms >= sender->scan_unowned_at)
+        sender->scanning_unowned = list(sender, unowned_work, unowned_back);
 }
 
-void look_own(struct sender *sender)
+void scan_own(struct sender *sender)
 {
-    if (!sender->scanning && sender->now_ms >= sender->scan_at)
-        sender->scanning = list(sender, scan_work, scan_back);
+    if (!sender->scanning_own && sender->now_ms >= sender->scan_own_at)
+        sender->scanning_own = list(sender, own_work, own_back);
 }
