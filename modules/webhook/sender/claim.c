@@ -1,7 +1,8 @@
 /*
- * Deliveries that are in nobody's memory: what was spilled, given back, orphaned or sent again.
- * Which webhooks have any is learnt by being told, and by a scan of the table every few seconds;
- * they are claimed in the order of their ids as memory gets free, some hundred in a statement.
+ * Deliveries that are in nobody's memory: what did not fit into memory, was given back, orphaned or
+ * sent again. Which webhooks have any is learnt by being told, and by a scan of the table every few
+ * seconds; they are claimed in the order of their ids as memory gets free, some hundred in a
+ * statement.
  */
 #include "modules/webhook/sender/engine.h"
 
@@ -196,7 +197,7 @@ static void claim_back(struct sender *sender, struct db_task *db_task)
         admit(sender, hook, delivery, claim->owner == sender->me);
     }
     if (db_task->ok && claim->none && !claim->behind)
-        hook_spill(sender, hook, false);
+        hook_set_overflow(sender, hook, false);
     else if (db_task->ok && claim->none)
         hook->claimed_to = 0; /* once more from the beginning */
     hook_settle(sender, hook);
@@ -259,17 +260,17 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
 }
 
 /* A webhook that was served goes to the end, so that all have their turn. */
-void claim_spilled(struct sender *sender)
+void claim_overflow(struct sender *sender)
 {
     struct hook *next;
 
     if (!sender->me || sender->stopping || sender->now_ms < sender->retry_db_at ||
         sender->now_ms >= sender->lease_until)
         return;
-    for (struct hook *hook = sender->spilled; hook && sender->claiming < CLAIMS; hook = next) {
+    for (struct hook *hook = sender->overflowing; hook && sender->claiming < CLAIMS; hook = next) {
         size_t count = room_for(sender, hook);
 
-        next = hook->spilled_next;
+        next = hook->overflow_next;
         if (count && claim_for(sender, hook, count))
             return;
     }
@@ -320,7 +321,7 @@ static void release_back(struct sender *sender, struct db_task *db_task)
         struct hook *hook = hook_get(sender, release->pairs.webhooks[i]);
 
         if (hook && hook->state != HOOK_GONE)
-            hook_spill(sender, hook, true);
+            hook_set_overflow(sender, hook, true);
     }
 }
 

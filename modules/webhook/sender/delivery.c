@@ -30,7 +30,7 @@ void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *de
 
     pairs_add(&sender->release, webhook, delivery->node.id); /* else the scan finds it */
     if (hook)
-        hook_spill(sender, hook, true);
+        hook_set_overflow(sender, hook, true);
     delivery_free(delivery);
 }
 

@@ -77,7 +77,7 @@ struct hook {
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, milliseconds */
-    bool spilled;           /* deliveries of it wait in the table */
+    bool overflows;         /* deliveries of it wait in the table */
     bool claiming;
     int64_t claimed_to; /* claims go on behind this id: before it lie dead entries of the index */
     bool full_told;     /* in sender->full */
@@ -85,7 +85,7 @@ struct hook {
     size_t abandoned; /* deliveries, since the log said so */
     int64_t abandoned_told_ms;
     struct hook *unread_next;
-    struct hook *spilled_next, *spilled_prev;
+    struct hook *overflow_next, *overflow_prev;
 };
 
 /*
@@ -157,7 +157,7 @@ struct sender {
     struct idmap hooks, deliveries;
     struct retry_heap retries;
     struct transfers *transfers;
-    struct hook *unread, *spilled;
+    struct hook *unread, *overflowing;
     struct delivery *results, **results_end;
     size_t result_count;
     struct pairs release;  /* to be given back to nobody */
@@ -209,7 +209,7 @@ static inline int64_t hook_webhook(const struct hook *hook)
 /* hooks.c: webhooks in memory */
 struct hook *hook_get(struct sender *sender, int64_t id);   /* made if need be; NULL: no memory */
 void hook_settle(struct sender *sender, struct hook *hook); /* its lane and whether it is full */
-void hook_spill(struct sender *sender, struct hook *hook, bool spilled);
+void hook_set_overflow(struct sender *sender, struct hook *hook, bool overflows);
 void hook_changed(struct sender *sender, struct hook *hook);
 void hooks_changed(struct sender *sender, int64_t id); /* 0: all */
 void hooks_read(struct sender *sender);
@@ -223,7 +223,7 @@ void attempt_landed(void *sender, struct transfer_result *result);
 
 /* record.c, claim.c, expand.c, scan.c, lease.c: database tasks */
 void record_results(struct sender *sender);
-void claim_spilled(struct sender *sender);
+void claim_overflow(struct sender *sender);
 void claim_release(struct sender *sender);
 void expand_events(struct sender *sender);
 void scan_unowned(struct sender *sender);

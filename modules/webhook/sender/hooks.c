@@ -62,24 +62,24 @@ void hook_settle(struct sender *sender, struct hook *hook)
 
     if (closed != hook->lane.closed)
         queue_close(&sender->queue, &hook->lane, closed);
-    tell_full(sender, hook, hook->spilled || !queue_room(&sender->queue, &hook->lane, 4096));
+    tell_full(sender, hook, hook->overflows || !queue_room(&sender->queue, &hook->lane, 4096));
 }
 
-void hook_spill(struct sender *sender, struct hook *hook, bool spilled)
+void hook_set_overflow(struct sender *sender, struct hook *hook, bool overflows)
 {
-    if (spilled && !hook->spilled) {
-        hook->spilled_prev = NULL;
-        hook->spilled_next = sender->spilled;
-        if (sender->spilled)
-            sender->spilled->spilled_prev = hook;
-        sender->spilled = hook;
-    } else if (!spilled && hook->spilled) {
-        *(hook->spilled_prev ? &hook->spilled_prev->spilled_next : &sender->spilled) =
-            hook->spilled_next;
-        if (hook->spilled_next)
-            hook->spilled_next->spilled_prev = hook->spilled_prev;
+    if (overflows && !hook->overflows) {
+        hook->overflow_prev = NULL;
+        hook->overflow_next = sender->overflowing;
+        if (sender->overflowing)
+            sender->overflowing->overflow_prev = hook;
+        sender->overflowing = hook;
+    } else if (!overflows && hook->overflows) {
+        *(hook->overflow_prev ? &hook->overflow_prev->overflow_next : &sender->overflowing) =
+            hook->overflow_next;
+        if (hook->overflow_next)
+            hook->overflow_next->overflow_prev = hook->overflow_prev;
     }
-    hook->spilled = spilled;
+    hook->overflows = overflows;
     hook_settle(sender, hook);
 }
 
@@ -215,7 +215,7 @@ static void apply(struct sender *sender, struct fresh *fresh)
         hook->state = fresh->active && !fresh->bad ? HOOK_READY : HOOK_OFF;
     if (hook->state == HOOK_GONE) {
         delivery_drop_waiting(sender, hook);
-        hook_spill(sender, hook, false);
+        hook_set_overflow(sender, hook, false);
     } else if (hook->state == HOOK_OFF) {
         delivery_put_back(sender, hook); /* it may be off for a day: memory is for who sends */
     }
@@ -307,7 +307,7 @@ static void clean(struct idmap_node *node, void *arg)
         return;
     }
 
-    if (settled && !hook->lane.held && !hook->spilled && !hook->claiming &&
+    if (settled && !hook->lane.held && !hook->overflows && !hook->claiming &&
         sender->now_ms - hook->used_ms > KEEP_MS)
         hook_free(sender, hook);
 }

@@ -1,6 +1,6 @@
 /*
  * Finds deliveries that are in nobody's memory. Two scans of the table, each every few
- * seconds: for webhooks that have some without an owner, which then count as spilled; and for
+ * seconds: for webhooks that have some without an owner, which then count as overflowing; and for
  * deliveries that this host owns but does not know of (the answer to a commit was lost, memory ran
  * out), which are given back.
  */
@@ -62,7 +62,7 @@ static void unowned_back(struct sender *sender, struct db_task *db_task)
         if (!webhook && sender->expand_at == INT64_MAX)
             sender->expand_at = sender->now_ms;
         if (hook && hook->state != HOOK_GONE)
-            hook_spill(sender, hook, true);
+            hook_set_overflow(sender, hook, true);
     }
 }
 

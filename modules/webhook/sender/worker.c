@@ -60,7 +60,7 @@ static void take_looks(struct sender *sender, const struct inbox *inbox)
         struct hook *hook = hook_get(sender, inbox->scans[i]);
 
         if (hook && hook->state != HOOK_GONE)
-            hook_spill(sender, hook, true);
+            hook_set_overflow(sender, hook, true);
     }
 }
 
@@ -120,7 +120,7 @@ static void turn(struct sender *sender)
     scan_unowned(sender);
     scan_own(sender);
     claim_release(sender);
-    claim_spilled(sender);
+    claim_overflow(sender);
     expand_events(sender);
     hooks_read(sender);
     delivery_retries_due(sender);
