@@ -1,5 +1,5 @@
 /* Attempts: who goes next, with what, and what an answer means. */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 /* Signs it, which takes a while for a large body. NULL: it cannot start. */
 static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
@@ -44,16 +44,16 @@ static bool is_paused(struct sender *sender)
 /* Reads anew what was changed. */
 static void heed(struct sender *sender)
 {
-    int64_t changed[ENGINE_CHANGES];
+    int64_t changed[SENDER_CHANGES];
 
     pthread_mutex_lock(&sender->lock);
     size_t count = sender->changed_count;
     memcpy(changed, sender->changed, sizeof(changed));
     sender->changed_count = 0;
     pthread_mutex_unlock(&sender->lock);
-    if (count > ENGINE_CHANGES)
+    if (count > SENDER_CHANGES)
         hooks_changed(sender, 0);
-    for (size_t i = 0; i < count && count <= ENGINE_CHANGES; i++)
+    for (size_t i = 0; i < count && count <= SENDER_CHANGES; i++)
         hooks_changed(sender, changed[i]);
 }
 

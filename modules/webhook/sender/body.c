@@ -2,7 +2,7 @@
  * The bodies of events in memory. Deliveries of one event share its body; a large one, which lies
  * in webhook_body, is found by its id there as long as anybody holds it.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 struct body *body_new(const char *event, const char *id, const char *bytes, size_t length)
 {

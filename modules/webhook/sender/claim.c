@@ -4,7 +4,7 @@
  * seconds; they are claimed in the order of their ids as memory gets free, some hundred in a
  * statement.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #define CLAIMS 3 /* at a time */
 #define CLAIM_MAX 512

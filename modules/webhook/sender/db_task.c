@@ -1,6 +1,6 @@
 /* Database tasks: work on the host's loops for the sender's thread, and the lists that they carry.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #define FIRST_ROOM 64
 

@@ -1,5 +1,5 @@
 /* Deliveries in memory: from a hand-off or a claim into their lanes, and out again. */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 struct delivery *delivery_new(int64_t id, struct body *body)
 {

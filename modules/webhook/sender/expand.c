@@ -6,7 +6,7 @@
  * this host rests for as long as two of them took, so that a crowd of deliveries leaves the
  * database to others.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

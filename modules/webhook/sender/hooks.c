@@ -1,5 +1,5 @@
 /* Webhooks as the sender knows them: read when first needed and again after each change. */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #define READ_MAX 200  /* in a statement */
 #define READS 2       /* statements at a time */

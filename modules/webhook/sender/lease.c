@@ -12,7 +12,7 @@
  * An advisory lock would need a session of its own for as long as the process lives, and falls
  * with it, while the deliveries can be sent as well without it.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -263,7 +263,7 @@ static void tend_back(struct sender *sender, struct db_task *db_task)
     }
     learn_paused(sender, tending);
     learn_webhooks(sender, tending);
-    sender->lease_until = tending->sent_ms + ENGINE_LEASE_MS;
+    sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
     if (sender->me != tending->me)
         set_host(sender, tending->me);
     if (tending->orphans)

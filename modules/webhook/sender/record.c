@@ -2,7 +2,7 @@
  * Recording results: one statement for hundreds, by a host that still owns them. What it does not
  * find was taken over, resent or dropped, and is let go of.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ struct recording {
     char *rows;
     int64_t low, high;
     size_t count, stored_count;
-    struct delivery *list[ENGINE_RECORD_MAX];
-    int64_t stored[ENGINE_RECORD_MAX];
+    struct delivery *list[SENDER_RECORD_MAX];
+    int64_t stored[SENDER_RECORD_MAX];
 };
 
 static void work(struct bb_request *rq, struct db_task *db_task)
@@ -195,7 +195,7 @@ static void gather(struct sender *sender, struct recording *recording)
 {
     recording->low = INT64_MAX;
     recording->high = 0;
-    while (sender->results && recording->count < ENGINE_RECORD_MAX) {
+    while (sender->results && recording->count < SENDER_RECORD_MAX) {
         struct delivery *delivery = sender->results;
         int64_t id = delivery->node.id;
 

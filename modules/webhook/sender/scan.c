@@ -4,7 +4,7 @@
  * deliveries that this host owns but does not know of (the answer to a commit was lost, memory ran
  * out), which are given back.
  */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #define SCAN_UNOWNED_MS 4000
 #define SCAN_OWN_MS 5000

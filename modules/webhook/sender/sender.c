@@ -1,5 +1,5 @@
 /* The sender's functions for other threads, and its life. */
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings)
 {
@@ -102,13 +102,13 @@ void sender_hand_off(struct sender *sender, int64_t host, const struct sender_ev
 /* Notes an id; one too many, or 0, means all. True: it is news, the worker is to be woken. */
 static bool note(int64_t *list, size_t *count, int64_t id)
 {
-    for (size_t i = 0; id && i < *count && *count <= ENGINE_CHANGES; i++)
+    for (size_t i = 0; id && i < *count && *count <= SENDER_CHANGES; i++)
         if (list[i] == id)
             return false;
-    if (*count > ENGINE_CHANGES)
+    if (*count > SENDER_CHANGES)
         return false;
-    if (!id || *count == ENGINE_CHANGES)
-        *count = ENGINE_CHANGES + 1;
+    if (!id || *count == SENDER_CHANGES)
+        *count = SENDER_CHANGES + 1;
     else
         list[(*count)++] = id;
     return true;

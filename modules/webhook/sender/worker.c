@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "modules/webhook/sender/engine.h"
+#include "modules/webhook/sender/internal.h"
 
 #define NICENESS 10
 #define CLEAN_MS 30000
@@ -17,7 +17,7 @@
 struct inbox {
     struct handoff *handoffs;
     struct db_task *db_tasks;
-    int64_t scans[ENGINE_CHANGES];
+    int64_t scans[SENDER_CHANGES];
     size_t scan_count;
 };
 
@@ -54,9 +54,9 @@ static void take_db_tasks(struct sender *sender, struct db_task *db_tasks)
 
 static void take_looks(struct sender *sender, const struct inbox *inbox)
 {
-    if (inbox->scan_count > ENGINE_CHANGES)
+    if (inbox->scan_count > SENDER_CHANGES)
         sender->scan_unowned_at = sender->now_ms;
-    for (size_t i = 0; i < inbox->scan_count && inbox->scan_count <= ENGINE_CHANGES; i++) {
+    for (size_t i = 0; i < inbox->scan_count && inbox->scan_count <= SENDER_CHANGES; i++) {
         struct hook *hook = hook_get(sender, inbox->scans[i]);
 
         if (hook && hook->state != HOOK_GONE)

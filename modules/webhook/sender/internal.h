@@ -10,8 +10,8 @@
  * before it is recorded. A delivery that is to go while it flies or is recorded is marked
  * `dropped`.
  */
-#ifndef WEBHOOK_ENGINE_H
-#define WEBHOOK_ENGINE_H
+#ifndef WEBHOOK_SENDER_INTERNAL_H
+#define WEBHOOK_SENDER_INTERNAL_H
 
 #include <pthread.h>
 #include <string.h>
@@ -23,9 +23,9 @@
 #include "modules/webhook/sender/retry.h"
 #include "modules/webhook/sender/sender.h"
 
-#define ENGINE_CHANGES 64
-#define ENGINE_LEASE_MS 8000  /* after the last good heartbeat no attempt starts */
-#define ENGINE_RECORD_MAX 512 /* results in a statement */
+#define SENDER_CHANGES 64
+#define SENDER_LEASE_MS 8000  /* after the last good heartbeat no attempt starts */
+#define SENDER_RECORD_MAX 512 /* results in a statement */
 
 /*
  * The bytes of an event, shared by its deliveries. One that lies in webhook_body is known to the
@@ -128,7 +128,7 @@ struct sender {
     int64_t host_id;
     struct handoff *handoffs, **handoffs_end;
     struct db_task *db_tasks;
-    int64_t changed[ENGINE_CHANGES], scans[ENGINE_CHANGES];
+    int64_t changed[SENDER_CHANGES], scans[SENDER_CHANGES];
     size_t changed_count, scan_count; /* more than fit: all */
     int64_t full[SENDER_FULL_MAX];
     size_t full_count;
