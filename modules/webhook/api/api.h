@@ -7,7 +7,7 @@
 
 #include "modules/webhook/publish/publish.h"
 
-/* ---- hook.c: webhooks as JSON ---- */
+/* ---- webhook_json.c: webhooks as JSON ---- */
 
 /* The columns, in the order that webhook_json() reads them, of webhook_hook AS h. */
 #define WEBHOOK_COLUMNS                                                                            \

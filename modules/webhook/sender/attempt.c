@@ -4,12 +4,12 @@
 /* Signs it, which takes a while for a large body. NULL: it cannot start. */
 static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
 {
-    const struct hook *hook = delivery->hook;
+    const struct subscription *subscription = delivery->subscription;
     int64_t wall = bb_wall_ms(sender->host);
-    bool both = hook->keys[1] && wall < hook->previous_until;
+    bool both = subscription->keys[1] && wall < subscription->previous_until;
     struct transfer_request request = {
-        .url = hook->url,
-        .keys = (const struct sign_key *const *)hook->keys,
+        .url = subscription->url,
+        .keys = (const struct sign_key *const *)subscription->keys,
         .key_count = both ? 2 : 1,
         .event = delivery->body->event,
         .event_id = delivery->body->id,
@@ -29,7 +29,7 @@ static struct transfer *prepare(struct sender *sender, struct delivery *delivery
 static void put_away(struct sender *sender, struct delivery *delivery)
 {
     queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
-    pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id);
+    pairs_add(&sender->release, subscription_webhook(delivery->subscription), delivery->node.id);
     delivery_end(sender, delivery);
 }
 
@@ -52,9 +52,9 @@ static void heed(struct sender *sender)
     sender->changed_count = 0;
     pthread_mutex_unlock(&sender->lock);
     if (count > SENDER_CHANGES)
-        hooks_changed(sender, 0);
+        subscriptions_changed(sender, 0);
     for (size_t i = 0; i < count && count <= SENDER_CHANGES; i++)
-        hooks_changed(sender, changed[i]);
+        subscriptions_changed(sender, changed[i]);
 }
 
 enum start { STARTED, FAILED, PAUSED, CHANGED };

@@ -13,7 +13,7 @@
 
 struct claim {
     struct db_task db_task; /* first */
-    struct hook *hook;
+    struct subscription *subscription;
     int64_t owner, count, bytes, max_age_ms, behind;
     bool none;
     struct delivery *first, **end;
@@ -118,8 +118,9 @@ static void claim_work(struct bb_request *rq, struct db_task *db_task)
     struct claim *claim = (struct claim *)(void *)db_task;
     const struct bb_rows *rows =
         bb_query(rq, &take,
-                 BB_ARGS(bb_i(claim->owner), bb_i(hook_webhook(claim->hook)), bb_i(claim->count),
-                         bb_i(claim->bytes), bb_i(claim->max_age_ms), bb_i(claim->behind)));
+                 BB_ARGS(bb_i(claim->owner), bb_i(subscription_webhook(claim->subscription)),
+                         bb_i(claim->count), bb_i(claim->bytes), bb_i(claim->max_age_ms),
+                         bb_i(claim->behind)));
 
     if (!rows)
         return;
@@ -161,7 +162,8 @@ static struct delivery *sorted(struct delivery *list)
     return all;
 }
 
-static void admit(struct sender *sender, struct hook *hook, struct delivery *delivery, bool mine)
+static void admit(struct sender *sender, struct subscription *subscription,
+                  struct delivery *delivery, bool mine)
 {
     int64_t age = delivery->queued_ms, delay = delivery->delay_ms;
 
@@ -172,8 +174,8 @@ static void admit(struct sender *sender, struct hook *hook, struct delivery *del
     }
     bool known = idmap_find(&sender->deliveries, delivery->node.id) != NULL;
 
-    if (!delivery_admit(sender, hook, delivery, delay))
-        delivery_refuse(sender, hook->node.id, delivery);
+    if (!delivery_admit(sender, subscription, delivery, delay))
+        delivery_refuse(sender, subscription->node.id, delivery);
     else if (!known)
         delivery->queued_ms = sender->now_ms - age;
 }
@@ -181,10 +183,10 @@ static void admit(struct sender *sender, struct hook *hook, struct delivery *del
 static void claim_back(struct sender *sender, struct db_task *db_task)
 {
     struct claim *claim = (struct claim *)(void *)db_task;
-    struct hook *hook = claim->hook;
+    struct subscription *subscription = claim->subscription;
 
     sender->claiming--;
-    hook->claiming = false;
+    subscription->claiming = false;
     if (!db_task->ok)
         sender->retry_db_at = sender->now_ms + AGAIN_MS;
     claim->first = sorted(claim->first);
@@ -193,14 +195,14 @@ static void claim_back(struct sender *sender, struct db_task *db_task)
 
         claim->first = delivery->next;
         delivery->next = NULL;
-        hook->claimed_to = delivery->node.id;
-        admit(sender, hook, delivery, claim->owner == sender->me);
+        subscription->claimed_to = delivery->node.id;
+        admit(sender, subscription, delivery, claim->owner == sender->me);
     }
     if (db_task->ok && claim->none && !claim->behind)
-        hook_set_overflow(sender, hook, false);
+        subscription_set_overflow(sender, subscription, false);
     else if (db_task->ok && claim->none)
-        hook->claimed_to = 0; /* once more from the beginning */
-    hook_settle(sender, hook);
+        subscription->claimed_to = 0; /* once more from the beginning */
+    subscription_update(sender, subscription);
 }
 
 static void claim_drop(struct db_task *db_task)
@@ -217,14 +219,15 @@ static void claim_drop(struct db_task *db_task)
 }
 
 /* How many a webhook may claim now: when half of its room is free, and memory is left. */
-static size_t room_for(const struct sender *sender, const struct hook *hook)
+static size_t room_for(const struct sender *sender, const struct subscription *subscription)
 {
     const struct queue_limits *limits = &sender->queue.limits;
-    size_t held = hook->lane.held, items = queue_lane_items(&sender->queue, &hook->lane);
+    size_t held = subscription->lane.held,
+           items = queue_lane_items(&sender->queue, &subscription->lane);
     size_t room = items > held ? items - held : 0;
 
-    if (hook->state != HOOK_READY || hook->claiming || held * 2 > items ||
-        hook->lane.held_bytes * 2 > queue_lane_bytes(&sender->queue, &hook->lane))
+    if (subscription->state != SUBSCRIPTION_READY || subscription->claiming || held * 2 > items ||
+        subscription->lane.held_bytes * 2 > queue_lane_bytes(&sender->queue, &subscription->lane))
         return 0;
     if (sender->queue.held_bytes + CLAIM_BYTES > limits->bytes)
         return held * 2 > QUEUE_LANE_SURE ? 0 : QUEUE_LANE_SURE - held;
@@ -232,28 +235,29 @@ static size_t room_for(const struct sender *sender, const struct hook *hook)
 }
 
 /* Of bodies: half of the lane's room, for a delivery costs memory beside its body. */
-static int64_t bytes_for(const struct sender *sender, const struct hook *hook)
+static int64_t bytes_for(const struct sender *sender, const struct subscription *subscription)
 {
-    size_t room = (queue_lane_bytes(&sender->queue, &hook->lane) - hook->lane.held_bytes) / 2;
+    size_t room =
+        (queue_lane_bytes(&sender->queue, &subscription->lane) - subscription->lane.held_bytes) / 2;
 
     return room < CLAIM_BYTES ? (int64_t)room : CLAIM_BYTES;
 }
 
-static int claim_for(struct sender *sender, struct hook *hook, size_t count)
+static int claim_for(struct sender *sender, struct subscription *subscription, size_t count)
 {
     struct claim *claim = calloc(1, sizeof(*claim));
 
     if (!claim)
         return -1;
     claim->db_task = (struct db_task){.work = claim_work, .back = claim_back, .drop = claim_drop};
-    claim->hook = hook;
+    claim->subscription = subscription;
     claim->owner = sender->me;
     claim->count = (int64_t)count;
-    claim->bytes = bytes_for(sender, hook);
+    claim->bytes = bytes_for(sender, subscription);
     claim->max_age_ms = sender->settings->max_age_ms;
-    claim->behind = hook->claimed_to;
+    claim->behind = subscription->claimed_to;
     claim->end = &claim->first;
-    hook->claiming = true;
+    subscription->claiming = true;
     sender->claiming++;
     db_task_send(sender, &claim->db_task);
     return 0;
@@ -262,16 +266,17 @@ static int claim_for(struct sender *sender, struct hook *hook, size_t count)
 /* A webhook that was served goes to the end, so that all have their turn. */
 void claim_overflow(struct sender *sender)
 {
-    struct hook *next;
+    struct subscription *next;
 
     if (!sender->me || sender->stopping || sender->now_ms < sender->retry_db_at ||
         sender->now_ms >= sender->lease_until)
         return;
-    for (struct hook *hook = sender->overflowing; hook && sender->claiming < CLAIMS; hook = next) {
-        size_t count = room_for(sender, hook);
+    for (struct subscription *subscription = sender->overflowing;
+         subscription && sender->claiming < CLAIMS; subscription = next) {
+        size_t count = room_for(sender, subscription);
 
-        next = hook->overflow_next;
-        if (count && claim_for(sender, hook, count))
+        next = subscription->overflow_next;
+        if (count && claim_for(sender, subscription, count))
             return;
     }
 }
@@ -318,10 +323,10 @@ static void release_back(struct sender *sender, struct db_task *db_task)
 
     sender->releasing = false;
     for (size_t i = 0; db_task->ok && i < release->pairs.count; i++) {
-        struct hook *hook = hook_get(sender, release->pairs.webhooks[i]);
+        struct subscription *subscription = subscription_get(sender, release->pairs.webhooks[i]);
 
-        if (hook && hook->state != HOOK_GONE)
-            hook_set_overflow(sender, hook, true);
+        if (subscription && subscription->state != SUBSCRIPTION_GONE)
+            subscription_set_overflow(sender, subscription, true);
     }
 }
 

@@ -26,20 +26,21 @@ void delivery_free(struct delivery *delivery)
 /* Not taken into memory: nobody's, to be claimed when there is room. */
 void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery)
 {
-    struct hook *hook = hook_get(sender, webhook);
+    struct subscription *subscription = subscription_get(sender, webhook);
 
     pairs_add(&sender->release, webhook, delivery->node.id); /* else the scan finds it */
-    if (hook)
-        hook_set_overflow(sender, hook, true);
+    if (subscription)
+        subscription_set_overflow(sender, subscription, true);
     delivery_free(delivery);
 }
 
 /* Into its lane; a body counts as memory once. */
-static void enter(struct sender *sender, struct hook *hook, struct delivery *delivery)
+static void enter(struct sender *sender, struct subscription *subscription,
+                  struct delivery *delivery)
 {
     if (!delivery->body->admitted++)
         queue_hold(&sender->queue, delivery->body->length);
-    queue_admit(&sender->queue, &hook->lane, &delivery->item);
+    queue_admit(&sender->queue, &subscription->lane, &delivery->item);
 }
 
 static void leave(struct sender *sender, struct delivery *delivery)
@@ -57,8 +58,8 @@ static void put_off(struct sender *sender, struct delivery *delivery, int64_t de
 }
 
 /* False: there is no room, or it may not go now. In memory already: it is freed. */
-bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *delivery,
-                    int64_t delay_ms)
+bool delivery_admit(struct sender *sender, struct subscription *subscription,
+                    struct delivery *delivery, int64_t delay_ms)
 {
     if (idmap_find(&sender->deliveries, delivery->node.id)) {
         delivery_free(delivery);
@@ -66,13 +67,14 @@ bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *d
     }
     delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
     delivery->item.shared = (uint32_t)delivery->body->length;
-    if (hook->state >= HOOK_OFF || !queue_room(&sender->queue, &hook->lane, delivery->item.size) ||
+    if (subscription->state >= SUBSCRIPTION_OFF ||
+        !queue_room(&sender->queue, &subscription->lane, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
-    delivery->hook = hook;
+    delivery->subscription = subscription;
     delivery->queued_ms = sender->now_ms;
-    hook->used_ms = sender->now_ms;
-    enter(sender, hook, delivery);
+    subscription->used_ms = sender->now_ms;
+    enter(sender, subscription, delivery);
     if (delay_ms > 0) {
         queue_rest(&sender->queue, &delivery->item);
         put_off(sender, delivery, delay_ms);
@@ -82,13 +84,13 @@ bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *d
 
 void delivery_end(struct sender *sender, struct delivery *delivery)
 {
-    struct hook *hook = delivery->hook;
+    struct subscription *subscription = delivery->subscription;
 
     retry_remove(&sender->retries, &delivery->retry);
     leave(sender, delivery);
     idmap_remove(&sender->deliveries, &delivery->node);
-    hook->used_ms = sender->now_ms;
-    hook_settle(sender, hook);
+    subscription->used_ms = sender->now_ms;
+    subscription_update(sender, subscription);
     delivery_free(delivery);
 }
 
@@ -120,25 +122,25 @@ void delivery_drop_all(struct sender *sender)
 }
 
 /* delivery_end() takes it out of the lane, which the analyzer does not see. */
-static struct delivery *first_waiting(const struct hook *hook)
+static struct delivery *first_waiting(const struct subscription *subscription)
 {
-    return (struct delivery *)(void *)hook->lane.waiting.first; // NOLINT
+    return (struct delivery *)(void *)subscription->lane.waiting.first; // NOLINT
 }
 
-void delivery_drop_waiting(struct sender *sender, struct hook *hook)
+void delivery_drop_waiting(struct sender *sender, struct subscription *subscription)
 {
     struct delivery *delivery;
 
-    while ((delivery = first_waiting(hook)))
+    while ((delivery = first_waiting(subscription)))
         delivery_end(sender, delivery);
 }
 
-void delivery_put_back(struct sender *sender, struct hook *hook)
+void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
     struct delivery *delivery;
 
-    while ((delivery = first_waiting(hook))) {
-        if (pairs_add(&sender->release, hook_webhook(hook), delivery->node.id))
+    while ((delivery = first_waiting(subscription))) {
+        if (pairs_add(&sender->release, subscription_webhook(subscription), delivery->node.id))
             return; /* no memory: it stays */
         delivery_end(sender, delivery);
     }
@@ -153,7 +155,8 @@ static void hand_over(struct idmap_node *node, void *arg)
 
     if (busy(delivery) || delivery->outcome || sender->release.count >= HAND_OVER_MAX)
         return; /* somebody waits for this attempt here */
-    if (!pairs_add(&sender->release, hook_webhook(delivery->hook), delivery->node.id))
+    if (!pairs_add(&sender->release, subscription_webhook(delivery->subscription),
+                   delivery->node.id))
         delivery_end(sender, delivery);
 }
 
@@ -176,15 +179,15 @@ void delivery_retries_due(struct sender *sender)
         struct delivery *delivery =
             (struct delivery *)(void *)((char *)first - offsetof(struct delivery, retry));
 
-        struct hook *hook = delivery->hook;
+        struct subscription *subscription = delivery->subscription;
 
         retry_remove(&sender->retries, first);
-        if (hook->state == HOOK_GONE)
+        if (subscription->state == SUBSCRIPTION_GONE)
             delivery_end(sender, delivery);
         else
             queue_again(&sender->queue, &delivery->item);
-        if (hook->state == HOOK_OFF)
-            delivery_put_back(sender, hook);
+        if (subscription->state == SUBSCRIPTION_OFF)
+            delivery_put_back(sender, subscription);
     }
 }
 
@@ -200,17 +203,18 @@ void delivery_handoff_free(struct handoff *handoff)
 
 static void take(struct sender *sender, struct handoff *handoff, const struct sender_item *item)
 {
-    struct hook *hook = hook_get(sender, handoff->outcome ? -item->webhook : item->webhook);
-    struct delivery *delivery = hook ? delivery_new(item->id, handoff->body) : NULL;
+    struct subscription *subscription =
+        subscription_get(sender, handoff->outcome ? -item->webhook : item->webhook);
+    struct delivery *delivery = subscription ? delivery_new(item->id, handoff->body) : NULL;
 
     if (!delivery)
         return; /* no memory: the scan finds it */
     delivery->outcome = handoff->outcome;
     handoff->outcome = NULL;
-    if (!delivery_admit(sender, hook, delivery, 0))
+    if (!delivery_admit(sender, subscription, delivery, 0))
         delivery_refuse(sender, item->webhook, delivery);
     else
-        hook_settle(sender, hook);
+        subscription_update(sender, subscription);
 }
 
 void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs)

@@ -47,7 +47,7 @@ struct delivery {
     struct idmap_node node;
     struct retry_entry retry;
     struct delivery *next; /* results, or what a claim brought */
-    struct hook *hook;
+    struct subscription *subscription;
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was said */
     int tries;                       /* attempts begun since it was queued */
@@ -61,17 +61,23 @@ struct delivery {
     char *error, *answer; /* JSON text, or NULL */
 };
 
-enum hook_state { HOOK_UNREAD, HOOK_READING, HOOK_READY, HOOK_OFF, HOOK_GONE }; /* in this order */
+enum subscription_state {
+    SUBSCRIPTION_UNREAD,
+    SUBSCRIPTION_READING,
+    SUBSCRIPTION_READY,
+    SUBSCRIPTION_OFF,
+    SUBSCRIPTION_GONE
+}; /* in this order */
 
 /*
  * A webhook as the sender knows it. Tests of it have a lane of their own, so that they neither wait
  * behind its deliveries nor need it to be active: a second struct, whose id is the webhook's,
  * negative.
  */
-struct hook {
+struct subscription {
     struct queue_lane lane; /* first */
     struct idmap_node node;
-    enum hook_state state;
+    enum subscription_state state;
     unsigned version; /* of the row: counts changes that were heard of */
     bool bad;         /* off because it could not be read whole: it is read again every 30 s */
     char *url;
@@ -84,8 +90,8 @@ struct hook {
     int64_t used_ms;
     size_t abandoned; /* deliveries, since the log said so */
     int64_t abandoned_told_ms;
-    struct hook *unread_next;
-    struct hook *overflow_next, *overflow_prev;
+    struct subscription *unread_next;
+    struct subscription *overflow_next, *overflow_prev;
 };
 
 /*
@@ -154,10 +160,10 @@ struct sender {
     size_t away; /* database tasks out */
     size_t recording, claiming, reading;
     struct queue queue;
-    struct idmap hooks, deliveries;
+    struct idmap subscriptions, deliveries;
     struct retry_heap retries;
     struct transfers *transfers;
-    struct hook *unread, *overflowing;
+    struct subscription *unread, *overflowing;
     struct delivery *results, **results_end;
     size_t result_count;
     struct pairs release;  /* to be given back to nobody */
@@ -188,12 +194,13 @@ void body_let_go(struct body *body); /* NULL: nothing */
 struct delivery *delivery_new(int64_t id, struct body *body); /* holds the body once more */
 void delivery_free(struct delivery *delivery);                /* one that was not admitted */
 void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery);
-bool delivery_admit(struct sender *sender, struct hook *hook, struct delivery *delivery,
-                    int64_t delay_ms);
+bool delivery_admit(struct sender *sender, struct subscription *subscription,
+                    struct delivery *delivery, int64_t delay_ms);
 void delivery_end(struct sender *sender, struct delivery *delivery); /* resting or waiting */
 void delivery_drop_all(struct sender *sender);
-void delivery_drop_waiting(struct sender *sender, struct hook *hook);
-void delivery_put_back(struct sender *sender, struct hook *hook); /* what waits, to the table */
+void delivery_drop_waiting(struct sender *sender, struct subscription *subscription);
+void delivery_put_back(struct sender *sender,
+                       struct subscription *subscription); /* what waits, to the table */
 void delivery_hand_over(struct sender *sender); /* some of what rests or waits, likewise */
 void delivery_retry(struct sender *sender, struct delivery *delivery);
 void delivery_retries_due(struct sender *sender);
@@ -201,21 +208,24 @@ void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs);
 void delivery_handoff_free(struct handoff *handoff);
 
 /* The webhook that the struct is of, or whose tests. */
-static inline int64_t hook_webhook(const struct hook *hook)
+static inline int64_t subscription_webhook(const struct subscription *subscription)
 {
-    return hook->node.id < 0 ? -hook->node.id : hook->node.id;
+    return subscription->node.id < 0 ? -subscription->node.id : subscription->node.id;
 }
 
-/* hooks.c: webhooks in memory */
-struct hook *hook_get(struct sender *sender, int64_t id);   /* made if need be; NULL: no memory */
-void hook_settle(struct sender *sender, struct hook *hook); /* its lane and whether it is full */
-void hook_set_overflow(struct sender *sender, struct hook *hook, bool overflows);
-void hook_changed(struct sender *sender, struct hook *hook);
-void hooks_changed(struct sender *sender, int64_t id); /* 0: all */
-void hooks_read(struct sender *sender);
-void hooks_clean(struct sender *sender);
-int64_t hooks_lag(struct sender *sender); /* of what waits in memory and may go, in ms */
-void hooks_free(struct sender *sender);
+/* subscriptions.c: webhooks in memory */
+struct subscription *subscription_get(struct sender *sender,
+                                      int64_t id); /* made if need be; NULL: no memory */
+void subscription_update(struct sender *sender,
+                         struct subscription *subscription); /* its lane and whether it is full */
+void subscription_set_overflow(struct sender *sender, struct subscription *subscription,
+                               bool overflows);
+void subscription_changed(struct sender *sender, struct subscription *subscription);
+void subscriptions_changed(struct sender *sender, int64_t id); /* 0: all */
+void subscriptions_read(struct sender *sender);
+void subscriptions_clean(struct sender *sender);
+int64_t subscriptions_lag(struct sender *sender); /* of what waits in memory and may go, in ms */
+void subscriptions_free(struct sender *sender);
 
 /* attempt.c */
 void attempts_start(struct sender *sender);

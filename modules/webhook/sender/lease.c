@@ -305,7 +305,7 @@ void lease_tend(struct sender *sender)
     tending->webhooks[0] = -1;
     describe(tending);
     write_counters(sender, tending);
-    int64_t lag_ms = hooks_lag(sender);
+    int64_t lag_ms = subscriptions_lag(sender);
 
     pthread_mutex_lock(&sender->lock);
     sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;

@@ -70,20 +70,21 @@ static int by_number(const void *a, const void *b)
  */
 static void tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {
-    struct hook *hook = delivery->hook;
+    struct subscription *subscription = delivery->subscription;
     char last[32];
 
-    hook->abandoned++;
-    if (hook->abandoned_told_ms && sender->now_ms - hook->abandoned_told_ms < ABANDONED_MS)
+    subscription->abandoned++;
+    if (subscription->abandoned_told_ms &&
+        sender->now_ms - subscription->abandoned_told_ms < ABANDONED_MS)
         return;
     snprintf(last, sizeof(last), "status %d", delivery->status);
     bb_host_log(sender->host, BB_WARN,
                 "deliveries were abandoned: webhook %" PRId64 ", count %zu, the last one %" PRId64
                 ", event %s, attempts %d, last: %s",
-                hook_webhook(hook), hook->abandoned, delivery->node.id, delivery->body->event,
-                delivery->tries, delivery->kind ? delivery->kind : last);
-    hook->abandoned = 0;
-    hook->abandoned_told_ms = sender->now_ms;
+                subscription_webhook(subscription), subscription->abandoned, delivery->node.id,
+                delivery->body->event, delivery->tries, delivery->kind ? delivery->kind : last);
+    subscription->abandoned = 0;
+    subscription->abandoned_told_ms = sender->now_ms;
 }
 
 static void settle(struct sender *sender, struct delivery *delivery, bool stored)
@@ -94,7 +95,7 @@ static void settle(struct sender *sender, struct delivery *delivery, bool stored
     free(delivery->answer);
     delivery->error = delivery->answer = NULL;
     if (stored && !delivery->dropped && delivery->verdict == SCHEDULE_RETRY &&
-        delivery->hook->state != HOOK_GONE)
+        delivery->subscription->state != SUBSCRIPTION_GONE)
         delivery_retry(sender, delivery);
     else
         delivery_end(sender, delivery);
@@ -156,15 +157,15 @@ static int write_row(char *out, size_t room, const struct delivery *delivery)
     strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%S", &tm);
     if (delivery->status)
         snprintf(status, sizeof(status), "%d", delivery->status);
-    return snprintf(out, room,
-                    "{\"webhook\":%" PRId64 ",\"id\":%" PRId64 ",\"state\":\"%s\",\"tries\":%d,"
-                    "\"delay\":%" PRId64 ",\"at\":\"%s.%03dZ\",\"status\":%s,\"took\":%" PRId64
-                    ",\"error\":%s,\"answer\":%s},",
-                    hook_webhook(delivery->hook), delivery->node.id, states[delivery->verdict],
-                    delivery->tries, delivery->verdict == SCHEDULE_RETRY ? delivery->delay_ms : 0,
-                    at, (int)(delivery->at_wall_ms % 1000), status, delivery->took_ms,
-                    delivery->error ? delivery->error : "null",
-                    delivery->answer ? delivery->answer : "null");
+    return snprintf(
+        out, room,
+        "{\"webhook\":%" PRId64 ",\"id\":%" PRId64 ",\"state\":\"%s\",\"tries\":%d,"
+        "\"delay\":%" PRId64 ",\"at\":\"%s.%03dZ\",\"status\":%s,\"took\":%" PRId64
+        ",\"error\":%s,\"answer\":%s},",
+        subscription_webhook(delivery->subscription), delivery->node.id, states[delivery->verdict],
+        delivery->tries, delivery->verdict == SCHEDULE_RETRY ? delivery->delay_ms : 0, at,
+        (int)(delivery->at_wall_ms % 1000), status, delivery->took_ms,
+        delivery->error ? delivery->error : "null", delivery->answer ? delivery->answer : "null");
 }
 
 static size_t row_room(const struct delivery *delivery)

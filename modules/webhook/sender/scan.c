@@ -57,12 +57,12 @@ static void unowned_back(struct sender *sender, struct db_task *db_task)
     sender->scan_unowned_at = sender_beat(sender->now_ms, SCAN_UNOWNED_MS);
     for (size_t i = 0; i < listing->pairs.count; i++) {
         int64_t webhook = listing->pairs.webhooks[i];
-        struct hook *hook = webhook ? hook_get(sender, webhook) : NULL;
+        struct subscription *subscription = webhook ? subscription_get(sender, webhook) : NULL;
 
         if (!webhook && sender->expand_at == INT64_MAX)
             sender->expand_at = sender->now_ms;
-        if (hook && hook->state != HOOK_GONE)
-            hook_set_overflow(sender, hook, true);
+        if (subscription && subscription->state != SUBSCRIPTION_GONE)
+            subscription_set_overflow(sender, subscription, true);
     }
 }
 

@@ -57,10 +57,10 @@ static void take_looks(struct sender *sender, const struct inbox *inbox)
     if (inbox->scan_count > SENDER_CHANGES)
         sender->scan_unowned_at = sender->now_ms;
     for (size_t i = 0; i < inbox->scan_count && inbox->scan_count <= SENDER_CHANGES; i++) {
-        struct hook *hook = hook_get(sender, inbox->scans[i]);
+        struct subscription *subscription = subscription_get(sender, inbox->scans[i]);
 
-        if (hook && hook->state != HOOK_GONE)
-            hook_set_overflow(sender, hook, true);
+        if (subscription && subscription->state != SUBSCRIPTION_GONE)
+            subscription_set_overflow(sender, subscription, true);
     }
 }
 
@@ -79,7 +79,7 @@ static void clean(struct sender *sender)
     if (sender->now_ms < sender->clean_at)
         return;
     sender->clean_at = sender->now_ms + CLEAN_MS;
-    hooks_clean(sender);
+    subscriptions_clean(sender);
 }
 
 static int64_t sooner(int64_t wait, int64_t at, int64_t now)
@@ -122,7 +122,7 @@ static void turn(struct sender *sender)
     claim_release(sender);
     claim_overflow(sender);
     expand_events(sender);
-    hooks_read(sender);
+    subscriptions_read(sender);
     delivery_retries_due(sender);
     int64_t tick = queue_tick(&sender->queue, sender->now_ms);
 
@@ -210,7 +210,7 @@ static void free_all(struct sender *sender)
     sender->transfers = NULL;
     idmap_each(&sender->deliveries, free_delivery, NULL);
     idmap_free(&sender->deliveries);
-    hooks_free(sender);
+    subscriptions_free(sender);
     retry_free(&sender->retries);
     pairs_free(&sender->release);
     pairs_free(&sender->suspects);
