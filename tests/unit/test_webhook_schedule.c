@@ -1,8 +1,8 @@
 /* When a delivery is attempted again, and the heap of what waits for it. */
 #include <string.h>
 
-#include "modules/webhook/http/schedule.h"
-#include "modules/webhook/sender/retry.h"
+#include "modules/webhook/http/retry_time.h"
+#include "modules/webhook/sender/retry_heap.h"
 #include "suites.h"
 
 static const struct schedule usual = {.delays_ms = {1000, 4000}, .delays = 2};

@@ -19,7 +19,7 @@
 
 #include <busbar/busbar.h>
 
-#include "modules/webhook/http/schedule.h"
+#include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/target.h"
 
 #define WEBHOOK_CHANNEL "webhook"

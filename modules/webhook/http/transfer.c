@@ -12,7 +12,7 @@
 #include <busbar/abi.h>
 
 #include "config.h"
-#include "modules/webhook/http/schedule.h"
+#include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/transfer_sockets.h"
 
 #define LATE_MS 1000 /* beyond libcurl's own limit */

@@ -20,7 +20,7 @@
 #include "modules/webhook/http/transfer.h"
 #include "modules/webhook/sender/idmap.h"
 #include "modules/webhook/sender/queue.h"
-#include "modules/webhook/sender/retry.h"
+#include "modules/webhook/sender/retry_heap.h"
 #include "modules/webhook/sender/sender.h"
 
 #define SENDER_CHANGES 64

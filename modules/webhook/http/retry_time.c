@@ -1,4 +1,4 @@
-#include "modules/webhook/http/schedule.h"
+#include "modules/webhook/http/retry_time.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * What is to be attempted again, by time: a binary heap of pointers, the earliest first. An entry
  * knows its place, so that it can leave early (its webhook was deleted). One thread.
  */
-#ifndef WEBHOOK_RETRY_H
-#define WEBHOOK_RETRY_H
+#ifndef WEBHOOK_RETRY_HEAP_H
+#define WEBHOOK_RETRY_HEAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * is no jitter: the order and the accuracy of the promised gaps are worth more here, and each
  * webhook has a budget of its own.
  */
-#ifndef WEBHOOK_SCHEDULE_H
-#define WEBHOOK_SCHEDULE_H
+#ifndef WEBHOOK_RETRY_TIME_H
+#define WEBHOOK_RETRY_TIME_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "modules/webhook/sender/retry.h"
+#include "modules/webhook/sender/retry_heap.h"
 
 #include <stdlib.h>
 
