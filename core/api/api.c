@@ -15,7 +15,7 @@
 #include "core/http/upload.h"
 #include "core/observe/metrics.h"
 #include "core/observe/readiness.h"
-#include "core/postgres/ear.h"
+#include "core/postgres/pg_listener.h"
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
@@ -44,7 +44,7 @@ static void api_host_log(struct bb_host *host, enum bb_level level, const char *
 static int64_t api_signals_fresh(struct bb_host *host)
 {
     (void)host;
-    return ear_fresh_ms();
+    return pg_listener_fresh_ms();
 }
 
 static int api_random(void *bytes, size_t length)
@@ -105,7 +105,8 @@ static int probe_redis(const struct redis *redis, int64_t *latency_ms)
     return *latency_ms < 0 ? -1 : 0;
 }
 
-/* What the ear and Redis's PINGs saw within the last second: nobody waits, nothing is flooded. */
+/* What the listener and Redis's PINGs saw within the last second: nobody waits, nothing is flooded.
+ */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
     const struct loop *loop = request_of(rq)->loop;

@@ -1,6 +1,7 @@
 /*
- * The engine: the loops with what is in them, the live generation and those that drain, the ear for
- * PostgreSQL's notifications. One a process; made by engine_serve() or engine_command() (serve.h).
+ * The engine: the loops with what is in them, the live generation and those that drain, the
+ * connection for PostgreSQL's notifications. One a process; made by engine_serve() or
+ * engine_command() (serve.h).
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -10,7 +11,7 @@
 #include "core/request/quota.h"
 #include "core/wire/listener.h"
 
-struct ear;
+struct pg_listener;
 struct names;
 struct retirer;
 struct reloader;
@@ -33,7 +34,8 @@ struct engine {
     struct names *database_names, *redis_names;
     int64_t started_ms;
     struct shares *shares[QUOTAS]; /* who has how much; of pools and lanes NULL */
-    struct ear *ear; /* on loops[0]; NULL in a command, and where no database is configured */
+    struct pg_listener
+        *pg_listener; /* on loops[0]; NULL in a command, and where no database is configured */
     struct retirer *retirer; /* these two NULL: a command */
     struct reloader *reloader;
     struct listeners listeners; /* none in a command */

@@ -20,9 +20,9 @@
 #include "core/http/stream.h"
 #include "core/observe/notify.h"
 #include "core/observe/watchdog.h"
-#include "core/postgres/ear.h"
 #include "core/postgres/names.h"
 #include "core/postgres/pg.h"
+#include "core/postgres/pg_listener.h"
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
@@ -118,8 +118,8 @@ void engine_free(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
-    if (engine->ear)
-        ear_free(engine->ear);
+    if (engine->pg_listener)
+        pg_listener_free(engine->pg_listener);
     for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
         jobs_end(g->jobs, &engine->loops[i]);
     if (g->pools)
@@ -197,14 +197,14 @@ int engine_init(struct engine *engine, unsigned loop_count)
 }
 
 /* Not for a command: it is over before a notice could matter. 0, or -1 (logged). */
-static int grow_ear(struct engine *engine)
+static int grow_listener(struct engine *engine)
 {
     struct pg_settings pg = engine_pg_settings(engine, engine->generation);
 
     if (!*pg.url)
         return 0;
-    engine->ear = ear_new(&engine->loops[0], &pg);
-    return engine->ear ? 0 : -1;
+    engine->pg_listener = pg_listener_new(&engine->loops[0], &pg);
+    return engine->pg_listener ? 0 : -1;
 }
 
 static void *loop_main(void *arg)
@@ -275,7 +275,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
 
 static int serve(struct engine *engine, const sigset_t *set)
 {
-    if (engine_init(engine, loops_wanted(engine)) || grow_ear(engine) ||
+    if (engine_init(engine, loops_wanted(engine)) || grow_listener(engine) ||
         turnover_equip(engine, engine->generation))
         return 1;
     return serve_beside(engine, set);

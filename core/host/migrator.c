@@ -47,8 +47,8 @@ static void tell(struct migrator *migrator, enum bb_level level, const char *pro
 }
 
 /* What one attempt showed. A failure of its own steps stays what is told until all is well. */
-static void learn(struct migrator *migrator, enum migrate_outcome outcome, bool failed,
-                  const char *problem)
+static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome, bool failed,
+                         const char *problem)
 {
     struct engine *engine = migrator->generation->engine;
 
@@ -74,7 +74,7 @@ static void migrate(struct migrator *migrator)
         enum migrate_outcome outcome =
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
 
-        learn(migrator, outcome, failed, report.problem);
+        note_outcome(migrator, outcome, failed, report.problem);
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);
             return;

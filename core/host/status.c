@@ -11,8 +11,8 @@
 #include "core/host/reload.h"
 #include "core/http/http.h"
 #include "core/observe/readiness.h"
-#include "core/postgres/ear.h"
 #include "core/postgres/pg.h"
+#include "core/postgres/pg_listener.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 #include "core/request/worker.h"
@@ -143,13 +143,13 @@ static void print_schema(FILE *out, struct engine *engine)
 
 static void print_host(FILE *out, struct engine *engine)
 {
-    int64_t latency = ear_latency_ms();
+    int64_t latency = pg_listener_latency_ms();
 
     fprintf(out, "busbar %s, process %ld, up for %.1f s, %s\n", PACKAGE_VERSION, (long)getpid(),
             (double)(clock_mono_ms() - engine->started_ms) / 1000, engine->conf);
-    if (engine->ear && latency >= 0)
+    if (engine->pg_listener && latency >= 0)
         fprintf(out, "PostgreSQL answers in %" PRId64 " ms\n", latency);
-    else if (engine->ear)
+    else if (engine->pg_listener)
         fputs("PostgreSQL does not answer\n", out);
     print_schema(out, engine);
     if (log_dropped())

@@ -6,8 +6,8 @@
 #include "core/host/retire.h"
 #include "core/host/serve.h"
 #include "core/http/http.h"
-#include "core/postgres/ear.h"
 #include "core/postgres/pg.h"
+#include "core/postgres/pg_listener.h"
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
@@ -98,8 +98,8 @@ void turnover(struct engine *engine, struct generation *g)
     struct change change = {.engine = engine, .to = g};
 
     add_alive(engine, g);
-    if (engine->ear)
-        ear_learn(engine->ear);
+    if (engine->pg_listener)
+        pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
     engine_each_loop(engine, change_loop, &change);

@@ -3,10 +3,11 @@
  * is made before (turnover_equip(): threads of pools and workers, jobs); the turnover itself cannot
  * be refused any more.
  *
- * In this order: the ear listens to what the new modules want to hear; their `start`; one pointer
- * under the engine's lock, and every request that begins from here on holds the new generation; the
- * loops take over settings and jobs, and tell what lasts; workers of the new one run, those of the
- * old one are told to return; the old one's `quiesce`; then it is left to the retirer.
+ * In this order: the listener subscribes to the channels of the new modules; their `start`; one
+ * pointer under the engine's lock, and every request that begins from here on holds the new
+ * generation; the loops take over settings and jobs, and tell what lasts; workers of the new one
+ * run, those of the old one are told to return; the old one's `quiesce`; then it is left to the
+ * retirer.
  */
 #ifndef CORE_TURNOVER_H
 #define CORE_TURNOVER_H

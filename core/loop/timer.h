@@ -28,7 +28,8 @@ int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 /* The same for what there are many of; it leaves TIMERS_SPARE places to the host. */
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
-/* For what has nothing to do but to look. The ear's answers count for 900 ms (ear.c). */
+/* For what has nothing to do but to look. The listener's answers count for 900 ms (pg_listener.c).
+ */
 enum { TIMER_IDLE_MS = 600 };
 
 /*

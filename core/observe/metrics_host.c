@@ -8,7 +8,7 @@
 #include "core/http/stream.h"
 #include "core/observe/metrics.h"
 #include "core/observe/readiness.h"
-#include "core/postgres/ear.h"
+#include "core/postgres/pg_listener.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 
@@ -36,8 +36,8 @@ static void streams(struct metrics *metrics)
 
 static void database_up(struct metrics *metrics)
 {
-    if (metrics->engine->ear)
-        metric_number(metrics, ear_fresh_ms() > 0);
+    if (metrics->engine->pg_listener)
+        metric_number(metrics, pg_listener_fresh_ms() > 0);
 }
 
 static void schema_up(struct metrics *metrics)
@@ -55,9 +55,9 @@ static void ready(struct metrics *metrics)
 
 static void database_latency(struct metrics *metrics)
 {
-    int64_t ms = ear_latency_ms();
+    int64_t ms = pg_listener_latency_ms();
 
-    if (metrics->engine->ear && ms >= 0)
+    if (metrics->engine->pg_listener && ms >= 0)
         metric_number(metrics, (double)ms / 1000);
 }
 

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "core/postgres/ear.h"
+#include "core/postgres/pg_listener.h"
 
 void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem)
 {
@@ -42,7 +42,7 @@ int readiness_of_database(const struct engine *engine, int64_t *latency_ms)
 {
     if (!*engine->database_url)
         return 1;
-    *latency_ms = ear_fresh_ms() > 0 ? ear_latency_ms() : -1;
+    *latency_ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
     return *latency_ms < 0 ? -1 : 0;
 }
 

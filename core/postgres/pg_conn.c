@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 
 #include "core/base/log.h"
-#include "core/postgres/ear.h"
+#include "core/postgres/pg_listener.h"
 
 enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
 
@@ -19,7 +19,7 @@ bool pg_conn_hopeful(const struct pg_conn *conn)
 
 bool pg_conn_expected(const struct pg_conn *conn)
 {
-    return pg_conn_hopeful(conn) || ear_latency_ms() >= 0;
+    return pg_conn_hopeful(conn) || pg_listener_latency_ms() >= 0;
 }
 
 void pg_conn_want(struct pg_conn *conn, uint32_t events)

@@ -2,15 +2,15 @@
 
 #include <stdlib.h>
 
-#include "core/postgres/ear.h"
+#include "core/postgres/pg_listener.h"
 
 enum {
     PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
     BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,    /* while something is under way or waits */
     SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
-    /* Nothing heard for so long, and the ear neither: PostgreSQL is away. A machine that is short
-     * of processors may stall for a second. */
+    /* Nothing heard for so long, and the listener neither: PostgreSQL is away. A machine that is
+     * short of processors may stall for a second. */
     AWAY_MS = 2000
 };
 
@@ -46,7 +46,7 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
 
 bool pg_away(const struct pg *pg)
 {
-    return ear_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
+    return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)

@@ -87,8 +87,9 @@ void pg_conn_close(struct pg_conn *conn);
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
 /* Whether items given now have a chance: it is connected, or is connecting for the first time. */
 bool pg_conn_hopeful(const struct pg_conn *conn);
-/* The same, or it will soon have one: PostgreSQL answers the ear, so the next attempt to connect,
- * within half a second, is likely to succeed. If it fails, what waits for the connection fails. */
+/* The same, or it will soon have one: PostgreSQL answers the listener, so the next attempt to
+ * connect, within half a second, is likely to succeed. If it fails, what waits for the connection
+ * fails. */
 bool pg_conn_expected(const struct pg_conn *conn);
 void pg_conn_want(struct pg_conn *conn, uint32_t events);
 void pg_conn_flush_output(struct pg_conn *conn);

@@ -1,4 +1,5 @@
-/* How a connection is made: one place for the loops, the ear, the commands and the migration. */
+/* How a connection is made: one place for the loops, the listener, the commands and the migration.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

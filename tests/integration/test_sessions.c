@@ -165,13 +165,13 @@ START_TEST(a_deleted_account_is_gone_everywhere)
 /* Ends the connections on which the hosts hear of changes; false while one of them is away. */
 static bool ears_cut(void *db)
 {
-    return sql_number(db, "WITH ears AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
+    return sql_number(db, "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
                           "datname = 'sessions' AND query ~ '^SELECT 1($|; LISTEN)') "
-                          "SELECT count(pg_terminate_backend(pid)) FROM ears "
-                          "WHERE (SELECT count(*) FROM ears) > 1") > 1;
+                          "SELECT count(pg_terminate_backend(pid)) FROM listeners "
+                          "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
 }
 
-/* Both ears are cut just before the change. */
+/* Both listeners are cut just before the change. */
 START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 {
     struct person *admin = admin_of(one);

@@ -1,5 +1,5 @@
-/* Channels of the ear: what the modules of all generations want to hear, and who is told. */
-#include "core/postgres/ear_channel.h"
+/* Channels of the listener: what the modules of all generations want to hear, and who is told. */
+#include "core/postgres/pg_channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void tell_generation(const struct generation *generation, const char *nam
     }
 }
 
-void ear_tell(struct engine *engine, const char *name, const char *payload)
+void pg_listener_tell(struct engine *engine, const char *name, const char *payload)
 {
     struct generation *list[GENERATIONS_MAX];
     size_t count = engine_generations(engine, list);
@@ -81,7 +81,7 @@ static char *listen_text(PGconn *pg, const struct names *names)
     return NULL;
 }
 
-int ear_send_listen(struct engine *engine, PGconn *pg)
+int pg_listener_send_listen(struct engine *engine, PGconn *pg)
 {
     struct generation *list[GENERATIONS_MAX];
     struct names names = {.count = 0};

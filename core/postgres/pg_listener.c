@@ -1,0 +1,326 @@
+#include "core/postgres/pg_listener.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/postgres/pg_channel.h"
+
+enum {
+    ASK_MS = 250,   /* between two questions, while somebody wants to know */
+    FRESH_MS = 900, /* how long an answer counts, from when its question was sent */
+    SILENT_MS = 900 /* no answer for so long: a new connection */
+};
+
+enum pg_listener_state {
+    LISTENER_OFF,
+    LISTENER_CONNECTING,
+    LISTENER_LISTENING,   /* to all, after a time of silence */
+    LISTENER_SUBSCRIBING, /* to more, without having missed anything */
+    LISTENER_IDLE,
+    LISTENER_ASKED
+};
+
+struct pg_listener {
+    struct watch watch; /* first */
+    struct loop *loop;
+    struct pg_settings settings;
+    PGconn *pg;
+    enum pg_listener_state state;
+    struct timer timer;
+    int64_t asked_ms;
+    unsigned turn;     /* see names_pass_by() */
+    bool told;         /* that PostgreSQL is away */
+    sem_t *subscriber; /* who waits in pg_listener_subscribe() */
+};
+
+/* Read by module code on any thread, so not in the struct: there is one listener a process. */
+static atomic_int_least64_t fresh_until_ms;
+static atomic_int_least64_t latency = -1;
+static atomic_int_least64_t silent_since_ms; /* 0: not silent */
+static atomic_bool wanted;                   /* somebody has looked since the last question */
+
+int64_t pg_listener_fresh_ms(void)
+{
+    atomic_store_explicit(&wanted, true, memory_order_relaxed);
+    return atomic_load_explicit(&fresh_until_ms, memory_order_acquire) - clock_mono_ms();
+}
+
+int64_t pg_listener_latency_ms(void)
+{
+    return atomic_load(&latency);
+}
+
+int64_t pg_listener_silent_ms(void)
+{
+    int64_t since = atomic_load_explicit(&silent_since_ms, memory_order_relaxed);
+
+    return since ? clock_mono_ms() - since : 0;
+}
+
+static void subscribed(struct pg_listener *listener)
+{
+    if (listener->subscriber)
+        sem_post(listener->subscriber);
+    listener->subscriber = NULL;
+}
+
+static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
+{
+    timer_set(&listener->loop->timers, &listener->timer, listener->loop->now_ms + in_ms);
+}
+
+static void pg_listener_ask_again(struct pg_listener *listener)
+{
+    int64_t now = listener->loop->now_ms;
+    bool soon = atomic_exchange_explicit(&wanted, false, memory_order_relaxed);
+
+    timer_set(&listener->loop->timers, &listener->timer,
+              soon ? now + ASK_MS : timer_beat(now, TIMER_IDLE_MS));
+}
+
+static void pg_listener_lost(struct pg_listener *listener, const char *reason)
+{
+    atomic_store(&silent_since_ms, 0);
+    if (!listener->told)
+        log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
+    listener->told = true;
+    loop_watch(listener->loop, &listener->watch, -1, 0);
+    PQfinish(listener->pg);
+    listener->pg = NULL;
+    listener->state = LISTENER_OFF;
+    atomic_store(&fresh_until_ms, 0);
+    atomic_store(&latency, -1);
+    subscribed(listener);
+    pg_listener_again(listener, ASK_MS);
+}
+
+/* PostgreSQL did not refuse, it said nothing. */
+static void pg_listener_unanswered(struct pg_listener *listener, const char *reason)
+{
+    int64_t since = atomic_load(&silent_since_ms);
+
+    if (!since)
+        since = listener->asked_ms ? listener->asked_ms : clock_mono_ms();
+    pg_listener_lost(listener, reason);
+    atomic_store(&silent_since_ms, since);
+}
+
+static void pg_listener_want(struct pg_listener *listener, uint32_t events)
+{
+    if (loop_watch_anew(listener->loop, &listener->watch, PQsocket(listener->pg), events))
+        pg_listener_lost(listener, "the socket cannot be watched");
+}
+
+static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_state state)
+{
+    if (pg_listener_send_listen(listener->loop->engine, listener->pg)) {
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        return;
+    }
+    listener->state = state;
+    pg_listener_again(listener, SILENT_MS);
+    PQflush(listener->pg);
+    pg_listener_want(listener, EPOLLIN);
+}
+
+static void pg_listener_ask(struct pg_listener *listener)
+{
+    listener->asked_ms = clock_mono_ms();
+    if (!PQsendQuery(listener->pg, "SELECT 1") || PQflush(listener->pg) < 0) {
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        return;
+    }
+    listener->state = LISTENER_ASKED;
+    pg_listener_again(listener, SILENT_MS);
+}
+
+/* Everything that was notified before the question has been heard. */
+static void pg_listener_vouch(struct pg_listener *listener)
+{
+    if (listener->told)
+        log_line(BB_WARN, "PostgreSQL answers again", NULL);
+    listener->told = false;
+    atomic_store(&silent_since_ms, 0);
+    atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
+    atomic_store_explicit(&fresh_until_ms, listener->asked_ms + FRESH_MS, memory_order_release);
+    listener->state = LISTENER_IDLE;
+    if (listener->subscriber)
+        pg_listener_listen(listener, LISTENER_SUBSCRIBING);
+    else
+        pg_listener_ask_again(listener);
+}
+
+static void pg_listener_answered(struct pg_listener *listener)
+{
+    if (listener->state == LISTENER_ASKED) {
+        pg_listener_vouch(listener);
+        return;
+    }
+    if (listener->state == LISTENER_LISTENING)
+        pg_listener_tell(listener->loop->engine, NULL,
+                         NULL); /* what was missed before the LISTEN */
+    else
+        subscribed(listener);
+    listener->state = LISTENER_IDLE;
+    pg_listener_ask(listener);
+}
+
+/* Reads results to the end; -1 on an error among them. */
+static int drain_results(struct pg_listener *listener, bool *complete)
+{
+    int status = 0;
+
+    *complete = false;
+    while (!PQisBusy(listener->pg)) {
+        PGresult *result = PQgetResult(listener->pg);
+
+        if (!result) {
+            *complete = true;
+            break;
+        }
+        ExecStatusType kind = PQresultStatus(result);
+        if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK)
+            status = -1;
+        PQclear(result);
+    }
+    return status;
+}
+
+static void pg_listener_read(struct pg_listener *listener)
+{
+    PGnotify *notify;
+    bool complete;
+
+    if (!PQconsumeInput(listener->pg) || drain_results(listener, &complete)) {
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        return;
+    }
+    while ((notify = PQnotifies(listener->pg))) {
+        pg_listener_tell(listener->loop->engine, notify->relname, notify->extra);
+        PQfreemem(notify);
+    }
+    if (complete && listener->state != LISTENER_IDLE)
+        pg_listener_answered(listener);
+}
+
+static void pg_listener_ready(struct watch *watch, uint32_t events)
+{
+    struct pg_listener *listener = (struct pg_listener *)(void *)watch;
+
+    (void)events;
+    if (listener->state != LISTENER_CONNECTING) {
+        pg_listener_read(listener);
+        return;
+    }
+    switch (PQconnectPoll(listener->pg)) {
+    case PGRES_POLLING_OK:
+        pg_listener_listen(listener, LISTENER_LISTENING);
+        break;
+    case PGRES_POLLING_READING:
+        pg_listener_want(listener, EPOLLIN);
+        break;
+    case PGRES_POLLING_WRITING:
+        pg_listener_want(listener, EPOLLOUT);
+        break;
+    default:
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+    }
+}
+
+static void pg_listener_connect(struct pg_listener *listener)
+{
+    struct pg_place place;
+    enum names_state names = pg_place(&listener->settings, &place);
+
+    if (names == NAMES_LATER) {
+        pg_listener_again(listener, NAMES_AGAIN_MS);
+        return;
+    }
+    if (names == NAMES_NONE) {
+        pg_listener_lost(listener, "its name is not found");
+        return;
+    }
+    listener->turn = place.found.turn;
+    listener->pg = pg_place_connect(&place);
+    listener->state = LISTENER_CONNECTING;
+    if (!listener->pg || PQstatus(listener->pg) == CONNECTION_BAD) {
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        return;
+    }
+    PQsetNoticeReceiver(listener->pg, pg_drop_notice, NULL);
+    pg_listener_again(listener, listener->settings.connect_ms);
+    pg_listener_want(listener, EPOLLOUT);
+}
+
+static void pg_listener_timer(struct timer *timer)
+{
+    struct pg_listener *listener =
+        (struct pg_listener *)(void *)((char *)timer - offsetof(struct pg_listener, timer));
+
+    if (listener->state == LISTENER_OFF)
+        pg_listener_connect(listener);
+    else if (listener->state == LISTENER_IDLE)
+        pg_listener_ask(listener);
+    else if (listener->state != LISTENER_CONNECTING)
+        pg_listener_unanswered(listener, "no answer within the time limit");
+    else {
+        pg_pass_by(listener->settings.names, listener->turn, listener->pg);
+        pg_listener_unanswered(listener, "no connection within the time limit");
+    }
+}
+
+struct subscribing {
+    struct message message; /* first */
+    struct pg_listener *listener;
+    sem_t done;
+};
+
+/* A connection that is still to come listens to all that is there by then. */
+static void subscribe(struct message *message)
+{
+    struct subscribing *subscribing = (struct subscribing *)(void *)message;
+    struct pg_listener *listener = subscribing->listener;
+
+    listener->subscriber = &subscribing->done;
+    if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING)
+        subscribed(listener);
+    else if (listener->state == LISTENER_IDLE)
+        pg_listener_listen(listener, LISTENER_SUBSCRIBING);
+}
+
+void pg_listener_subscribe(struct pg_listener *listener)
+{
+    struct subscribing subscribing = {.message.run = subscribe, .listener = listener};
+
+    sem_init(&subscribing.done, 0, 0);
+    loop_post(listener->loop, &subscribing.message);
+    while (sem_wait(&subscribing.done)) /* interrupted */
+        ;
+    sem_destroy(&subscribing.done);
+}
+
+struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings)
+{
+    struct pg_listener *listener = calloc(1, sizeof *listener);
+
+    if (!listener)
+        return NULL;
+    listener->watch = (struct watch){.fd = -1, .ready = pg_listener_ready};
+    listener->loop = loop;
+    listener->settings = *settings;
+    listener->timer.fire = pg_listener_timer;
+    pg_listener_connect(listener);
+    return listener;
+}
+
+void pg_listener_free(struct pg_listener *listener)
+{
+    listener->told = true; /* it is we who leave */
+    pg_listener_lost(listener, NULL);
+    timer_clear(&listener->loop->timers, &listener->timer);
+    free(listener);
+}
