@@ -12,7 +12,7 @@
 #include "core/wire/listener.h"
 
 struct pg_listener;
-struct names;
+struct resolver;
 struct retirer;
 struct reloader;
 
@@ -31,7 +31,7 @@ struct engine {
     char schema_problem[512];              /* … to here; see readiness.h */
     atomic_int schema;                     /* enum schema_state */
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
-    struct names *database_names, *redis_names;
+    struct resolver *database_resolver, *redis_resolver;
     int64_t started_ms;
     struct shares *shares[QUOTAS]; /* who has how much; of pools and lanes NULL */
     struct pg_listener

@@ -20,9 +20,9 @@
 #include "core/http/stream.h"
 #include "core/observe/notify.h"
 #include "core/observe/watchdog.h"
-#include "core/postgres/names.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
+#include "core/postgres/resolver.h"
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
@@ -41,7 +41,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
         .share = (unsigned)number(g, "http", "share"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
-        .names = engine->database_names,
+        .resolver = engine->database_resolver,
     };
 
     settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
@@ -81,7 +81,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
                                    .timeout_ms = number(g, "redis", "timeout"),
-                                   .names = engine->redis_names};
+                                   .resolver = engine->redis_resolver};
     struct http_settings http = http_settings_of(g, &engine->listeners);
 
     if (*pg.url) {
@@ -134,8 +134,8 @@ void engine_free(struct engine *engine)
     turnover_discard(g);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
-    names_free(engine->database_names);
-    names_free(engine->redis_names);
+    resolver_free(engine->database_resolver);
+    resolver_free(engine->redis_resolver);
     free(engine->database_url);
     free(engine->redis_url);
     listeners_close(&engine->listeners);
@@ -161,9 +161,9 @@ static int keep_texts(struct engine *engine)
 
 static int look_names_up(struct engine *engine)
 {
-    engine->database_names = names_of_database(engine->database_url);
-    engine->redis_names = names_of_redis(engine->redis_url);
-    return engine->database_names && engine->redis_names ? 0 : -1;
+    engine->database_resolver = resolver_of_database(engine->database_url);
+    engine->redis_resolver = resolver_of_redis(engine->redis_url);
+    return engine->database_resolver && engine->redis_resolver ? 0 : -1;
 }
 
 /* Pools and lanes count for themselves. */

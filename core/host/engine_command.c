@@ -6,7 +6,7 @@
 #include "core/host/serve.h"
 #include "core/host/turnover.h"
 #include "core/migrate/migrate.h"
-#include "core/postgres/names.h"
+#include "core/postgres/resolver.h"
 #include "core/request/request.h"
 
 /* A command comes once: better late, from a second name server, than refused like a request. */
@@ -63,7 +63,7 @@ static int run_command(struct engine *engine, struct core_module *module,
         json_decref(options);
         return 1;
     }
-    names_wait(engine->database_names, NAMES_MS);
+    resolver_wait(engine->database_resolver, NAMES_MS);
     run->command = command;
     run->rq.name = command->name;
     run->rq.entry = command_entry;

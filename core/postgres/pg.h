@@ -29,7 +29,7 @@
 
 #include "core/base/turns.h"
 #include "core/loop/loop.h"
-#include "core/postgres/names.h"
+#include "core/postgres/resolver.h"
 #include "core/request/request.h"
 
 enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
@@ -73,7 +73,7 @@ struct pg_settings {
     unsigned share;        /* percent of it, and of long or lent connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
-    struct names *names; /* of the url's servers; NULL: as they are written */
+    struct resolver *resolver; /* of the url's servers; NULL: as they are written */
 };
 
 struct pg_lane;
@@ -132,11 +132,11 @@ void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult 
 struct pg_place {
     const struct pg_settings *settings;
     const char *keys[20], *values[20], **options;
-    struct names_found found;
+    struct resolver_found found;
 };
 
-/* Fills it for the settings; NAMES_LATER and NAMES_NONE: there is nowhere to connect to. */
-enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place);
+/* Fills it for the settings; RESOLVER_LATER and RESOLVER_NONE: there is nowhere to connect to. */
+enum resolver_state pg_place(const struct pg_settings *settings, struct pg_place *place);
 
 /* Begins to connect. NULL: out of memory. */
 PGconn *pg_place_connect(struct pg_place *place);
@@ -150,8 +150,8 @@ char *pg_options(const char *url, const char *more);
 /* Once, before there are threads: variables that libpq would send after the options. */
 void pg_clean_environment(void);
 
-/* The server that a connection waits for is silent, see names_pass_by(). */
-void pg_pass_by(struct names *names, unsigned turn, const PGconn *conn);
+/* The server that a connection waits for is silent, see resolver_rotate(). */
+void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn);
 
 /* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
 void pg_drop_notice(void *arg, const PGresult *result);

@@ -163,7 +163,7 @@ static void conn_timer(struct timer *timer)
         conn_attempt(conn);
         return;
     }
-    pg_pass_by(conn->lane->pg->settings.names, conn->turn, conn->pg);
+    pg_rotate(conn->lane->pg->settings.resolver, conn->turn, conn->pg);
     pg_conn_lost(conn, "no connection within the time limit");
 }
 
@@ -181,13 +181,13 @@ static void conn_attempt(struct pg_conn *conn)
 {
     struct pg *pg = conn->lane->pg;
     struct pg_place place;
-    enum names_state names = pg_place(&pg->settings, &place);
+    enum resolver_state found = pg_place(&pg->settings, &place);
 
-    if (names == NAMES_LATER) {
+    if (found == RESOLVER_LATER) {
         timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + NAMES_AGAIN_MS);
         return;
     }
-    if (names == NAMES_NONE) {
+    if (found == RESOLVER_NONE) {
         conn_nowhere(conn);
         return;
     }

@@ -39,7 +39,7 @@ struct pg_conn {
     enum pg_state state;
     struct timer timer; /* the next attempt, or the limit of this one */
     int64_t backoff_ms;
-    unsigned turn; /* see names_pass_by() */
+    unsigned turn; /* see resolver_rotate() */
     bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
     bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
     bool astray; /* a batch has left a transaction open or failed: drop it likewise */

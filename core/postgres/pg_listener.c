@@ -32,7 +32,7 @@ struct pg_listener {
     enum pg_listener_state state;
     struct timer timer;
     int64_t asked_ms;
-    unsigned turn;     /* see names_pass_by() */
+    unsigned turn;     /* see resolver_rotate() */
     bool told;         /* that PostgreSQL is away */
     sem_t *subscriber; /* who waits in pg_listener_subscribe() */
 };
@@ -234,13 +234,13 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
 static void pg_listener_connect(struct pg_listener *listener)
 {
     struct pg_place place;
-    enum names_state names = pg_place(&listener->settings, &place);
+    enum resolver_state found = pg_place(&listener->settings, &place);
 
-    if (names == NAMES_LATER) {
+    if (found == RESOLVER_LATER) {
         pg_listener_again(listener, NAMES_AGAIN_MS);
         return;
     }
-    if (names == NAMES_NONE) {
+    if (found == RESOLVER_NONE) {
         pg_listener_lost(listener, "its name is not found");
         return;
     }
@@ -268,7 +268,7 @@ static void pg_listener_timer(struct timer *timer)
     else if (listener->state != LISTENER_CONNECTING)
         pg_listener_unanswered(listener, "no answer within the time limit");
     else {
-        pg_pass_by(listener->settings.names, listener->turn, listener->pg);
+        pg_rotate(listener->settings.resolver, listener->turn, listener->pg);
         pg_listener_unanswered(listener, "no connection within the time limit");
     }
 }

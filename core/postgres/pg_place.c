@@ -54,19 +54,19 @@ static void place_add(struct pg_place *place, size_t *count, const char *key, co
     place->values[(*count)++] = value;
 }
 
-enum names_state pg_place(const struct pg_settings *settings, struct pg_place *place)
+enum resolver_state pg_place(const struct pg_settings *settings, struct pg_place *place)
 {
     static const char *const fixed[][2] = {
         {"application_name", "busbar"}, {"client_encoding", "UTF8"}, {"keepalives_idle", "5"},
         {"keepalives_interval", "2"},   {"keepalives_count", "3"},   {"tcp_user_timeout", "8000"},
         {"connect_timeout", "3"}};
-    enum names_state names = names_look(settings->names, &place->found);
+    enum resolver_state found = resolver_look_up(settings->resolver, &place->found);
     size_t count = 0;
 
     place->settings = settings;
     /* first, expanded: what follows wins over the setting */
     place_add(place, &count, "dbname", settings->url);
-    if (names == NAMES_FOUND) {
+    if (found == RESOLVER_FOUND) {
         place_add(place, &count, "host", place->found.host);
         place_add(place, &count, "hostaddr", place->found.hostaddr);
         place_add(place, &count, "port", place->found.port);
@@ -76,7 +76,7 @@ enum names_state pg_place(const struct pg_settings *settings, struct pg_place *p
     place_add(place, &count, "options", NULL);
     place_add(place, &count, NULL, NULL);
     place->options = &place->values[count - 2];
-    return names;
+    return found;
 }
 
 PGconn *pg_place_connect(struct pg_place *place)
@@ -97,9 +97,9 @@ PGconn *pg_place_connect(struct pg_place *place)
     return conn;
 }
 
-void pg_pass_by(struct names *names, unsigned turn, const PGconn *conn)
+void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn)
 {
     const char *host = PQhost(conn), *address = PQhostaddr(conn), *port = PQport(conn);
 
-    names_pass_by(names, turn, host ? host : "", address ? address : "", port ? port : "");
+    resolver_rotate(resolver, turn, host ? host : "", address ? address : "", port ? port : "");
 }

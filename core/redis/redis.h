@@ -14,7 +14,7 @@
 struct redis_settings {
     const char *url; /* "unix:/path", "host:port", or "" for none */
     int64_t timeout_ms;
-    struct names *names; /* of the url's host */
+    struct resolver *resolver; /* of the url's host */
 };
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);

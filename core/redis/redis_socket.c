@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/postgres/names.h"
+#include "core/postgres/resolver.h"
 #include "core/redis/redis.h"
 
 /* Begins to connect. The descriptor, -1 with errno. */
@@ -91,16 +91,16 @@ static int begin_plain(const char *url)
 
 int redis_socket(const struct redis_settings *settings, unsigned turn)
 {
-    struct names_found found;
+    struct resolver_found found;
 
     if (!strncmp(settings->url, "unix:", 5))
         return begin_unix(settings->url + 5);
-    switch (names_look(settings->names, &found)) {
-    case NAMES_PLAIN:
+    switch (resolver_look_up(settings->resolver, &found)) {
+    case RESOLVER_PLAIN:
         return begin_plain(settings->url);
-    case NAMES_FOUND:
+    case RESOLVER_FOUND:
         return begin_found(found.hostaddr, found.port, turn);
-    case NAMES_LATER:
+    case RESOLVER_LATER:
         errno = EALREADY;
         return -1;
     default:

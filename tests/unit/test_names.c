@@ -9,19 +9,20 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "core/postgres/names.h"
+#include "core/postgres/resolver.h"
 #include "core/redis/redis.h"
 #include "suites.h"
 
-static struct names_found found;
+static struct resolver_found found;
 
-static enum names_state look_until_known(struct names *names)
+static enum resolver_state look_until_known(struct resolver *resolver)
 {
-    enum names_state state = names_look(names, &found);
+    enum resolver_state state = resolver_look_up(resolver, &found);
 
-    for (int64_t until = clock_mono_ms() + 5000; state == NAMES_LATER && clock_mono_ms() < until;) {
+    for (int64_t until = clock_mono_ms() + 5000;
+         state == RESOLVER_LATER && clock_mono_ms() < until;) {
         usleep(NAMES_AGAIN_MS * 1000);
-        state = names_look(names, &found);
+        state = resolver_look_up(resolver, &found);
     }
     return state;
 }
@@ -51,11 +52,11 @@ START_TEST(sockets_and_addresses_are_no_names)
     };
 
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct names *names = names_of_database(places[i]);
+        struct resolver *resolver = resolver_of_database(places[i]);
 
-        ck_assert_ptr_nonnull(names);
-        ck_assert_msg(names_look(names, &found) == NAMES_PLAIN, "%s", places[i]);
-        names_free(names);
+        ck_assert_ptr_nonnull(resolver);
+        ck_assert_msg(resolver_look_up(resolver, &found) == RESOLVER_PLAIN, "%s", places[i]);
+        resolver_free(resolver);
     }
 }
 END_TEST
@@ -65,42 +66,42 @@ START_TEST(the_environment_may_know_better)
 {
     static const char *const variables[][2] = {
         {"PGHOSTADDR", "10.0.0.1"}, {"PGSERVICE", "busbar"}, {"PGPORT", "1,2"}};
-    struct names *names;
+    struct resolver *resolver;
 
     setenv(variables[_i][0], variables[_i][1], 1);
-    names = names_of_database("host=localhost");
-    ck_assert_int_eq(names_look(names, &found), NAMES_PLAIN);
-    names_free(names);
+    resolver = resolver_of_database("host=localhost");
+    ck_assert_int_eq(resolver_look_up(resolver, &found), RESOLVER_PLAIN);
+    resolver_free(resolver);
 }
 END_TEST
 
 START_TEST(the_environment_may_name_the_server)
 {
     setenv("PGHOST", "localhost", 1);
-    struct names *names = names_of_database("dbname=busbar port=7");
+    struct resolver *resolver = resolver_of_database("dbname=busbar port=7");
 
-    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_int_eq(look_until_known(resolver), RESOLVER_FOUND);
     ck_assert_msg(!strncmp(found.host, "localhost", 9), "%s", found.host);
     ck_assert_msg(*found.port == '7', "%s", found.port);
-    names_free(names);
+    resolver_free(resolver);
 }
 END_TEST
 
 START_TEST(places_of_redis_without_names)
 {
     static const char *const places[] = {"", "unix:/run/redis.sock", "127.0.0.1:6379", "::1:6379"};
-    struct names *names = names_of_redis(places[_i]);
+    struct resolver *resolver = resolver_of_redis(places[_i]);
 
-    ck_assert_int_eq(names_look(names, &found), NAMES_PLAIN);
-    names_free(names);
+    ck_assert_int_eq(resolver_look_up(resolver, &found), RESOLVER_PLAIN);
+    resolver_free(resolver);
 }
 END_TEST
 
 START_TEST(each_address_has_its_name_and_port)
 {
-    struct names *names = names_of_database("host=/tmp,localhost,10.0.0.1 port=1,2,3");
+    struct resolver *resolver = resolver_of_database("host=/tmp,localhost,10.0.0.1 port=1,2,3");
 
-    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_int_eq(look_until_known(resolver), RESOLVER_FOUND);
     ck_assert_uint_ge(entries(found.host), 3);
     ck_assert_uint_eq(entries(found.host), entries(found.hostaddr));
     ck_assert_uint_eq(entries(found.host), entries(found.port));
@@ -112,30 +113,30 @@ START_TEST(each_address_has_its_name_and_port)
     ck_assert_str_eq(strrchr(found.host, ','), ",10.0.0.1");
     ck_assert_str_eq(strrchr(found.hostaddr, ','), ",");
     ck_assert_str_eq(strrchr(found.port, ','), ",3");
-    names_free(names);
+    resolver_free(resolver);
 }
 END_TEST
 
 /* A silent one is passed by once, however many found it so. */
 START_TEST(servers_have_their_turns)
 {
-    struct names *names = names_of_database("host=@abstract,10.0.0.1,/tmp port=1,2,3");
+    struct resolver *resolver = resolver_of_database("host=@abstract,10.0.0.1,/tmp port=1,2,3");
 
-    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    ck_assert_int_eq(resolver_look_up(resolver, &found), RESOLVER_FOUND);
     ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
     unsigned first = found.turn;
 
-    names_pass_by(names, first, "@abstract", "", "1");
-    names_pass_by(names, first, "@abstract", "", "1");
-    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    resolver_rotate(resolver, first, "@abstract", "", "1");
+    resolver_rotate(resolver, first, "@abstract", "", "1");
+    ck_assert_int_eq(resolver_look_up(resolver, &found), RESOLVER_FOUND);
     ck_assert_str_eq(found.host, "10.0.0.1,/tmp,@abstract");
     ck_assert_str_eq(found.hostaddr, ",,");
     ck_assert_str_eq(found.port, "2,3,1");
-    names_pass_by(names, found.turn, "/tmp", "", "3");
-    names_pass_by(names, found.turn + 1, "x", "", "1");
-    ck_assert_int_eq(names_look(names, &found), NAMES_FOUND);
+    resolver_rotate(resolver, found.turn, "/tmp", "", "3");
+    resolver_rotate(resolver, found.turn + 1, "x", "", "1");
+    ck_assert_int_eq(resolver_look_up(resolver, &found), RESOLVER_FOUND);
     ck_assert_str_eq(found.host, "@abstract,10.0.0.1,/tmp");
-    names_free(names);
+    resolver_free(resolver);
 }
 END_TEST
 
@@ -148,27 +149,27 @@ START_TEST(many_long_names_have_room)
     for (size_t i = 0, used = strlen(place); i < NAMES; i++)
         used += (size_t)snprintf(place + used, SIZE - used, "%0100d.0.0.1,", 177);
     strncat(place, "/tmp", SIZE - strlen(place) - 1);
-    struct names *names = names_of_database(place);
+    struct resolver *resolver = resolver_of_database(place);
 
-    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_int_eq(look_until_known(resolver), RESOLVER_FOUND);
     ck_assert_uint_eq(entries(found.host), NAMES_HOSTS_MAX);
     ck_assert_str_eq(strrchr(found.host, ','), ",/tmp");
-    names_free(names);
+    resolver_free(resolver);
 }
 END_TEST
 
 START_TEST(one_that_is_not_found_leaves_the_others)
 {
-    struct names *names = names_of_database("host=nowhere.invalid,/tmp port=7"),
-                 *none = names_of_redis("nowhere.invalid:6379");
+    struct resolver *resolver = resolver_of_database("host=nowhere.invalid,/tmp port=7"),
+                    *none = resolver_of_redis("nowhere.invalid:6379");
 
-    ck_assert_int_eq(look_until_known(names), NAMES_FOUND);
+    ck_assert_int_eq(look_until_known(resolver), RESOLVER_FOUND);
     ck_assert_str_eq(found.host, "/tmp");
     ck_assert_str_eq(found.hostaddr, "");
     ck_assert_str_eq(found.port, "7");
-    ck_assert_int_eq(look_until_known(none), NAMES_NONE);
-    names_free(names);
-    names_free(none);
+    ck_assert_int_eq(look_until_known(none), RESOLVER_NONE);
+    resolver_free(resolver);
+    resolver_free(none);
 }
 END_TEST
 
@@ -196,13 +197,13 @@ START_TEST(addresses_of_redis_have_their_turns)
 
     ck_assert(!listen(listener, 8) && !getsockname(listener, (struct sockaddr *)&any, &size));
     snprintf(port, sizeof port, "%d", ntohs(any.sin_port));
-    struct redis_settings settings = {.url = "", .names = names_new("127.1,127.2", port)};
+    struct redis_settings settings = {.url = "", .resolver = resolver_new("127.1,127.2", port)};
 
-    ck_assert_int_eq(look_until_known(settings.names), NAMES_FOUND);
+    ck_assert_int_eq(look_until_known(settings.resolver), RESOLVER_FOUND);
     ck_assert_uint_eq(redis_peer(&settings, 0), 0x7F000001);
     ck_assert_uint_eq(redis_peer(&settings, 1), 0x7F000002);
     ck_assert_uint_eq(redis_peer(&settings, 2), 0x7F000001);
-    names_free(settings.names);
+    resolver_free(settings.resolver);
     close(listener);
 }
 END_TEST

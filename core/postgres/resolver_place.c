@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/postgres/names.h"
+#include "core/postgres/resolver.h"
 
 static const char *option(const PQconninfoOption *options, const char *keyword)
 {
@@ -24,11 +24,11 @@ static const char *variable(const char *name)
 static bool is_libpqs(const PQconninfoOption *options, const char *host, const char *port)
 {
     return *option(options, "hostaddr") || *option(options, "service") || *variable("PGHOSTADDR") ||
-           *variable("PGSERVICE") || names_length(host) > NAMES_HOSTS_MAX ||
-           (strchr(port, ',') && names_length(port) != names_length(host));
+           *variable("PGSERVICE") || resolver_length(host) > RESOLVER_HOSTS_MAX ||
+           (strchr(port, ',') && resolver_length(port) != resolver_length(host));
 }
 
-struct names *names_of_database(const char *conninfo)
+struct resolver *resolver_of_database(const char *conninfo)
 {
     PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
     const char *host = option(options, "host"), *port = option(options, "port");
@@ -37,19 +37,20 @@ struct names *names_of_database(const char *conninfo)
         host = variable("PGHOST");
     if (!*port)
         port = variable("PGPORT");
-    struct names *names = names_new(is_libpqs(options, host, port) ? "" : host, port);
+    struct resolver *resolver = resolver_new(is_libpqs(options, host, port) ? "" : host, port);
 
     PQconninfoFree(options);
-    return names;
+    return resolver;
 }
 
-struct names *names_of_redis(const char *url)
+struct resolver *resolver_of_redis(const char *url)
 {
     const char *colon = strncmp(url, "unix:", 5) ? strrchr(url, ':') : NULL;
     char *host = strndup(url, colon ? (size_t)(colon - url) : 0);
     bool plain = host && strchr(host, ',') != NULL;
-    struct names *names = host ? names_new(plain ? "" : host, colon ? colon + 1 : "") : NULL;
+    struct resolver *resolver =
+        host ? resolver_new(plain ? "" : host, colon ? colon + 1 : "") : NULL;
 
     free(host);
-    return names;
+    return resolver;
 }
