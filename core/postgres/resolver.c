@@ -23,7 +23,7 @@ enum {
 struct host {
     char *name, *port; /* the port "" is libpq's default */
     bool named;        /* neither a socket nor an address */
-    char addresses[NAMES_ADDRESSES_MAX][ADDRESS_SIZE];
+    char addresses[RESOLVER_ADDRESSES_MAX][ADDRESS_SIZE];
     size_t count;
 };
 
@@ -65,7 +65,7 @@ static void keep(struct resolver *resolver, struct host *host, const struct addr
 {
     pthread_mutex_lock(&resolver->lock);
     host->count = 0;
-    for (; found && host->count < NAMES_ADDRESSES_MAX; found = found->ai_next)
+    for (; found && host->count < RESOLVER_ADDRESSES_MAX; found = found->ai_next)
         host->count += !getnameinfo(found->ai_addr, found->ai_addrlen, host->addresses[host->count],
                                     ADDRESS_SIZE, NULL, 0, NI_NUMERICHOST);
     pthread_mutex_unlock(&resolver->lock);
@@ -235,7 +235,7 @@ struct server {
     const char *address; /* "": the host is one, or a socket */
 };
 
-enum { SERVERS_MAX = RESOLVER_HOSTS_MAX * NAMES_ADDRESSES_MAX };
+enum { SERVERS_MAX = RESOLVER_HOSTS_MAX * RESOLVER_ADDRESSES_MAX };
 
 static size_t servers_of(const struct resolver *resolver, struct server servers[SERVERS_MAX])
 {

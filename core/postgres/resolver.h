@@ -22,7 +22,7 @@ enum {
     NAMES_AGAIN_MS = 20,
     RESOLVER_TEXT = 4096,
     RESOLVER_HOSTS_MAX = 16,
-    NAMES_ADDRESSES_MAX = 8 /* of a host */
+    RESOLVER_ADDRESSES_MAX = 8 /* of a host */
 };
 
 /* Lists with commas, of one length, as libpq takes them; the server whose turn it is comes first.

@@ -61,12 +61,12 @@ static int begin_tcp(const char *address, const char *port)
 /* That of the addresses found whose turn it is, or one behind it that can be begun with. */
 static int begin_found(char *addresses, const char *ports, unsigned turn)
 {
-    char *list[NAMES_ADDRESSES_MAX], *rest = NULL, port[8];
+    char *list[RESOLVER_ADDRESSES_MAX], *rest = NULL, port[8];
     unsigned count = 0;
     int fd = -1;
 
     snprintf(port, sizeof port, "%.*s", (int)strcspn(ports, ","), ports);
-    for (char *at = strtok_r(addresses, ",", &rest); at && count < NAMES_ADDRESSES_MAX;
+    for (char *at = strtok_r(addresses, ",", &rest); at && count < RESOLVER_ADDRESSES_MAX;
          at = strtok_r(NULL, ",", &rest))
         list[count++] = at;
     for (unsigned i = 0; i < count && fd < 0; i++)

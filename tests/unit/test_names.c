@@ -143,7 +143,7 @@ END_TEST
 /* Long ones, as of servers in a cloud, which need no name server: 127.0.0.1 in octal. */
 START_TEST(many_long_names_have_room)
 {
-    enum { NAMES = NAMES_HOSTS_MAX - 1, SIZE = 2048 };
+    enum { NAMES = RESOLVER_HOSTS_MAX - 1, SIZE = 2048 };
     char place[SIZE] = "host=";
 
     for (size_t i = 0, used = strlen(place); i < NAMES; i++)
@@ -152,7 +152,7 @@ START_TEST(many_long_names_have_room)
     struct resolver *resolver = resolver_of_database(place);
 
     ck_assert_int_eq(look_until_known(resolver), RESOLVER_FOUND);
-    ck_assert_uint_eq(entries(found.host), NAMES_HOSTS_MAX);
+    ck_assert_uint_eq(entries(found.host), RESOLVER_HOSTS_MAX);
     ck_assert_str_eq(strrchr(found.host, ','), ",/tmp");
     resolver_free(resolver);
 }
