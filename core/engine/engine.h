@@ -13,7 +13,7 @@
 
 struct pg_listener;
 struct resolver;
-struct retirer;
+struct reclaimer;
 struct reloader;
 
 enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
@@ -36,7 +36,7 @@ struct engine {
     struct shares *shares[QUOTAS]; /* who has how much; of pools and lanes NULL */
     struct pg_listener
         *pg_listener; /* on loops[0]; NULL in a command, and where no database is configured */
-    struct retirer *retirer; /* these two NULL: a command */
+    struct reclaimer *reclaimer; /* these two NULL: a command */
     struct reloader *reloader;
     struct listeners listeners; /* none in a command */
 };

@@ -38,7 +38,7 @@ struct core_event {
     size_t within_count, committed_count;
 };
 
-struct retiring;
+struct reclaiming;
 
 struct generation {
     atomic_size_t holders;
@@ -46,12 +46,13 @@ struct generation {
     struct engine *engine;                 /* set before it serves; NULL in checks */
     const struct bb_api *api;              /* what its modules call; NULL until they are opened */
     atomic_bool superseded;                /* another one is live */
-    struct work_pools *pools;              /* these three: turnover.c; NULL in checks */
+    struct work_pools *pools;              /* these three: activate.c; NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
     struct generation *next_alive; /* under the engine's lock */
-    struct retiring *retiring;     /* retire.c's; made beforehand, so that retiring cannot fail */
-    int64_t live_ms;               /* monotonic; when it went live */
+    struct reclaiming
+        *reclaiming; /* reclaim.c's; made beforehand, so that reclaiming cannot fail */
+    int64_t live_ms; /* monotonic; when it went live */
     int64_t superseded_ms, cut_ms; /* read once superseded: since when, until when it may drain */
     const char **event_names;      /* of all modules, NULL-terminated */
     unsigned number;

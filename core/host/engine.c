@@ -9,13 +9,13 @@
 #include "core/base/share.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
+#include "core/host/activate.h"
 #include "core/host/control.h"
 #include "core/host/job.h"
+#include "core/host/reclaim.h"
 #include "core/host/reload.h"
-#include "core/host/retire.h"
 #include "core/host/serve.h"
 #include "core/host/stop.h"
-#include "core/host/turnover.h"
 #include "core/http/http.h"
 #include "core/http/stream.h"
 #include "core/observe/notify.h"
@@ -131,7 +131,7 @@ void engine_free(struct engine *engine)
     for (enum quota quota = 0; quota < QUOTAS; quota++)
         shares_free(engine->shares[quota]);
     generation_quiesce(g);
-    turnover_discard(g);
+    activate_discard(g);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
     resolver_free(engine->database_resolver);
@@ -255,10 +255,10 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     struct control *control = NULL;
     int status = 1;
 
-    engine->retirer = retirer_new(engine);
+    engine->reclaimer = reclaimer_new(engine);
     engine->reloader = reloader_new(engine);
-    if (signals && engine->retirer && engine->reloader) {
-        turnover_first(engine);
+    if (signals && engine->reclaimer && engine->reloader) {
+        activate_first(engine);
         control = control_new(engine);
         watchdog = watchdog_new(engine);
         run_loops(engine);
@@ -268,7 +268,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     watchdog_free(watchdog);
     control_free(control);
     reloader_free(engine->reloader);
-    retirer_free(engine->retirer);
+    reclaimer_free(engine->reclaimer);
     signals_free(signals);
     return status;
 }
@@ -276,7 +276,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
 static int serve(struct engine *engine, const sigset_t *set)
 {
     if (engine_init(engine, loops_wanted(engine)) || grow_listener(engine) ||
-        turnover_equip(engine, engine->generation))
+        activate_start_threads(engine, engine->generation))
         return 1;
     return serve_beside(engine, set);
 }

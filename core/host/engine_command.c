@@ -3,8 +3,8 @@
 
 #include "core/base/text.h"
 #include "core/engine/engine.h"
+#include "core/host/activate.h"
 #include "core/host/serve.h"
-#include "core/host/turnover.h"
 #include "core/migrate/migrate.h"
 #include "core/postgres/resolver.h"
 #include "core/request/request.h"
@@ -57,7 +57,7 @@ static int run_command(struct engine *engine, struct core_module *module,
 {
     struct command_run *run = NULL;
 
-    if (!engine_init(engine, 1) && !turnover_pools(engine->generation))
+    if (!engine_init(engine, 1) && !activate_pools(engine->generation))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
     if (!run) {
         json_decref(options);

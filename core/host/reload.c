@@ -9,9 +9,9 @@
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/generation/generation_lacks.h"
+#include "core/host/activate.h"
 #include "core/host/control.h"
 #include "core/host/migrator.h"
-#include "core/host/turnover.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/notify.h"
 
@@ -65,9 +65,10 @@ static int migrate(const struct generation *from, const struct generation *to,
     return -1;
 }
 
-static int equip(struct engine *engine, struct generation *to, struct setting_problems *problems)
+static int start_threads(struct engine *engine, struct generation *to,
+                         struct setting_problems *problems)
 {
-    if (!turnover_equip(engine, to))
+    if (!activate_start_threads(engine, to))
         return 0;
     setting_problem(problems, "threads of the modules cannot be started");
     return -1;
@@ -96,10 +97,10 @@ static struct generation *build(struct engine *engine, const struct generation *
         settings_fit(g->settings, live->settings, problems);
     if (g && !problems->count && !generation_lacks(g, problems) &&
         !generation_open(g, live->api, problems) && !migrate(live, g, problems) &&
-        !equip(engine, g, problems))
+        !start_threads(engine, g, problems))
         return g;
     if (g)
-        turnover_discard(g);
+        activate_discard(g);
     return NULL;
 }
 
@@ -201,14 +202,14 @@ static int reload(struct reloader *reloader, struct reload_history *now,
         return -1;
     if (engine_hold(engine)) {
         setting_problem(problems, "the host is stopping");
-        turnover_discard(next);
+        activate_discard(next);
         return -1;
     }
     apply_log(next);
     unsigned number = next->number;
     size_t modules = next->module_count;
 
-    turnover(engine, next);
+    activate(engine, next);
     engine_unhold(engine);
     hand_migration_on(reloader, next); /* may wait for the database: not while the loops must */
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",

@@ -1,9 +1,9 @@
-#include "core/host/turnover.h"
+#include "core/host/activate.h"
 
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
-#include "core/host/retire.h"
+#include "core/host/reclaim.h"
 #include "core/host/serve.h"
 #include "core/http/http.h"
 #include "core/postgres/pg.h"
@@ -11,23 +11,23 @@
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
-int turnover_pools(struct generation *g)
+int activate_pools(struct generation *g)
 {
     g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
     return g->pools ? 0 : -1;
 }
 
-int turnover_equip(struct engine *engine, struct generation *g)
+int activate_start_threads(struct engine *engine, struct generation *g)
 {
     g->engine = engine;
-    if (turnover_pools(g))
+    if (activate_pools(g))
         return -1;
     g->workers = workers_new(g);
     g->jobs = g->workers ? jobs_new(engine, g) : NULL;
-    return g->jobs && !retire_prepare(g) ? 0 : -1;
+    return g->jobs && !reclaim_prepare(g) ? 0 : -1;
 }
 
-void turnover_discard(struct generation *g)
+void activate_discard(struct generation *g)
 {
     if (g->workers)
         workers_free(g->workers);
@@ -48,7 +48,7 @@ static void add_alive(struct engine *engine, struct generation *g)
     pthread_mutex_unlock(&engine->lock);
 }
 
-void turnover_first(struct engine *engine)
+void activate_first(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
@@ -93,7 +93,7 @@ static struct generation *swap(struct engine *engine, struct generation *g)
     return before;
 }
 
-void turnover(struct engine *engine, struct generation *g)
+void activate(struct engine *engine, struct generation *g)
 {
     struct change change = {.engine = engine, .to = g};
 
@@ -104,5 +104,5 @@ void turnover(struct engine *engine, struct generation *g)
     change.from = swap(engine, g);
     engine_each_loop(engine, change_loop, &change);
     workers_go(g->workers);
-    retire(engine->retirer, change.from);
+    reclaim(engine->reclaimer, change.from);
 }
