@@ -224,8 +224,8 @@ void connection_cut(struct connection *connection)
 
 /*
  * A client that sent its last bytes and closed in one go: libmicrohttpd, told of both by one edge,
- * reads the bytes and waits for others. So the patrol looks: once at an idle connection, and always
- * where a body is not complete.
+ * reads the bytes and waits for others. So the sweep of time-outs looks: once at an idle
+ * connection, and always where a body is not complete.
  */
 static bool has_left(struct connection *connection)
 {
@@ -264,9 +264,9 @@ static void refuse_late(struct connection *connection)
 }
 
 /* Cuts what is over its limit. */
-static void patrol(struct timer *timer)
+static void sweep_timeouts(struct timer *timer)
 {
-    struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, patrol));
+    struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, sweep));
     int64_t now = http->loop->now_ms;
 
     for (struct connection *at = http->connections; at; at = at->next) {
@@ -296,7 +296,7 @@ static void refuse_for_a_while(struct http *http)
     log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
     http->refusing = true;
     watch_listeners(http, false);
-    timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms + REFUSE_MS);
+    timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
 }
 
 static bool accept_one(struct http *http, int listener)
@@ -370,7 +370,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
                                            .http = http,
                                            .fd = settings->listeners->fds[i]};
     http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
-    http->patrol.fire = patrol;
+    http->sweep.fire = sweep_timeouts;
     reader_init(&http->nobody.reader, &http->buffers);
     http->nobody.reader.state = READER_DONE;
     http->daemon = daemon_start(http);
@@ -385,13 +385,13 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         return NULL;
     }
     watch_listeners(http, true);
-    patrol(&http->patrol);
+    sweep_timeouts(&http->sweep);
     return http;
 }
 
 void http_free(struct http *http)
 {
-    timer_clear(&http->loop->timers, &http->patrol);
+    timer_clear(&http->loop->timers, &http->sweep);
     watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
@@ -461,7 +461,7 @@ bool http_drain(struct http *http)
         /* who comes now is refused, rather than queued by the kernel and reset at the end */
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
-        timer_set(&http->loop->timers, &http->patrol, http->loop->now_ms);
+        timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms);
         http_run(http); /* libmicrohttpd 1.0 begins what was accepted here, and counts it then */
     }
     return !http->connection_count;

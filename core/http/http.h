@@ -1,6 +1,6 @@
 /*
  * HTTP in a loop: our own accept, libmicrohttpd for the protocol (external epoll mode, no thread
- * of its own), and a patrol that cuts connections which take too long to send or to read.
+ * of its own), and a sweep that cuts connections which take too long to send or to read.
  *
  * A request's way is in exchange.c: guard, route, token, role, body, handler, answer.
  */
@@ -36,16 +36,16 @@ struct connection {
     struct http *http;
     int fd;
     enum connection_stage stage;
-    int64_t limit_ms; /* monotonic; when the patrol cuts it; 0: never */
+    int64_t limit_ms; /* monotonic; when the sweep cuts it; 0: never */
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
     bool placed; /* it counts among those that there may be, and for this owner: */
     struct share_owner owner;
-    bool looked; /* the patrol has looked whether the client has left, in this stage */
+    bool looked; /* the sweep has looked whether the client has left, in this stage */
     bool ended;  /* it has seen that no more of the body comes */
     struct MHD_Connection *drops; /* see connection_drops_body(); NULL: it does not */
     int drops_status;
-    int64_t drops_ms; /* monotonic; when the patrol ends it */
+    int64_t drops_ms; /* monotonic; when the sweep ends it */
     struct reader reader;
     struct MHD_Connection *waits;    /* see connection_answered(); NULL: it does not */
     struct connection *next_waiting; /* of those that do */
@@ -62,7 +62,7 @@ struct http {
         int fd;
     } accepts[LISTENERS_MAX];
     struct watch daemon_watch; /* libmicrohttpd's own epoll */
-    struct timer patrol;
+    struct timer sweep;
     struct connection *connections;
     int64_t looked_ms; /* for one that makes room */
     size_t most;       /* then: connections of one address */
@@ -113,7 +113,7 @@ void place_give(struct connection *connection);
 void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
 /*
  * The request is answered with this status whatever else comes of its body of chunks. What comes at
- * once is thrown away, so that the connection can go on; then the patrol ends it.
+ * once is thrown away, so that the connection can go on; then the sweep ends it.
  */
 void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
 /* Nothing more of its body is read; it is answered with this status, and the connection ends. */

@@ -103,7 +103,7 @@ static void stream_cut(struct bb_stream *stream)
     resume(stream);
 }
 
-/* The client has closed, or the patrol has cut the connection. */
+/* The client has closed, or the sweep has cut the connection. */
 static void client_left(struct watch *watch, uint32_t events)
 {
     struct bb_stream *stream = (struct bb_stream *)(void *)watch;

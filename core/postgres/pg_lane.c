@@ -160,9 +160,9 @@ static bool busy(const struct pg *pg)
     return false;
 }
 
-static void patrol(struct timer *timer)
+static void sweep_timeouts(struct timer *timer)
 {
-    struct pg *pg = (struct pg *)(void *)((char *)timer - offsetof(struct pg, patrol));
+    struct pg *pg = (struct pg *)(void *)((char *)timer - offsetof(struct pg, sweep));
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
 
     for (int kind = 0; kind < PG_LANES; kind++) {
@@ -210,14 +210,14 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
-    pg->patrol.fire = patrol;
+    pg->sweep.fire = sweep_timeouts;
     for (int kind = 0; kind < PG_LANES; kind++) {
         if (lane_open(pg, (enum pg_lane_kind)kind)) {
             pg_free(pg);
             return NULL;
         }
     }
-    patrol(&pg->patrol);
+    sweep_timeouts(&pg->sweep);
     return pg;
 }
 
@@ -242,7 +242,7 @@ void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_st
 
 void pg_free(struct pg *pg)
 {
-    timer_clear(&pg->loop->timers, &pg->patrol);
+    timer_clear(&pg->loop->timers, &pg->sweep);
     for (int kind = 0; kind < PG_LANES; kind++) {
         struct pg_lane *lane = &pg->lanes[kind];
 

@@ -76,8 +76,8 @@ struct pg {
     struct loop *loop;
     struct pg_settings settings;
     struct pg_lane lanes[PG_LANES];
-    struct timer patrol; /* closes connections that have been silent for too long */
-    int64_t heard_ms;    /* when any of its connections last said something */
+    struct timer sweep; /* closes connections that have been silent for too long */
+    int64_t heard_ms;   /* when any of its connections last said something */
 };
 
 /* pg_conn.c */
