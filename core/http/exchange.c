@@ -309,7 +309,7 @@ static enum MHD_Result take_piece(struct exchange *exchange, const char *data, s
 
     if (exchange->upload && exchange->upload->stalled)
         return MHD_YES;
-    exchange->connection->http->stirred = true;
+    exchange->connection->http->progressed = true;
     *size = 0;
     if (is_refused(exchange, data, piece))
         return drop_piece(exchange, piece);

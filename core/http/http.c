@@ -20,8 +20,9 @@ enum {
     REFUSE_MS = 200,
     DROPS_MS = 500,
     RUNS_MAX = 32,
-    VAIN_MAX = 32,           /* runs that libmicrohttpd may ask for while nothing comes of them, */
-    VAIN_WRITING_MAX = 1024, /* or while large answers are sent, of which the host hears nothing */
+    IDLE_RUNS_MAX = 32, /* runs that libmicrohttpd may ask for while nothing comes of them, */
+    IDLE_RUNS_WRITING_MAX =
+        1024, /* or while large answers are sent, of which the host hears nothing */
     REST_MS = 2,
     DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
 };
@@ -41,7 +42,7 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
 
     *context = connection;
     if (!connection) {
-        http->turned_away++;
+        http->rejected++;
         http_know(http, fd, &http->nobody);
         shutdown(fd, SHUT_RDWR); /* nobody would watch its time */
         return;
@@ -61,7 +62,7 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
     if (!place_take(connection)) {
-        http->turned_away++;
+        http->rejected++;
         connection_cut(connection);
     }
 }
@@ -178,7 +179,7 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     const struct http_settings *settings = &connection->http->settings;
     int64_t now = connection->http->loop->now_ms;
 
-    connection->http->stirred = true;
+    connection->http->progressed = true;
     connection->http->writing -= connection->stage == STAGE_WRITE;
     connection->http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
@@ -285,7 +286,7 @@ static void sweep_timeouts(struct timer *timer)
         http->refusing = false;
         watch_listeners(http, true);
     }
-    told_publish(http->loop, http->connection_count, http->turned_away);
+    told_publish(http->loop, http->connection_count, http->rejected);
     timer_set(&http->loop->timers, timer,
               timer_beat(now, http->connection_count ? PATROL_MS : TIMER_IDLE_MS));
 }
@@ -312,12 +313,12 @@ static bool accept_one(struct http *http, int listener)
     }
     if (http_know(http, fd, NULL)) {
         close(fd);
-        http->turned_away++;
+        http->rejected++;
         return true;
     }
     /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
     if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES) {
-        http->turned_away++;
+        http->rejected++;
         log_line(BB_DEBUG, "a connection was refused", NULL);
     }
     return true;
@@ -420,8 +421,8 @@ void http_run(struct http *http)
         read_again(http);
     } while (http->again && ++runs < RUNS_MAX);
     http_running(NULL);
-    http->vain = http->stirred ? 0 : http->vain + 1;
-    http->stirred = false;
+    http->idle_runs = http->progressed ? 0 : http->idle_runs + 1;
+    http->progressed = false;
 }
 
 /*
@@ -429,9 +430,9 @@ void http_run(struct http *http)
  * again without effect until its time for a body is over. Others are not kept waiting by a rest:
  * whatever comes ends it.
  */
-static bool in_vain(const struct http *http)
+static bool runs_idly(const struct http *http)
 {
-    return http->vain > (http->writing ? VAIN_WRITING_MAX : VAIN_MAX);
+    return http->idle_runs > (http->writing ? IDLE_RUNS_WRITING_MAX : IDLE_RUNS_MAX);
 }
 
 int64_t http_timeout_ms(struct http *http)
@@ -442,7 +443,7 @@ int64_t http_timeout_ms(struct http *http)
         return 0;
     if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
         return -1;
-    if (!ms && in_vain(http))
+    if (!ms && runs_idly(http))
         return REST_MS;
     return ms > INT32_MAX ? INT32_MAX : (int64_t)ms;
 }

@@ -39,7 +39,7 @@ struct connection {
     int64_t limit_ms; /* monotonic; when the sweep cuts it; 0: never */
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
-    bool placed; /* it counts among those that there may be, and for this owner: */
+    bool counted; /* it counts among those that there may be, and for this owner: */
     struct share_owner owner;
     bool looked; /* the sweep has looked whether the client has left, in this stage */
     bool ended;  /* it has seen that no more of the body comes */
@@ -67,12 +67,12 @@ struct http {
     int64_t looked_ms; /* for one that makes room */
     size_t most;       /* then: connections of one address */
     size_t connection_count;
-    size_t turned_away; /* connections closed at once, ever: over a limit, or no memory */
+    size_t rejected;    /* connections closed at once, ever: over a limit, or no memory */
     bool refusing;      /* out of descriptors: the listener is not watched for a while */
     bool again;         /* a piece of an upload was taken in this run, or a connection resumed */
     bool draining;      /* a stop: every answer closes its connection */
-    bool stirred;       /* a connection came on in this run */
-    unsigned vain;      /* runs since then */
+    bool progressed;    /* a connection came on in this run */
+    unsigned idle_runs; /* runs since then */
     size_t writing;     /* connections in STAGE_WRITE */
     struct connection *waiting; /* something waits behind the request that was answered */
     struct reader_pool buffers;

@@ -65,7 +65,7 @@ static struct share_bounds bounds_of(const struct connection *connection)
 /* Nobody works for it: it waits for a request, or for the rest of a head. */
 static bool is_idle(const struct connection *connection)
 {
-    return connection->placed && !connection->cut && connection->stage <= STAGE_HEADER;
+    return connection->counted && !connection->cut && connection->stage <= STAGE_HEADER;
 }
 
 static int64_t idle_since(const struct connection *connection)
@@ -97,9 +97,9 @@ static const struct share_owner *greediest(const struct http *http, size_t *most
 
 void place_give(struct connection *connection)
 {
-    if (connection->placed)
+    if (connection->counted)
         share_give(places(connection), &connection->owner, 1);
-    connection->placed = false;
+    connection->counted = false;
 }
 
 /* Ends the oldest connection of this owner that does nothing; false: there is none. */
@@ -139,7 +139,7 @@ static enum share_answer take(struct connection *connection, const struct share_
 {
     enum share_answer answer = share_take(places(connection), &connection->owner, 0, 1, bounds);
 
-    connection->placed = answer == SHARE_TAKEN;
+    connection->counted = answer == SHARE_TAKEN;
     return answer;
 }
 
@@ -158,7 +158,7 @@ bool place_take(struct connection *connection)
         room = make_room(connection);
     if (room)
         answer = take(connection, &bounds);
-    if (!connection->placed && answer != SHARE_NO_MEMORY)
+    if (!connection->counted && answer != SHARE_NO_MEMORY)
         quota_count(QUOTA_CONNECTIONS, answer == SHARE_OWN_FULL);
-    return connection->placed;
+    return connection->counted;
 }

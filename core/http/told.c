@@ -4,14 +4,14 @@
 
 #include "core/postgres/pg.h"
 
-void told_publish(struct loop *loop, size_t connections, size_t turned_away)
+void told_publish(struct loop *loop, size_t connections, size_t rejected)
 {
     struct loop_told *told = &loop->told;
 
     atomic_store_explicit(&told->at_ms, loop->now_ms, memory_order_relaxed);
     atomic_store_explicit(&told->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&told->connections, connections, memory_order_relaxed);
-    atomic_store_explicit(&told->turned_away, turned_away, memory_order_relaxed);
+    atomic_store_explicit(&told->rejected, rejected, memory_order_relaxed);
     for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
         struct pg_lane_status lane;
 

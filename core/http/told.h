@@ -6,6 +6,6 @@
 #include "core/loop/loop.h"
 
 /* Writes loop->told. The loop's thread. */
-void told_publish(struct loop *loop, size_t connections, size_t turned_away);
+void told_publish(struct loop *loop, size_t connections, size_t rejected);
 
 #endif

@@ -66,7 +66,7 @@ enum { LOOP_PARTS = 2 };
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_told {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
-    atomic_size_t requests, connections, turned_away;
+    atomic_size_t requests, connections, rejected;
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
 };
 

@@ -44,7 +44,7 @@ void metrics_shares_refused(struct metrics *metrics);
 
 /* metrics_loops.c */
 void metrics_connections(struct metrics *metrics);
-void metrics_turned_away(struct metrics *metrics);
+void metrics_rejected(struct metrics *metrics);
 void metrics_alive(struct metrics *metrics);
 void metrics_lane_ready(struct metrics *metrics);
 void metrics_lane_waiting(struct metrics *metrics);

@@ -155,7 +155,7 @@ const struct host_metric host_metrics[] = {
      metrics_connections},
     {"busbar_http_connections_refused_total", "counter", "loop",
      "Connections closed at once: over max_connections or connections_per_address.",
-     metrics_turned_away},
+     metrics_rejected},
     {"busbar_requests", "gauge", "loop", "Requests alive: of clients, hooks, jobs, modules.",
      metrics_alive},
     {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.", body_bytes},

@@ -40,9 +40,9 @@ void metrics_connections(struct metrics *metrics)
     each_loop(metrics, offsetof(struct loop_told, connections));
 }
 
-void metrics_turned_away(struct metrics *metrics)
+void metrics_rejected(struct metrics *metrics)
 {
-    each_loop(metrics, offsetof(struct loop_told, turned_away));
+    each_loop(metrics, offsetof(struct loop_told, rejected));
 }
 
 void metrics_alive(struct metrics *metrics)
