@@ -52,8 +52,8 @@ static struct pg_item *reverse(struct pg_item *list)
 }
 
 /* An item's own verdict counts when nothing else shared its transaction, or nothing was undone. */
-static bool judged(const struct pg_conn *conn, const struct pg_batch *batch,
-                   const struct pg_item *item)
+static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
+                          const struct pg_item *item)
 {
     bool own_failure = item->failure.kind == FAILED_SQL;
 
@@ -78,7 +78,7 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
     while (item) {
         struct pg_item *next = item->next;
 
-        if (judged(conn, batch, item))
+        if (outcome_known(conn, batch, item))
             pg_item_done(item);
         else
             item_again(conn, item);
@@ -88,18 +88,18 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 }
 
 /* libpq's own, made for want of memory: what the server said, and did, is not known. */
-static bool is_unsure(struct pg_conn *conn, const PGresult *result)
+static bool is_outcome_unknown(struct pg_conn *conn, const PGresult *result)
 {
     if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
         !PQresultErrorField(result, PG_DIAG_SQLSTATE))
-        conn->unsure = true;
-    return conn->unsure;
+        conn->outcome_unknown = true;
+    return conn->outcome_unknown;
 }
 
 static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
 {
     e->batch->failed = true;
-    if (is_unsure(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
+    if (is_outcome_unknown(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
         e->item->failure.kind)
         return;
     pg_failure(&e->item->failure, e->op, result);
@@ -131,7 +131,7 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
 static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
 {
     batch->failed = true;
-    if (!is_unsure(conn, result) && batch->count == 1 && !batch->items->failure.kind)
+    if (!is_outcome_unknown(conn, result) && batch->count == 1 && !batch->items->failure.kind)
         pg_failure(&batch->items->failure, NULL, result);
     PQclear(result);
 }
@@ -195,7 +195,7 @@ static int read_one(struct pg_conn *conn, bool *after_null)
     }
     PQclear(result);
     if (now.kind != PG_EXPECT_SYNC) { /* a result before it got lost */
-        conn->unsure = true;
+        conn->outcome_unknown = true;
         return -1;
     }
     if (is_astray(conn)) {
@@ -217,15 +217,15 @@ void pg_batch_read(struct pg_conn *conn)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
-    while (conn->expect_count && !conn->unsure && !PQisBusy(conn->pg)) {
+    while (conn->expect_count && !conn->outcome_unknown && !PQisBusy(conn->pg)) {
         if (read_one(conn, &after_null))
             break;
     }
     if (conn->expect_count && PQisBusy(conn->pg) && is_starved(conn))
-        conn->unsure = true;
+        conn->outcome_unknown = true;
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
-    else if (conn->unsure)
+    else if (conn->outcome_unknown)
         pg_conn_lost(conn, "an answer could not be kept");
     else if (conn->astray)
         pg_conn_lost(conn, "a transaction was left open");
@@ -234,7 +234,7 @@ void pg_batch_read(struct pg_conn *conn)
 }
 
 /* Whether the item may be sent again although nobody knows what became of it. */
-static bool harmless(const struct pg_conn *conn, const struct pg_item *item)
+static bool safe_to_retry(const struct pg_conn *conn, const struct pg_item *item)
 {
     enum pg_lane_kind kind = conn->lane->kind;
 
@@ -253,7 +253,7 @@ void pg_batch_lost(struct pg_conn *conn)
         while (item) {
             struct pg_item *next = item->next;
 
-            if (harmless(conn, item))
+            if (safe_to_retry(conn, item))
                 item_again(conn, item);
             else
                 pg_item_fail(item, FAILED_UNAVAILABLE);

@@ -12,14 +12,14 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
 
 static void conn_attempt(struct pg_conn *conn);
 
-bool pg_conn_hopeful(const struct pg_conn *conn)
+bool pg_conn_usable(const struct pg_conn *conn)
 {
     return conn->state == PG_READY || conn->backoff_ms <= BACKOFF_FIRST_MS;
 }
 
 bool pg_conn_expected(const struct pg_conn *conn)
 {
-    return pg_conn_hopeful(conn) || pg_listener_latency_ms() >= 0;
+    return pg_conn_usable(conn) || pg_listener_latency_ms() >= 0;
 }
 
 void pg_conn_want(struct pg_conn *conn, uint32_t events)
@@ -59,7 +59,7 @@ static void forget_server(struct pg_conn *conn)
     conn->pg = NULL;
     conn->state = PG_DOWN;
     conn->recycle = false;
-    conn->unsure = false;
+    conn->outcome_unknown = false;
     conn->astray = false;
     conn->spoilt = false;
     conn->prepared_count = 0;

@@ -19,8 +19,8 @@ const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
 /* In the long lane who waits does not count: it may be of owners that have their share. */
 static bool better(const struct pg_conn *one, const struct pg_conn *other)
 {
-    if (pg_conn_hopeful(one) != pg_conn_hopeful(other))
-        return pg_conn_hopeful(one);
+    if (pg_conn_usable(one) != pg_conn_usable(other))
+        return pg_conn_usable(one);
     if (one->lane->kind == PG_LONG && one->batches != other->batches)
         return one->batches < other->batches;
     return one->batches + one->waiting_count < other->batches + other->waiting_count;

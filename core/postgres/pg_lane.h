@@ -41,8 +41,9 @@ struct pg_conn {
     int64_t backoff_ms;
     unsigned turn; /* see resolver_rotate() */
     bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
-    bool unsure; /* an answer could not be kept: drop it, nobody knows what became of its batches */
-    bool astray; /* a batch has left a transaction open or failed: drop it likewise */
+    bool outcome_unknown; /* an answer could not be kept: drop it, nobody knows what became of its
+                             batches */
+    bool astray;          /* a batch has left a transaction open or failed: drop it likewise */
     bool spoilt; /* a batch has changed its settings: drop it behind that batch's answers */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
     struct pg_expect *expects;      /* a ring */
@@ -86,7 +87,7 @@ void pg_conn_close(struct pg_conn *conn);
 /* Drops the connection, judges what was under way, and comes again after a while. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
 /* Whether items given now have a chance: it is connected, or is connecting for the first time. */
-bool pg_conn_hopeful(const struct pg_conn *conn);
+bool pg_conn_usable(const struct pg_conn *conn);
 /* The same, or it will soon have one: PostgreSQL answers the listener, so the next attempt to
  * connect, within half a second, is likely to succeed. If it fails, what waits for the connection
  * fails. */

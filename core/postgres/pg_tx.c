@@ -101,28 +101,28 @@ void pg_tx_fail_waiters(struct pg_lane *lane)
 void pg_tx_despair(struct pg_lane *lane)
 {
     for (unsigned i = 0; i < lane->count; i++) {
-        if (pg_conn_hopeful(&lane->conns[i]))
+        if (pg_conn_usable(&lane->conns[i]))
             return;
     }
     pg_tx_fail_waiters(lane);
 }
 
-static struct pg_conn *free_conn(struct pg_lane *lane, bool *hopeful)
+static struct pg_conn *free_conn(struct pg_lane *lane, bool *usable)
 {
-    *hopeful = false;
+    *usable = false;
     for (unsigned i = 0; i < lane->count; i++) {
         struct pg_conn *conn = &lane->conns[i];
 
         if (conn->state == PG_READY && !conn->lent && !conn->recycle)
             return conn;
-        *hopeful = *hopeful || pg_conn_expected(conn);
+        *usable = *usable || pg_conn_expected(conn);
     }
     return NULL;
 }
 
-static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool hopeful)
+static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool usable)
 {
-    if (!hopeful)
+    if (!usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     int64_t asked_us = clock_mono_us();
     waiter_add(lane, tx);
@@ -152,7 +152,7 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     }
     struct pg_lane *lane = &rq->loop->pg->lanes[PG_TX];
     struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
-    bool hopeful;
+    bool usable;
 
     if (!tx)
         request_out_of_memory(rq);
@@ -160,10 +160,10 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     tx->owner = pg_enter(lane, rq);
     if (!tx->owner)
         return NULL;
-    struct pg_conn *conn = free_conn(lane, &hopeful);
+    struct pg_conn *conn = free_conn(lane, &usable);
     if (conn && pg_may_run(lane, tx->owner)) {
         lend(conn, tx);
-    } else if (wait_for_conn(lane, tx, conn || hopeful)) {
+    } else if (wait_for_conn(lane, tx, conn || usable)) {
         leave(lane, tx);
         return NULL;
     }

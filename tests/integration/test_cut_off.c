@@ -114,7 +114,7 @@ static void ck_answered(const struct cut *cut)
     wire_close(cut->wire, false);
 }
 
-/* All of one size at once: the end of a body may be seen only by the patrol. */
+/* All of one size at once: the end of a body may be seen only by the sweep of time-outs. */
 START_TEST(a_body_that_is_cut_off_is_answered_whatever_its_size)
 {
     for (size_t i = 0; i < COUNT(sizes); i++) {
