@@ -46,7 +46,7 @@ static void expire_idempotency(struct bb_request *rq)
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
 
 /* The job has not come back: for want of memory. */
-static void drop_lent(void *tx)
+static void drop_checked_out(void *tx)
 {
     pg_tx_drop(tx);
 }
@@ -61,15 +61,15 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
 
     if (!tx)
         return;
-    if (arena_defer(rq->arena, drop_lent, tx)) {
+    if (arena_defer(rq->arena, drop_checked_out, tx)) {
         pg_tx_end(tx);
         return;
     }
     PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
     if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
-        rq->lent = tx;
+        rq->checked_out = tx;
         job->run(&rq->pub);
-        rq->lent = NULL;
+        rq->checked_out = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
     }
     pg_tx_end(tx);

@@ -1,7 +1,7 @@
 /*
  * Periodic jobs of a generation's modules and of the host, each on a loop that its name chooses. A
- * job with BB_ONCE runs on one host of a cluster at a time: it holds an advisory lock on a lent
- * connection while it runs, so they fall due one after another and not together.
+ * job with BB_ONCE runs on one host of a cluster at a time: it holds an advisory lock on a checked
+ * out connection while it runs, so they fall due one after another and not together.
  */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H

@@ -9,13 +9,13 @@
  *   unit   transactions known beforehand; one batch at a time on a connection, so that what comes
  *          meanwhile gathers and shares the next commit; never sent again once the Sync was sent
  *   long   statements that may take long, one at a time, so that nobody waits behind them
- *   tx     interactive transactions: a connection is lent to one request (pg_tx.c)
+ *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
  *
  * When an item of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
  * is undone. Items that did not fail by themselves are sent again, those of the unit lane singly.
  *
  * What waits is served owner by owner (turns.h), and one owner has a share of a lane (quota.h): of
- * what waits, of the long statements under way, and of the connections that are lent.
+ * what waits, of the long statements under way, and of the connections that are checked out.
  *
  * An item outlives its request: a request that gives up calls pg_item_abandon(), and what comes
  * later is dropped. All of this belongs to the loop's thread.
@@ -69,15 +69,15 @@ struct pg_item {
 struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
-    size_t queue;          /* items that may wait in a lane */
-    unsigned share;        /* percent of it, and of long or lent connections, for one owner */
+    size_t queue;   /* items that may wait in a lane */
+    unsigned share; /* percent of it, and of long or checked out connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
     struct resolver *resolver; /* of the url's servers; NULL: as they are written */
 };
 
 struct pg_lane;
-struct pg_tx; /* a lent connection */
+struct pg_tx; /* a checked out connection */
 
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);

@@ -93,8 +93,8 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     pg_batch_lost(conn);
     if (conn->lane->kind == PG_TX)
         pg_conn_fail_waiting(conn);
-    if (conn->lent)
-        pg_tx_lost(conn->lent);
+    if (conn->checked_out)
+        pg_tx_lost(conn->checked_out);
     come_again(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
@@ -120,7 +120,7 @@ static void conn_connected(struct pg_conn *conn)
     conn->backoff_ms = 0;
     conn->lane->pg->heard_ms = loop->now_ms;
     if (conn->lane->kind == PG_TX)
-        pg_tx_offer(conn);
+        pg_tx_hand_over(conn);
 }
 
 static void conn_progress(struct pg_conn *conn)

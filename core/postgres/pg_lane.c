@@ -105,8 +105,8 @@ static struct pg_item *gather(struct pg_conn *conn, size_t *count)
 static void conn_flush(struct pg_conn *conn)
 {
     /* who has borrowed it goes on to the end of the transaction */
-    while (conn->state == PG_READY && conn->waiting_count && (!conn->recycle || conn->lent) &&
-           conn->batches < conn->lane->depth) {
+    while (conn->state == PG_READY && conn->waiting_count &&
+           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth) {
         size_t count;
         struct pg_item *items = gather(conn, &count);
 
@@ -117,7 +117,7 @@ static void conn_flush(struct pg_conn *conn)
             return;
         }
     }
-    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->lent)
+    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->checked_out)
         pg_conn_lost(conn, "prepared statements are stale");
 }
 

@@ -52,13 +52,13 @@ struct pg_conn {
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
-    struct pg_tx *lent;    /* tx lane */
-    struct turn_ring ring; /* items that wait for this connection */
-    struct pg_item *again; /* those that go before them, in their order */
-    size_t waiting_count;  /* of both */
-    unsigned round;        /* batches gathered */
-    bool crowded;          /* for this one items of several owners waited */
-    size_t gathered_bytes; /* of its values */
+    struct pg_tx *checked_out; /* tx lane */
+    struct turn_ring ring;     /* items that wait for this connection */
+    struct pg_item *again;     /* those that go before them, in their order */
+    size_t waiting_count;      /* of both */
+    unsigned round;            /* batches gathered */
+    bool crowded;              /* for this one items of several owners waited */
+    size_t gathered_bytes;     /* of its values */
 };
 
 struct pg_lane {
@@ -68,8 +68,8 @@ struct pg_lane {
     unsigned count;
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
-    size_t queued;                        /* items waiting in all connections */
-    struct turns owners;                  /* of what waits or is under way, and of what is lent */
+    size_t queued;       /* items waiting in all connections */
+    struct turns owners; /* of what waits or is under way, and of what is checked out */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
 };
 
@@ -138,7 +138,7 @@ bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for n
 void pg_tx_despair(struct pg_lane *lane);
 void pg_tx_fail_waiters(struct pg_lane *lane);
 void pg_tx_lost(struct pg_tx *tx);
-void pg_tx_offer(struct pg_conn *conn);
+void pg_tx_hand_over(struct pg_conn *conn);
 size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
 
 /* pg_item.c */

@@ -44,7 +44,8 @@ void pg_item_leave(struct pg_item *item)
     item->turn.owner = NULL;
 }
 
-/* What is sent again, and what belongs to a connection that is lent, goes before everybody. */
+/* What is sent again, and what belongs to a connection that is checked out, goes before everybody.
+ */
 static void queue_in_front(struct pg_conn *conn, struct pg_item *item)
 {
     item->next = conn->again;

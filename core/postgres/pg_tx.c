@@ -3,8 +3,8 @@
 #include "core/postgres/sql.h"
 
 /*
- * A connection of the tx lane, lent to one request. Statements go out one by one, each with its own
- * Sync; the transaction is what BEGIN and COMMIT make it.
+ * A connection of the tx lane, checked out by one request. Statements go out one by one, each with
+ * its own Sync; the transaction is what BEGIN and COMMIT make it.
  */
 struct pg_tx {
     struct pg_tx *next; /* among the waiters */
@@ -12,7 +12,7 @@ struct pg_tx {
     struct pg_conn *conn;     /* NULL: waiting, or lost */
     struct pg_item *item;     /* under way */
     struct turn_owner *owner; /* NULL: it has ended */
-    bool lent;                /* waits no more: got a connection, lost it again, or there is none */
+    bool checked_out;         /* waits no more: got a connection, lost it again, or there is none */
     bool running;             /* counted so for its owner */
 };
 
@@ -54,13 +54,13 @@ static void waiter_remove(struct pg_lane *lane, struct pg_tx *tx)
     }
 }
 
-static void lend(struct pg_conn *conn, struct pg_tx *tx)
+static void check_out(struct pg_conn *conn, struct pg_tx *tx)
 {
     tx->owner->running++;
     tx->running = true;
-    conn->lent = tx;
+    conn->checked_out = tx;
     tx->conn = conn;
-    tx->lent = true;
+    tx->checked_out = true;
 }
 
 /* The first of those whose owner has least; NULL: nobody waits, or who does has its share. */
@@ -75,15 +75,15 @@ static struct pg_tx *next_waiter(const struct pg_lane *lane)
     return next;
 }
 
-void pg_tx_offer(struct pg_conn *conn)
+void pg_tx_hand_over(struct pg_conn *conn)
 {
     struct pg_lane *lane = conn->lane;
     struct pg_tx *tx = next_waiter(lane);
 
-    if (!tx || conn->lent || conn->recycle || conn->state != PG_READY)
+    if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
         return;
     waiter_remove(lane, tx);
-    lend(conn, tx);
+    check_out(conn, tx);
     request_wake(tx->rq);
 }
 
@@ -93,7 +93,7 @@ void pg_tx_fail_waiters(struct pg_lane *lane)
 
     while ((tx = lane->waiters)) {
         waiter_remove(lane, tx);
-        tx->lent = true;
+        tx->checked_out = true;
         request_wake(tx->rq);
     }
 }
@@ -113,7 +113,7 @@ static struct pg_conn *free_conn(struct pg_lane *lane, bool *usable)
     for (unsigned i = 0; i < lane->count; i++) {
         struct pg_conn *conn = &lane->conns[i];
 
-        if (conn->state == PG_READY && !conn->lent && !conn->recycle)
+        if (conn->state == PG_READY && !conn->checked_out && !conn->recycle)
             return conn;
         *usable = *usable || pg_conn_expected(conn);
     }
@@ -126,7 +126,7 @@ static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     int64_t asked_us = clock_mono_us();
     waiter_add(lane, tx);
-    int failed = request_wait(tx->rq, &tx->lent);
+    int failed = request_wait(tx->rq, &tx->checked_out);
     tx->rq->spent.queue_us += clock_mono_us() - asked_us;
     if (failed) {
         waiter_remove(lane, tx);
@@ -162,7 +162,7 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
         return NULL;
     struct pg_conn *conn = free_conn(lane, &usable);
     if (conn && pg_may_run(lane, tx->owner)) {
-        lend(conn, tx);
+        check_out(conn, tx);
     } else if (wait_for_conn(lane, tx, conn || usable)) {
         leave(lane, tx);
         return NULL;
@@ -219,7 +219,7 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
 
 void pg_tx_lost(struct pg_tx *tx)
 {
-    tx->conn->lent = NULL;
+    tx->conn->checked_out = NULL;
     tx->conn = NULL;
 }
 
@@ -236,10 +236,10 @@ static struct pg_lane *lane_of(const struct pg_tx *tx)
 }
 
 /* Whose share it was may be waiting, though connections are free. */
-static void offer_all(struct pg_lane *lane)
+static void hand_over_all(struct pg_lane *lane)
 {
     for (unsigned i = 0; i < lane->count; i++)
-        pg_tx_offer(&lane->conns[i]);
+        pg_tx_hand_over(&lane->conns[i]);
 }
 
 void pg_tx_end(struct pg_tx *tx)
@@ -249,10 +249,10 @@ void pg_tx_end(struct pg_tx *tx)
     abandon(tx);
     leave(lane_of(tx), tx);
     if (!conn) {
-        offer_all(lane_of(tx));
+        hand_over_all(lane_of(tx));
         return;
     }
-    conn->lent = NULL;
+    conn->checked_out = NULL;
     tx->conn = NULL;
     bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
                  PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
@@ -263,7 +263,7 @@ void pg_tx_end(struct pg_tx *tx)
     else if (pg_session_is_spoilt(conn, tx->rq))
         pg_conn_lost(conn, "a setting was changed");
     else
-        pg_tx_offer(conn);
+        pg_tx_hand_over(conn);
 }
 
 void pg_tx_drop(struct pg_tx *tx)

@@ -26,13 +26,13 @@ struct tx_after {
 
 struct bb_tx {
     struct core_request *rq;
-    struct bb_tx *next;   /* of the request */
-    struct pg_tx *lent;   /* interactive: the connection */
-    struct pg_item *item; /* unit: what will be sent */
-    bool over;            /* unit: it has been committed, or that was tried */
-    bool refused;         /* a statement of it was, so it cannot be committed */
-    int count;            /* statements so far */
-    PGresult **results;   /* by statement; of a unit after its commit */
+    struct bb_tx *next;        /* of the request */
+    struct pg_tx *checked_out; /* interactive: the connection */
+    struct pg_item *item;      /* unit: what will be sent */
+    bool over;                 /* unit: it has been committed, or that was tried */
+    bool refused;              /* a statement of it was, so it cannot be committed */
+    int count;                 /* statements so far */
+    PGresult **results;        /* by statement; of a unit after its commit */
     size_t results_room;
     struct tx_after *after, *after_last;
     struct raised *raised, *raised_last;

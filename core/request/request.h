@@ -100,7 +100,7 @@ struct core_request {
     bool unanswered;                 /* one is that gave no answer */
     unsigned open_units;             /* with statements, and not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
-    struct pg_tx *lent;              /* of a job: the connection for its transactions, or NULL */
+    struct pg_tx *checked_out;       /* of a job: the connection for its transactions, or NULL */
     struct bb_tx *txs;               /* its units and open transactions, the newest first */
 };
 

@@ -83,7 +83,7 @@ static void remember(struct bb_tx *tx, int index, PGresult *result)
 static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                    size_t count)
 {
-    PGresult *result = pg_tx_run(tx->lent, sql, values, count);
+    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
 
     if (!result)
         return -1;
@@ -97,7 +97,7 @@ static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
     if (tx->refused)
         request_fail(tx->rq, FAILED_REFUSED);
     else
-        tx->refused = sql_admit(tx->rq, sql, tx->lent != NULL);
+        tx->refused = sql_admit(tx->rq, sql, tx->checked_out != NULL);
     return !tx->refused;
 }
 
@@ -105,7 +105,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
 {
     if (!tx_usable(request_running(), tx, "bb_add()") || !is_admitted(tx, sql))
         return -1;
-    if (tx->lent)
+    if (tx->checked_out)
         return add_now(tx, sql, values, count);
     if (!pg_item_add(tx->item, sql, values, count))
         request_out_of_memory(tx->rq);
@@ -226,7 +226,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
 
     bool usable = tx_usable(rq, tx, "bb_commit()");
 
-    if (usable && tx->lent) {
+    if (usable && tx->checked_out) {
         mistake(rq, "a transaction is committed by its module", "bb_commit()");
         usable = false;
     }
@@ -272,22 +272,22 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
 
     if (!tx_usable(rq, tx, "bb_tx_query()") || mistake_waits(rq, "bb_tx_query()"))
         return NULL;
-    if (!tx->lent) {
+    if (!tx->checked_out) {
         mistake(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
     if (!is_admitted(tx, sql))
         return NULL;
-    return (struct bb_rows *)pg_tx_run(tx->lent, sql, values, count);
+    return (struct bb_rows *)pg_tx_run(tx->checked_out, sql, values, count);
 }
 
-static void end_lent(void *arg)
+static void end_checked_out(void *arg)
 {
     struct bb_tx *tx = arg;
 
-    if (tx->lent && tx->lent != tx->rq->lent)
-        pg_tx_end(tx->lent);
-    tx->lent = NULL;
+    if (tx->checked_out && tx->checked_out != tx->rq->checked_out)
+        pg_tx_end(tx->checked_out);
+    tx->checked_out = NULL;
 }
 
 /* COMMIT of a transaction that failed before says ROLLBACK and no error. */
@@ -300,7 +300,7 @@ static int try_commit(struct bb_tx *tx)
         return request_fail(rq, FAILED_REFUSED);
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
         return -1;
-    PGresult *result = pg_tx_run(tx->lent, &commit, NULL, 0);
+    PGresult *result = pg_tx_run(tx->checked_out, &commit, NULL, 0);
     if (!result)
         return -1;
     if (!strcmp(PQcmdStatus(result), "COMMIT"))
@@ -343,7 +343,7 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
     struct core_request *rq = tx->rq;
 
     if (status >= 400) {
-        pg_tx_run(tx->lent, &rollback, NULL, 0);
+        pg_tx_run(tx->checked_out, &rollback, NULL, 0);
         return status;
     }
     if (!try_commit(tx)) {
@@ -353,11 +353,11 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
         return status;
     }
     struct failure why = rq->failure;
-    pg_tx_run(tx->lent, &rollback, NULL, 0);
+    pg_tx_run(tx->checked_out, &rollback, NULL, 0);
     rq->failure = why;
     rq->answer.headers = headers;
     if (rq->idempotency && idempotency_lost(rq)) {
-        end_lent(tx);
+        end_checked_out(tx);
         return idempotency_replay(rq);
     }
     return reply_failed(rq);
@@ -373,13 +373,13 @@ int api_transaction(struct bb_request *pub,
         return rq->answer.status;
     struct bb_tx *tx = tx_new(rq);
 
-    if (arena_defer(rq->arena, end_lent, tx))
+    if (arena_defer(rq->arena, end_checked_out, tx))
         request_out_of_memory(rq);
-    tx->lent = rq->lent ? rq->lent : pg_tx_begin(rq);
-    if (!tx->lent || !pg_tx_run(tx->lent, &begin, NULL, 0))
+    tx->checked_out = rq->checked_out ? rq->checked_out : pg_tx_begin(rq);
+    if (!tx->checked_out || !pg_tx_run(tx->checked_out, &begin, NULL, 0))
         return reply_failed(rq);
     int status = finish(tx, work_judged(tx, work, arg), headers);
-    end_lent(tx);
+    end_checked_out(tx);
     drop_raised(tx); /* a job has many transactions */
     return status;
 }
