@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/api/api.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/request/mistake.h"
 #include "core/request/reply.h"
 
@@ -113,13 +113,13 @@ int api_reply_header(struct bb_request *rq, const char *name, const char *value)
 /* The request's own query without `after`, then the cursor. Only a request over HTTP has one. */
 int api_reply_next(struct bb_request *rq, const char *cursor)
 {
-    const struct exchange *exchange = exchange_of(rq);
+    const struct http_txn *txn = http_txn_of(rq);
 
     if (request_of(rq)->kind != REQUEST_HTTP)
         return -1;
-    struct arena *arena = exchange->rq.arena;
-    const char *query = exchange->query ? exchange->query : "";
-    char *link = arena_format(arena, "<%s?", exchange->path);
+    struct arena *arena = txn->rq.arena;
+    const char *query = txn->query ? txn->query : "";
+    char *link = arena_format(arena, "<%s?", txn->path);
 
     while (link && *query) {
         size_t length = strcspn(query, "&");
@@ -129,5 +129,5 @@ int api_reply_next(struct bb_request *rq, const char *cursor)
         query += length + (query[length] == '&');
     }
     link = link ? arena_format(arena, "%safter=%s>; rel=\"next\"", link, cursor) : NULL;
-    return link ? reply_header(&exchange_of(rq)->rq, "Link", link) : -1;
+    return link ? reply_header(&http_txn_of(rq)->rq, "Link", link) : -1;
 }

@@ -5,17 +5,17 @@
 
 #include "core/api/api.h"
 #include "core/field/field.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 
 const char *api_segment(struct bb_request *rq, const char *name)
 {
-    const struct exchange *exchange = exchange_of(rq);
+    const struct http_txn *txn = http_txn_of(rq);
 
     if (request_of(rq)->kind != REQUEST_HTTP)
         return "";
-    for (size_t i = 0; i < exchange->match.count; i++) {
-        if (!strcmp(exchange->match.segment[i].field->name, name))
-            return exchange->segments[i];
+    for (size_t i = 0; i < txn->match.count; i++) {
+        if (!strcmp(txn->match.segment[i].field->name, name))
+            return txn->segments[i];
     }
     return "";
 }
@@ -29,7 +29,7 @@ const char *api_arg(struct bb_request *rq, const char *name)
 {
     if (request_of(rq)->kind != REQUEST_HTTP)
         return NULL;
-    return query_get(&exchange_of(rq)->args, name);
+    return query_get(&http_txn_of(rq)->args, name);
 }
 
 int64_t api_arg_int(struct bb_request *rq, const char *name, int64_t absent)
@@ -58,16 +58,16 @@ json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *
 /* The token stays with the host; routes of the OAuth kind need the Basic credentials. */
 const char *api_header(struct bb_request *rq, const char *name)
 {
-    const struct exchange *exchange = exchange_of(rq);
+    const struct http_txn *txn = http_txn_of(rq);
 
     if (request_of(rq)->kind != REQUEST_HTTP)
         return NULL;
-    if (!strcasecmp(name, "Authorization") && !(exchange->match.flags & BB_OAUTH_ERRORS))
+    if (!strcasecmp(name, "Authorization") && !(txn->match.flags & BB_OAUTH_ERRORS))
         return NULL;
-    return exchange_header(exchange, name);
+    return http_txn_header(txn, name);
 }
 
 const char *api_client_address(struct bb_request *rq)
 {
-    return request_of(rq)->kind == REQUEST_HTTP ? exchange_of(rq)->address : "";
+    return request_of(rq)->kind == REQUEST_HTTP ? http_txn_of(rq)->address : "";
 }

@@ -6,27 +6,27 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/request/quota.h"
 #include "core/request/reply.h"
 
 enum { ASKED_FOR_US = 500 * 1000 }; /* for so long what the authenticator said holds */
 
 /* What the reader refused on the bytes that came. */
-static int framing(struct exchange *exchange)
+static int framing(struct http_txn *txn)
 {
-    const struct head *head = &exchange->head;
+    const struct head *head = &txn->head;
 
     if (!head->status)
         return 0;
-    exchange->close = true;
-    return reply_error(&exchange->rq, head->status, "%s", head->reason);
+    txn->close = true;
+    return reply_error(&txn->rq, head->status, "%s", head->reason);
 }
 
 /* A sane X-Request-Id of the client's, or one of our own. */
-static void take_id(struct exchange *exchange)
+static void take_id(struct http_txn *txn)
 {
-    const char *given = exchange_header(exchange, "X-Request-Id");
+    const char *given = http_txn_header(txn, "X-Request-Id");
     size_t length = given ? strlen(given) : 0;
 
     for (size_t i = 0; i < length; i++) {
@@ -34,16 +34,16 @@ static void take_id(struct exchange *exchange)
             length = 0;
     }
     if (length && length <= REQUEST_ID_MAX)
-        memcpy(exchange->id, given, length + 1);
+        memcpy(txn->id, given, length + 1);
     else
-        text_uuid7(exchange->id);
+        text_uuid7(txn->id);
 }
 
 /* CORS: other origins are answered only if http.cors_origins names them. */
-static void allow_origin(struct exchange *exchange)
+static void allow_origin(struct http_txn *txn)
 {
-    struct core_request *rq = &exchange->rq;
-    const char *origin = exchange_header(exchange, "Origin");
+    struct core_request *rq = &txn->rq;
+    const char *origin = http_txn_header(txn, "Origin");
 
     if (!origin || !origin_allowed(rq->generation->cors_origins, origin))
         return;
@@ -53,14 +53,14 @@ static void allow_origin(struct exchange *exchange)
     reply_header(rq, "Vary", "Origin");
 }
 
-static int answer_options(struct exchange *exchange)
+static int answer_options(struct http_txn *txn)
 {
-    struct core_request *rq = &exchange->rq;
+    struct core_request *rq = &txn->rq;
 
-    reply_header(rq, "Allow", exchange->match.allow);
+    reply_header(rq, "Allow", txn->match.allow);
     if (reply_header_get(rq, "Access-Control-Allow-Origin") &&
-        exchange_header(exchange, "Access-Control-Request-Method")) {
-        reply_header(rq, "Access-Control-Allow-Methods", exchange->match.allow);
+        http_txn_header(txn, "Access-Control-Request-Method")) {
+        reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
         reply_header(rq, "Access-Control-Allow-Headers",
                      "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id");
         reply_header(rq, "Access-Control-Max-Age", "600");
@@ -68,49 +68,48 @@ static int answer_options(struct exchange *exchange)
     return reply_bytes(rq, 204, NULL, 0);
 }
 
-static int no_method(struct exchange *exchange)
+static int no_method(struct http_txn *txn)
 {
-    reply_header(&exchange->rq, "Allow", exchange->match.allow);
-    return reply_error(&exchange->rq, 405, "The path has no method %s", exchange->method);
+    reply_header(&txn->rq, "Allow", txn->match.allow);
+    return reply_error(&txn->rq, 405, "The path has no method %s", txn->method);
 }
 
 /* OPTIONS *: what the server can do, whatever the path. */
-static int answer_whole(struct exchange *exchange)
+static int answer_whole(struct http_txn *txn)
 {
-    reply_header(&exchange->rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-    return reply_bytes(&exchange->rq, 204, NULL, 0);
+    reply_header(&txn->rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    return reply_bytes(&txn->rq, 204, NULL, 0);
 }
 
-static int find_route(struct exchange *exchange)
+static int find_route(struct http_txn *txn)
 {
-    struct core_request *rq = &exchange->rq;
+    struct core_request *rq = &txn->rq;
 
-    if (!strcmp(exchange->path, "*"))
-        return answer_whole(exchange);
-    switch (
-        router_match(rq->generation->router, exchange->method, exchange->path, &exchange->match)) {
+    if (!strcmp(txn->path, "*"))
+        return answer_whole(txn);
+    switch (router_match(rq->generation->router, txn->method, txn->path, &txn->match)) {
     case ROUTE_OK:
         break;
     case ROUTE_NO_METHOD:
-        return strcmp(exchange->method, "OPTIONS") ? 0 : answer_options(exchange);
+        return strcmp(txn->method, "OPTIONS") ? 0 : answer_options(txn);
     case ROUTE_BAD_PATH:
-        exchange->match.route = NULL;
+        txn->match.route = NULL;
         return reply_error(rq, 400, "The path is malformed");
     default:
-        exchange->match.route = NULL;
+        txn->match.route = NULL;
         return reply_error(rq, 404, "There is no such path");
     }
-    struct host_handle *owner = exchange->match.owner;
+    struct host_handle *owner = txn->match.owner;
 
-    rq->route = exchange->match.route;
+    rq->route = txn->match.route;
     request_enter(rq, &owner->host);
     return 0;
 }
 
 /* All lines of X-Forwarded-For as one: a proxy may have added its own behind the client's. */
-static const char *forwarded_for(const struct exchange *exchange)
+static const char *forwarded_for(const struct http_txn *txn)
 {
-    const struct head *head = &exchange->head;
+    const struct head *head = &txn->head;
     const char *hops = NULL;
 
     for (size_t i = 0; i < head->count; i++) {
@@ -118,7 +117,7 @@ static const char *forwarded_for(const struct exchange *exchange)
 
         if (strcasecmp(head->text + head->fields[i].name, "X-Forwarded-For") != 0)
             continue;
-        hops = hops ? arena_format(exchange->rq.arena, "%s, %s", hops, value) : value;
+        hops = hops ? arena_format(txn->rq.arena, "%s, %s", hops, value) : value;
         if (!hops)
             return "-"; /* no memory: no hop, so the peer itself */
     }
@@ -129,51 +128,51 @@ static const char *forwarded_for(const struct exchange *exchange)
  * Who is inside is told by the address. Where a proxy came for somebody, it must be that one's: it
  * is the proxy's own where that is not trusted, or what it says cannot be read.
  */
-static bool is_inside(const struct exchange *exchange)
+static bool is_inside(const struct http_txn *txn)
 {
-    const struct sockaddr *peer = (const struct sockaddr *)&exchange->connection->peer;
+    const struct sockaddr *peer = (const struct sockaddr *)&txn->connection->peer;
     char own[INET6_ADDRSTRLEN];
 
-    if (exchange_header(exchange, "X-Forwarded-For") &&
-        !strcmp(exchange->address, address_client(NULL, peer, NULL, own)))
+    if (http_txn_header(txn, "X-Forwarded-For") &&
+        !strcmp(txn->address, address_client(NULL, peer, NULL, own)))
         return false;
-    return address_in(exchange->rq.generation->inside, exchange->address);
+    return address_in(txn->rq.generation->inside, txn->address);
 }
 
-bool admission_free(const struct exchange *exchange)
+bool admission_free(const struct http_txn *txn)
 {
-    const struct route_match *match = &exchange->match;
+    const struct route_match *match = &txn->match;
 
-    return match->roles & BB_ANYONE || (match->flags & BB_INSIDE && is_inside(exchange));
+    return match->roles & BB_ANYONE || (match->flags & BB_INSIDE && is_inside(txn));
 }
 
 /* What a stranger need not learn of a path. */
-static int check_use(struct exchange *exchange)
+static int check_use(struct http_txn *txn)
 {
-    return exchange->match.route ? body_expect(exchange) : no_method(exchange);
+    return txn->match.route ? body_expect(txn) : no_method(txn);
 }
 
-int admission_check(struct exchange *exchange)
+int admission_check(struct http_txn *txn)
 {
-    struct core_request *rq = &exchange->rq;
+    struct core_request *rq = &txn->rq;
 
-    take_id(exchange);
-    address_client(rq->generation->trusted_proxies, (struct sockaddr *)&exchange->connection->peer,
-                   forwarded_for(exchange), exchange->address);
-    quota_own_address(rq, exchange->address);
-    int refused = framing(exchange);
+    take_id(txn);
+    address_client(rq->generation->trusted_proxies, (struct sockaddr *)&txn->connection->peer,
+                   forwarded_for(txn), txn->address);
+    quota_own_address(rq, txn->address);
+    int refused = framing(txn);
     if (refused)
         return refused;
-    allow_origin(exchange);
-    refused = find_route(exchange);
-    if (refused || !admission_free(exchange))
+    allow_origin(txn);
+    refused = find_route(txn);
+    if (refused || !admission_free(txn))
         return refused;
-    return check_use(exchange);
+    return check_use(txn);
 }
 
-const char *admission_token(const struct exchange *exchange)
+const char *admission_token(const struct http_txn *txn)
 {
-    const char *value = exchange_header(exchange, "Authorization");
+    const char *value = http_txn_header(txn, "Authorization");
 
     if (!value || strncasecmp(value, "Bearer ", 7) != 0)
         return NULL;
@@ -181,11 +180,11 @@ const char *admission_token(const struct exchange *exchange)
     return *value && !strchr(value, ' ') ? value : NULL;
 }
 
-static int authenticate(struct exchange *exchange, struct bb_principal *principal)
+static int authenticate(struct http_txn *txn, struct bb_principal *principal)
 {
-    struct core_request *rq = &exchange->rq;
+    struct core_request *rq = &txn->rq;
     const struct generation *generation = rq->generation;
-    const char *token = admission_token(exchange);
+    const char *token = admission_token(txn);
     struct bb_host *host = rq->pub.host;
 
     if (!token)
@@ -194,7 +193,7 @@ static int authenticate(struct exchange *exchange, struct bb_principal *principa
         return reply_error(rq, 503, "No module that knows accounts is loaded");
     struct bb_host *provider = &generation->authenticator_host->host;
 
-    exchange->asked_us = clock_mono_us();
+    txn->asked_us = clock_mono_us();
     request_enter(rq, provider);
     int refused =
         generation->authenticator->authenticate(provider->state, &rq->pub, token, principal);
@@ -203,34 +202,34 @@ static int authenticate(struct exchange *exchange, struct bb_principal *principa
 }
 
 /* Whom shares were counted for stays, where somebody is refused later on. */
-static int admit(struct exchange *exchange)
+static int admit(struct http_txn *txn)
 {
     struct bb_principal principal = {.size = sizeof principal};
-    int refused = authenticate(exchange, &principal);
+    int refused = authenticate(txn, &principal);
 
     if (refused)
         return refused;
-    exchange->principal = principal;
-    exchange->rq.pub.principal = &exchange->principal;
-    quota_own_account(&exchange->rq, principal.account);
-    if (exchange->match.roles & principal.role)
+    txn->principal = principal;
+    txn->rq.pub.principal = &txn->principal;
+    quota_own_account(&txn->rq, principal.account);
+    if (txn->match.roles & principal.role)
         return 0;
-    return reply_error(&exchange->rq, 403, "Forbidden");
+    return reply_error(&txn->rq, 403, "Forbidden");
 }
 
 void admission_entry(struct core_request *rq)
 {
-    struct exchange *exchange = (struct exchange *)(void *)rq;
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
 
-    if (!admit(exchange))
-        check_use(exchange);
+    if (!admit(txn))
+        check_use(txn);
 }
 
 int admission_again(struct core_request *rq)
 {
-    struct exchange *exchange = (struct exchange *)(void *)rq;
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
 
-    if (!rq->pub.principal || clock_mono_us() - exchange->asked_us < ASKED_FOR_US)
+    if (!rq->pub.principal || clock_mono_us() - txn->asked_us < ASKED_FOR_US)
         return 0;
-    return admit(exchange);
+    return admit(txn);
 }

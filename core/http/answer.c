@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/meter.h"
 #include "core/base/text.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/http/stream.h"
 #include "core/request/reply.h"
 
@@ -35,24 +35,24 @@ static struct MHD_Response *headers_only(void)
     return response;
 }
 
-static struct MHD_Response *response_of_stream(struct exchange *exchange)
+static struct MHD_Response *response_of_stream(struct http_txn *txn)
 {
-    bool head = !strcmp(exchange->method, "HEAD");
+    bool head = !strcmp(txn->method, "HEAD");
 
-    exchange->close = true;
-    struct MHD_Response *response = head ? headers_only() : stream_response(exchange->stream);
+    txn->close = true;
+    struct MHD_Response *response = head ? headers_only() : stream_response(txn->stream);
 
     if (response)
-        stream_headers(exchange->stream, response);
+        stream_headers(txn->stream, response);
     return response;
 }
 
-static struct MHD_Response *response_of(struct exchange *exchange)
+static struct MHD_Response *response_of(struct http_txn *txn)
 {
-    struct answer *answer = &exchange->rq.answer;
+    struct answer *answer = &txn->rq.answer;
 
-    if (exchange->stream && answer->status == 200)
-        return response_of_stream(exchange);
+    if (txn->stream && answer->status == 200)
+        return response_of_stream(txn);
     if (answer->file) {
         struct MHD_Response *file = MHD_create_response_from_fd64(answer->length, answer->file);
 
@@ -69,11 +69,11 @@ static struct MHD_Response *response_of(struct exchange *exchange)
     return response;
 }
 
-static bool stays_open(const struct exchange *exchange)
+static bool stays_open(const struct http_txn *txn)
 {
-    const struct head *head = &exchange->head;
+    const struct head *head = &txn->head;
 
-    return !exchange->close && !exchange->connection->http->draining && !head->closes &&
+    return !txn->close && !txn->connection->http->draining && !head->closes &&
            (head->minor || head->keeps);
 }
 
@@ -85,12 +85,12 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 }
 
 /* A client that keeps the connection must not use it just when it is closed. */
-static bool tell_idle_time(const struct exchange *exchange, struct MHD_Response *response)
+static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *response)
 {
     char value[32];
 
     snprintf(value, sizeof value, "timeout=%lld",
-             (long long)(exchange->connection->http->settings.idle_ms / 1000));
+             (long long)(txn->connection->http->settings.idle_ms / 1000));
     MHD_set_response_options(response, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
     return add_header(response, "Keep-Alive", value);
 }
@@ -99,22 +99,22 @@ static bool tell_idle_time(const struct exchange *exchange, struct MHD_Response 
  * The headers of an answer have to fit in the connection's memory. Only a target that the answer
  * repeats can make them so large.
  */
-static void bound_headers(struct exchange *exchange)
+static void bound_headers(struct http_txn *txn)
 {
     size_t bytes = 0;
 
-    for (const struct answer_header *h = exchange->rq.answer.headers; h; h = h->next)
+    for (const struct answer_header *h = txn->rq.answer.headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes <= HEADERS_MAX)
         return;
-    exchange->rq.answer.headers = NULL;
-    reply_error(&exchange->rq, 414, "The target is too long for the answer to refer to it");
+    txn->rq.answer.headers = NULL;
+    reply_error(&txn->rq, 414, "The target is too long for the answer to refer to it");
 }
 
 /* False without memory: an answer that lacks one might say something else, so it is not given. */
-static bool add_headers(struct exchange *exchange, struct MHD_Response *response)
+static bool add_headers(struct http_txn *txn, struct MHD_Response *response)
 {
-    const struct answer *answer = &exchange->rq.answer;
+    const struct answer *answer = &txn->rq.answer;
     bool own_type = false, added = true;
 
     for (const struct answer_header *h = answer->headers; h; h = h->next) {
@@ -123,76 +123,76 @@ static bool add_headers(struct exchange *exchange, struct MHD_Response *response
     }
     if (answer->length && !own_type)
         added = added && add_header(response, "Content-Type", "application/json; charset=utf-8");
-    added = added && add_header(response, "X-Request-Id", exchange->id) &&
+    added = added && add_header(response, "X-Request-Id", txn->id) &&
             add_header(response, "X-Content-Type-Options", "nosniff") &&
             add_header(response, "Cache-Control", "no-store");
-    if (stays_open(exchange))
-        return added && tell_idle_time(exchange, response);
+    if (stays_open(txn))
+        return added && tell_idle_time(txn, response);
     return added && add_header(response, "Connection", "close");
 }
 
-enum MHD_Result answer_send(struct exchange *exchange)
+enum MHD_Result answer_send(struct http_txn *txn)
 {
-    struct answer *answer = &exchange->rq.answer;
+    struct answer *answer = &txn->rq.answer;
     const char *reason;
 
-    exchange->phase = PHASE_ANSWER;
-    if (reader_problem(&exchange->connection->reader, &reason))
-        exchange->close = true;
-    bound_headers(exchange);
-    answer_take_room(exchange);
-    struct MHD_Response *response = response_of(exchange);
+    txn->phase = PHASE_ANSWER;
+    if (reader_problem(&txn->connection->reader, &reason))
+        txn->close = true;
+    bound_headers(txn);
+    answer_take_room(txn);
+    struct MHD_Response *response = response_of(txn);
 
-    exchange->answered_us = clock_mono_us();
-    body_drop(exchange);
+    txn->answered_us = clock_mono_us();
+    body_drop(txn);
     if (!response)
         return MHD_NO;
-    if (!add_headers(exchange, response)) {
+    if (!add_headers(txn, response)) {
         MHD_destroy_response(response);
         return MHD_NO;
     }
-    connection_stage(exchange->connection, STAGE_WRITE, answer->length);
-    enum MHD_Result queued = MHD_queue_response(exchange->mhd, (unsigned)answer->status, response);
+    connection_stage(txn->connection, STAGE_WRITE, answer->length);
+    enum MHD_Result queued = MHD_queue_response(txn->mhd, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return queued;
 }
 
 /* A stream's time says how long somebody listened. */
-static void count(const struct exchange *exchange, int status)
+static void count(const struct http_txn *txn, int status)
 {
-    struct route_meter *meter = exchange->match.route ? exchange->match.meter : meter_no_route();
-    bool timed = exchange->answered_us && !exchange->stream;
+    struct route_meter *meter = txn->match.route ? txn->match.meter : meter_no_route();
+    bool timed = txn->answered_us && !txn->stream;
 
     if (status)
-        meter_request(meter, status, timed ? exchange->answered_us - exchange->started_us : -1);
+        meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
 }
 
 /* One line a request. The query is left out: it may hold what should not be there. */
-void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode why)
+void answer_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
-    const struct core_request *rq = &exchange->rq;
+    const struct core_request *rq = &txn->rq;
     const struct bb_principal *principal = rq->pub.principal;
     char status[8], ms[24], account[24];
-    int64_t us = clock_mono_us() - exchange->started_us;
-    int answered = exchange->rq.answer.status;
+    int64_t us = clock_mono_us() - txn->started_us;
+    int answered = txn->rq.answer.status;
 
-    count(exchange, answered);
-    if (!exchange->stream)
-        slow_log(exchange, us);
+    count(txn, answered);
+    if (!txn->stream)
+        slow_log(txn, us);
     if (!log_wants(BB_INFO) || !settings_int(rq->generation->settings, "log", "access"))
         return;
     snprintf(status, sizeof status, "%d", answered);
     snprintf(ms, sizeof ms, "%lld.%03lld", (long long)(us / 1000), (long long)(us % 1000));
     snprintf(account, sizeof account, "%lld", (long long)(principal ? principal->account : 0));
     const struct log_pair pairs[] = {
-        {"request", exchange->id},
-        {"method", exchange->method},
-        {"route", exchange->match.route ? exchange->match.route->path : NULL},
-        {"path", exchange->path},
+        {"request", txn->id},
+        {"method", txn->method},
+        {"route", txn->match.route ? txn->match.route->path : NULL},
+        {"path", txn->path},
         {"status", answered ? status : NULL},
         {"ms", ms},
         {"account", principal ? account : NULL},
-        {"client", exchange->address[0] ? exchange->address : NULL},
+        {"client", txn->address[0] ? txn->address : NULL},
         {"cut", why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? NULL : "true"},
     };
     log_pairs(BB_INFO, "request", pairs, sizeof pairs / sizeof *pairs);

@@ -6,7 +6,7 @@
 
 #include "core/base/json_in.h"
 #include "core/base/text.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/http/upload.h"
 #include "core/request/reply.h"
 
@@ -17,9 +17,9 @@ enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
 
 enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
 
-bool body_follows(const struct exchange *exchange)
+bool body_follows(const struct http_txn *txn)
 {
-    return exchange->head.length > 0 || exchange->head.chunked;
+    return txn->head.length > 0 || txn->head.chunked;
 }
 
 /* What follows a media type of this name, without blanks; NULL: it is another one. */
@@ -69,18 +69,18 @@ static bool is_json_suffixed(const char *value)
  * Whether a body that does not say that it is JSON is read as such: with a token in the header, for
  * no browser sends one for a page of somebody else, as it does send a plain text.
  */
-static bool is_vouched(const struct exchange *exchange, const char *type)
+static bool is_vouched(const struct http_txn *txn, const char *type)
 {
-    if (!exchange->rq.pub.principal || !exchange->match.route->body.count)
+    if (!txn->rq.pub.principal || !txn->match.route->body.count)
         return false;
     return !*type || behind_type(type, JSON_TYPE) || behind_type(type, "text/plain") ||
            is_json_suffixed(type);
 }
 
-static enum body_kind kind_of(const struct exchange *exchange)
+static enum body_kind kind_of(const struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
-    const char *type = exchange_header(exchange, "Content-Type");
+    const struct bb_route *route = txn->match.route;
+    const char *type = http_txn_header(txn, "Content-Type");
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
 
     if (!type)
@@ -91,56 +91,55 @@ static enum body_kind kind_of(const struct exchange *exchange)
         return BODY_FORM;
     if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
-    return is_vouched(exchange, type) ? BODY_JSON : BODY_OTHER;
+    return is_vouched(txn, type) ? BODY_JSON : BODY_OTHER;
 }
 
-static size_t limit_of(const struct exchange *exchange)
+static size_t limit_of(const struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
+    const struct bb_route *route = txn->match.route;
     size_t limit = route->body_max;
 
     if (!limit)
-        limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
-    return exchange->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
+        limit = (size_t)settings_int(txn->rq.generation->settings, "http", "max_body");
+    return txn->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
 }
 
-static int unsupported(struct exchange *exchange)
+static int unsupported(struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
+    const struct bb_route *route = txn->match.route;
     const char *types = !route->parts.count ? JSON_TYPE " in UTF-8"
                         : route->body.count ? JSON_TYPE " in UTF-8, or multipart/form-data"
                                             : "multipart/form-data";
 
-    return reply_error(&exchange->rq, 415, "The body must be %s", types);
+    return reply_error(&txn->rq, 415, "The body must be %s", types);
 }
 
-static int check_type(struct exchange *exchange)
+static int check_type(struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
-    const char *encoding = exchange_header(exchange, "Content-Encoding");
+    const struct bb_route *route = txn->match.route;
+    const char *encoding = http_txn_header(txn, "Content-Encoding");
 
     if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
-        return reply_error(&exchange->rq, 415, "Content-Encoding is not supported");
-    if ((route->body.count || route->parts.count) && exchange->other)
-        return unsupported(exchange);
+        return reply_error(&txn->rq, 415, "Content-Encoding is not supported");
+    if ((route->body.count || route->parts.count) && txn->other)
+        return unsupported(txn);
     return 0;
 }
 
-int body_expect(struct exchange *exchange)
+int body_expect(struct http_txn *txn)
 {
-    int64_t declared = exchange->head.length;
-    bool follows = body_follows(exchange);
-    enum body_kind kind = follows ? kind_of(exchange) : BODY_OTHER;
+    int64_t declared = txn->head.length;
+    bool follows = body_follows(txn);
+    enum body_kind kind = follows ? kind_of(txn) : BODY_OTHER;
 
-    exchange->form = kind == BODY_FORM;
-    exchange->multipart = kind == BODY_PARTS;
-    exchange->other = kind == BODY_OTHER;
-    exchange->chunked = follows && declared < 0;
-    exchange->limit = limit_of(exchange);
-    if (declared > (int64_t)exchange->limit)
-        return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes",
-                           exchange->limit);
-    return declared > 0 ? check_type(exchange) : 0;
+    txn->form = kind == BODY_FORM;
+    txn->multipart = kind == BODY_PARTS;
+    txn->other = kind == BODY_OTHER;
+    txn->chunked = follows && declared < 0;
+    txn->limit = limit_of(txn);
+    if (declared > (int64_t)txn->limit)
+        return reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
+    return declared > 0 ? check_type(txn) : 0;
 }
 
 /* What is counted of so many bytes in memory: small bodies are bounded by the connections. */
@@ -149,99 +148,98 @@ static size_t counted_of(size_t length)
     return length < BODY_LARGE ? 0 : length;
 }
 
-void body_drop(struct exchange *exchange)
+void body_drop(struct http_txn *txn)
 {
-    body_give_room(exchange, counted_of(exchange->length));
-    free(exchange->bytes);
-    exchange->bytes = NULL;
-    exchange->length = exchange->room = 0;
+    body_give_room(txn, counted_of(txn->length));
+    free(txn->bytes);
+    txn->bytes = NULL;
+    txn->length = txn->room = 0;
 }
 
-void body_free(struct exchange *exchange)
+void body_free(struct http_txn *txn)
 {
-    body_drop(exchange);
-    body_give_room(exchange, exchange->counted);
+    body_drop(txn);
+    body_give_room(txn, txn->counted);
 }
 
-int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit)
+int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
-    struct core_request *rq = &exchange->rq;
-    size_t needed = exchange->length + size;
+    struct core_request *rq = &txn->rq;
+    size_t needed = txn->length + size;
 
     if (needed > limit)
         return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
-    int refused = body_take_room(exchange, counted_of(needed) - counted_of(exchange->length));
+    int refused = body_take_room(txn, counted_of(needed) - counted_of(txn->length));
 
     if (refused)
         return refused;
-    if (needed > exchange->room) {
-        int64_t declared = exchange->multipart ? 0 : exchange->head.length;
+    if (needed > txn->room) {
+        int64_t declared = txn->multipart ? 0 : txn->head.length;
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
-        char *bytes = realloc(exchange->bytes, room < needed ? needed : room);
+        char *bytes = realloc(txn->bytes, room < needed ? needed : room);
 
         if (!bytes) {
             request_fail(rq, FAILED_MEMORY);
             return reply_failed(rq);
         }
-        exchange->bytes = bytes;
-        exchange->room = room < needed ? needed : room;
+        txn->bytes = bytes;
+        txn->room = room < needed ? needed : room;
     }
-    memcpy(exchange->bytes + exchange->length, data, size);
-    exchange->length = needed;
+    memcpy(txn->bytes + txn->length, data, size);
+    txn->length = needed;
     return 0;
 }
 
 /* The first piece of a multipart body, which may take the longer the larger it is. */
-static int begin_upload(struct exchange *exchange)
+static int begin_upload(struct http_txn *txn)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
-    int64_t declared = exchange->head.length;
+    int64_t declared = txn->head.length;
 
-    if (multipart_boundary(exchange_header(exchange, "Content-Type"), boundary) < 0)
-        return reply_error(&exchange->rq, 400, "The boundary of the multipart body is not valid");
-    connection_stage(exchange->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
-    return upload_begin(exchange, boundary);
+    if (multipart_boundary(http_txn_header(txn, "Content-Type"), boundary) < 0)
+        return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
+    connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
+    return upload_begin(txn, boundary);
 }
 
-static int take_part(struct exchange *exchange, const char *data, size_t size)
+static int take_part(struct http_txn *txn, const char *data, size_t size)
 {
-    int refused = exchange->upload ? 0 : begin_upload(exchange);
+    int refused = txn->upload ? 0 : begin_upload(txn);
 
-    exchange->taken += size;
-    exchange->connection->http->again = true;
-    if (!refused && exchange->taken > exchange->limit)
-        refused =
-            reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
-    return refused ? refused : upload_take(exchange->upload, data, size);
+    txn->taken += size;
+    txn->connection->http->again = true;
+    if (!refused && txn->taken > txn->limit)
+        refused = reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
+    return refused ? refused : upload_take(txn->upload, data, size);
 }
 
 /* With an Idempotency-Key, what is not read still makes the request another one. */
-static bool is_read(const struct exchange *exchange)
+static bool is_read(const struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
+    const struct bb_route *route = txn->match.route;
 
     return route->body.count || route->flags & BB_CREATES;
 }
 
 /* What nobody reads is not kept: anybody could fill the memory by a route that is open to all. */
-static int pass_over(struct exchange *exchange, size_t size)
+static int pass_over(struct http_txn *txn, size_t size)
 {
-    exchange->taken += size;
-    if (exchange->taken <= exchange->limit)
+    txn->taken += size;
+    if (txn->taken <= txn->limit)
         return 0;
-    return reply_error(&exchange->rq, 413, "The body is larger than %zu bytes", exchange->limit);
+    return reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
 }
 
-int body_take(struct exchange *exchange, const char *data, size_t size)
+int body_take(struct http_txn *txn, const char *data, size_t size)
 {
-    if (exchange->chunked && check_type(exchange))
-        return exchange->rq.answer.status;
-    exchange->chunked = false;
-    if (exchange->multipart)
-        return take_part(exchange, data, size);
-    if (!is_read(exchange))
-        return pass_over(exchange, size);
-    return body_keep(exchange, data, size, exchange->limit);
+    if (txn->chunked && check_type(txn))
+        return txn->rq.answer.status;
+    txn->chunked = false;
+    if (txn->multipart)
+        return take_part(txn, data, size);
+    if (!is_read(txn))
+        return pass_over(txn, size);
+    return body_keep(txn, data, size, txn->limit);
 }
 
 static json_t *error_list(const struct problems *problems)
@@ -253,31 +251,31 @@ static json_t *error_list(const struct problems *problems)
 }
 
 /* The token endpoint's errors carry a name of RFC 6749, those that the host finds too. */
-static void name_error(struct exchange *exchange)
+static void name_error(struct http_txn *txn)
 {
-    if (exchange->match.route->flags & BB_OAUTH_ERRORS)
-        reply_header(&exchange->rq, OAUTH_ERROR_HEADER, "invalid_request");
+    if (txn->match.route->flags & BB_OAUTH_ERRORS)
+        reply_header(&txn->rq, OAUTH_ERROR_HEADER, "invalid_request");
 }
 
 /* What is found wrong without memory need not be the client's fault. */
-static int no_memory(struct exchange *exchange)
+static int no_memory(struct http_txn *txn)
 {
-    request_fail(&exchange->rq, FAILED_MEMORY);
-    return reply_failed(&exchange->rq);
+    request_fail(&txn->rq, FAILED_MEMORY);
+    return reply_failed(&txn->rq);
 }
 
-static int refuse(struct exchange *exchange, const struct problems *problems)
+static int refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))
-        return no_memory(exchange);
-    name_error(exchange);
-    return reply_problems(&exchange->rq, 400, "The request is not valid", error_list(problems));
+        return no_memory(txn);
+    name_error(txn);
+    return reply_problems(&txn->rq, 400, "The request is not valid", error_list(problems));
 }
 
-static void check_segments(struct exchange *exchange, struct problems *problems)
+static void check_segments(struct http_txn *txn, struct problems *problems)
 {
-    const struct route_match *match = &exchange->match;
-    struct arena *arena = exchange->rq.arena;
+    const struct route_match *match = &txn->match;
+    struct arena *arena = txn->rq.arena;
 
     for (size_t i = 0; i < match->count; i++) {
         struct bb_field field = *match->segment[i].field;
@@ -289,73 +287,72 @@ static void check_segments(struct exchange *exchange, struct problems *problems)
                          &length))
             problems_add(problems, field.name, "must be text in UTF-8, percent-encoded");
         else
-            exchange->segments[i] = field_check_text(&field, text, arena, problems);
+            txn->segments[i] = field_check_text(&field, text, arena, problems);
     }
 }
 
-static json_t *parse(struct exchange *exchange, struct json_problem *problem)
+static json_t *parse(struct http_txn *txn, struct json_problem *problem)
 {
-    if (!exchange->length)
+    if (!txn->length)
         return json_object();
-    if (exchange->form)
-        return form_read(exchange->bytes, exchange->length, problem);
-    size_t most = exchange->match.route->values_max;
+    if (txn->form)
+        return form_read(txn->bytes, txn->length, problem);
+    size_t most = txn->match.route->values_max;
 
-    return json_read_most(exchange->bytes, exchange->length, most ? most : VALUES_MAX, problem);
+    return json_read_most(txn->bytes, txn->length, most ? most : VALUES_MAX, problem);
 }
 
-static int malformed(struct exchange *exchange, const struct json_problem *problem)
+static int malformed(struct http_txn *txn, const struct json_problem *problem)
 {
-    struct core_request *rq = &exchange->rq;
+    struct core_request *rq = &txn->rq;
 
     if (problem->memory)
-        return no_memory(exchange);
-    name_error(exchange);
-    if (problem->line && !exchange->form)
+        return no_memory(txn);
+    name_error(txn);
+    if (problem->line && !txn->form)
         return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
                            problem->column, problem->text);
     return reply_error(rq, 400, "Malformed body: %s", problem->text);
 }
 
-static int check_fields(struct exchange *exchange, struct problems *problems)
+static int check_fields(struct http_txn *txn, struct problems *problems)
 {
     struct json_problem problem = {.text = ""};
-    json_t *object = parse(exchange, &problem);
+    json_t *object = parse(txn, &problem);
 
     if (!object)
-        return malformed(exchange, &problem);
+        return malformed(txn, &problem);
     if (!json_is_object(object)) {
         json_decref(object);
         problems_add(problems, "body", "must be an object");
-        return refuse(exchange, problems);
+        return refuse(txn, problems);
     }
-    const struct bb_route *route = exchange->match.route;
+    const struct bb_route *route = txn->match.route;
     json_t *checked = fields_check(&route->body, object, problems);
     bool lost = checked && route->flags & BB_KEEP_OTHERS &&
                 fields_keep_others(&route->body, object, checked);
 
-    exchange->rq.body = checked;
+    txn->rq.body = checked;
     json_decref(object);
     if (lost) {
-        request_fail(&exchange->rq, FAILED_MEMORY);
-        return reply_failed(&exchange->rq);
+        request_fail(&txn->rq, FAILED_MEMORY);
+        return reply_failed(&txn->rq);
     }
-    return checked ? 0 : refuse(exchange, problems);
+    return checked ? 0 : refuse(txn, problems);
 }
 
-static int complete_parts(struct exchange *exchange)
+static int complete_parts(struct http_txn *txn)
 {
-    if (exchange->upload)
-        return upload_complete(exchange->upload);
-    return reply_error(&exchange->rq, 400, "The multipart body is empty");
+    if (txn->upload)
+        return upload_complete(txn->upload);
+    return reply_error(&txn->rq, 400, "The multipart body is empty");
 }
 
-static int check_query(struct exchange *exchange, struct problems *problems)
+static int check_query(struct http_txn *txn, struct problems *problems)
 {
-    struct core_request *rq = &exchange->rq;
-    struct query_values *args = &exchange->args;
-    int failed =
-        query_check(&exchange->match.route->query, exchange->query, rq->arena, args, problems);
+    struct core_request *rq = &txn->rq;
+    struct query_values *args = &txn->args;
+    int failed = query_check(&txn->match.route->query, txn->query, rq->arena, args, problems);
 
     if (args->ignored && reply_header(rq, "X-Ignored-Parameters", args->ignored))
         return -1;
@@ -373,20 +370,20 @@ static bool handler_checks(const struct bb_route *route)
     return false;
 }
 
-int body_check(struct exchange *exchange)
+int body_check(struct http_txn *txn)
 {
-    const struct bb_route *route = exchange->match.route;
-    struct problems problems = {.arena = exchange->rq.arena, .warnings = &exchange->rq.warnings};
+    const struct bb_route *route = txn->match.route;
+    struct problems problems = {.arena = txn->rq.arena, .warnings = &txn->rq.warnings};
 
-    check_segments(exchange, &problems);
-    if (check_query(exchange, &problems) || problems.count)
-        return refuse(exchange, &problems);
-    int refused = exchange->multipart ? complete_parts(exchange) : 0;
+    check_segments(txn, &problems);
+    if (check_query(txn, &problems) || problems.count)
+        return refuse(txn, &problems);
+    int refused = txn->multipart ? complete_parts(txn) : 0;
 
     if (refused)
         return refused;
-    refused = route->body.count ? check_fields(exchange, &problems) : 0;
-    if (!refused && exchange->rq.errors && !handler_checks(route))
-        return reply_problems(&exchange->rq, 400, "The request is not valid", NULL);
+    refused = route->body.count ? check_fields(txn, &problems) : 0;
+    if (!refused && txn->rq.errors && !handler_checks(route))
+        return reply_problems(&txn->rq, 400, "The request is not valid", NULL);
     return refused;
 }

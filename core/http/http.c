@@ -350,9 +350,9 @@ static struct MHD_Daemon *daemon_start(struct http *http)
 {
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, exchange_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
-        MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
-        exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
+        NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, http_txn_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
+        http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
         MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX + PLACES_RESERVE,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);

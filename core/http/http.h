@@ -2,7 +2,7 @@
  * HTTP in a loop: our own accept, libmicrohttpd for the protocol (external epoll mode, no thread
  * of its own), and a sweep that cuts connections which take too long to send or to read.
  *
- * A request's way is in exchange.c: guard, route, token, role, body, handler, answer.
+ * A request's way is in http_txn.c: guard, route, token, role, body, handler, answer.
  */
 #ifndef CORE_HTTP_H
 #define CORE_HTTP_H
@@ -129,12 +129,12 @@ void connection_cut(struct connection *connection);
 void http_running(struct http *http);
 int http_know(struct http *http, int fd, struct connection *connection);
 
-/* Callbacks of libmicrohttpd in exchange.c; cls is the struct http. */
-void *exchange_uri(void *cls, const char *uri, struct MHD_Connection *mhd);
-enum MHD_Result exchange_access(void *cls, struct MHD_Connection *mhd, const char *url,
+/* Callbacks of libmicrohttpd in http_txn.c; cls is the struct http. */
+void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context);
-void exchange_completed(void *cls, struct MHD_Connection *mhd, void **context,
+void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why);
 
 #endif

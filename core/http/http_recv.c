@@ -2,7 +2,7 @@
  * Where the reader comes between libmicrohttpd and its sockets: libmicrohttpd reads by recv(), and
  * the dynamic linker lets a program define that function, as it may define malloc. Only the sockets
  * of the loop that runs libmicrohttpd on this thread are ours; whatever else calls recv() gets the
- * kernel's. exchange_uri() closes a connection whose head did not come this way, so a libmicrohttpd
+ * kernel's. http_txn_uri() closes a connection whose head did not come this way, so a libmicrohttpd
  * that read otherwise would serve nothing, rather than unjudged requests.
  */
 #include <errno.h>

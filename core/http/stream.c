@@ -7,7 +7,7 @@
 
 #include "core/base/chunk.h"
 #include "core/base/log.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/request/mistake.h"
 #include "core/request/reply.h"
 
@@ -21,7 +21,7 @@ struct bb_stream {
     struct watch watch;     /* first; the client's leaving */
     struct message message; /* to the loop: there is something to write */
     struct loop *loop;
-    struct exchange *exchange;
+    struct http_txn *txn;
     struct bb_stream *next, *before; /* of the loop */
     struct bb_stream_options options;
     bool suspended; /* the connection; loop's thread only */
@@ -31,7 +31,7 @@ struct bb_stream {
     bool posted; /* the message is on its way */
     bool ending; /* after what waits */
     bool cut;    /* at once */
-    bool over;   /* the exchange has gone; the message frees */
+    bool over;   /* the HTTP transaction has gone; the message frees */
 };
 
 /* Of the process: there is one engine. */
@@ -42,9 +42,9 @@ size_t streams_open(void)
     return atomic_load_explicit(&open_count, memory_order_relaxed);
 }
 
-struct exchange *stream_exchange(struct bb_stream *stream)
+struct http_txn *stream_txn(struct bb_stream *stream)
 {
-    return stream->exchange;
+    return stream->txn;
 }
 
 struct bb_stream *stream_after(struct bb_stream *stream)
@@ -65,7 +65,7 @@ static void resume(struct bb_stream *stream)
     if (!stream->suspended)
         return;
     stream->suspended = false;
-    MHD_resume_connection(stream->exchange->mhd);
+    MHD_resume_connection(stream->txn->mhd);
 }
 
 static void stream_wake(struct message *message)
@@ -82,7 +82,7 @@ static void stream_wake(struct message *message)
         return;
     }
     if (cut) /* libmicrohttpd may be waiting for the client to read */
-        connection_cut(stream->exchange->connection);
+        connection_cut(stream->txn->connection);
     resume(stream);
 }
 
@@ -145,7 +145,7 @@ static struct bb_stream *stream_new(struct core_request *rq,
     stream->watch = (struct watch){.fd = -1, .ready = client_left};
     stream->message.run = stream_wake;
     stream->loop = rq->loop;
-    stream->exchange = (struct exchange *)(void *)rq;
+    stream->txn = (struct http_txn *)(void *)rq;
     return stream;
 }
 
@@ -173,7 +173,7 @@ static void end_early(struct bb_stream *stream)
  * goes on, for as long as requests may. */
 static void superseded(struct core_request *rq)
 {
-    struct bb_stream *stream = ((struct exchange *)(void *)rq)->stream;
+    struct bb_stream *stream = ((struct http_txn *)(void *)rq)->stream;
 
     if (!stream->options.whole)
         api_stream_end(stream);
@@ -184,9 +184,9 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 {
     struct core_request *rq = request_of(pub);
 
-    if (rq->kind != REQUEST_HTTP || exchange_of(pub)->stream)
+    if (rq->kind != REQUEST_HTTP || http_txn_of(pub)->stream)
         return mistake(rq, "a module opens a stream where it cannot", NULL);
-    if (exchange_of(pub)->late)
+    if (http_txn_of(pub)->late)
         return refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing || !take_place(rq->generation))
         return refuse(rq, FAILED_BUSY);
@@ -197,7 +197,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
         return refuse(rq, FAILED_MEMORY);
     }
     enlist(stream);
-    exchange_of(pub)->stream = stream;
+    http_txn_of(pub)->stream = stream;
     request_on_superseded(rq, superseded);
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);
@@ -258,7 +258,7 @@ void api_stream_end(struct bb_stream *stream)
 static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
 {
     struct bb_stream *stream = cls;
-    struct connection *connection = stream->exchange->connection;
+    struct connection *connection = stream->txn->connection;
 
     (void)position;
     pthread_mutex_lock(&stream->lock);
@@ -275,21 +275,21 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
         return MHD_CONTENT_READER_END_OF_STREAM;
     connection_stage(connection, STAGE_HANDLER, 0);
     stream->suspended = true;
-    MHD_suspend_connection(stream->exchange->mhd);
+    MHD_suspend_connection(stream->txn->mhd);
     return 0;
 }
 
 /* The end of the answer is the end of the connection. */
 struct MHD_Response *stream_response(struct bb_stream *stream)
 {
-    struct connection *connection = stream->exchange->connection;
+    struct connection *connection = stream->txn->connection;
     int bytes = SEND_BYTES;
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, stream_read, stream, NULL);
 
     if (!response)
         return NULL;
-    stream->exchange->close = true;
+    stream->txn->close = true;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     loop_watch(stream->loop, &stream->watch, connection->fd, EPOLLRDHUP);
     return response;
@@ -341,7 +341,7 @@ void streams_stop(struct loop *loop)
     loop->streams->refusing = true;
     for (struct bb_stream *at = loop->streams->first; at; at = at->next) {
         end_early(at);
-        at->exchange->connection->stop_ms = loop->now_ms + STOP_MS;
+        at->txn->connection->stop_ms = loop->now_ms + STOP_MS;
     }
 }
 

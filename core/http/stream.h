@@ -1,11 +1,11 @@
 /*
  * Streams: the host's side of stream.h.
  *
- * A stream belongs to the exchange that opened it, from bb_stream_open() to exchange_completed().
- * The loop's thread reads the queue (libmicrohttpd asks, stream_read()); any thread fills it. While
- * there is nothing to write the connection is suspended; whoever sends then posts a message to the
- * loop, which resumes it. libmicrohttpd does not see a client leave while it is suspended, so the
- * loop watches the socket itself.
+ * A stream belongs to the HTTP transaction that opened it, from bb_stream_open() to
+ * http_txn_completed(). The loop's thread reads the queue (libmicrohttpd asks, stream_read()); any
+ * thread fills it. While there is nothing to write the connection is suspended; whoever sends then
+ * posts a message to the loop, which resumes it. libmicrohttpd does not see a client leave while it
+ * is suspended, so the loop watches the socket itself.
  */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
@@ -14,7 +14,7 @@
 
 #include "core/engine/engine.h"
 
-struct exchange;
+struct http_txn;
 struct MHD_Response;
 
 /* Of one loop. */
@@ -39,7 +39,7 @@ void streams_stop(struct loop *loop);
 /* How many are open in the process. */
 size_t streams_open(void);
 
-/* answer.c, exchange.c: the response that reads from it; headers of it, or of the answer to a HEAD;
+/* answer.c, http_txn.c: the response that reads from it; headers of it, or of the answer to a HEAD;
  * that it is over. Loop's thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
 void stream_headers(const struct bb_stream *stream, struct MHD_Response *response);
@@ -48,7 +48,7 @@ void stream_closed(struct bb_stream *stream);
 /* stream_check.c: looks at the tokens of a loop's streams from time to time. */
 void streams_check_start(struct loop *loop);
 void streams_check_soon(struct loop *loop); /* there is one more */
-struct exchange *stream_exchange(struct bb_stream *stream);
+struct http_txn *stream_txn(struct bb_stream *stream);
 struct bb_stream *stream_after(struct bb_stream *stream);
 
 /* stream.h */

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/http/stream.h"
 
 enum {
@@ -44,7 +44,7 @@ static void look_entry(struct core_request *rq)
 
     if (!stream || refused == 503)
         return;
-    if (refused || !same_rights(&look->who, &stream_exchange(stream)->principal))
+    if (refused || !same_rights(&look->who, &stream_txn(stream)->principal))
         api_stream_end(stream);
 }
 
@@ -74,13 +74,13 @@ static void look_ended(struct core_request *rq)
 /* NULL: this one needs no look, or there is no memory for it now. */
 static struct look *look_new(struct bb_stream *stream)
 {
-    struct exchange *exchange = stream_exchange(stream);
-    const char *token = exchange->rq.pub.principal ? admission_token(exchange) : NULL;
-    struct loop *loop = exchange->rq.loop;
+    struct http_txn *txn = stream_txn(stream);
+    const char *token = txn->rq.pub.principal ? admission_token(txn) : NULL;
+    struct loop *loop = txn->rq.loop;
     struct look *look = NULL;
 
     if (token)
-        look = request_make(sizeof *look, REQUEST_JOB, loop, exchange->rq.generation);
+        look = request_make(sizeof *look, REQUEST_JOB, loop, txn->rq.generation);
     if (!look)
         return NULL;
     look->token = arena_text(look->rq.arena, token, strlen(token));
@@ -91,14 +91,14 @@ static struct look *look_new(struct bb_stream *stream)
     look->rq.entry = look_entry;
     look->rq.ended = look_ended;
     look->rq.deadline_ms = loop->now_ms + LOOK_DEADLINE_MS;
-    request_enter(&look->rq, &exchange->rq.generation->authenticator_host->host);
+    request_enter(&look->rq, &txn->rq.generation->authenticator_host->host);
     return look;
 }
 
 /* False: the look waits for the database; it goes on by itself. */
 static bool look_at(struct bb_stream *stream)
 {
-    struct loop *loop = stream_exchange(stream)->rq.loop;
+    struct loop *loop = stream_txn(stream)->rq.loop;
     struct look *look = look_new(stream);
 
     if (!look)

@@ -26,7 +26,7 @@ static void batch_written(struct message *message)
     flush(upload);
     if (upload->stalled) {
         upload->stalled = false;
-        MHD_resume_connection(upload->exchange->mhd);
+        MHD_resume_connection(upload->txn->mhd);
     }
     if (upload->idle)
         request_wake(upload_request(upload));
@@ -35,7 +35,7 @@ static void batch_written(struct message *message)
 static void submit(struct upload *upload, void (*run)(void *), void (*done)(struct message *))
 {
     struct core_request *rq = upload_request(upload);
-    const struct host_handle *owner = upload->exchange->match.owner;
+    const struct host_handle *owner = upload->txn->match.owner;
 
     upload->call = (struct pool_call){
         .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
@@ -72,7 +72,7 @@ static bool has_spare(struct upload *upload)
     if (filling->length >= UPLOAD_CHUNK || filling->count >= UPLOAD_SEGMENTS_MAX / 2)
         return false;
     if (!filling->counted && filling->length >= UPLOAD_UNCOUNTED)
-        filling->counted = body_try_room(upload->exchange, UPLOAD_ROOM);
+        filling->counted = body_try_room(upload->txn, UPLOAD_ROOM);
     return filling->counted || filling->length < UPLOAD_UNCOUNTED;
 }
 
@@ -87,38 +87,37 @@ bool upload_stalls(struct upload *upload)
 static int not_stored(struct upload *upload)
 {
     const struct bb_route *route = upload_route(upload);
-    struct host_handle *owner = upload->exchange->match.owner;
+    struct host_handle *owner = upload->txn->match.owner;
     char buffer[128];
 
     if (route->files_failed)
         route->files_failed(&owner->host);
     log_line(BB_ERROR, "files cannot be stored", "directory", upload->directory, "reason",
-             strerror_r(upload->error, buffer, sizeof buffer), "request", upload->exchange->id,
-             NULL);
+             strerror_r(upload->error, buffer, sizeof buffer), "request", upload->txn->id, NULL);
     return reply_error(upload_request(upload), 503, "Files cannot be stored now");
 }
 
-int upload_begin(struct exchange *exchange, const char *boundary)
+int upload_begin(struct http_txn *txn, const char *boundary)
 {
-    const struct bb_route *route = exchange->match.route;
-    struct host_handle *owner = exchange->match.owner;
+    const struct bb_route *route = txn->match.route;
+    struct host_handle *owner = txn->match.owner;
     struct upload *upload = calloc(1, sizeof *upload);
 
     if (upload) {
-        upload->exchange = exchange;
+        upload->txn = txn;
         upload->filling = upload->batches;
         upload->files_end = &upload->files;
-        upload->counts = arena_alloc(exchange->rq.arena, route->parts.count * sizeof(unsigned));
+        upload->counts = arena_alloc(txn->rq.arena, route->parts.count * sizeof(unsigned));
         if (route->files_in)
             upload->directory = api_setting_text(&owner->host, route->files_in);
     }
     if (!upload || !upload->counts ||
         multipart_init(&upload->parser, boundary, &upload_parts, upload)) {
         free(upload);
-        request_fail(&exchange->rq, FAILED_MEMORY);
-        return reply_failed(&exchange->rq);
+        request_fail(&txn->rq, FAILED_MEMORY);
+        return reply_failed(&txn->rq);
     }
-    exchange->upload = upload;
+    txn->upload = upload;
     return 0;
 }
 
@@ -161,9 +160,9 @@ int upload_wait(struct upload *upload)
 
 const char *upload_identity(struct upload *upload, size_t *length)
 {
-    const struct exchange *exchange = upload->exchange;
-    struct arena *arena = exchange->rq.arena;
-    char *text = arena_text(arena, exchange->bytes ? exchange->bytes : "", exchange->length);
+    const struct http_txn *txn = upload->txn;
+    struct arena *arena = txn->rq.arena;
+    char *text = arena_text(arena, txn->bytes ? txn->bytes : "", txn->length);
 
     for (const struct upload_file *file = upload->files; text && file; file = file->next)
         text =
@@ -175,16 +174,15 @@ const char *upload_identity(struct upload *upload, size_t *length)
 static void discarded(struct message *message)
 {
     struct upload *upload = (struct upload *)(void *)message;
-    struct exchange *exchange = upload->exchange;
+    struct http_txn *txn = upload->txn;
 
     if (upload->on_disk)
-        share_give(exchange->rq.loop->engine->shares[QUOTA_UPLOADS], &exchange->rq.owner,
-                   upload->on_disk);
+        share_give(txn->rq.loop->engine->shares[QUOTA_UPLOADS], &txn->rq.owner, upload->on_disk);
     multipart_free(&upload->parser);
     free(upload->batches[0].bytes);
     free(upload->batches[1].bytes);
     free(upload);
-    exchange_free(exchange);
+    http_txn_free(txn);
 }
 
 void upload_end(struct upload *upload)
@@ -201,12 +199,12 @@ void upload_end(struct upload *upload)
 
 const struct bb_file *api_file(struct bb_request *pub, size_t index)
 {
-    const struct exchange *exchange = exchange_of(pub);
+    const struct http_txn *txn = http_txn_of(pub);
     const struct upload_file *file = NULL;
 
-    if (request_of(pub)->kind != REQUEST_HTTP || !exchange->upload)
+    if (request_of(pub)->kind != REQUEST_HTTP || !txn->upload)
         return NULL;
-    for (file = exchange->upload->files; file && index; file = file->next)
+    for (file = txn->upload->files; file && index; file = file->next)
         index--;
     return file ? &file->pub : NULL;
 }

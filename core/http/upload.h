@@ -1,18 +1,20 @@
 /*
- * Uploads: the multipart body of an exchange. The loop parses what arrives and gathers the data of
- * files in one of two buffers, while a thread of the module's pool writes the other; when both are
- * full the connection is suspended until one has been written. So memory stays the same however
- * much comes, and the disk never holds up the loop. Buffers that are used count among the large
- * bodies in memory; where there is no room for a second one, an upload goes on with its first.
+ * Uploads: the multipart body of an HTTP transaction. The loop parses what arrives and gathers the
+ * data of files in one of two buffers, while a thread of the module's pool writes the other; when
+ * both are full the connection is suspended until one has been written. So memory stays the same
+ * however much comes, and the disk never holds up the loop. Buffers that are used count among the
+ * large bodies in memory; where there is no room for a second one, an upload goes on with its
+ * first.
  *
  * Files lie in `incoming/` of the route's directory under names of their own. They are on disk
  * (fsync) when the handler sees them, and what has not been renamed by the end of the request is
  * deleted. They go to the disk while they come; what is waited for at the end is one commit of the
  * file system for all of them, and not one for each.
  *
- * An upload is its exchange's. While the pool works on it the exchange cannot be freed:
- * upload_end() does so when that is over. All on the loop, but for what upload_write.c runs in the
- * pool, which touches the batch that was handed to it and the files in that, and nothing else.
+ * An upload is its HTTP transaction's. While the pool works on it the HTTP transaction cannot be
+ * freed: upload_end() does so when that is over. All on the loop, but for what upload_write.c runs
+ * in the pool, which touches the batch that was handed to it and the files in that, and nothing
+ * else.
  */
 #ifndef CORE_UPLOAD_H
 #define CORE_UPLOAD_H
@@ -20,7 +22,7 @@
 #include <openssl/evp.h>
 
 #include "core/base/multipart.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/request/pool.h"
 
 enum {
@@ -62,7 +64,7 @@ struct upload_batch {
 
 struct upload {
     struct pool_call call; /* first; one at a time */
-    struct exchange *exchange;
+    struct http_txn *txn;
     const char *directory;
     struct multipart parser;
     const struct bb_part *part; /* that is being read; NULL: it is passed over */
@@ -82,11 +84,11 @@ struct upload {
     bool stalled;  /* the connection is suspended until the pool has written */
     bool finished; /* nothing more comes: what is gathered is to be written */
     bool idle;     /* all is written */
-    bool ended;    /* the exchange is over */
+    bool ended;    /* the HTTP transaction is over */
 };
 
 /* Begins with the boundary. 0, or the status of an answer. */
-int upload_begin(struct exchange *exchange, const char *boundary);
+int upload_begin(struct http_txn *txn, const char *boundary);
 
 /* Takes a piece of the body. 0, or the status of an answer. */
 int upload_take(struct upload *upload, const char *data, size_t size);
@@ -103,17 +105,17 @@ int upload_wait(struct upload *upload);
 /* What makes the body the same again, for Idempotency-Key; NULL without memory. */
 const char *upload_identity(struct upload *upload, size_t *length);
 
-/* The exchange is over: frees it with the upload, now or when the pool is done with it. */
+/* The HTTP transaction is over: frees it with the upload, now or when the pool is done with it. */
 void upload_end(struct upload *upload);
 
 static inline struct core_request *upload_request(struct upload *upload)
 {
-    return &upload->exchange->rq;
+    return &upload->txn->rq;
 }
 
 static inline const struct bb_route *upload_route(const struct upload *upload)
 {
-    return upload->exchange->match.route;
+    return upload->txn->match.route;
 }
 
 /* upload_parts.c: what the parser calls; the argument is a struct upload. */

@@ -94,7 +94,7 @@ static bool is_control(int32_t character)
 /* UTF-8 of at most so many characters, without controls, whatever the client sent. */
 static const char *clean_name(struct upload *upload, const char *name)
 {
-    char *clean = arena_text(upload->exchange->rq.arena, name, strlen(name)), *to = clean;
+    char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
     size_t left = strlen(name), size;
 
     for (size_t i = 0; clean && left && i < NAME_MAX_CHARACTERS; i++) {
@@ -154,7 +154,7 @@ static const char *part_name(struct upload *upload)
 /* 0, with no file where it is one too many, which is passed over; or -1. */
 static int begin_file(struct upload *upload)
 {
-    struct arena *arena = upload->exchange->rq.arena;
+    struct arena *arena = upload->txn->rq.arena;
     struct upload_file *file;
     char uuid[TEXT_UUID_SIZE];
 
@@ -203,7 +203,7 @@ static int take_room(struct upload *upload, struct upload_batch *batch, size_t l
 {
     if (batch->counted || length < BODY_LARGE || take_over(upload, batch))
         return 0;
-    if (body_take_room(upload->exchange, UPLOAD_ROOM))
+    if (body_take_room(upload->txn, UPLOAD_ROOM))
         return -1;
     batch->counted = true;
     return 0;
@@ -277,15 +277,15 @@ static int file_data(struct upload *upload, const char *bytes, size_t length)
 static int part_data(void *arg, const char *bytes, size_t length)
 {
     struct upload *upload = arg;
-    struct exchange *exchange = upload->exchange;
+    struct http_txn *txn = upload->txn;
 
     if (!upload->part)
         return 0;
     if (upload->part->kind == BB_PART_FILES)
         return file_data(upload, bytes, length);
-    size_t limit = (size_t)settings_int(exchange->rq.generation->settings, "http", "max_body");
+    size_t limit = (size_t)settings_int(txn->rq.generation->settings, "http", "max_body");
 
-    return body_keep(exchange, bytes, length, limit) ? -1 : 0;
+    return body_keep(txn, bytes, length, limit) ? -1 : 0;
 }
 
 /* A file without data has a name at least; else it is a field of a form that was left empty. */

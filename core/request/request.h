@@ -1,5 +1,5 @@
 /*
- * The host's side of a request: a piece of work on a fiber of one loop. `struct exchange` (http.h)
+ * The host's side of a request: a piece of work on a fiber of one loop. `struct http_txn` (http.h)
  * is a request that came over HTTP; jobs, commands and committed hooks are plain ones.
  *
  * Waiting: whoever needs something starts it, and calls request_wait() with the flag that will be

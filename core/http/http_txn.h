@@ -1,24 +1,24 @@
 /*
- * An exchange: one HTTP request and its answer.
+ * An HTTP transaction: one HTTP request and its answer.
  *
- *   exchange_uri()     the request line is there: the exchange is made, it holds the generation
- *   exchange_access()  first call, all headers: guard, route, token and role (admission.c)
+ *   http_txn_uri()     the request line is there: the HTTP transaction is made, it holds the
+ * generation http_txn_access()  first call, all headers: guard, route, token and role (admission.c)
  *                      then the body, piece by piece (body.c)
  *                      last call: body parsed and checked, the token again if that took long,
  *                      handler on its fiber, answer (answer.c)
- *   exchange_completed() the answer has been sent or the client has gone
+ *   http_txn_completed() the answer has been sent or the client has gone
  *
  * A fiber that parks suspends its connection; when it has ended the connection is resumed and
- * libmicrohttpd calls exchange_access() again, which gives the answer.
+ * libmicrohttpd calls http_txn_access() again, which gives the answer.
  */
-#ifndef CORE_EXCHANGE_H
-#define CORE_EXCHANGE_H
+#ifndef CORE_HTTP_TXN_H
+#define CORE_HTTP_TXN_H
 
 #include "core/generation/route.h"
 #include "core/http/http.h"
 #include "core/wire/head.h"
 
-enum exchange_phase {
+enum http_txn_phase {
     PHASE_HEADERS,   /* first call to come */
     PHASE_ADMISSION, /* the token is being looked at */
     PHASE_BODY,
@@ -33,11 +33,11 @@ enum {
 
 struct upload;
 
-struct exchange {
+struct http_txn {
     struct core_request rq; /* first */
     struct MHD_Connection *mhd;
     struct connection *connection;
-    enum exchange_phase phase;
+    enum http_txn_phase phase;
     bool suspended;
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
     bool close;       /* the connection ends with the answer */
@@ -66,26 +66,26 @@ struct exchange {
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     int64_t asked_us;                          /* who is behind the token */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
-    struct exchange *successor; /* see exchange_late.c; NULL: there is none, or it has taken over */
+    struct http_txn *successor; /* see http_txn_late.c; NULL: there is none, or it has taken over */
     bool late;                  /* there is or was one: the connection is not this one's any more */
     bool over;                  /* of a late one: the fiber has ended */
 };
 
-static inline struct exchange *exchange_of(struct bb_request *rq)
+static inline struct http_txn *http_txn_of(struct bb_request *rq)
 {
-    return (struct exchange *)(void *)rq;
+    return (struct http_txn *)(void *)rq;
 }
 
-/* exchange.c */
-void exchange_free(struct exchange *exchange);
+/* http_txn.c */
+void http_txn_free(struct http_txn *txn);
 
 /* A header of the request, the first of this name; NULL: absent. */
-const char *exchange_header(const struct exchange *exchange, const char *name);
+const char *http_txn_header(const struct http_txn *txn, const char *name);
 
 /* admission.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
-int admission_check(struct exchange *exchange);
+int admission_check(struct http_txn *txn);
 /* Whether neither token nor role is asked for. */
-bool admission_free(const struct exchange *exchange);
+bool admission_free(const struct http_txn *txn);
 /* Looks at token and role, and then at what a stranger need not learn; on the fiber. */
 void admission_entry(struct core_request *rq);
 /*
@@ -94,27 +94,27 @@ void admission_entry(struct core_request *rq);
  */
 int admission_again(struct core_request *rq);
 /* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
-const char *admission_token(const struct exchange *exchange);
+const char *admission_token(const struct http_txn *txn);
 
 /* body.c: whether a body follows, and how it may look. 0 or the status of an answer. */
-int body_expect(struct exchange *exchange);
-bool body_follows(const struct exchange *exchange);
+int body_expect(struct http_txn *txn);
+bool body_follows(const struct http_txn *txn);
 /* Takes a piece. 0, or the status of an answer (413). */
-int body_take(struct exchange *exchange, const char *data, size_t size);
+int body_take(struct http_txn *txn, const char *data, size_t size);
 /*
  * Keeps it in memory, as far as there are no more than `limit` bytes and there is room for it. 0,
  * or the same, or that of body_take_room().
  */
-int body_keep(struct exchange *exchange, const char *data, size_t size, size_t limit);
+int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
 /* Lets go of what was kept: it is of no use any more. */
-void body_drop(struct exchange *exchange);
+void body_drop(struct http_txn *txn);
 /* The same, and of all that was counted. */
-void body_free(struct exchange *exchange);
+void body_free(struct http_txn *txn);
 /*
  * Parses and checks the body against the route's fields. 0 or the status of an answer. Any thread,
- * while the loop's leaves the exchange alone.
+ * while the loop's leaves the HTTP transaction alone.
  */
-int body_check(struct exchange *exchange);
+int body_check(struct http_txn *txn);
 
 /*
  * body_room.c. Who may send one large body may send thousands, so they share a bound
@@ -122,34 +122,34 @@ int body_check(struct exchange *exchange);
  * (http.bodies_per_account). Counts so many bytes more of this one: 0; or 429, 503, where there is
  * no room for them.
  */
-int body_take_room(struct exchange *exchange, size_t bytes);
+int body_take_room(struct http_txn *txn, size_t bytes);
 /* The same, of who can wait where there is none: nothing is answered. */
-bool body_try_room(struct exchange *exchange, size_t bytes);
-void body_give_room(struct exchange *exchange, size_t bytes);
+bool body_try_room(struct http_txn *txn, size_t bytes);
+void body_give_room(struct http_txn *txn, size_t bytes);
 /*
  * The same for an answer that waits for its client to read it (http.max_answers): it is counted, or
  * 429, 503 takes its place, if the request was to read only. Any other is refused by the first
  * function, before it does anything, where its account has its part unread: 0, or 429.
  */
-int answer_check_room(struct exchange *exchange);
-void answer_take_room(struct exchange *exchange);
-void answer_give_room(struct exchange *exchange);
+int answer_check_room(struct http_txn *txn);
+void answer_take_room(struct http_txn *txn);
+void answer_give_room(struct http_txn *txn);
 
 /*
- * exchange_late.c. The time of a request is over, while a thread still works for it: answers 503,
+ * http_txn_late.c. The time of a request is over, while a thread still works for it: answers 503,
  * and lets go of the connection; false: it cannot, the answer has to wait. On the fiber.
  */
-bool exchange_leave(struct core_request *rq);
+bool http_txn_leave(struct core_request *rq);
 /* What libmicrohttpd is to know in its place; itself, if it has not let go. NULL for NULL. */
-struct exchange *exchange_owner(struct exchange *exchange);
+struct http_txn *http_txn_owner(struct http_txn *txn);
 /* The fiber of a late one has ended. */
-void exchange_over(struct exchange *exchange);
+void http_txn_over(struct http_txn *txn);
 
 /* answer.c */
-enum MHD_Result answer_send(struct exchange *exchange);
-void answer_log(const struct exchange *exchange, enum MHD_RequestTerminationCode why);
+enum MHD_Result answer_send(struct http_txn *txn);
+void answer_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why);
 
 /* slow.c */
-void slow_log(const struct exchange *exchange, int64_t whole_us);
+void slow_log(const struct http_txn *txn, int64_t whole_us);
 
 #endif

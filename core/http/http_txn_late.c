@@ -1,15 +1,16 @@
 /*
  * A call in a pool that is still under way when the time of its request is over. It may use memory
- * of the request, so the exchange stays until it has returned; the client does not wait for that.
- * A successor, an exchange without a handler, has the connection from then on, and answers 503.
+ * of the request, so the HTTP transaction stays until it has returned; the client does not wait for
+ * that. A successor, an HTTP transaction without a handler, has the connection from then on, and
+ * answers 503.
  *
- * libmicrohttpd knows the old exchange until it calls the next time, so that ends when both are
- * done with it: the fiber, and libmicrohttpd.
+ * libmicrohttpd knows the old HTTP transaction until it calls the next time, so that ends when both
+ * are done with it: the fiber, and libmicrohttpd.
  */
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/http/exchange.h"
+#include "core/http/http_txn.h"
 #include "core/http/upload.h"
 #include "core/request/reply.h"
 
@@ -22,7 +23,7 @@ static char *copied(struct arena *arena, const char *text, bool *failed)
 }
 
 /* What its answer and its lines in the log need; 0, or -1: no memory. */
-static int inherit(struct exchange *successor, const struct exchange *from)
+static int inherit(struct http_txn *successor, const struct http_txn *from)
 {
     struct arena *arena = successor->rq.arena;
     bool failed = false;
@@ -53,59 +54,58 @@ static int inherit(struct exchange *successor, const struct exchange *from)
     return failed ? -1 : 0;
 }
 
-bool exchange_leave(struct core_request *rq)
+bool http_txn_leave(struct core_request *rq)
 {
-    struct exchange *exchange = (struct exchange *)(void *)rq;
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
 
     /* what has begun to be sent, or is true in the database, is not taken back */
-    if (exchange->phase != PHASE_HANDLER || !exchange->suspended || exchange->stream ||
-        exchange->rq.committed)
+    if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || txn->rq.committed)
         return false;
-    struct exchange *successor =
-        request_make(sizeof *successor, REQUEST_HTTP, exchange->rq.loop, exchange->rq.generation);
+    struct http_txn *successor =
+        request_make(sizeof *successor, REQUEST_HTTP, txn->rq.loop, txn->rq.generation);
     if (!successor)
         return false;
-    if (inherit(successor, exchange)) {
-        exchange_free(successor);
+    if (inherit(successor, txn)) {
+        http_txn_free(successor);
         return false;
     }
-    successor->rq.spent.work_us += clock_mono_us() - exchange->phase_us;
+    successor->rq.spent.work_us += clock_mono_us() - txn->phase_us;
     request_fail(&successor->rq, FAILED_DEADLINE);
     reply_failed(&successor->rq);
     successor->phase = PHASE_ANSWER;
-    exchange->successor = successor;
-    exchange->late = true;
-    exchange->suspended = false;
-    exchange->rq.cut = NULL;
-    MHD_resume_connection(exchange->mhd);
-    exchange->mhd = NULL;
-    exchange->connection = NULL;
+    txn->successor = successor;
+    txn->late = true;
+    txn->suspended = false;
+    txn->rq.cut = NULL;
+    MHD_resume_connection(txn->mhd);
+    txn->mhd = NULL;
+    txn->connection = NULL;
     return true;
 }
 
-static void end(struct exchange *exchange)
+static void end(struct http_txn *txn)
 {
-    if (exchange->successor || !exchange->over)
+    if (txn->successor || !txn->over)
         return;
-    if (exchange->upload)
-        upload_end(exchange->upload);
+    if (txn->upload)
+        upload_end(txn->upload);
     else
-        exchange_free(exchange);
+        http_txn_free(txn);
 }
 
-struct exchange *exchange_owner(struct exchange *exchange)
+struct http_txn *http_txn_owner(struct http_txn *txn)
 {
-    struct exchange *successor = exchange ? exchange->successor : NULL;
+    struct http_txn *successor = txn ? txn->successor : NULL;
 
     if (!successor)
-        return exchange;
-    exchange->successor = NULL;
-    end(exchange);
+        return txn;
+    txn->successor = NULL;
+    end(txn);
     return successor;
 }
 
-void exchange_over(struct exchange *exchange)
+void http_txn_over(struct http_txn *txn)
 {
-    exchange->over = true;
-    end(exchange);
+    txn->over = true;
+    end(txn);
 }

@@ -1,0 +1,370 @@
+#include "core/http/http_txn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json_in.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/engine/engine.h"
+#include "core/http/stream.h"
+#include "core/http/upload.h"
+#include "core/loop/fiber.h"
+#include "core/request/mistake.h"
+#include "core/request/pool.h"
+#include "core/request/reply.h"
+#include "core/transaction/idempotency.h"
+
+/* A body that will not be read is still taken up to here, so that the client sees the answer. */
+enum { DRAIN_MAX = 32 * 1024 * 1024 };
+
+void http_txn_free(struct http_txn *txn)
+{
+    body_free(txn);
+    answer_give_room(txn);
+    request_free(&txn->rq);
+}
+
+const char *http_txn_header(const struct http_txn *txn, const char *name)
+{
+    return head_value(&txn->head, name);
+}
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* Takes the head from the reader. Without memory there is no target. */
+static int take_head(struct http_txn *txn)
+{
+    struct head *head = &txn->head;
+    struct arena *arena = txn->rq.arena;
+
+    if (reader_take(&txn->connection->reader, arena, head))
+        return -1;
+    const char *target = head->split ? head->text + head->target : "";
+    size_t length = strcspn(target, "?");
+
+    txn->method = head->split ? head->text + head->method : "";
+    txn->query = target[length] ? target + length + 1 : NULL;
+    txn->path = target[length] ? arena_text(arena, target, length) : target;
+    txn->target = txn->path ? target : NULL;
+    return 0;
+}
+
+static void fiber_ended(struct core_request *rq);
+
+/* libmicrohttpd sees the end of the socket, and then ends the HTTP transaction. */
+static void http_txn_cut(struct core_request *rq)
+{
+    connection_cut(((struct http_txn *)(void *)rq)->connection);
+}
+
+void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http *http = cls;
+    struct http_txn *txn = NULL;
+
+    (void)uri; /* the reader's */
+    struct connection *connection = connection_of(mhd);
+    struct generation *generation = engine_generation(http->loop->engine);
+
+    if (connection && !connection->cut) /* else what had come before is not served any more */
+        txn = request_make(sizeof *txn, REQUEST_HTTP, http->loop, generation);
+    generation_release(generation); /* the request holds its own */
+    if (!txn)
+        return NULL;
+    txn->mhd = mhd;
+    txn->connection = connection;
+    txn->rq.ended = fiber_ended;
+    txn->rq.cut = http_txn_cut;
+    txn->rq.leave = http_txn_leave;
+    txn->started_us = clock_mono_us();
+    txn->rq.id = txn->id;
+    if (take_head(txn))
+        txn->close = true;
+    connection_stage(txn->connection, STAGE_HEADER, 0);
+    return txn;
+}
+
+/* The fiber has ended: the phase it served is over. On the loop's stack. */
+static void fiber_ended(struct core_request *rq)
+{
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
+
+    timer_clear(&rq->loop->timers, &rq->deadline);
+    if (txn->late) {
+        http_txn_over(txn);
+        return;
+    }
+    rq->spent.work_us += clock_mono_us() - txn->phase_us;
+    if (rq->answer.status)
+        txn->phase = PHASE_ANSWER;
+    else
+        txn->phase = PHASE_BODY;
+    if (!txn->suspended)
+        return;
+    txn->suspended = false;
+    MHD_resume_connection(txn->mhd);
+}
+
+/* Runs a phase on a fiber; suspends the connection if it parks. */
+static void run_phase(struct http_txn *txn, enum http_txn_phase phase,
+                      void (*entry)(struct core_request *))
+{
+    txn->phase = phase;
+    txn->rq.entry = entry;
+    txn->phase_us = clock_mono_us();
+    if (request_start(&txn->rq))
+        return;
+    txn->suspended = true;
+    MHD_suspend_connection(txn->mhd);
+}
+
+static unsigned deadline_of(const struct http_txn *txn)
+{
+    const struct bb_route *route = txn->match.route; /* NULL: the path has other methods */
+    unsigned own = route ? route->deadline_ms : 0;
+
+    if (own)
+        return own;
+    return (unsigned)settings_int(txn->rq.generation->settings, "http", "deadline");
+}
+
+static bool wants_idempotency(const struct http_txn *txn)
+{
+    return txn->match.route->flags & BB_CREATES && http_txn_header(txn, "Idempotency-Key") != NULL;
+}
+
+static bool ends_in_blank(const char *text)
+{
+    return *text && strchr(" \t", text[strlen(text) - 1]);
+}
+
+static int begin_idempotency(struct http_txn *txn)
+{
+    const char *identity = txn->bytes, *key = http_txn_header(txn, "Idempotency-Key");
+    size_t length = txn->length;
+
+    if (txn->upload)
+        identity = upload_identity(txn->upload, &length);
+    if ((txn->upload && !identity) || ends_in_blank(key)) /* with blanks it is another one */
+        request_out_of_memory(&txn->rq);
+    return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
+}
+
+static void handler_entry(struct core_request *rq)
+{
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
+    const struct bb_route *route = txn->match.route;
+
+    if (txn->upload && upload_wait(txn->upload))
+        return;
+    if (admission_again(rq))
+        return;
+    rq->judged = rq->errors != NULL;
+    if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
+        return;
+    mistake_look_back(rq, route->handler(&rq->pub));
+}
+
+static void check_aside(void *arg)
+{
+    body_check(arg);
+}
+
+/*
+ * A megabyte of JSON takes ten milliseconds and more, in which a loop would serve nobody else: it
+ * is read by a thread of the host's pool.
+ */
+static void large_entry(struct core_request *rq)
+{
+    if (pool_run(rq, check_aside, rq))
+        reply_failed(rq);
+    if (!rq->answer.status)
+        handler_entry(rq);
+}
+
+static bool is_large(const struct http_txn *txn)
+{
+    return !txn->multipart && txn->length >= BODY_LARGE;
+}
+
+/* The whole request is there. */
+static enum MHD_Result request_complete(struct http_txn *txn)
+{
+    bool large = is_large(txn);
+    const char *reason;
+    int problem = reader_problem(&txn->connection->reader, &reason);
+
+    if (problem)
+        reply_error(&txn->rq, problem, "%s", reason);
+    if (problem || txn->drop_body || answer_check_room(txn) || (!large && body_check(txn)))
+        return answer_send(txn);
+    connection_stage(txn->connection, STAGE_HANDLER, 0);
+    txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
+    run_phase(txn, PHASE_HANDLER, large ? large_entry : handler_entry);
+    if (txn->phase == PHASE_BODY) { /* cannot be: handler_entry() always answers */
+        reply_error(&txn->rq, 500, "Internal server error");
+        txn->phase = PHASE_ANSWER;
+    }
+    return txn->phase == PHASE_ANSWER ? answer_send(txn) : MHD_YES;
+}
+
+/* A body of chunks has no end that one could wait for. */
+static void drop_chunks(struct http_txn *txn)
+{
+    if (txn->head.chunked)
+        connection_drops_body(txn->connection, txn->mhd, txn->rq.answer.status);
+}
+
+/*
+ * An answer before the body. Given in this call it ends the connection (libmicrohttpd reads no
+ * further request then), so it is where nothing more shall be read; else it is given in the last
+ * call, when the body, if one follows, has been taken and thrown away.
+ */
+static enum MHD_Result answer_early(struct http_txn *txn)
+{
+    bool follows = body_follows(txn);
+    bool asks = follows && txn->head.expects;
+
+    txn->phase = PHASE_ANSWER;
+    if (txn->close || asks || txn->head.length > DRAIN_MAX) {
+        txn->close = true;
+        return answer_send(txn);
+    }
+    txn->drop_body = true;
+    if (follows)
+        connection_stage(txn->connection, STAGE_BODY, 0);
+    drop_chunks(txn);
+    return MHD_YES;
+}
+
+static enum MHD_Result begin(struct http_txn *txn)
+{
+    txn->phase = PHASE_BODY;
+    if (!txn->target) {
+        request_fail(&txn->rq, FAILED_MEMORY);
+        reply_failed(&txn->rq);
+        txn->close = true;
+        return answer_early(txn);
+    }
+    if (admission_check(txn))
+        return answer_early(txn);
+    connection_stage(txn->connection, STAGE_BODY, 0);
+    if (admission_free(txn))
+        return MHD_YES;
+    txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
+    run_phase(txn, PHASE_ADMISSION, admission_entry);
+    txn->first_again = txn->suspended;
+    return txn->phase == PHASE_ANSWER ? answer_early(txn) : MHD_YES;
+}
+
+/* Whether the answer is known, or is now; data[0..size) is a piece more of the body. */
+static bool is_refused(struct http_txn *txn, const char *data, size_t size)
+{
+    const char *reason;
+    int problem = reader_problem(&txn->connection->reader, &reason);
+
+    if (txn->drop_body)
+        return true;
+    if (txn->phase != PHASE_ANSWER) {
+        if (problem)
+            reply_error(&txn->rq, problem, "%s", reason);
+        else if (!body_take(txn, data, size))
+            return false;
+        txn->phase = PHASE_ANSWER;
+        body_drop(txn);
+    }
+    txn->drop_body = true;
+    drop_chunks(txn);
+    return true;
+}
+
+/* What comes is thrown away, up to a bound. */
+static enum MHD_Result drop_piece(struct http_txn *txn, size_t size)
+{
+    size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
+
+    txn->dropped += size;
+    if (txn->dropped > most)
+        connection_stop_body(txn->connection, txn->mhd, txn->rq.answer.status);
+    return MHD_YES;
+}
+
+/*
+ * libmicrohttpd goes on with the chunks that it has read even where the connection is suspended:
+ * they are left to it.
+ */
+static enum MHD_Result take_piece(struct http_txn *txn, const char *data, size_t *size)
+{
+    size_t piece = *size;
+
+    if (txn->upload && txn->upload->stalled)
+        return MHD_YES;
+    txn->connection->http->progressed = true;
+    *size = 0;
+    if (is_refused(txn, data, piece))
+        return drop_piece(txn, piece);
+    if (txn->upload && upload_stalls(txn->upload))
+        MHD_suspend_connection(txn->mhd);
+    return MHD_YES;
+}
+
+static enum MHD_Result go_on(struct http_txn *txn, const char *data, size_t *size)
+{
+    if (txn->first_again) {
+        txn->first_again = false;
+        return txn->phase == PHASE_ANSWER ? answer_early(txn) : MHD_YES;
+    }
+    if (*size)
+        return take_piece(txn, data, size);
+    if (txn->phase == PHASE_ANSWER)
+        return answer_send(txn);
+    return request_complete(txn);
+}
+
+enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **context)
+{
+    struct http_txn *txn = http_txn_owner(*context);
+
+    *context = txn;
+    (void)cls;
+    (void)mhd;
+    (void)url; /* these three are the reader's */
+    (void)method;
+    (void)version;
+    if (!txn)
+        return MHD_NO; /* out of memory when the request line came */
+    bool *before = json_starves(&txn->rq.starved);
+    enum MHD_Result result = txn->phase == PHASE_HEADERS ? begin(txn) : go_on(txn, data, size);
+
+    json_starves(before);
+    return result;
+}
+
+void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode why)
+{
+    struct http_txn *txn = http_txn_owner(*context);
+
+    (void)cls;
+    *context = NULL;
+    if (!txn)
+        return;
+    if (txn->stream)
+        stream_closed(txn->stream);
+    answer_log(txn, why);
+    connection_stage(txn->connection, STAGE_IDLE, 0);
+    connection_answered(txn->connection, mhd);
+    if (txn->upload)
+        upload_end(txn->upload);
+    else
+        http_txn_free(txn);
+}
