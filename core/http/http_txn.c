@@ -164,7 +164,7 @@ static void handler_entry(struct core_request *rq)
 
     if (txn->upload && upload_wait(txn->upload))
         return;
-    if (admission_again(rq))
+    if (access_again(rq))
         return;
     rq->judged = rq->errors != NULL;
     if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
@@ -253,13 +253,13 @@ static enum MHD_Result begin(struct http_txn *txn)
         txn->close = true;
         return answer_early(txn);
     }
-    if (admission_check(txn))
+    if (access_check(txn))
         return answer_early(txn);
     connection_stage(txn->connection, STAGE_BODY, 0);
-    if (admission_free(txn))
+    if (access_is_public(txn))
         return MHD_YES;
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
-    run_phase(txn, PHASE_ADMISSION, admission_entry);
+    run_phase(txn, PHASE_ADMISSION, access_entry);
     txn->first_again = txn->suspended;
     return txn->phase == PHASE_ANSWER ? answer_early(txn) : MHD_YES;
 }

@@ -2,7 +2,7 @@
  * An HTTP transaction: one HTTP request and its answer.
  *
  *   http_txn_uri()     the request line is there: the HTTP transaction is made, it holds the
- * generation http_txn_access()  first call, all headers: guard, route, token and role (admission.c)
+ * generation http_txn_access()  first call, all headers: guard, route, token and role (access.c)
  *                      then the body, piece by piece (body.c)
  *                      last call: body parsed and checked, the token again if that took long,
  *                      handler on its fiber, answer (answer.c)
@@ -82,19 +82,19 @@ void http_txn_free(struct http_txn *txn);
 /* A header of the request, the first of this name; NULL: absent. */
 const char *http_txn_header(const struct http_txn *txn, const char *name);
 
-/* admission.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
-int admission_check(struct http_txn *txn);
+/* access.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
+int access_check(struct http_txn *txn);
 /* Whether neither token nor role is asked for. */
-bool admission_free(const struct http_txn *txn);
+bool access_is_public(const struct http_txn *txn);
 /* Looks at token and role, and then at what a stranger need not learn; on the fiber. */
-void admission_entry(struct core_request *rq);
+void access_entry(struct core_request *rq);
 /*
  * Looks at token and role again if that was a while ago, for a body may take an hour to come: 0, or
  * the status of an answer; on the fiber.
  */
-int admission_again(struct core_request *rq);
+int access_again(struct core_request *rq);
 /* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
-const char *admission_token(const struct http_txn *txn);
+const char *access_token(const struct http_txn *txn);
 
 /* body.c: whether a body follows, and how it may look. 0 or the status of an answer. */
 int body_expect(struct http_txn *txn);

@@ -139,7 +139,7 @@ static bool is_inside(const struct http_txn *txn)
     return address_in(txn->rq.generation->inside, txn->address);
 }
 
-bool admission_free(const struct http_txn *txn)
+bool access_is_public(const struct http_txn *txn)
 {
     const struct route_match *match = &txn->match;
 
@@ -152,7 +152,7 @@ static int check_use(struct http_txn *txn)
     return txn->match.route ? body_expect(txn) : no_method(txn);
 }
 
-int admission_check(struct http_txn *txn)
+int access_check(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
 
@@ -165,12 +165,12 @@ int admission_check(struct http_txn *txn)
         return refused;
     allow_origin(txn);
     refused = find_route(txn);
-    if (refused || !admission_free(txn))
+    if (refused || !access_is_public(txn))
         return refused;
     return check_use(txn);
 }
 
-const char *admission_token(const struct http_txn *txn)
+const char *access_token(const struct http_txn *txn)
 {
     const char *value = http_txn_header(txn, "Authorization");
 
@@ -184,7 +184,7 @@ static int authenticate(struct http_txn *txn, struct bb_principal *principal)
 {
     struct core_request *rq = &txn->rq;
     const struct generation *generation = rq->generation;
-    const char *token = admission_token(txn);
+    const char *token = access_token(txn);
     struct bb_host *host = rq->pub.host;
 
     if (!token)
@@ -217,7 +217,7 @@ static int admit(struct http_txn *txn)
     return reply_error(&txn->rq, 403, "Forbidden");
 }
 
-void admission_entry(struct core_request *rq)
+void access_entry(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
 
@@ -225,7 +225,7 @@ void admission_entry(struct core_request *rq)
         check_use(txn);
 }
 
-int admission_again(struct core_request *rq)
+int access_again(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
 
