@@ -117,7 +117,7 @@ void body_free(struct http_txn *txn);
 int body_check(struct http_txn *txn);
 
 /*
- * body_room.c. Who may send one large body may send thousands, so they share a bound
+ * body_budget.c. Who may send one large body may send thousands, so they share a bound
  * (http.max_bodies), of which each account, or without one each address, has a part
  * (http.bodies_per_account). Counts so many bytes more of this one: 0; or 429, 503, where there is
  * no room for them.

@@ -1,5 +1,5 @@
 /*
- * Room in memory for large bodies, and for large answers: what there is for all of them, and for
+ * The budget of memory for large bodies and large answers: what there is for all of them, and for
  * those of one account.
  */
 #include <string.h>
