@@ -16,7 +16,7 @@
 #include <busbar/busbar.h>
 
 #include "core/base/address.h"
-#include "core/base/seal.h"
+#include "core/base/aead.h"
 #include "core/generation/route.h"
 #include "core/module/module_load.h"
 #include "core/settings/settings.h"
@@ -62,7 +62,7 @@ struct generation {
     size_t module_count;
     bool judged;           /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
-    struct seal_keys *seal;
+    struct aead_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module gives one */
     struct host_handle *authenticator_host;
     const struct core_event *events;

@@ -133,14 +133,14 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
 int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
              unsigned char **sealed, size_t *sealed_length)
 {
-    return seal_close(handle_of(host)->generation->seal, plain, length, purpose, sealed,
+    return aead_close(handle_of(host)->generation->seal, plain, length, purpose, sealed,
                       sealed_length);
 }
 
 int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
                unsigned char **plain, size_t *plain_length)
 {
-    return seal_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
+    return aead_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
                      plain_length);
 }
 

@@ -10,15 +10,15 @@
 static void load_keys(struct generation *g, struct setting_problems *problems)
 {
     json_t *keys = settings_json(g->settings, "secrets", "keys");
-    const char *hex[SEAL_KEYS_MAX];
+    const char *hex[AEAD_KEYS_MAX];
     size_t count = json_array_size(keys);
     char why[128];
 
-    if (count > SEAL_KEYS_MAX)
+    if (count > AEAD_KEYS_MAX)
         return; /* reported when the section was bound */
     for (size_t i = 0; i < count; i++)
         hex[i] = json_string_value(json_array_get(keys, i));
-    g->seal = seal_keys_new(g->arena, hex, count, why, sizeof why);
+    g->seal = aead_keys_new(g->arena, hex, count, why, sizeof why);
     if (!g->seal)
         settings_complain(g->settings, problems, "secrets", "keys", "%s", why);
 }

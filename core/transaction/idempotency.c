@@ -90,7 +90,7 @@ static int answer_stored(struct core_request *rq, int status, const char *hex)
     if (!sealed)
         request_out_of_memory(rq);
     if (text_hex_decode(hex + 2, sealed, length) ||
-        seal_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length)) {
+        aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length)) {
         log_line(BB_ERROR, "a stored answer cannot be opened with the keys", "request", rq->id,
                  NULL);
         return reply_error(rq, 500, "Internal server error");
@@ -154,7 +154,7 @@ int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t le
     unsigned char *sealed;
     size_t sealed_length;
 
-    if (seal_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
+    if (aead_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
                    &sealed_length))
         return request_fail(rq, FAILED_MEMORY);
     int added =

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/seal.h"
+#include "core/base/aead.h"
 #include "fixture.h"
 #include "suites.h"
 
@@ -11,30 +11,30 @@
 
 static char why[160];
 
-static struct seal_keys *keys_of(const char *first, const char *second)
+static struct aead_keys *keys_of(const char *first, const char *second)
 {
     const char *hex[] = {first, second};
 
-    return seal_keys_new(arena, hex, (size_t)(first != NULL) + (second != NULL), why, sizeof(why));
+    return aead_keys_new(arena, hex, (size_t)(first != NULL) + (second != NULL), why, sizeof(why));
 }
 
 START_TEST(what_is_sealed_opens)
 {
-    struct seal_keys *keys = keys_of(KEY_A, NULL);
+    struct aead_keys *keys = keys_of(KEY_A, NULL);
     unsigned char *sealed, *again, *plain;
     size_t length, plain_length;
 
     for (size_t n = 0; n < 100; n += 9) {
         static const char text[100] = "the secret of a webhook";
 
-        ck_assert_int_eq(seal_close(keys, text, n, "p", &sealed, &length), 0);
-        ck_assert_uint_eq(length, n + SEAL_OVERHEAD);
+        ck_assert_int_eq(aead_close(keys, text, n, "p", &sealed, &length), 0);
+        ck_assert_uint_eq(length, n + AEAD_OVERHEAD);
         ck_assert_int_eq(sealed[0], 1);
-        ck_assert_int_eq(seal_open(keys, sealed, length, "p", &plain, &plain_length), 0);
+        ck_assert_int_eq(aead_open(keys, sealed, length, "p", &plain, &plain_length), 0);
         ck_assert_uint_eq(plain_length, n);
         ck_assert_mem_eq(plain, text, n);
         ck_assert_int_eq(plain[n], 0);
-        ck_assert_int_eq(seal_close(keys, text, n, "p", &again, &length), 0);
+        ck_assert_int_eq(aead_close(keys, text, n, "p", &again, &length), 0);
         ck_assert_mem_ne(sealed, again, length);
         free(plain);
         free(again);
@@ -45,20 +45,20 @@ END_TEST
 
 START_TEST(old_keys_open_and_the_first_one_seals)
 {
-    struct seal_keys *old = keys_of(KEY_A, NULL), *both = keys_of(KEY_B, KEY_A),
+    struct aead_keys *old = keys_of(KEY_A, NULL), *both = keys_of(KEY_B, KEY_A),
                      *new = keys_of(KEY_B, NULL);
     unsigned char *sealed, *plain;
     size_t length, plain_length;
 
-    ck_assert_int_eq(seal_close(old, "abc", 3, "p", &sealed, &length), 0);
-    ck_assert_int_eq(seal_open(both, sealed, length, "p", &plain, &plain_length), 0);
+    ck_assert_int_eq(aead_close(old, "abc", 3, "p", &sealed, &length), 0);
+    ck_assert_int_eq(aead_open(both, sealed, length, "p", &plain, &plain_length), 0);
     ck_assert_str_eq((char *)plain, "abc");
     free(plain);
-    ck_assert_int_eq(seal_open(new, sealed, length, "p", &plain, &plain_length), -1);
+    ck_assert_int_eq(aead_open(new, sealed, length, "p", &plain, &plain_length), -1);
     free(sealed);
-    ck_assert_int_eq(seal_close(both, "abc", 3, "p", &sealed, &length), 0);
-    ck_assert_int_eq(seal_open(old, sealed, length, "p", &plain, &plain_length), -1);
-    ck_assert_int_eq(seal_open(new, sealed, length, "p", &plain, &plain_length), 0);
+    ck_assert_int_eq(aead_close(both, "abc", 3, "p", &sealed, &length), 0);
+    ck_assert_int_eq(aead_open(old, sealed, length, "p", &plain, &plain_length), -1);
+    ck_assert_int_eq(aead_open(new, sealed, length, "p", &plain, &plain_length), 0);
     free(plain);
     free(sealed);
 }
@@ -66,22 +66,22 @@ END_TEST
 
 START_TEST(nothing_changed_opens)
 {
-    struct seal_keys *keys = keys_of(KEY_A, KEY_B);
+    struct aead_keys *keys = keys_of(KEY_A, KEY_B);
     unsigned char *sealed, *plain;
     size_t length, plain_length;
 
-    ck_assert_int_eq(seal_close(keys, "abc", 3, "purpose", &sealed, &length), 0);
+    ck_assert_int_eq(aead_close(keys, "abc", 3, "purpose", &sealed, &length), 0);
     for (size_t bit = 0; bit < length * 8; bit++) {
         sealed[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ck_assert_msg(seal_open(keys, sealed, length, "purpose", &plain, &plain_length) == -1,
+        ck_assert_msg(aead_open(keys, sealed, length, "purpose", &plain, &plain_length) == -1,
                       "bit %zu", bit);
         sealed[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     for (size_t cut = 0; cut < length; cut++)
-        ck_assert_int_eq(seal_open(keys, sealed, cut, "purpose", &plain, &plain_length), -1);
-    ck_assert_int_eq(seal_open(keys, sealed, length, "purpos", &plain, &plain_length), -1);
-    ck_assert_int_eq(seal_open(keys, sealed, length, "", &plain, &plain_length), -1);
-    ck_assert_int_eq(seal_open(keys, sealed, length, "purpose", &plain, &plain_length), 0);
+        ck_assert_int_eq(aead_open(keys, sealed, cut, "purpose", &plain, &plain_length), -1);
+    ck_assert_int_eq(aead_open(keys, sealed, length, "purpos", &plain, &plain_length), -1);
+    ck_assert_int_eq(aead_open(keys, sealed, length, "", &plain, &plain_length), -1);
+    ck_assert_int_eq(aead_open(keys, sealed, length, "purpose", &plain, &plain_length), 0);
     free(plain);
     free(sealed);
 }
@@ -101,13 +101,13 @@ END_TEST
 
 START_TEST(without_keys_nothing_works)
 {
-    struct seal_keys *none = keys_of(NULL, NULL);
-    unsigned char *out, bytes[SEAL_OVERHEAD] = {1};
+    struct aead_keys *none = keys_of(NULL, NULL);
+    unsigned char *out, bytes[AEAD_OVERHEAD] = {1};
     size_t length;
 
     ck_assert_ptr_nonnull(none);
-    ck_assert_int_eq(seal_close(none, "a", 1, "p", &out, &length), -1);
-    ck_assert_int_eq(seal_open(none, bytes, sizeof(bytes), "p", &out, &length), -1);
+    ck_assert_int_eq(aead_close(none, "a", 1, "p", &out, &length), -1);
+    ck_assert_int_eq(aead_open(none, bytes, sizeof(bytes), "p", &out, &length), -1);
 }
 END_TEST
 

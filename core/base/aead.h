@@ -5,31 +5,31 @@
  * Sealed: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
  * bytes, tag (16). The keys are only read once built, from any thread; the arena wipes them.
  */
-#ifndef CORE_SEAL_H
-#define CORE_SEAL_H
+#ifndef CORE_AEAD_H
+#define CORE_AEAD_H
 
 #include <stddef.h>
 
 #include "core/base/arena.h"
 
-#define SEAL_KEYS_MAX 16
-#define SEAL_OVERHEAD (1 + 4 + 12 + 16)
+#define AEAD_KEYS_MAX 16
+#define AEAD_OVERHEAD (1 + 4 + 12 + 16)
 
-struct seal_keys;
+struct aead_keys;
 
 /*
  * Keys of 64 hexadecimal digits each. NULL with the reason in `why`, which never holds a key.
  * No keys at all give a set with which both functions below fail.
  */
-struct seal_keys *seal_keys_new(struct arena *arena, const char *const *hex, size_t count,
+struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, size_t count,
                                 char *why, size_t why_size);
 
 /* *out is given, to be freed by free(). 0, or -1. */
-int seal_close(const struct seal_keys *keys, const void *plain, size_t length, const char *purpose,
+int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
                unsigned char **out, size_t *out_length);
 
 /* The reverse. *out has a NUL behind it. -1: forged, cut, of another purpose or key, no memory. */
-int seal_open(const struct seal_keys *keys, const void *sealed, size_t length, const char *purpose,
+int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length);
 
 #endif

@@ -1,4 +1,4 @@
-#include "core/base/seal.h"
+#include "core/base/aead.h"
 
 #include <limits.h>
 #include <openssl/crypto.h>
@@ -23,15 +23,15 @@ struct key {
     unsigned char bytes[KEY_SIZE], id[ID_SIZE];
 };
 
-struct seal_keys {
+struct aead_keys {
     EVP_CIPHER *cipher; /* fetched once: a fetch takes locks */
     size_t count;
-    struct key keys[SEAL_KEYS_MAX];
+    struct key keys[AEAD_KEYS_MAX];
 };
 
 static void forget(void *arg)
 {
-    struct seal_keys *keys = arg;
+    struct aead_keys *keys = arg;
 
     EVP_CIPHER_free(keys->cipher);
     OPENSSL_cleanse(keys, sizeof(*keys));
@@ -50,21 +50,21 @@ static const char *read_key(const char *hex, struct key *key)
     return NULL;
 }
 
-static struct seal_keys *refuse(char *why, size_t size, const char *reason)
+static struct aead_keys *refuse(char *why, size_t size, const char *reason)
 {
     ERR_clear_error();
     snprintf(why, size, "%s", reason);
     return NULL;
 }
 
-struct seal_keys *seal_keys_new(struct arena *arena, const char *const *hex, size_t count,
+struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, size_t count,
                                 char *why, size_t why_size)
 {
-    struct seal_keys *keys = arena_alloc(arena, sizeof(*keys));
+    struct aead_keys *keys = arena_alloc(arena, sizeof(*keys));
 
     if (!keys || arena_defer(arena, forget, keys))
         return refuse(why, why_size, "out of memory");
-    if (count > SEAL_KEYS_MAX)
+    if (count > AEAD_KEYS_MAX)
         return refuse(why, why_size, "too many keys");
     keys->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
     if (!keys->cipher)
@@ -82,7 +82,7 @@ struct seal_keys *seal_keys_new(struct arena *arena, const char *const *hex, siz
 }
 
 /* Sets up a context for key, nonce and purpose. `sealing` is 1, or 0 to open. NULL on failure. */
-static EVP_CIPHER_CTX *begin(const struct seal_keys *keys, const struct key *key,
+static EVP_CIPHER_CTX *begin(const struct aead_keys *keys, const struct key *key,
                              const unsigned char *nonce, const char *purpose, int sealing)
 {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
@@ -97,7 +97,7 @@ static EVP_CIPHER_CTX *begin(const struct seal_keys *keys, const struct key *key
     return NULL;
 }
 
-static bool encrypt(const struct seal_keys *keys, const unsigned char *plain, size_t length,
+static bool encrypt(const struct aead_keys *keys, const unsigned char *plain, size_t length,
                     const char *purpose, unsigned char *out)
 {
     unsigned char *nonce = out + 1 + ID_SIZE, *body = out + HEAD_SIZE;
@@ -116,12 +116,12 @@ static bool encrypt(const struct seal_keys *keys, const unsigned char *plain, si
     return done;
 }
 
-int seal_close(const struct seal_keys *keys, const void *plain, size_t length, const char *purpose,
+int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
                unsigned char **out, size_t *out_length)
 {
-    if (!keys->count || length > INT_MAX - SEAL_OVERHEAD)
+    if (!keys->count || length > INT_MAX - AEAD_OVERHEAD)
         return -1;
-    unsigned char *sealed = malloc(length + SEAL_OVERHEAD);
+    unsigned char *sealed = malloc(length + AEAD_OVERHEAD);
 
     if (!sealed || !encrypt(keys, length ? plain : "", length, purpose, sealed)) {
         ERR_clear_error();
@@ -129,11 +129,11 @@ int seal_close(const struct seal_keys *keys, const void *plain, size_t length, c
         return -1;
     }
     *out = sealed;
-    *out_length = length + SEAL_OVERHEAD;
+    *out_length = length + AEAD_OVERHEAD;
     return 0;
 }
 
-static bool decrypt(const struct seal_keys *keys, const struct key *key,
+static bool decrypt(const struct aead_keys *keys, const struct key *key,
                     const unsigned char *sealed, size_t length, const char *purpose,
                     unsigned char *plain)
 {
@@ -151,14 +151,14 @@ static bool decrypt(const struct seal_keys *keys, const struct key *key,
     return done;
 }
 
-int seal_open(const struct seal_keys *keys, const void *sealed, size_t length, const char *purpose,
+int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length)
 {
     const unsigned char *bytes = sealed;
 
-    if (length < SEAL_OVERHEAD || length > INT_MAX || bytes[0] != VERSION)
+    if (length < AEAD_OVERHEAD || length > INT_MAX || bytes[0] != VERSION)
         return -1;
-    size_t plain_length = length - SEAL_OVERHEAD;
+    size_t plain_length = length - AEAD_OVERHEAD;
     unsigned char *plain = malloc(plain_length + 1);
 
     for (size_t i = 0; plain && i < keys->count; i++) {
