@@ -18,7 +18,7 @@
 #include "core/host/stop.h"
 #include "core/http/http.h"
 #include "core/http/stream.h"
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 #include "core/observe/watchdog.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
@@ -241,7 +241,7 @@ static void run_loops(struct engine *engine)
             give_up();
     }
     listeners_tell(&engine->listeners);
-    notify_ready();
+    sd_notify_ready();
     loop_run(&engine->loops[0]);
     for (unsigned i = 1; i < engine->loop_count; i++)
         pthread_join(engine->loops[i].thread, NULL);

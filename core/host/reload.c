@@ -13,7 +13,7 @@
 #include "core/host/control.h"
 #include "core/host/migrator.h"
 #include "core/migrate/migrate.h"
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 
 enum { ASKERS_MAX = 32 };
 
@@ -222,9 +222,9 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
 
-    notify_reloading();
+    sd_notify_reloading();
     now.last_done = !reload(reloader, &now, &problems);
-    notify_ready();
+    sd_notify_ready();
     if (!now.last_done)
         snprintf(now.last, sizeof now.last, "%s", line_of(problems.lines, 0));
     note(reloader, &now);

@@ -11,7 +11,7 @@
 #include "core/host/reload.h"
 #include "core/http/http.h"
 #include "core/http/stream.h"
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 
 enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
 
@@ -103,7 +103,7 @@ static void stop_all(struct signals *signals)
     struct engine *engine = signals->engine;
 
     log_line(BB_INFO, "stopping", NULL);
-    notify_stopping();
+    sd_notify_stopping();
     engine_stop(engine, engine->loops[0].now_ms + WORKERS_MS);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         struct stop *stop = &signals->stops[i];

@@ -165,8 +165,8 @@ static void connection_closed(struct http *http, struct connection *connection)
     free(connection);
 }
 
-static void notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
-                              enum MHD_ConnectionNotificationCode code)
+static void sd_notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                                 enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         connection_started(cls, mhd, context);
@@ -352,7 +352,7 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
         NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, http_txn_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
-        http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
+        http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION, sd_notify_connection, http,
         MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX + PLACES_RESERVE,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 
 enum { TELL_MS = 1000 }; /* loops tell of themselves twice a second, see metrics_publish() */
 
@@ -46,7 +46,7 @@ static void look(struct timer *timer)
     bool turn = loops_turn(watchdog, loop->now_ms);
 
     if (turn)
-        notify_alive();
+        sd_notify_alive();
     else if (!watchdog->told)
         log_line(BB_ERROR, "a loop hangs", NULL);
     watchdog->told = !turn;

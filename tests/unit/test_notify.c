@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 #include "suites.h"
 
 static struct sockaddr_un address;
@@ -48,16 +48,16 @@ static void hears_all(void)
     long long at = 0;
     int end = 0;
 
-    notify_ready();
+    sd_notify_ready();
     ck_assert_str_eq(heard(), "READY=1");
-    notify_reloading();
+    sd_notify_reloading();
     ck_assert_int_eq(sscanf(heard(), "RELOADING=1\nMONOTONIC_USEC=%lld%n", &at, &end), 1);
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
     ck_assert_int_le(at / 1000000, now.tv_sec);
     ck_assert_int_ge(at / 1000000, now.tv_sec - 60);
-    notify_alive();
+    sd_notify_alive();
     ck_assert_str_eq(heard(), "WATCHDOG=1");
-    notify_stopping();
+    sd_notify_stopping();
     ck_assert_str_eq(heard(), "STOPPING=1");
     ck_assert_str_eq(heard(), "");
     close(manager);
@@ -71,9 +71,9 @@ START_TEST(a_manager_at_a_path_hears)
     snprintf(path, sizeof path, "%s/socket", directory);
     listen_at(path);
     hears_all();
-    notify_ready(); /* nobody listens any more */
+    sd_notify_ready(); /* nobody listens any more */
     unlink(path);
-    notify_ready(); /* nor is there a socket */
+    sd_notify_ready(); /* nor is there a socket */
     rmdir(directory);
 }
 END_TEST
@@ -95,14 +95,14 @@ START_TEST(out_of_descriptors_it_is_heard)
 
     snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
     listen_at(name);
-    notify_ready();
+    sd_notify_ready();
     ck_assert_str_eq(heard(), "READY=1");
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
     none.rlim_cur = 3;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     ck_assert_int_lt(dup(manager), 0);
-    notify_alive();
+    sd_notify_alive();
     ck_assert_str_eq(heard(), "WATCHDOG=1");
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     close(manager);
@@ -118,10 +118,10 @@ START_TEST(without_a_manager_nothing_is_sent)
     listen_at(name);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         setenv("NOTIFY_SOCKET", names[i], 1);
-        notify_ready();
+        sd_notify_ready();
     }
     unsetenv("NOTIFY_SOCKET");
-    notify_ready();
+    sd_notify_ready();
     ck_assert_str_eq(heard(), "");
     close(manager);
 }

@@ -3,19 +3,19 @@
  * $NOTIFY_SOCKET names. Without that variable nothing is sent; a manager that does not listen is
  * nobody's trouble. Any thread. Never waits.
  */
-#ifndef CORE_NOTIFY_H
-#define CORE_NOTIFY_H
+#ifndef CORE_SD_NOTIFY_H
+#define CORE_SD_NOTIFY_H
 
 /* The host listens: after the start, and after a reload, whatever its outcome. */
-void notify_ready(void);
+void sd_notify_ready(void);
 
-/* A reload begins; notify_ready() ends it. */
-void notify_reloading(void);
+/* A reload begins; sd_notify_ready() ends it. */
+void sd_notify_reloading(void);
 
 /* Every loop turns; see watchdog.h. */
-void notify_alive(void);
+void sd_notify_alive(void);
 
 /* The host has begun to stop. */
-void notify_stopping(void);
+void sd_notify_stopping(void);
 
 #endif

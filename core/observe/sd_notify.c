@@ -1,4 +1,4 @@
-#include "core/observe/notify.h"
+#include "core/observe/sd_notify.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -54,13 +54,13 @@ static void tell(const char *text)
         (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
 }
 
-void notify_ready(void)
+void sd_notify_ready(void)
 {
     tell("READY=1");
 }
 
 /* The time tells managers that wait for it (Type=notify-reload) which reload is meant. */
-void notify_reloading(void)
+void sd_notify_reloading(void)
 {
     struct timespec now;
     char text[64];
@@ -71,12 +71,12 @@ void notify_reloading(void)
     tell(text);
 }
 
-void notify_alive(void)
+void sd_notify_alive(void)
 {
     tell("WATCHDOG=1");
 }
 
-void notify_stopping(void)
+void sd_notify_stopping(void)
 {
     tell("STOPPING=1");
 }
