@@ -37,7 +37,7 @@ static json_t *face_json(struct arena *arena, const struct elf_file *file,
 /* 0, or -1: out of memory. */
 static int print(json_t *json, bool as_json)
 {
-    if (!as_json && inspect_tame(json))
+    if (!as_json && inspect_sanitize(json))
         return -1;
     if (!as_json) {
         inspect_print(json, stdout);

@@ -23,9 +23,9 @@ json_t *inspect_fields(const struct bb_table *fields);
  * Puts ? for control characters in all texts: a file may come from anybody, and what it says must
  * not be taken for other lines, or for orders to a terminal. 0; or -1: out of memory.
  */
-int inspect_tame(json_t *json);
+int inspect_sanitize(json_t *json);
 
-/* What inspect_json() made, tame, for people. */
+/* What inspect_json() made, sanitize, for people. */
 void inspect_print(const json_t *face, FILE *out);
 
 #endif

@@ -27,7 +27,7 @@ static bool cross_out(char *text)
     return found;
 }
 
-static int tame_text(json_t *json)
+static int sanitize_text(json_t *json)
 {
     char *copy = strdup(json_string_value(json));
     int failed = !copy || (cross_out(copy) && json_string_set(json, copy));
@@ -36,7 +36,7 @@ static int tame_text(json_t *json)
     return failed ? -1 : 0;
 }
 
-int inspect_tame(json_t *json)
+int inspect_sanitize(json_t *json)
 {
     const char *key;
     json_t *value;
@@ -44,14 +44,14 @@ int inspect_tame(json_t *json)
     int failed = 0;
 
     if (json_is_string(json))
-        return tame_text(json);
+        return sanitize_text(json);
     json_array_foreach(json, i, value)
     {
-        failed |= inspect_tame(value);
+        failed |= inspect_sanitize(value);
     }
     json_object_foreach(json, key, value)
     {
-        failed |= inspect_tame(value);
+        failed |= inspect_sanitize(value);
     }
     return failed;
 }
