@@ -27,12 +27,12 @@ void turns_free(struct turns *turns)
         free_list(turns->rows[i]);
 }
 
-static struct turn_owner **row_of(struct turns *turns, const struct share_owner *owner)
+static struct turn_owner **row_of(struct turns *turns, const struct quota_owner *owner)
 {
-    return &turns->rows[share_owner_hash(owner) % ROWS];
+    return &turns->rows[quota_owner_hash(owner) % ROWS];
 }
 
-static struct turn_owner *begin(struct turns *turns, const struct share_owner *owner)
+static struct turn_owner *begin(struct turns *turns, const struct quota_owner *owner)
 {
     struct turn_owner *new = turns->spares, **row = row_of(turns, owner);
 
@@ -48,22 +48,22 @@ static struct turn_owner *begin(struct turns *turns, const struct share_owner *o
     return new;
 }
 
-struct turn_owner *turns_enter(struct turns *turns, const struct share_owner *owner, size_t each,
-                               enum share_answer *why)
+struct turn_owner *turns_enter(struct turns *turns, const struct quota_owner *owner, size_t each,
+                               enum quota_result *why)
 {
     struct turn_owner *at = *row_of(turns, owner);
 
-    while (at && !share_owner_same(&at->owner, owner))
+    while (at && !quota_owner_same(&at->owner, owner))
         at = at->next;
-    *why = SHARE_OWN_FULL;
+    *why = QUOTA_OWN_FULL;
     if ((at ? at->count : 0) >= each)
         return NULL;
-    *why = SHARE_NO_MEMORY;
+    *why = QUOTA_NO_MEMORY;
     if (!at)
         at = begin(turns, owner);
     if (!at)
         return NULL;
-    *why = SHARE_TAKEN;
+    *why = QUOTA_TAKEN;
     at->count++;
     return at;
 }

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 
 /* Part of what waits. */
 struct turn {
@@ -27,7 +27,7 @@ struct turn_line {
 
 struct turn_owner {
     struct turn_owner *next; /* of its row, or of the spares */
-    struct share_owner owner;
+    struct quota_owner owner;
     size_t count;   /* entered and not left */
     size_t running; /* of it, for who counts it: begun */
     struct turn_line lines[];
@@ -50,8 +50,8 @@ void turns_init(struct turns *turns, unsigned rings);
 void turns_free(struct turns *turns);
 
 /* Counts one thing more of this owner, if it has less than `each`; NULL with the reason else. */
-struct turn_owner *turns_enter(struct turns *turns, const struct share_owner *owner, size_t each,
-                               enum share_answer *why);
+struct turn_owner *turns_enter(struct turns *turns, const struct quota_owner *owner, size_t each,
+                               enum quota_result *why);
 void turns_leave(struct turns *turns, struct turn_owner *owner);
 
 /* Puts what waits at the end of its owner's line. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/host/activate.h"
@@ -129,7 +129,7 @@ void engine_free(struct engine *engine)
         loop_empty(&engine->loops[i]);
     free(engine->loops);
     for (enum quota quota = 0; quota < QUOTAS; quota++)
-        shares_free(engine->shares[quota]);
+        quota_table_free(engine->quotas[quota]);
     generation_quiesce(g);
     activate_discard(g);
     pthread_mutex_destroy(&engine->lock);
@@ -170,8 +170,8 @@ static int look_names_up(struct engine *engine)
 static int make_shares(struct engine *engine)
 {
     for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
-        engine->shares[quota] = shares_new();
-        if (!engine->shares[quota])
+        engine->quotas[quota] = quota_table_new();
+        if (!engine->quotas[quota])
             return -1;
     }
     return 0;

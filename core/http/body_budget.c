@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 #include "core/engine/engine.h"
 #include "core/http/http_txn.h"
 #include "core/request/quota.h"
@@ -15,32 +15,32 @@
 
 /* The same for as long as the HTTP transaction holds anything: it is known before the body comes.
  */
-static struct share_owner owner_of(const struct http_txn *txn)
+static struct quota_owner owner_of(const struct http_txn *txn)
 {
     return txn->rq.owner;
 }
 
-static struct share_bounds bounds_of(const struct http_txn *txn, enum quota quota)
+static struct quota_limits bounds_of(const struct http_txn *txn, enum quota quota)
 {
     return quota_bounds(txn->rq.generation->settings, quota);
 }
 
-static enum share_answer take(struct http_txn *txn, size_t bytes)
+static enum quota_result take(struct http_txn *txn, size_t bytes)
 {
-    struct share_owner owner = owner_of(txn);
-    struct share_bounds bounds = bounds_of(txn, QUOTA_BODIES);
-    enum share_answer answer = share_take(txn->rq.loop->engine->shares[QUOTA_BODIES], &owner,
+    struct quota_owner owner = owner_of(txn);
+    struct quota_limits bounds = bounds_of(txn, QUOTA_BODIES);
+    enum quota_result answer = quota_take(txn->rq.loop->engine->quotas[QUOTA_BODIES], &owner,
                                           txn->counted, bytes, &bounds);
 
-    if (answer == SHARE_TAKEN)
+    if (answer == QUOTA_TAKEN)
         txn->counted += bytes;
     return answer;
 }
 
-static int refuse(struct core_request *rq, enum share_answer answer, enum quota quota)
+static int refuse(struct core_request *rq, enum quota_result answer, enum quota quota)
 {
     quota_fail(rq, quota, answer);
-    if (answer == SHARE_OWN_FULL) {
+    if (answer == QUOTA_OWN_FULL) {
         reply_header(rq, "Retry-After", RETRY_SECONDS);
         return reply_error(rq, 429, "This %s has too many large %s under way",
                            rq->owner.account ? "account" : "address", quota_names[quota]);
@@ -50,24 +50,24 @@ static int refuse(struct core_request *rq, enum share_answer answer, enum quota 
 
 bool body_try_room(struct http_txn *txn, size_t bytes)
 {
-    return take(txn, bytes) == SHARE_TAKEN;
+    return take(txn, bytes) == QUOTA_TAKEN;
 }
 
 /* Most bodies take none: nothing that all loops share is touched for them. */
 int body_take_room(struct http_txn *txn, size_t bytes)
 {
-    enum share_answer answer = bytes ? take(txn, bytes) : SHARE_TAKEN;
+    enum quota_result answer = bytes ? take(txn, bytes) : QUOTA_TAKEN;
 
-    return answer == SHARE_TAKEN ? 0 : refuse(&txn->rq, answer, QUOTA_BODIES);
+    return answer == QUOTA_TAKEN ? 0 : refuse(&txn->rq, answer, QUOTA_BODIES);
 }
 
 void body_give_room(struct http_txn *txn, size_t bytes)
 {
     if (!bytes)
         return;
-    struct share_owner owner = owner_of(txn);
+    struct quota_owner owner = owner_of(txn);
 
-    share_give(txn->rq.loop->engine->shares[QUOTA_BODIES], &owner, bytes);
+    quota_release(txn->rq.loop->engine->quotas[QUOTA_BODIES], &owner, bytes);
     txn->counted -= bytes;
 }
 
@@ -89,14 +89,14 @@ static bool may_refuse(const struct http_txn *txn)
 
 int answer_check_room(struct http_txn *txn)
 {
-    if (reads_only(txn) || !shares_taken(txn->rq.loop->engine->shares[QUOTA_ANSWERS]))
+    if (reads_only(txn) || !quota_taken(txn->rq.loop->engine->quotas[QUOTA_ANSWERS]))
         return 0;
-    struct share_owner owner = owner_of(txn);
+    struct quota_owner owner = owner_of(txn);
     size_t each = bounds_of(txn, QUOTA_ANSWERS).each;
 
-    if (!share_is_full(txn->rq.loop->engine->shares[QUOTA_ANSWERS], &owner, each))
+    if (!quota_is_full(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, each))
         return 0;
-    return refuse(&txn->rq, SHARE_OWN_FULL, QUOTA_ANSWERS);
+    return refuse(&txn->rq, QUOTA_OWN_FULL, QUOTA_ANSWERS);
 }
 
 /* The type of the answer that an error takes the place of. */
@@ -115,20 +115,20 @@ static void drop_type(struct answer *answer)
 void answer_take_room(struct http_txn *txn)
 {
     struct answer *answer = &txn->rq.answer;
-    struct share_bounds bounds = {SIZE_MAX, SIZE_MAX};
+    struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
     if (!answer->body || answer->length < BODY_LARGE)
         return;
-    struct share_owner owner = owner_of(txn);
+    struct quota_owner owner = owner_of(txn);
 
     if (may_refuse(txn))
         bounds = bounds_of(txn, QUOTA_ANSWERS);
-    enum share_answer taken =
-        share_take(txn->rq.loop->engine->shares[QUOTA_ANSWERS], &owner, 0, answer->length, &bounds);
+    enum quota_result taken =
+        quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, 0, answer->length, &bounds);
 
-    if (taken == SHARE_TAKEN) {
+    if (taken == QUOTA_TAKEN) {
         txn->answer_counted = answer->length;
-    } else if (taken != SHARE_NO_MEMORY) {
+    } else if (taken != QUOTA_NO_MEMORY) {
         drop_type(answer);
         refuse(&txn->rq, taken, QUOTA_ANSWERS);
     }
@@ -138,8 +138,8 @@ void answer_give_room(struct http_txn *txn)
 {
     if (!txn->answer_counted)
         return;
-    struct share_owner owner = owner_of(txn);
+    struct quota_owner owner = owner_of(txn);
 
-    share_give(txn->rq.loop->engine->shares[QUOTA_ANSWERS], &owner, txn->answer_counted);
+    quota_release(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, txn->answer_counted);
     txn->answer_counted = 0;
 }

@@ -42,20 +42,20 @@ static bool is_proxy(struct engine *engine, const struct sockaddr *peer)
     return trusted;
 }
 
-static struct shares *places(const struct connection *connection)
+static struct quota_table *places(const struct connection *connection)
 {
-    return connection->http->loop->engine->shares[QUOTA_CONNECTIONS];
+    return connection->http->loop->engine->quotas[QUOTA_CONNECTIONS];
 }
 
-static struct share_bounds bounds_of(const struct connection *connection)
+static struct quota_limits bounds_of(const struct connection *connection)
 {
     const struct http_settings *settings = &connection->http->settings;
     const struct sockaddr *peer = (const struct sockaddr *)&connection->peer;
-    struct share_bounds bounds = {.all = settings->max_connections, .each = settings->per_address};
+    struct quota_limits bounds = {.all = settings->max_connections, .each = settings->per_address};
 
     if (is_proxy(connection->http->loop->engine, peer))
         bounds.each = SIZE_MAX;
-    else if (!is_own(peer) && share_of(places(connection), &connection->owner) >= FEW)
+    else if (!is_own(peer) && quota_entry_of(places(connection), &connection->owner) >= FEW)
         bounds.all -= bounds.all / KEPT_PART;
     if (is_own(peer))
         bounds.all += PLACES_RESERVE;
@@ -78,14 +78,14 @@ static int64_t idle_since(const struct connection *connection)
 }
 
 /* Of those that do nothing on this loop, the one whose address has most, and more than *most. */
-static const struct share_owner *greediest(const struct http *http, size_t *most)
+static const struct quota_owner *greediest(const struct http *http, size_t *most)
 {
-    const struct share_owner *owner = NULL;
+    const struct quota_owner *owner = NULL;
 
     for (const struct connection *at = http->connections; at; at = at->next) {
-        if (!is_idle(at) || (owner && share_owner_same(owner, &at->owner)))
+        if (!is_idle(at) || (owner && quota_owner_same(owner, &at->owner)))
             continue;
-        size_t count = share_of(places(at), &at->owner);
+        size_t count = quota_entry_of(places(at), &at->owner);
 
         if (count > *most) {
             *most = count;
@@ -98,17 +98,17 @@ static const struct share_owner *greediest(const struct http *http, size_t *most
 void place_give(struct connection *connection)
 {
     if (connection->counted)
-        share_give(places(connection), &connection->owner, 1);
+        quota_release(places(connection), &connection->owner, 1);
     connection->counted = false;
 }
 
 /* Ends the oldest connection of this owner that does nothing; false: there is none. */
-static bool end_oldest(struct http *http, const struct share_owner *owner)
+static bool end_oldest(struct http *http, const struct quota_owner *owner)
 {
     struct connection *oldest = NULL;
 
     for (struct connection *at = http->connections; at; at = at->next) {
-        if (is_idle(at) && share_owner_same(&at->owner, owner) &&
+        if (is_idle(at) && quota_owner_same(&at->owner, owner) &&
             (!oldest || idle_since(at) <= idle_since(oldest)))
             oldest = at;
     }
@@ -123,23 +123,23 @@ static bool end_oldest(struct http *http, const struct share_owner *owner)
 static bool make_room(const struct connection *connection)
 {
     struct http *http = connection->http;
-    size_t own = share_of(places(connection), &connection->owner) + 1, most = own;
+    size_t own = quota_entry_of(places(connection), &connection->owner) + 1, most = own;
     int64_t ago_ms = http->loop->now_ms - http->looked_ms;
 
     if (ago_ms < LOOK_AGAIN_MS || (ago_ms < KNOWN_MS && own >= http->most))
         return false;
-    const struct share_owner *owner = greediest(http, &most);
+    const struct quota_owner *owner = greediest(http, &most);
 
     http->looked_ms = http->loop->now_ms;
     http->most = most;
-    return owner && end_oldest(http, &(struct share_owner){.network = owner->network});
+    return owner && end_oldest(http, &(struct quota_owner){.network = owner->network});
 }
 
-static enum share_answer take(struct connection *connection, const struct share_bounds *bounds)
+static enum quota_result take(struct connection *connection, const struct quota_limits *bounds)
 {
-    enum share_answer answer = share_take(places(connection), &connection->owner, 0, 1, bounds);
+    enum quota_result answer = quota_take(places(connection), &connection->owner, 0, 1, bounds);
 
-    connection->counted = answer == SHARE_TAKEN;
+    connection->counted = answer == QUOTA_TAKEN;
     return answer;
 }
 
@@ -147,18 +147,18 @@ bool place_take(struct connection *connection)
 {
     const struct sockaddr *peer = (const struct sockaddr *)&connection->peer;
 
-    connection->owner = (struct share_owner){.network = address_peer_network(peer)};
-    struct share_bounds bounds = bounds_of(connection);
-    enum share_answer answer = take(connection, &bounds);
+    connection->owner = (struct quota_owner){.network = address_peer_network(peer)};
+    struct quota_limits bounds = bounds_of(connection);
+    enum quota_result answer = take(connection, &bounds);
     bool room = false;
 
-    if (answer == SHARE_OWN_FULL && is_own(peer))
+    if (answer == QUOTA_OWN_FULL && is_own(peer))
         room = end_oldest(connection->http, &connection->owner);
-    else if (answer == SHARE_ALL_FULL)
+    else if (answer == QUOTA_ALL_FULL)
         room = make_room(connection);
     if (room)
         answer = take(connection, &bounds);
-    if (!connection->counted && answer != SHARE_NO_MEMORY)
-        quota_count(QUOTA_CONNECTIONS, answer == SHARE_OWN_FULL);
+    if (!connection->counted && answer != QUOTA_NO_MEMORY)
+        quota_count(QUOTA_CONNECTIONS, answer == QUOTA_OWN_FULL);
     return connection->counted;
 }

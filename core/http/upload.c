@@ -177,7 +177,7 @@ static void discarded(struct message *message)
     struct http_txn *txn = upload->txn;
 
     if (upload->on_disk)
-        share_give(txn->rq.loop->engine->shares[QUOTA_UPLOADS], &txn->rq.owner, upload->on_disk);
+        quota_release(txn->rq.loop->engine->quotas[QUOTA_UPLOADS], &txn->rq.owner, upload->on_disk);
     multipart_free(&upload->parser);
     free(upload->batches[0].bytes);
     free(upload->batches[1].bytes);

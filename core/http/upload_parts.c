@@ -244,11 +244,11 @@ static int take_disk(struct upload *upload)
         return 0;
     if (more < upload->files_length - upload->on_disk)
         more = upload->files_length - upload->on_disk;
-    struct share_bounds bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
-    enum share_answer answer = share_take(rq->loop->engine->shares[QUOTA_UPLOADS], &rq->owner,
+    struct quota_limits bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
+    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_UPLOADS], &rq->owner,
                                           upload->on_disk, more, &bounds);
 
-    if (answer == SHARE_TAKEN) {
+    if (answer == QUOTA_TAKEN) {
         upload->on_disk += more;
         return 0;
     }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/http/stream.h"
@@ -19,12 +19,12 @@ static void build_info(struct metrics *metrics)
 
 static void body_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_BODIES]));
+    metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_BODIES]));
 }
 
 static void answer_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)shares_taken(metrics->engine->shares[QUOTA_ANSWERS]));
+    metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_ANSWERS]));
 }
 
 static void streams(struct metrics *metrics)

@@ -52,7 +52,7 @@ static struct amount connections(const struct metrics *metrics)
     struct http_settings settings =
         http_settings_of(metrics->rq->generation, &metrics->engine->listeners);
 
-    return (struct amount){.taken = shares_taken(metrics->engine->shares[QUOTA_CONNECTIONS]),
+    return (struct amount){.taken = quota_taken(metrics->engine->quotas[QUOTA_CONNECTIONS]),
                            .all = settings.max_connections,
                            .each = settings.per_address};
 }
@@ -65,9 +65,9 @@ static struct amount amount_of(const struct metrics *metrics, enum quota quota)
         return database(metrics);
     if (quota == QUOTA_CONNECTIONS)
         return connections(metrics);
-    struct share_bounds bounds = quota_bounds(metrics->rq->generation->settings, quota);
+    struct quota_limits bounds = quota_bounds(metrics->rq->generation->settings, quota);
 
-    return (struct amount){shares_taken(metrics->engine->shares[quota]), bounds.all, bounds.each};
+    return (struct amount){quota_taken(metrics->engine->quotas[quota]), bounds.all, bounds.each};
 }
 
 static void say(struct metrics *metrics, enum quota quota, const char *whose, double number)

@@ -18,7 +18,7 @@ static size_t running_max(const struct pg_lane *lane)
 struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq)
 {
     size_t queue = lane->pg->settings.queue, each = quota_part(lane->pg->settings.share, queue);
-    enum share_answer answer = SHARE_ALL_FULL;
+    enum quota_result answer = QUOTA_ALL_FULL;
     struct turn_owner *owner = NULL;
 
     if (lane->queued < queue)
@@ -30,7 +30,7 @@ struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq)
 
 bool pg_may_run(const struct pg_lane *lane, const struct turn_owner *owner)
 {
-    return share_owner_host(&owner->owner) || owner->running < running_max(lane);
+    return quota_owner_host(&owner->owner) || owner->running < running_max(lane);
 }
 
 void pg_item_leave(struct pg_item *item)

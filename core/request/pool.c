@@ -145,15 +145,15 @@ static void work_done(struct message *message)
 }
 
 /* No account has a negative number. */
-static struct share_owner subject_of(uint64_t subject)
+static struct quota_owner subject_of(uint64_t subject)
 {
-    return (struct share_owner){.account = (int64_t)(subject >> 1) + INT64_MIN};
+    return (struct quota_owner){.account = (int64_t)(subject >> 1) + INT64_MIN};
 }
 
 /* Counts the call for its subject, too; false: that has its share. */
-static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum share_answer *answer)
+static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum quota_result *answer)
 {
-    struct share_owner key = subject_of(call->subject);
+    struct quota_owner key = subject_of(call->subject);
     struct turn_owner *owner = call->turn.owner;
     struct turn_owner *subject = turns_enter(&pool->owners, &key, pool->each, answer);
 
@@ -171,7 +171,7 @@ static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum s
 
 /* What must not be refused goes as the host's own where there is no memory for its owner. */
 static struct turn_owner *enter(struct work_pool *pool, const struct pool_call *call, size_t each,
-                                bool bounded, enum share_answer *answer)
+                                bool bounded, enum quota_result *answer)
 {
     struct turn_owner *owner = turns_enter(&pool->owners, &call->owner, each, answer);
 
@@ -200,10 +200,10 @@ static void grow(struct work_pool *pool)
 }
 
 /* Whoever is exempt has its turn as everybody has, but is refused only where all are. */
-static enum share_answer enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
+static enum quota_result enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                  bool bounded)
 {
-    enum share_answer answer = SHARE_ALL_FULL;
+    enum quota_result answer = QUOTA_ALL_FULL;
 
     pthread_mutex_lock(&pool->lock);
     if (!bounded || pool->queued < pool->face->queue) {
@@ -250,7 +250,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 {
     struct work_pool *pool = find(pools, host, name); /* a route's: those are checked */
 
-    return pool && enqueue(pool, call, SIZE_MAX, bounded) == SHARE_TAKEN ? 0 : -1;
+    return pool && enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }
 
 /*
@@ -277,9 +277,9 @@ static int offload(struct core_request *rq, struct work_pool *pool, uint64_t sub
                                    .run = work_run,
                                    .arg = &work};
     int64_t asked_us = clock_mono_us();
-    enum share_answer answer =
+    enum quota_result answer =
         enqueue(pool, &work.call, quota_exempt(rq) ? SIZE_MAX : pool->each, true);
-    if (answer != SHARE_TAKEN)
+    if (answer != QUOTA_TAKEN)
         return quota_fail(rq, QUOTA_POOLS, answer);
     if (!request_wait_in_time(rq, &work.done)) {
         if (take_back(pool, &work.call)) {
@@ -319,10 +319,10 @@ int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, 
 
 static int pool_start(struct work_pool *pool)
 {
-    enum share_answer answer;
+    enum quota_result answer;
 
     turns_init(&pool->owners, 1);
-    pool->own = turns_enter(&pool->owners, &(struct share_owner){0}, 1, &answer);
+    pool->own = turns_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
     pool->threads = calloc(pool->face->threads, sizeof(pthread_t));
     if (!pool->own || !pool->threads) {
         free(pool->threads);

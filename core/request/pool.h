@@ -27,7 +27,7 @@ void work_pools_free(struct work_pools *pools);
 struct pool_call {
     struct message message; /* first; message.run hears on the loop that `run` has returned */
     struct turn turn;
-    struct share_owner owner; /* zero: the host */
+    struct quota_owner owner; /* zero: the host */
     uint64_t subject;         /* that it is for, too; 0: none */
     struct turn_owner *other; /* the one of owner and subject in whose line it is not; or NULL */
     struct loop *loop;

@@ -16,12 +16,12 @@ static atomic_ullong refused[QUOTAS][2];
 
 void quota_own_address(struct core_request *rq, const char *address)
 {
-    rq->owner = (struct share_owner){.network = address_network(address)};
+    rq->owner = (struct quota_owner){.network = address_network(address)};
 }
 
 void quota_own_account(struct core_request *rq, int64_t account)
 {
-    rq->owner = (struct share_owner){.account = account};
+    rq->owner = (struct quota_owner){.account = account};
 }
 
 bool quota_exempt(const struct core_request *rq)
@@ -43,7 +43,7 @@ size_t quota_each(const struct settings *settings, size_t all)
     return quota_part(percent, all);
 }
 
-struct share_bounds quota_bounds(const struct settings *settings, enum quota quota)
+struct quota_limits quota_bounds(const struct settings *settings, enum quota quota)
 {
     static const char *const names[QUOTAS] = {[QUOTA_BODIES] = "max_bodies",
                                               [QUOTA_ANSWERS] = "max_answers",
@@ -52,7 +52,7 @@ struct share_bounds quota_bounds(const struct settings *settings, enum quota quo
 
     if (quota != QUOTA_UPLOADS)
         percent = (size_t)settings_int(settings, "http", "bodies_per_account");
-    return (struct share_bounds){
+    return (struct quota_limits){
         .all = all, .each = percent ? quota_part(percent, all) : quota_each(settings, all)};
 }
 
@@ -66,10 +66,10 @@ unsigned long long quota_refused(enum quota quota, bool own)
     return atomic_load_explicit(&refused[quota][own], memory_order_relaxed);
 }
 
-int quota_fail(struct core_request *rq, enum quota quota, enum share_answer why)
+int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
 {
-    if (why == SHARE_NO_MEMORY)
+    if (why == QUOTA_NO_MEMORY)
         return request_fail(rq, FAILED_MEMORY);
-    quota_count(quota, why == SHARE_OWN_FULL);
-    return request_fail(rq, why == SHARE_OWN_FULL ? FAILED_SHARE : FAILED_BUSY);
+    quota_count(quota, why == QUOTA_OWN_FULL);
+    return request_fail(rq, why == QUOTA_OWN_FULL ? FAILED_SHARE : FAILED_BUSY);
 }

@@ -8,7 +8,7 @@
 #ifndef CORE_QUOTA_H
 #define CORE_QUOTA_H
 
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 #include "core/request/request.h"
 
 enum quota {
@@ -38,13 +38,13 @@ size_t quota_part(size_t percent, size_t all);
 size_t quota_each(const struct settings *settings, size_t all);
 
 /* How much there is of bodies, answers and uploads. */
-struct share_bounds quota_bounds(const struct settings *settings, enum quota quota);
+struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);
 
 /* Counts a refusal: because the owner has its share, or because all is taken. Any thread. */
 void quota_count(enum quota quota, bool own);
 unsigned long long quota_refused(enum quota quota, bool own);
 
 /* The same, and records it as the request's failure. Returns -1. */
-int quota_fail(struct core_request *rq, enum quota quota, enum share_answer why);
+int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why);
 
 #endif

@@ -12,7 +12,7 @@
 #include <busbar/busbar.h>
 
 #include "core/base/arena.h"
-#include "core/base/share.h"
+#include "core/base/quota_table.h"
 #include "core/generation/generation.h"
 #include "core/loop/loop.h"
 
@@ -67,7 +67,7 @@ struct core_request {
     const char *name;             /* of the job, the hook's event, the command; NULL: none */
     struct loop *loop;
     struct generation *generation; /* held */
-    struct share_owner owner;      /* whose it is; see quota.h */
+    struct quota_owner owner;      /* whose it is; see quota.h */
     struct arena *arena;
     struct arena *outer; /* the request's own, while `arena` is request_scratch()'s; else NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */

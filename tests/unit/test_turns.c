@@ -5,7 +5,7 @@
 
 enum { THINGS = 64, MANY = 500 };
 
-static const struct share_owner anna = {.account = 1}, bert = {.account = 2}, carl = {.account = 3};
+static const struct quota_owner anna = {.account = 1}, bert = {.account = 2}, carl = {.account = 3};
 static struct turns turns;
 static struct turn_ring rings[2];
 static struct turn things[THINGS];
@@ -23,9 +23,9 @@ static void tear_down(void)
     turns_free(&turns);
 }
 
-static void wait_in(int ring, int thing, const struct share_owner *owner)
+static void wait_in(int ring, int thing, const struct quota_owner *owner)
 {
-    enum share_answer why;
+    enum quota_result why;
 
     things[thing].owner = turns_enter(&turns, owner, SIZE_MAX, &why);
     ck_assert_ptr_nonnull(things[thing].owner);
@@ -59,12 +59,12 @@ START_TEST(each_owner_is_served_in_turn_and_in_its_order)
 
 START_TEST(rings_of_one_table_keep_apart_and_count_together)
 {
-    enum share_answer why;
+    enum quota_result why;
 
     wait_in(0, 0, &anna);
     wait_in(1, 1, &anna);
     ck_assert_ptr_null(turns_enter(&turns, &anna, 2, &why));
-    ck_assert_int_eq(why, SHARE_OWN_FULL);
+    ck_assert_int_eq(why, QUOTA_OWN_FULL);
     expect(1, 1);
     ck_assert_ptr_null(turn_first(&rings[1]));
     struct turn_owner *owner = turns_enter(&turns, &anna, 2, &why);
@@ -105,16 +105,16 @@ START_TEST(who_is_skipped_comes_behind_the_others)
 START_TEST(many_owners_are_told_apart_and_forgotten)
 {
     static struct turn_owner *owners[MANY];
-    enum share_answer why;
+    enum quota_result why;
 
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < MANY; i++) {
-            owners[i] = turns_enter(&turns, &(struct share_owner){.account = i + 1}, 1, &why);
+            owners[i] = turns_enter(&turns, &(struct quota_owner){.account = i + 1}, 1, &why);
             ck_assert_ptr_nonnull(owners[i]);
         }
         for (int i = 0; i < MANY; i++)
             ck_assert_ptr_null(
-                turns_enter(&turns, &(struct share_owner){.account = i + 1}, 1, &why));
+                turns_enter(&turns, &(struct quota_owner){.account = i + 1}, 1, &why));
         for (int i = 0; i < MANY; i++)
             turns_leave(&turns, owners[i]);
     }
