@@ -155,14 +155,14 @@ END_TEST
 START_TEST(another_major_version_is_refused)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
-    assert_refused(file, "was built for ABI 2.7, this host has 1.3: build the module with");
+    assert_refused(file, "was built for ABI 2.7, this host has 1.4: build the module with");
 }
 END_TEST
 
 START_TEST(a_newer_minor_version_is_refused)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
-    assert_refused(file, "needs ABI 1.4, this host has 1.3: upgrade the host");
+    assert_refused(file, "needs ABI 1.5, this host has 1.4: upgrade the host");
 }
 END_TEST
 
