@@ -61,6 +61,42 @@ json_t *device_parsed(const char *text)
     return json;
 }
 
+/* The digits of the least number that no integer holds: 2^63 is 9223372036854775808. */
+enum { HUGE_DIGITS = 19 };
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Whether so many digits follow each other somewhere. One of each HUGE_DIGITS places is looked at.
+ */
+static bool may_be_huge(const char *text, size_t length)
+{
+    for (size_t i = HUGE_DIGITS - 1; i < length; i += HUGE_DIGITS) {
+        size_t from = i, to = i;
+
+        while (is_digit(text[to]))
+            to++;
+        while (to > i && from > 0 && is_digit(text[from - 1]))
+            from--;
+        if (to - from >= HUGE_DIGITS)
+            return true;
+    }
+    return false;
+}
+
+const char *device_attributes_text(struct bb_request *rq, const char *text)
+{
+    if (!may_be_huge(text, strlen(text)))
+        return text;
+    char *real = with_exponents(text);
+
+    if (real)
+        bb_defer(rq, free, real);
+    return real;
+}
+
 /* The database's text has blanks that do not count. */
 int device_attributes_check(struct bb_request *rq, const char *attributes)
 {

@@ -160,13 +160,28 @@ struct device_record device_record_of(struct bb_request *rq, const struct bb_row
 /* Without attributes, documents and times, which cost more than all the rest. */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *device_json(const struct device_record *record);
+/* All but what the database has as JSON, and the times. */
+json_t *device_facts_json(const struct device_record *record);
 int device_reply(struct bb_request *rq, int status, json_t *json);
 int device_no_memory(struct bb_request *rq);
 /* bb_failed() for a write of a device: says which rule was broken. */
 int device_failed(struct bb_request *rq);
 
+/* text.c */
+/*
+ * What device_json() gives, as text, which lives as long as the request; NULL: no memory. What the
+ * database has as JSON stands in it as it is, blanks and all: to read and write it again takes a
+ * loop 10 ms for a page of large attributes.
+ */
+const char *device_text(struct bb_request *rq, const struct device_record *record);
+/* The answer 200 with an array of such texts. */
+int device_reply_texts(struct bb_request *rq, const char *const *texts, size_t count);
+
 /* attributes.c: JSON as the database writes it, the caller's; NULL: no memory. */
 json_t *device_parsed(const char *text);
+/* The text itself, or one in which no whole number is beyond 64 bits, for readers that would refuse
+ * it; lives as long as the request. NULL: no memory. */
+const char *device_attributes_text(struct bb_request *rq, const char *text);
 /* Whether attributes that have grown are within their bound: 0, or the status of the answer given.
  */
 int device_attributes_check(struct bb_request *rq, const char *attributes);

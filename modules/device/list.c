@@ -55,17 +55,16 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limi
     if (count && (size_t)bb_cell_int(rq, rows, 0, DEVICE_COLUMN_COUNT) > count &&
         bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0)) < 0)
         return bb_failed(rq);
-    json_t *json = json_array();
+    const char **texts = bb_alloc(rq, (count + 1) * sizeof(*texts));
 
     for (size_t row = 0; row < count; row++) {
         struct device_record record = device_record_of(rq, rows, row);
 
-        if (json_array_append_new(json, device_json(&record))) {
-            json_decref(json);
+        texts[row] = device_text(rq, &record);
+        if (!texts[row])
             return device_no_memory(rq);
-        }
     }
-    return device_reply(rq, 200, json);
+    return device_reply_texts(rq, texts, count);
 }
 
 int device_list(struct bb_request *rq)

@@ -56,25 +56,30 @@ static json_t *field_json(enum device_field field, const char *text)
     return device_field_number(field) ? json_real(strtod(text, NULL)) : json_string(text);
 }
 
-static int add_fields(json_t *json, const struct device_record *record)
+json_t *device_facts_json(const struct device_record *record)
 {
-    int failed = 0;
+    json_t *json = json_pack("{s:I, s:s}", "id", (json_int_t)record->id, "uuid", record->uuid);
+    int failed = json ? 0 : -1;
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         failed |= json_object_set_new(json, device_field_name(field),
                                       field_json(field, record->text[field]));
     failed |= json_object_set_new(json, "organizationId", json_integer(record->organisation));
-    failed |= json_object_set_new(json, "attributes", device_parsed(record->attributes));
-    failed |= json_object_set_new(json, "documents", device_parsed(record->documents));
-    failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
-    return failed | json_object_set_new(json, "updatedAt", json_string(record->updated_at));
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
 }
 
 json_t *device_json(const struct device_record *record)
 {
-    json_t *json = json_pack("{s:I, s:s}", "id", (json_int_t)record->id, "uuid", record->uuid);
+    json_t *json = device_facts_json(record);
+    int failed = json_object_set_new(json, "attributes", device_parsed(record->attributes));
 
-    if (json && !add_fields(json, record))
+    failed |= json_object_set_new(json, "documents", device_parsed(record->documents));
+    failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
+    failed |= json_object_set_new(json, "updatedAt", json_string(record->updated_at));
+    if (!failed)
         return json;
     json_decref(json);
     return NULL;

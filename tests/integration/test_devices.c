@@ -261,7 +261,12 @@ START_TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_oth
         ck_assert_msg(strstr(made->body, parts[i]), "%s", made->body);
         ck_assert_msg(strstr(read->body, parts[i]), "%s", read->body);
     }
-    ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
+    struct answer *list = ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
+
+    ck_assert_msg(strstr(list->body, "\"a\": 1000000000000000000000000000000e0,"), "%s",
+                  list->body);
+    ck_assert_ptr_nonnull(list->json);
+    ck_assert(strstr(list->body, "\"text\": \"\\\"10000000000000000000000\\\\\""));
     struct answer *changed = ck_status(device_patch(m, "Huge", json_pack("{sf}", "d", 2e40)), 200);
 
     ck_assert_ptr_nonnull(strstr(changed->body, "2e+40"));
