@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/postgres/pg_lane.h"
 
 enum { TRIES_MAX = 4 };
@@ -73,8 +74,12 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
     struct pg_item *item = batch->failed ? reverse(batch->items) : batch->items;
 
+    struct pg *pg = conn->lane->pg;
+
     conn->batches--;
-    conn->oldest_ms = conn->lane->pg->loop->now_ms;
+    conn->oldest_ms = pg->loop->now_ms;
+    if (conn->lane->kind == PG_READ)
+        pg_pace_answered(&pg->pace, pg->loop->now_ms, clock_mono_us() - batch->sent_us);
     while (item) {
         struct pg_item *next = item->next;
 

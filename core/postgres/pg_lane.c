@@ -102,16 +102,41 @@ static struct pg_item *gather(struct pg_conn *conn, size_t *count)
     return list;
 }
 
+/* In the long lane: whether one more statement may be under way beside the others of the lane. */
+static bool may_begin(const struct pg_lane *lane)
+{
+    size_t running = 0;
+
+    if (lane->kind != PG_LONG)
+        return true;
+    for (unsigned i = 0; i < lane->count; i++)
+        running += lane->conns[i].batches;
+    return pg_pace_may_begin(&lane->pg->pace, lane->pg->loop->now_ms, running);
+}
+
+/* The next connection is the first to be looked at then. */
+static void begun(struct pg_conn *conn)
+{
+    struct pg_lane *lane = conn->lane;
+
+    if (lane->kind != PG_LONG)
+        return;
+    pg_pace_begun(&lane->pg->pace, lane->pg->loop->now_ms);
+    lane->first = (conn->index + 1) % lane->count;
+}
+
 static void conn_flush(struct pg_conn *conn)
 {
     /* who has borrowed it goes on to the end of the transaction */
     while (conn->state == PG_READY && conn->waiting_count &&
-           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth) {
+           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth &&
+           may_begin(conn->lane)) {
         size_t count;
         struct pg_item *items = gather(conn, &count);
 
         if (!items)
             return;
+        begun(conn);
         if (pg_batch_send(conn, items, count)) {
             pg_conn_lost(conn, "sending failed");
             return;
@@ -123,8 +148,8 @@ static void conn_flush(struct pg_conn *conn)
 
 void pg_lane_flush(struct pg_lane *lane)
 {
-    for (unsigned i = 0; i < lane->count; i++)
-        conn_flush(&lane->conns[i]);
+    for (unsigned i = 0, first = lane->first; i < lane->count; i++)
+        conn_flush(&lane->conns[(first + i) % lane->count]);
 }
 
 void pg_flush(struct pg *pg)
@@ -211,6 +236,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     pg->loop = loop;
     pg->settings = *settings;
     pg->sweep.fire = sweep_timeouts;
+    pg_pace_init(&pg->pace, settings->connections[PG_LONG]);
     for (int kind = 0; kind < PG_LANES; kind++) {
         if (lane_open(pg, (enum pg_lane_kind)kind)) {
             pg_free(pg);

@@ -4,6 +4,7 @@
 
 #include "core/base/turns.h"
 #include "core/postgres/pg.h"
+#include "core/postgres/pg_pace.h"
 
 enum { PG_REPORTED = 10 /* settings, see pg_session.c */ };
 
@@ -29,6 +30,7 @@ struct pg_batch {
     size_t count;
     bool failed;
     int64_t sent_ms;
+    int64_t sent_us; /* monotonic */
 };
 
 struct pg_conn {
@@ -69,6 +71,7 @@ struct pg_lane {
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
     size_t queued;       /* items waiting in all connections */
+    unsigned first;      /* long lane: the connection whose turn it is */
     struct turns owners; /* of what waits or is under way, and of what is checked out */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
 };
@@ -77,8 +80,9 @@ struct pg {
     struct loop *loop;
     struct pg_settings settings;
     struct pg_lane lanes[PG_LANES];
-    struct timer sweep; /* closes connections that have been silent for too long */
-    int64_t heard_ms;   /* when any of its connections last said something */
+    struct timer sweep;  /* closes connections that have been silent for too long */
+    int64_t heard_ms;    /* when any of its connections last said something */
+    struct pg_pace pace; /* of long statements */
 };
 
 /* pg_conn.c */

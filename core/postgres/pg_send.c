@@ -105,6 +105,7 @@ static int send_items(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t sent_us = clock_mono_us();
 
+    batch->sent_us = sent_us;
     for (struct pg_item *item = batch->items; item; item = item->next) {
         item->sent = true;
         item->sent_us = sent_us;

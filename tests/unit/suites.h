@@ -31,6 +31,7 @@
     X(names)                                                                                       \
     X(notify)                                                                                      \
     X(multipart)                                                                                   \
+    X(pace)                                                                                        \
     X(pool)                                                                                        \
     X(query)                                                                                       \
     X(reader)                                                                                      \
