@@ -99,7 +99,7 @@ exec_child() {
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config libmicrohttpd-dev
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
-    libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev
+    libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev)
 run_packages=(postgresql redis-server tzdata)
 test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables

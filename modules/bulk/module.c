@@ -1,0 +1,205 @@
+/* bulk: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+#include "bulk.h"
+
+#include "modules/bulk/schema.h"
+
+// clang-format off
+
+static const struct bb_field settings[] = {
+    {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
+     .fallback = "/var/lib/busbar/bulk",
+     .help = "Directory of this host, for files while they arrive; nothing stays in it."},
+    {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
+     .help = "Bulk uploads of an account that have not ended; beyond them 409."},
+    {.name = "retention_days", .type = BB_INT, .min = 1, .max = 3650, .fallback = "90",
+     .help = "Days after which a bulk upload, its rows and their outcomes are deleted."},
+};
+
+static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
+static const char *const outcomes[] = {"pending", "success", "failed", "cancelled", NULL};
+
+static const struct bb_field id_segment[] = {
+    {.name = "bulkUploadId", .type = BB_UUID, .help = "The bulk upload."},
+};
+
+#define TYPE_ARG                                                                                   \
+    {.name = "type", .type = BB_TEXT, .max = 64, .example = "Devices",                             \
+     .help = "What the rows are: Devices (without it), Reads, or what another module adds."}
+
+static const struct bb_field upload_query[] = {
+    TYPE_ARG,
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "In which organisation all rows act."},
+};
+static const struct bb_field template_query[] = {TYPE_ARG};
+static const struct bb_field list_query[] = {
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only these."},
+    {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only of this type."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "In a page (100)."},
+    {.name = "after", .type = BB_UUID, .help = "Cursor of a Link header."},
+};
+static const struct bb_field log_query[] = {
+    {.name = "status", .type = BB_CHOICE, .choices = outcomes, .help = "Only these rows."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = BULK_PAGE_MAX,
+     .help = "Rows in a page (100)."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "Cursor of a Link header: the number of a row."},
+};
+
+static const struct bb_field check[] = {
+    {.name = "passed", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_field progress[] = {
+    {.name = "done", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "total", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
+
+#define NULLABLE (BB_REQUIRED | BB_NULLABLE)
+#define IDENTITY                                                                                   \
+    {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
+#define PROGRESS                                                                                   \
+    {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
+     .help = "Rows."}
+#define JOB                                                                                        \
+    IDENTITY,                                                                                      \
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
+    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},                                   \
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
+    {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
+     .help = "How many rows would be stored, as the upload found them."},                          \
+    PROGRESS,                                                                                      \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
+    {.name = "endedAt", .type = BB_TIME, .flags = NULLABLE}
+#define ROWS                                                                                       \
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "How many."}
+
+static const struct bb_field job[] = {
+    JOB, ROWS,
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
+     .help = "Columns that are passed over; of POST."},
+};
+static const struct bb_field job_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(job)},
+};
+static const struct bb_field list_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(job_item)},
+};
+static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
+static const struct bb_field error[] = {
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "The column; empty for the row as a whole."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
+};
+static const struct bb_field error_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error)},
+};
+static const struct bb_field row[] = {
+    {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED, .help = "1 is the first of data."},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As sent."},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
+    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item)},
+};
+static const struct bb_field row_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)},
+};
+static const struct bb_field log_reply[] = {
+    JOB,
+    {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(row_item),
+     .help = "A page of them."},
+};
+static const struct bb_field success_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+
+static const struct bb_part upload_parts[] = {
+    {.name = "*", .kind = BB_PART_FILES, .count_max = 1, .bytes_max = BULK_FILE_MAX,
+     .help = "The file, whose name ends in .csv: UTF-8, a header line, rows."},
+};
+
+#define BASE "/api/bulk-upload"
+#define ID .segments = BB_TABLE(id_segment)
+
+static const struct bb_route routes[] = {
+    {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
+     .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
+     .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
+     .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
+     .help = "Takes a file of rows and checks each of them; nothing is stored until it is"
+             " confirmed. 403 where the role may not send rows of the type."},
+    {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_list,
+     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .help = "The caller's own bulk uploads, the latest first; an Admin's are all."},
+    {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template,
+     .query = BB_TABLE(template_query),
+     .help = "A file with all columns of a type, and a row as an example."},
+    {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
+     .handler = bulk_confirm, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
+     .help = "Has the rows stored in the background, each by itself; 409 the second time."},
+    {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
+     .handler = bulk_cancel, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
+     .help = "Ends it: rows that are stored stay."},
+    {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
+     .handler = bulk_delete, ID, .reply = BB_TABLE(success_reply),
+     .help = "Deletes a bulk upload that was never confirmed."},
+    {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
+     .handler = bulk_failed_csv, ID,
+     .help = "The failed rows as they were sent, with their errors in a column behind them."},
+    {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
+     .handler = bulk_log, ID, .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
+     .help = "The rows with their outcomes; before it is confirmed what the check found."},
+};
+
+static const struct bb_field finished[] = {
+    {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "finished or cancelled."},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "cancelled", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_event_face events[] = {
+    {.name = "bulk.finished", .version = 1, .payload = BB_TABLE(finished),
+     .help = "All rows of a bulk upload are done, or it was cancelled."},
+};
+
+static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}};
+static const struct bb_pool pools[] = {{.name = BULK_POOL, .threads = 2, .queue = 256}};
+static const struct bb_job jobs[] = {
+    {.name = "bulk.run", .every_s = 1, .run = bulk_run},
+    {.name = "bulk.sweep", .every_s = 3600, .flags = BB_ONCE, .run = bulk_sweep},
+    {.name = "bulk.tidy", .every_s = 3600, .run = bulk_tidy},
+};
+
+static const char *const ends[] = {"finished", "cancelled", NULL};
+static const char *const row_ends[] = {"success", "failed", NULL};
+static const struct bb_metric metrics[] = {
+    [BULK_METRIC_JOBS] = {.name = "jobs_total", .kind = BB_COUNTER, .label = "outcome",
+                          .values = ends, .help = "Bulk uploads that have ended."},
+    [BULK_METRIC_ROWS] = {.name = "rows_total", .kind = BB_COUNTER, .label = "outcome",
+                          .values = row_ends, .help = "Rows of confirmed bulk uploads."},
+    [BULK_METRIC_WAITING] = {.name = "rows_waiting", .kind = BB_GAUGE, .read = bulk_rows_waiting,
+                             .help = "Rows of confirmed bulk uploads that are not done."},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("bulk", "1.0.0"),
+    .schema = bulk_schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),
+    .wants = BB_TABLE(wants),
+    .jobs = BB_TABLE(jobs),
+    .pools = BB_TABLE(pools),
+    .metrics = BB_TABLE(metrics),
+    .open = bulk_open,
+    .start = bulk_start,
+};

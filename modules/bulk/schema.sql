@@ -1,0 +1,53 @@
+-- step 1: jobs, the parts of their files, and what is wrong with rows
+
+-- A file is read by its rows' numbers. Those up to `cursor` are done; how many, and with what outcome,
+-- is counted in the same transaction. Whoever stores rows of a job has its row locked: so there is one
+-- run of it, whatever races, and none to be taken over when a host dies.
+CREATE TABLE bulk_job (
+    id           uuid PRIMARY KEY,
+    account      bigint NOT NULL,
+    email        text NOT NULL,
+    role         integer NOT NULL,
+    organisation bigint NOT NULL,
+    type         text NOT NULL,
+    file         text NOT NULL,        -- name, as the client has it
+    status       text NOT NULL,        -- arriving, created, confirmed, finished, cancelled
+    separator    text NOT NULL,
+    header       text NOT NULL,        -- JSON array: the names of the columns, as sent
+    rows         integer NOT NULL DEFAULT 0,
+    doubtful     integer NOT NULL DEFAULT 0, -- rows that the check at the upload found fault with
+    cursor       bigint NOT NULL DEFAULT 0,
+    single       bigint NOT NULL DEFAULT 0,  -- rows up to this number are stored one by one
+    succeeded    integer NOT NULL DEFAULT 0,
+    failed       integer NOT NULL DEFAULT 0,
+    created_at   timestamptz NOT NULL,
+    confirmed_at timestamptz,
+    ended_at     timestamptz,
+    served_at    timestamptz, -- when a batch of it was stored last
+    retry_at     timestamptz  -- not before this: a batch could not be stored
+);
+
+CREATE INDEX bulk_job_account ON bulk_job (account, created_at DESC, id DESC);
+CREATE INDEX bulk_job_waiting ON bulk_job (organisation, confirmed_at, id)
+    WHERE status = 'confirmed';
+CREATE INDEX bulk_job_age ON bulk_job (created_at);
+
+-- Whole rows of the file, as they were sent.
+CREATE TABLE bulk_part (
+    job       uuid NOT NULL,
+    last_row  bigint NOT NULL,
+    first_row bigint NOT NULL,
+    rows      integer NOT NULL, -- that are not blank
+    failed    integer NOT NULL, -- rows of it in bulk_finding
+    bytes     text NOT NULL,
+    PRIMARY KEY (job, last_row)
+);
+
+-- Rows with problems: until they are stored those of the check, then those of storing.
+CREATE TABLE bulk_finding (
+    job      uuid NOT NULL,
+    number   bigint NOT NULL,
+    name     text,          -- the cell that names the row: externalId
+    problems text NOT NULL, -- JSON array of {field, problem}
+    PRIMARY KEY (job, number)
+);

@@ -1,0 +1,103 @@
+/*
+ * The jobs bulk.sweep: takes away bulk uploads that are older than bulk.retention_days, and what is
+ * left of those that never came to be; in batches. And bulk.tidy, on each host: files that a crash
+ * left behind while they arrived.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bulk.h"
+
+#define TURN_MS 500
+#define STALE_S 86400 /* of a file: no upload takes that long */
+
+/* $1 days. The parts and findings of a job go first, some at a time; then the job. */
+static const struct bb_sql sweep = {
+    "WITH old AS (SELECT id FROM bulk_job WHERE status <> 'confirmed'"
+    " AND created_at < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"
+    " ELSE make_interval(days => $1::int) END ORDER BY created_at LIMIT 1),"
+    " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"
+    " JOIN bulk_part b ON b.job = old.id ORDER BY b.last_row LIMIT 50) RETURNING 1),"
+    " f AS (DELETE FROM bulk_finding WHERE (job, number) IN (SELECT b.job, b.number FROM old"
+    " JOIN bulk_finding b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
+    " n AS (SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM f) AS gone),"
+    " j AS (DELETE FROM bulk_job USING old, n WHERE bulk_job.id = old.id AND n.gone = 0"
+    " RETURNING 1) SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM j)",
+    BB_SQL_WRITE,
+};
+
+struct swept {
+    bool more;
+    int64_t jobs;
+};
+
+static int sweep_some(struct bb_request *rq, void *arg)
+{
+    const struct bulk *bulk = rq->state;
+    struct swept *swept = arg;
+    const struct bb_rows *rows = bb_query(rq, &sweep, BB_ARGS(bb_i(bulk->retention_days)));
+
+    swept->more = rows && bb_cell_int(rq, rows, 0, 0);
+    swept->jobs += rows ? bb_cell_int(rq, rows, 0, 1) : 0;
+    return 0;
+}
+
+void bulk_sweep(struct bb_request *rq)
+{
+    int64_t until = bb_now_ms(rq->host) + TURN_MS;
+    struct swept swept = {.more = true};
+
+    while (swept.more && bb_now_ms(rq->host) < until)
+        bb_scratch(rq, sweep_some, &swept);
+    if (swept.jobs)
+        bb_log(rq, BB_INFO, "%lld bulk uploads were swept away", (long long)swept.jobs);
+    if (swept.more)
+        bb_again(rq);
+}
+
+/* ---- files ---- */
+
+struct tidy {
+    const char *directory;
+    size_t removed;
+};
+
+static size_t remove_old(int directory, const char *name, time_t before)
+{
+    struct stat about;
+
+    if (fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) || !S_ISREG(about.st_mode) ||
+        about.st_mtime >= before)
+        return 0;
+    return unlinkat(directory, name, 0) == 0;
+}
+
+static void tidy(void *arg)
+{
+    struct tidy *job = arg;
+    char path[PATH_MAX];
+    const struct dirent *entry;
+
+    if (snprintf(path, sizeof(path), "%s/incoming", job->directory) >= PATH_MAX)
+        return;
+    DIR *directory = opendir(path);
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)))
+        job->removed += remove_old(dirfd(directory), entry->d_name, time(NULL) - STALE_S);
+    closedir(directory);
+}
+
+void bulk_tidy(struct bb_request *rq)
+{
+    struct tidy job = {.directory = bb_setting_text(rq->host, "files")};
+
+    if (!bb_offload(rq, BULK_POOL, tidy, &job) && job.removed)
+        bb_log(rq, BB_INFO, "%zu files of uploads that never ended were removed", job.removed);
+}
