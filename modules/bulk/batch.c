@@ -76,7 +76,7 @@ struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk *
 
 struct reading {
     struct bb_request *rq;
-    struct reader reader;
+    struct bulk_reader reader;
     const struct bulk_columns *columns;
     struct bulk_batch *batch;
     int64_t after;
@@ -166,7 +166,7 @@ static int take(void *arg, const struct reader_row *told)
 
 static void drop_reader(void *reader)
 {
-    reader_free(reader);
+    bulk_reader_free(reader);
 }
 
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_type *type,
@@ -187,11 +187,11 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_type *
     reading->after = after;
     reading->most = most;
     batch->why = "out of memory";
-    if (reader_begin(&reading->reader, columns->separator, first, take, reading))
+    if (bulk_reader_begin(&reading->reader, columns->separator, first, take, reading))
         return batch;
     bb_defer(rq, drop_reader, &reading->reader);
-    if (reader_feed(&reading->reader, bytes, length) >= 0 &&
-        (reading->reader.stopped || reader_end(&reading->reader) >= 0))
+    if (bulk_reader_feed(&reading->reader, bytes, length) >= 0 &&
+        (reading->reader.stopped || bulk_reader_end(&reading->reader) >= 0))
         batch->why = NULL;
     return batch;
 }

@@ -7,13 +7,17 @@
 
 enum { PIECE = 4096 }; /* bytes between two looks at the bounds */
 
+/* The parser's state within a cell. With its strict mode, which alone tells of a quote that is not
+ * closed, it would refuse 5" in a cell as well. */
+enum { FIELD_BEGUN = 2 };
+
 static int no_space(unsigned char byte)
 {
     (void)byte;
     return 0;
 }
 
-static void refuse(struct reader *reader, const char *what)
+static void refuse(struct bulk_reader *reader, const char *what)
 {
     if (*reader->why)
         return;
@@ -23,7 +27,7 @@ static void refuse(struct reader *reader, const char *what)
         snprintf(reader->why, sizeof(reader->why), "the header line %s", what);
 }
 
-static int make_room(struct reader *reader, size_t more)
+static int make_room(struct bulk_reader *reader, size_t more)
 {
     size_t room = reader->room ? reader->room : PIECE;
 
@@ -42,7 +46,7 @@ static int make_room(struct reader *reader, size_t more)
 
 static void take_cell(void *cell, size_t length, void *arg)
 {
-    struct reader *reader = arg;
+    struct bulk_reader *reader = arg;
 
     if (length > READER_CELL_MAX)
         refuse(reader, "has a cell of more than 32,768 bytes: is a quote not closed?");
@@ -66,7 +70,7 @@ static void take_cell(void *cell, size_t length, void *arg)
 
 static void take_row(int end, void *arg)
 {
-    struct reader *reader = arg;
+    struct bulk_reader *reader = arg;
     struct reader_row row = {reader->number, reader->begin, reader->fed, reader->count,
                              reader->cells};
 
@@ -81,11 +85,11 @@ static void take_row(int end, void *arg)
     reader->count = reader->length = 0;
 }
 
-int reader_begin(struct reader *reader, char separator, int64_t number,
-                 int (*told)(void *arg, const struct reader_row *row), void *arg)
+int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
+                      int (*told)(void *arg, const struct reader_row *row), void *arg)
 {
     memset(reader, 0, sizeof(*reader));
-    if (csv_init(&reader->parser, CSV_STRICT_FINI | CSV_APPEND_NULL))
+    if (csv_init(&reader->parser, CSV_APPEND_NULL))
         return -1;
     csv_set_delim(&reader->parser, (unsigned char)separator);
     csv_set_space_func(&reader->parser, no_space);
@@ -96,7 +100,7 @@ int reader_begin(struct reader *reader, char separator, int64_t number,
     return 0;
 }
 
-void reader_free(struct reader *reader)
+void bulk_reader_free(struct bulk_reader *reader)
 {
     csv_free(&reader->parser);
     free(reader->text);
@@ -115,21 +119,21 @@ static size_t piece_of(const char *bytes, size_t length)
 }
 
 /* An end of a line where no row has begun: a blank line, or the second half of CRLF. */
-static void take_blank(struct reader *reader, char end)
+static void take_blank(struct bulk_reader *reader, char end)
 {
     if (!(reader->after_cr && end == '\n'))
         reader->number++;
     reader->begin = reader->fed;
 }
 
-static int outcome(struct reader *reader)
+static int outcome(struct bulk_reader *reader)
 {
     if (reader->parser.entry_pos > READER_CELL_MAX)
         refuse(reader, "has a cell of more than 32,768 bytes: is a quote not closed?");
     return *reader->why ? -1 : reader->stopped;
 }
 
-static int feed_piece(struct reader *reader, const char *bytes, size_t length)
+static int feed_piece(struct bulk_reader *reader, const char *bytes, size_t length)
 {
     char last = bytes[length - 1];
     bool blank = length == 1 && (last == '\n' || last == '\r') && !reader->begun;
@@ -144,7 +148,7 @@ static int feed_piece(struct reader *reader, const char *bytes, size_t length)
     return outcome(reader);
 }
 
-int reader_feed(struct reader *reader, const char *bytes, size_t length)
+int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t length)
 {
     int status = 0;
 
@@ -158,9 +162,11 @@ int reader_feed(struct reader *reader, const char *bytes, size_t length)
     return status;
 }
 
-int reader_end(struct reader *reader)
+int bulk_reader_end(struct bulk_reader *reader)
 {
-    if (csv_fini(&reader->parser, take_cell, take_row, reader))
+    if (reader->parser.quoted && reader->parser.pstate == FIELD_BEGUN)
         refuse(reader, "has a quote that is not closed");
+    else if (csv_fini(&reader->parser, take_cell, take_row, reader))
+        snprintf(reader->why, sizeof(reader->why), "out of memory");
     return outcome(reader);
 }

@@ -27,7 +27,7 @@ struct reader_row {
     const char *const *cells; /* end in NUL; valid while the row is told */
 };
 
-struct reader {
+struct bulk_reader {
     struct csv_parser parser;
     int (*told)(void *arg, const struct reader_row *row); /* not 0: stop */
     void *arg;
@@ -45,14 +45,14 @@ struct reader {
 };
 
 /* 0; or -1 without memory. `number` of the first line. */
-int reader_begin(struct reader *reader, char separator, int64_t number,
-                 int (*told)(void *arg, const struct reader_row *row), void *arg);
-void reader_free(struct reader *reader);
+int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
+                      int (*told)(void *arg, const struct reader_row *row), void *arg);
+void bulk_reader_free(struct bulk_reader *reader);
 
 /* 0; -1 with the reason in `why`; or what `told` returned. */
-int reader_feed(struct reader *reader, const char *bytes, size_t length);
+int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t length);
 
 /* The end of the text: the same. */
-int reader_end(struct reader *reader);
+int bulk_reader_end(struct bulk_reader *reader);
 
 #endif

@@ -35,7 +35,7 @@ static const struct {
 
 struct pass {
     struct scan *scan;
-    struct reader reader;
+    struct bulk_reader reader;
     struct utf8 utf8;
     size_t base; /* bytes before the reader's: the byte order mark */
     char buffer[BUFFER];
@@ -157,7 +157,7 @@ static int feed(struct pass *pass, const char *bytes, size_t length)
 {
     if (look_at_text(pass, bytes, length))
         return -1;
-    if (reader_feed(&pass->reader, bytes, length) == 0)
+    if (bulk_reader_feed(&pass->reader, bytes, length) == 0)
         return 0;
     return pass->scan->status ? -1
                               : fail(pass->scan, 400, "The file is no CSV: %s", pass->reader.why);
@@ -184,7 +184,7 @@ static int begin(struct pass *pass, int fd)
 
     pass->base = length >= 3 && !memcmp(pass->buffer, "\xef\xbb\xbf", 3) ? 3 : 0;
     scan->separator = scan_separator(pass->buffer + pass->base, length - pass->base);
-    if (reader_begin(&pass->reader, scan->separator, 0, take, pass))
+    if (bulk_reader_begin(&pass->reader, scan->separator, 0, take, pass))
         return fail(scan, 503, "Out of memory");
     return feed(pass, pass->buffer + pass->base, length - pass->base);
 }
@@ -195,7 +195,7 @@ static int finish(struct pass *pass)
 
     if (pass->utf8.left)
         return fail(scan, 400, "The file is not UTF-8: its last character is cut");
-    if (reader_end(&pass->reader))
+    if (bulk_reader_end(&pass->reader))
         return scan->status ? -1 : fail(scan, 400, "The file is no CSV: %s", pass->reader.why);
     if (!scan->header)
         return fail(scan, 400, "The file is empty");
@@ -229,7 +229,7 @@ void scan_run(void *arg)
     }
     pass->scan = scan;
     read_all(pass, fd);
-    reader_free(&pass->reader);
+    bulk_reader_free(&pass->reader);
     close(fd);
     free(pass);
 }

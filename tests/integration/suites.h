@@ -74,6 +74,8 @@
     X(readings)                                                                                    \
     X(reading_batches)                                                                             \
     X(reading_list)                                                                                \
+    X(bulk)                                                                                        \
+    X(bulk_files)                                                                                  \
     X(certificates)                                                                                \
     X(certificate_log)                                                                             \
     X(certificate_month)                                                                           \

@@ -13,6 +13,7 @@
     X(chat_cursor)                                                                                 \
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
+    X(csv)                                                                                         \
     X(fake)                                                                                        \
     X(fake_text)                                                                                   \
     X(fiber)                                                                                       \

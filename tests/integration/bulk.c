@@ -1,0 +1,111 @@
+#include "bulk.h"
+
+#include <string.h>
+
+enum { END_MS = 60000 };
+
+struct host_spec bulk_spec(const char *name, bool heap)
+{
+    return (struct host_spec){
+        .name = name,
+        .modules = heap ? text("[auth, bulk, metrics, \"%s\"]", harness_test_module("module_heap"))
+                        : "[auth, bulk, device, reading, metrics]",
+        .more = text("bulk:\n  files: \"%s\"\n%s", harness_path(text("bulk-%s", name)),
+                     heap ? ""
+                          : text("device:\n  documents: \"%s\"\n",
+                                 harness_path(text("documents-%s", name)))),
+    };
+}
+
+void bulk_open(const char *name)
+{
+    struct host_spec spec = bulk_spec(name, true);
+
+    stage_open(&spec);
+    m = person_make(host, admin, text("%s.m", name), NULL);
+}
+
+struct answer *bulk_send(const struct host *to, const struct person *who, const char *query,
+                         const char *file, const void *bytes, size_t length)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_file(&body, "file", file, bytes, length);
+    return upload_send(to, "POST", text(BULK "?%s", query), who, &body);
+}
+
+struct answer *bulk_things(const struct person *who, const char *csv)
+{
+    return bulk_send(host, who, "type=Things", "x.csv", csv, strlen(csv));
+}
+
+const char *bulk_id(struct answer *answer)
+{
+    return answer_text(ck_status(answer, 201), "bulkUploadId");
+}
+
+struct answer *bulk_post(const struct person *who, const char *id, const char *what)
+{
+    return http(host, "POST", text(BULK "/%s/%s", id, what), who->token, NULL);
+}
+
+struct answer *bulk_log_of(const struct person *who, const char *id, const char *query)
+{
+    return http(host, "GET", text(BULK "/bulk-upload-log/%s?%s", id, query), who->token, NULL);
+}
+
+struct awaited {
+    const struct person *who;
+    const char *id, *status;
+    struct answer *log;
+};
+
+static bool is_so(void *arg)
+{
+    struct awaited *awaited = arg;
+
+    awaited->log = bulk_log_of(awaited->who, awaited->id, "limit=1000");
+    return awaited->log->status == 200 &&
+           !strcmp(answer_text(awaited->log, "status"), awaited->status);
+}
+
+struct answer *bulk_await(const struct person *who, const char *id, const char *status)
+{
+    struct awaited awaited = {who, id, status, NULL};
+
+    ck_assert_msg(wait_until(is_so, &awaited, END_MS), "%s", awaited.log->body);
+    return awaited.log;
+}
+
+struct answer *bulk_store(const struct person *who, const char *id)
+{
+    ck_status(bulk_post(who, id, "confirm"), 200);
+    return bulk_await(who, id, "finished");
+}
+
+int64_t bulk_number(const struct answer *answer, const char *object, const char *key)
+{
+    const json_t *number = json_object_get(json_object_get(answer->json, object), key);
+
+    ck_assert_msg(json_is_integer(number), "%s", answer->body);
+    return json_integer_value(number);
+}
+
+const char *bulk_row(const struct answer *log, size_t index)
+{
+    const json_t *row = json_array_get(json_object_get(log->json, "rows"), index), *error;
+    const char *name = json_string_value(json_object_get(row, "externalId"));
+    char *line;
+    size_t i;
+
+    ck_assert_msg(row != NULL, "%s", log->body);
+    line = text("%lld %s %s", (long long)json_integer_value(json_object_get(row, "rowNumber")),
+                name ? name : "-", json_string_value(json_object_get(row, "status")));
+    json_array_foreach(json_object_get(row, "errors"), i, error)
+    {
+        line = text("%s%s %s: %s", line, i ? ";" : "",
+                    json_string_value(json_object_get(error, "field")),
+                    json_string_value(json_object_get(error, "problem")));
+    }
+    return line;
+}

@@ -1,0 +1,269 @@
+/* Bulk uploads: from the file to its rows, in a module's own type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "suites.h"
+
+static struct person *other;
+
+static void set_up(void)
+{
+    bulk_open("bulk");
+    other = person_make(host, admin, "bulk.other", NULL);
+}
+
+START_TEST(a_file_is_checked_then_confirmed_then_stored)
+{
+    struct answer *made = ck_status(bulk_things(m, "name,amount\r\na1,1\r\na2,2\r\na3,3\r\n"), 201);
+    const char *id = bulk_id(made);
+
+    ck_assert_str_eq(answer_text(made, "status"), "created");
+    ck_assert_str_eq(answer_text(made, "type"), "Things");
+    ck_assert_int_eq(answer_int(made, "rows"), 3);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'a_'"), 0);
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, id, ""), 200), 0), "1 a1 pending");
+    struct answer *confirmed = ck_status(bulk_post(m, id, "confirm"), 200);
+
+    ck_assert_str_eq(answer_text(confirmed, "status"), "confirmed");
+    ck_assert_int_eq(bulk_number(confirmed, "progress", "total"), 3);
+    ck_error(bulk_post(m, id, "confirm"), 409, "");
+    struct answer *log = bulk_await(m, id, "finished");
+
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 3);
+    ck_assert_str_eq(bulk_row(log, 2), "3 a3 success");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'a_'"), 3);
+    ck_error(bulk_post(m, id, "confirm"), 409, "");
+    ck_error(bulk_post(m, id, "cancel"), 409, "");
+}
+
+/* Acceptance 2 */
+START_TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
+{
+    const char *id = bulk_id(bulk_things(m, "name;amount;colour\nb1;1;red\n;2;\nb3;-1;\nb4;x;blue\n"
+                                            ";;\nb6;6,5\n;;;;\nb1;8\nb9;9;;surplus\n"));
+    struct answer *log = ck_status(bulk_log_of(m, id, ""), 200);
+
+    ck_assert_int_eq(bulk_number(log, "check", "failed"), 5);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_str_eq(bulk_row(log, 0), round ? "1 b1 success" : "1 b1 pending");
+        ck_assert_str_eq(bulk_row(log, 1), "2 - failed name: is required");
+        ck_assert_str_eq(bulk_row(log, 2), "3 b3 failed amount: must be a number above 0");
+        ck_assert_str_eq(bulk_row(log, 3), "4 b4 failed amount: must be a number above 0");
+        ck_assert_str_eq(bulk_row(log, 4), round ? "6 b6 success" : "6 b6 pending");
+        ck_assert_str_eq(bulk_row(log, 5), round ? "8 b1 failed name: is taken"
+                                                 : "8 b1 failed name: is the same as in row 1");
+        ck_assert_str_eq(bulk_row(log, 6), "9 b9 failed : has 4 cells, the header line 3");
+        ck_assert_uint_eq(json_array_size(json_object_get(log->json, "rows")), 7);
+        if (!round)
+            log = bulk_store(m, id);
+    }
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
+    ck_assert_int_eq(bulk_number(log, "progress", "failed"), 5);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'b_'"), 2);
+    struct answer *failed =
+        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+
+    ck_assert_str_eq(failed->body, "\xef\xbb\xbfname;amount;colour;errors\r\n"
+                                   ";2;;\"name: is required\"\r\n"
+                                   "b3;-1;;\"amount: must be a number above 0\"\r\n"
+                                   "b4;x;blue;\"amount: must be a number above 0\"\r\n"
+                                   "b1;8;;\"name: is taken\"\r\n"
+                                   "b9;9;;\"has 4 cells, the header line 3\"\r\n");
+}
+
+/* Corrected, the failed rows go in as they are, with their column of errors. */
+START_TEST(failed_rows_are_corrected_and_sent_again)
+{
+    const char *csv = "\xef\xbb\xbfname,amount,errors\r\nc1,1,\"amount: must be\"\r\n";
+    struct answer *made = ck_status(bulk_things(m, csv), 201);
+
+    answer_warns(made, NULL);
+    ck_assert_str_eq(bulk_row(bulk_store(m, bulk_id(made)), 0), "1 c1 success");
+    const char *again = bulk_id(bulk_things(m, csv));
+    struct answer *log = bulk_log_of(m, again, "status=failed");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 c1 failed name: is taken");
+    ck_assert_str_eq(http(host, "GET", text(BULK "/%s/failed.csv", again), m->token, NULL)->body,
+                     "\xef\xbb\xbfname,amount,errors\r\nc1,1,\"name: is taken\"\r\n");
+}
+
+START_TEST(columns_are_found_by_name_in_any_order_and_case)
+{
+    struct answer *made =
+        ck_status(bulk_things(m, "Colour\t AMOUNT \tTitle\nred\t7\t\"d \"\"1\"\"\n\"\n"), 201);
+
+    answer_warns(made, "Colour");
+    ck_assert_str_eq(bulk_row(bulk_store(m, bulk_id(made)), 0), "1 d \"1\"\n success");
+    ck_error(bulk_things(m, "name,title\nx,y\n"), 400, "The header line names the column title");
+}
+
+/* A row that the check passes and the database refuses stands alone. */
+START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
+{
+    char *csv = text("name,amount\n");
+
+    for (int i = 1; i <= 120; i++)
+        csv = text("%se%d,%d\n", csv, i, i == 33 || i == 70 ? 666 : i);
+    const char *id = bulk_id(bulk_things(m, csv));
+
+    ck_assert_int_eq(bulk_number(bulk_log_of(m, id, ""), "check", "failed"), 0);
+    struct answer *log = bulk_store(m, id);
+
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 118);
+    ck_assert_str_eq(bulk_row(log, 32),
+                     "33 e33 failed : cannot be stored: the database refuses it");
+    ck_assert_str_eq(bulk_row(log, 69),
+                     "70 e70 failed : cannot be stored: the database refuses it");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'e%'"), 118);
+}
+
+static size_t rows_in(const struct answer *log)
+{
+    return json_array_size(json_object_get(log->json, "rows"));
+}
+
+START_TEST(the_log_comes_in_pages_and_by_status)
+{
+    char *csv = text("name,amount\n");
+
+    for (int i = 1; i <= 230; i++)
+        csv = text("%sf%d,%d\n", csv, i, i % 10 ? 1 : -1);
+    const char *id = bulk_id(bulk_things(m, csv));
+
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=failed&limit=1000")), 23);
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=pending&limit=1000")), 207);
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=success")), 0);
+    bulk_store(m, id);
+    const char *statuses[] = {"", "&status=failed", "&status=success"};
+    size_t expected[] = {230, 23, 207};
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t seen = 0;
+        int64_t after = 0;
+        const struct answer *page = NULL;
+
+        for (int pages = 0; pages < 40 && (!page || answer_header(page, "Link")); pages++) {
+            page = ck_status(
+                bulk_log_of(m, id, text("limit=7&after=%lld%s", (long long)after, statuses[i])),
+                200);
+            const json_t *rows = json_object_get(page->json, "rows");
+            const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+
+            seen += json_array_size(rows);
+            ck_assert_int_gt(json_integer_value(json_object_get(last, "rowNumber")), after);
+            after = json_integer_value(json_object_get(last, "rowNumber"));
+        }
+        ck_assert_uint_eq(seen, expected[i]);
+    }
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=pending")), 0);
+}
+
+/* O25, C06 */
+START_TEST(a_foreign_or_unknown_job_is_not_found)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\ng1,1\n"));
+    const char *unknown = "0195f3a0-1111-7222-8333-444455556666";
+    static const char *const malformed[] = {"1", "0", "-1", "2147483648", "1e3", "0x1", "%D9%A3"};
+
+    ck_error(bulk_post(other, id, "confirm"), 404, "");
+    ck_error(bulk_post(other, id, "cancel"), 404, "");
+    ck_error(bulk_log_of(other, id, ""), 404, "");
+    ck_error(http(host, "GET", text(BULK "/%s/failed.csv", id), other->token, NULL), 404, "");
+    ck_error(http(host, "DELETE", text(BULK "/%s", id), other->token, NULL), 404, "");
+    ck_error(bulk_post(m, unknown, "confirm"), 404, "");
+    ck_error(bulk_log_of(m, unknown, ""), 404, "");
+    for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++)
+        ck_error(bulk_post(m, malformed[i], "confirm"), 400, "");
+    ck_status(bulk_log_of(admin, id, ""), 200);
+    ck_assert_uint_eq(
+        json_array_size(ck_status(http(host, "GET", BULK, other->token, NULL), 200)->json), 0);
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 0), "1 g1 pending");
+}
+
+START_TEST(a_created_job_is_deleted_or_cancelled)
+{
+    const char *gone = bulk_id(bulk_things(m, "name,amount\nh1,1\nh2,-1\n"));
+    const char *ended = bulk_id(bulk_things(m, "name,amount\nh3,1\n"));
+
+    ck_status(http(host, "DELETE", text(BULK "/%s", gone), m->token, NULL), 200);
+    ck_error(bulk_log_of(m, gone, ""), 404, "");
+    ck_assert_int_eq(sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job = '%s')"
+                                         " + (SELECT count(*) FROM bulk_finding WHERE job = '%s')",
+                                         gone, gone)),
+                     0);
+    ck_assert_str_eq(answer_text(ck_status(bulk_post(m, ended, "cancel"), 200), "status"),
+                     "cancelled");
+    ck_error(bulk_post(m, ended, "confirm"), 409, "The bulk upload is cancelled already");
+    ck_error(http(host, "DELETE", text(BULK "/%s", ended), m->token, NULL), 409, "");
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, ended, ""), 0), "1 h3 cancelled");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'h_'"), 0);
+}
+
+START_TEST(jobs_are_listed_and_the_template_can_be_sent)
+{
+    struct answer *template =
+        ck_status(http(host, "GET", BULK "/template.csv?type=Things", m->token, NULL), 200);
+
+    ck_assert_str_eq(template->body, "name,amount\r\nthing-1,12.5\r\n");
+    const char *id = bulk_id(bulk_things(m, template->body));
+    struct answer *list = ck_status(http(host, "GET", BULK "?limit=1", m->token, NULL), 200);
+
+    ck_assert_str_eq(
+        json_string_value(json_object_get(json_array_get(list->json, 0), "bulkUploadId")), id);
+    ck_assert_ptr_nonnull(answer_header(list, "Link"));
+    ck_error(http(host, "GET", BULK "/template.csv?type=Nothing", m->token, NULL), 400, "");
+}
+
+START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
+{
+    struct person *buyer = person_with_role(host, admin, "bulk.buyer", "Buyer");
+
+    ck_error(bulk_things(buyer, "name,amount\ni1,1\n"), 403, "Forbidden");
+    ck_error(bulk_things(admin, "name,amount\ni1,1\n"), 400, "");
+    ck_status(bulk_send(host, admin,
+                        text("type=Things&organizationId=%lld", (long long)m->organisation),
+                        "x.csv", "name,amount\ni1,1\n", 17),
+              201);
+    ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
+}
+
+START_TEST(an_idempotency_key_creates_one_job)
+{
+    struct upload_body body = {NULL, 0};
+    const char *const headers[] = {"Idempotency-Key: bulk-once", NULL};
+    struct answer *answers[2];
+
+    upload_file(&body, "file", "x.csv", "name,amount\nj1,1\n", 17);
+    upload_close(&body);
+    for (int i = 0; i < 2; i++)
+        answers[i] = ck_status(http_send(host, &(struct call){.method = "POST",
+                                                              .path = BULK "?type=Things",
+                                                              .token = m->token,
+                                                              .type = UPLOAD_TYPE,
+                                                              .headers = headers,
+                                                              .body = body.bytes,
+                                                              .length = body.length}),
+                               201);
+    free(body.bytes);
+    ck_assert_str_eq(answers[0]->body, answers[1]->body);
+}
+
+Suite *bulk_suite(void)
+{
+    const TTest *const tests[] = {
+        a_file_is_checked_then_confirmed_then_stored,
+        bad_rows_are_told_before_and_after_and_the_good_ones_are_in,
+        failed_rows_are_corrected_and_sent_again,
+        columns_are_found_by_name_in_any_order_and_case,
+        a_row_that_the_database_refuses_disturbs_no_other,
+        the_log_comes_in_pages_and_by_status,
+        a_foreign_or_unknown_job_is_not_found,
+        a_created_job_is_deleted_or_cancelled,
+        jobs_are_listed_and_the_template_can_be_sent,
+        a_role_that_may_not_send_such_rows_is_forbidden,
+        an_idempotency_key_creates_one_job,
+    };
+
+    return stage_suite("bulk", set_up, 120, TESTS(tests));
+}

@@ -1,0 +1,177 @@
+/*
+ * What is no CSV, or too much of it (C01, C03, C04; acceptance 5): refused with the reason, nothing
+ * stored and no file left, in a time that grows with the file and no faster.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "files.h"
+#include "suites.h"
+
+#define HEAD "name,amount\n"
+
+static void set_up(void)
+{
+    bulk_open("bulk_files");
+}
+
+static void nothing_is_left(void)
+{
+    ck_assert(store_settles(harness_path("bulk-bulk_files")));
+    ck_assert_int_eq(files_now(harness_path("bulk-bulk_files")), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT (SELECT count(*) FROM bulk_job)"
+                                    " + (SELECT count(*) FROM bulk_part)"
+                                    " + (SELECT count(*) FROM bulk_finding)"),
+                     0);
+}
+
+struct bad {
+    const char *name, *bytes;
+    size_t length;
+    const char *message;
+};
+#define BYTES(text) (text), sizeof(text) - 1
+
+START_TEST(what_is_no_csv_is_refused_with_the_reason)
+{
+    static const struct bad bad[] = {
+        {"x.csv", BYTES(""), "The file is empty"},
+        {"x.csv", BYTES("\xef\xbb\xbf"), "The file is empty"},
+        {"x.csv", BYTES("\n\r\n\n"), "The file is empty"},
+        {"x.csv", BYTES(HEAD), "The file has a header line and no rows"},
+        {"x.csv", BYTES("name,amount\n,\n\n,\n"), "The file has a header line and no rows"},
+        {"x.csv", BYTES("PK\x03\x04\x14\x00\x06\x00"), "The file is a workbook (.xlsx)"},
+        {"x.csv", BYTES("\x89PNG\r\n\x1a\n\x00\x00"), "The file is a picture (PNG)"},
+        {"x.csv", BYTES("%PDF-1.7\n%\xe2\xe3\xcf\xd3"), "The file is a PDF document"},
+        {"x.csv",
+         BYTES("\xff\xfen\x00"
+               "a\x00"),
+         "The file is text in UTF-16"},
+        {"x.csv",
+         BYTES("n\x00"
+               "a\x00m\x00"),
+         "The file has NUL bytes"},
+        {"x.csv", BYTES(HEAD "M\xfcller,1\n"), "The file is not UTF-8, perhaps Windows-1252: save"},
+        {"x.csv", BYTES(HEAD "a,\xed\xa0\x80\n"), "The file is not UTF-8"},
+        {"x.csv", BYTES(HEAD "a,\xc3"), "The file is not UTF-8: its last character is cut"},
+        {"x.csv", BYTES(HEAD "\"a,1\nb,2\n"),
+         "The file is no CSV: row 1 has a quote that is not closed"},
+        {"x.csv.exe", BYTES(HEAD "a,1\n"), ""},
+        {"x", BYTES(HEAD "a,1\n"), ""},
+        {"x.xlsx", BYTES(HEAD "a,1\n"), ""},
+        {"csv", BYTES(HEAD "a,1\n"), ""},
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_error(bulk_send(host, m, "type=Things", bad[i].name, bad[i].bytes, bad[i].length), 400,
+                 bad[i].message);
+    nothing_is_left();
+}
+
+START_TEST(a_request_without_a_file_is_refused)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_field(&body, "note", "no file");
+    ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
+    ck_status(http(host, "POST", BULK "?type=Things", m->token, NULL), 400);
+    upload_file(&body, "one", "x.csv", BYTES(HEAD "a,1\n"));
+    upload_file(&body, "two", "y.csv", BYTES(HEAD "a,1\n"));
+    ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
+    nothing_is_left();
+}
+
+/* `count` times `unit` behind `head`. */
+static char *repeated(const char *head, const char *unit, size_t count, size_t *length)
+{
+    size_t first = strlen(head), each = strlen(unit);
+    char *bytes = kept(malloc(first + count * each + 1));
+
+    memcpy(bytes, head, first);
+    for (size_t i = 0; i < count; i++)
+        memcpy(bytes + first + i * each, unit, each);
+    *length = first + count * each;
+    return bytes;
+}
+
+static void is_refused_fast(const char *head, const char *unit, size_t count, long status,
+                            const char *message)
+{
+    size_t length;
+    char *bytes = repeated(head, unit, count, &length);
+    struct answer *answer =
+        ck_error(bulk_send(host, m, "type=Things", "x.csv", bytes, length), status, message);
+
+    ck_assert_msg(answer->seconds < 20, "%f s for %s", answer->seconds, message);
+    nothing_is_left();
+}
+
+START_TEST(absurd_cells_and_columns_are_refused)
+{
+    is_refused_fast(HEAD, "a", 10485760, 400, "The file is no CSV: row 1 has a cell of more");
+    is_refused_fast(HEAD "\"", "a\n", 5242880, 400, "The file is no CSV: row 1 has a cell of more");
+    is_refused_fast("name", ",", 1000000, 400, "The file is no CSV: the header line has more");
+    is_refused_fast(HEAD "a", ",", 1000000, 400, "The file is no CSV: row 1 has more than 1,000");
+    is_refused_fast(HEAD, "\"", 10485761, 400, "The file is no CSV: row 1 has ");
+}
+
+START_TEST(more_rows_or_bytes_than_fit_are_413)
+{
+    is_refused_fast(HEAD, "a,1\n", 200001, 413, "The file has more than 200000 rows");
+    is_refused_fast(HEAD, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+                    51 * 16645, 413, "");
+}
+
+/* Ends of lines of all kinds; blank lines count; the last line need not end. */
+START_TEST(all_ends_of_lines_are_known)
+{
+    static const char *const files[] = {
+        "name,amount\nk1,1\nk2,1",
+        "name,amount\r\nk1,1\r\nk2,1\r\n",
+        "name,amount\rk1,1\rk2,1\r",
+        "\r\n\nname,amount\r\nk1,1\r\nk2,1",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        const char *id = bulk_id(bulk_things(m, files[i]));
+        struct answer *log = bulk_log_of(m, id, "");
+
+        ck_assert_str_eq(bulk_row(log, 0), "1 k1 pending");
+        ck_assert_str_eq(bulk_row(log, 1), "2 k2 pending");
+        ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    }
+    const char *id = bulk_id(bulk_send(host, m, "type=Things", "X.CSV",
+                                       BYTES("name,amount\r\n\r\nk1,1\r\n,\r\n\r\nk2,1")));
+
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 0), "2 k1 pending");
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 1), "5 k2 pending");
+    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    nothing_is_left();
+}
+
+/* C02: as they were sent, for they come back; what the service says beside them runs nowhere. */
+START_TEST(cells_that_look_like_formulas_come_back_as_they_were)
+{
+    const char *id =
+        bulk_id(bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n"));
+    struct answer *failed =
+        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+
+    ck_assert_ptr_nonnull(strstr(failed->body, "\r\n=cmd|' /C calc'!A0,x,\"amount: must"));
+    ck_assert_ptr_nonnull(strstr(failed->body, "\r\n@a,\"\t=1\",\"amount: must"));
+    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+}
+
+Suite *bulk_files_suite(void)
+{
+    const TTest *const tests[] = {
+        what_is_no_csv_is_refused_with_the_reason,
+        a_request_without_a_file_is_refused,
+        absurd_cells_and_columns_are_refused,
+        more_rows_or_bytes_than_fit_are_413,
+        all_ends_of_lines_are_known,
+        cells_that_look_like_formulas_come_back_as_they_were,
+    };
+
+    return stage_suite("bulk_files", set_up, 180, TESTS(tests));
+}

@@ -1,0 +1,306 @@
+/* The reader of CSV: the cases that nobody of the project wrote, with other separators, and in
+ * pieces; bounds; what begins and ends where. */
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "modules/bulk/claims.h"
+#include "modules/bulk/reader.h"
+#include "modules/bulk/scan.h"
+#include "modules/bulk/utf8.h"
+#include "modules/bulk/write.h"
+#include "suite.h"
+#include "suites.h"
+
+struct seen {
+    json_t *rows; /* arrays of cells */
+    int64_t last;
+    size_t begin, end; /* of the last row */
+};
+
+static int see(void *arg, const struct reader_row *row)
+{
+    struct seen *seen = arg;
+    json_t *cells = json_array();
+
+    for (size_t i = 0; i < row->count; i++)
+        json_array_append_new(cells, json_string(row->cells[i]));
+    json_array_append_new(seen->rows, cells);
+    seen->last = row->number;
+    seen->begin = row->begin;
+    seen->end = row->end;
+    return 0;
+}
+
+/* Reads a text in pieces of so many bytes; the reason of a failure, "" for none. */
+static const char *read_text(struct seen *seen, const char *bytes, size_t length, char separator,
+                             size_t piece)
+{
+    static char why[READER_WHY];
+    struct bulk_reader *reader = malloc(sizeof *reader);
+    int status = 0;
+
+    *seen = (struct seen){.rows = json_array()};
+    ck_assert_int_eq(bulk_reader_begin(reader, separator, 0, see, seen), 0);
+    for (size_t at = 0; at < length && !status; at += piece)
+        status = bulk_reader_feed(reader, bytes + at, length - at < piece ? length - at : piece);
+    if (!status)
+        bulk_reader_end(reader);
+    memcpy(why, reader->why, sizeof why);
+    bulk_reader_free(reader);
+    free(reader);
+    return why;
+}
+
+static char *file_bytes(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    char *bytes = malloc(65536);
+
+    ck_assert_msg(file && bytes, "%s", path);
+    *length = fread(bytes, 1, 65536, file);
+    fclose(file);
+    return bytes;
+}
+
+/* Git may have taken them away where the cases came from; the JSON has them. */
+static char *with_crlf(char *bytes, size_t *length)
+{
+    char *longer = malloc(2 * *length + 1), *at = longer;
+
+    ck_assert_ptr_nonnull(longer);
+    for (size_t i = 0; i < *length; i++) {
+        if (bytes[i] == '\n')
+            *at++ = '\r';
+        *at++ = bytes[i];
+    }
+    free(bytes);
+    *length = (size_t)(at - longer);
+    return longer;
+}
+
+/* Objects by the names of the first row, as the cases' JSON has them. */
+static json_t *objects(const json_t *rows)
+{
+    json_t *list = json_array();
+    const json_t *header = json_array_get(rows, 0);
+
+    for (size_t i = 1; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        json_t *object = json_object();
+
+        for (size_t k = 0; k < json_array_size(header); k++)
+            json_object_set(object, json_string_value(json_array_get(header, k)),
+                            json_array_get(row, k));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+/* The same rows with another separator. */
+static struct written written_with(char separator, const json_t *rows)
+{
+    struct written written = {.separator = separator};
+    const json_t *row, *cell;
+    size_t i, k;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_array_foreach(row, k, cell)
+        {
+            write_cell(&written, json_string_value(cell));
+        }
+        write_end(&written);
+    }
+    return written;
+}
+
+static void expect_rows(const char *name, const char *bytes, size_t length, char separator,
+                        const json_t *expected)
+{
+    for (size_t piece = 1; piece <= length; piece = piece < 8 ? piece + 1 : length + 1) {
+        struct seen seen;
+        const char *why = read_text(&seen, bytes, length, separator, piece);
+        json_t *got = objects(seen.rows);
+
+        ck_assert_msg(!*why && json_equal(got, expected), "%s, '%c', pieces of %zu: %s", name,
+                      separator, piece, why);
+        json_decref(got);
+        json_decref(seen.rows);
+    }
+}
+
+static void expect_case(const char *folder, const char *name)
+{
+    char path[1024];
+    size_t length;
+
+    snprintf(path, sizeof path, "%s/json/%.*s.json", folder, (int)(strlen(name) - 4), name);
+    json_t *expected = json_load_file(path, 0, NULL);
+
+    snprintf(path, sizeof path, "%s/csvs/%s", folder, name);
+    char *bytes = file_bytes(path, &length);
+
+    if (strstr(name, "_crlf") && !memchr(bytes, '\r', length))
+        bytes = with_crlf(bytes, &length);
+    ck_assert_ptr_nonnull(expected);
+    ck_assert_int_eq(scan_separator(bytes, length), ',');
+    expect_rows(name, bytes, length, ',', expected);
+    for (const char *separator = ";\t"; *separator; separator++) {
+        struct seen seen;
+
+        read_text(&seen, bytes, length, ',', length);
+        struct written other = written_with(*separator, seen.rows);
+
+        ck_assert_int_eq(scan_separator(other.bytes, other.length), *separator);
+        expect_rows(name, other.bytes, other.length, *separator, expected);
+        write_free(&other);
+        json_decref(seen.rows);
+    }
+    json_decref(expected);
+    free(bytes);
+}
+
+/* Acceptance 1 */
+START_TEST(csv_spectrum_is_read_as_its_json_says)
+{
+    const char *root = getenv("BUSBAR_SHARED");
+    char folder[256], csvs[300];
+    const struct dirent *entry;
+    int cases = 0;
+
+    snprintf(folder, sizeof folder, "%s/cases/csv-spectrum", root ? root : "../shared");
+    snprintf(csvs, sizeof csvs, "%s/csvs", folder);
+    DIR *directory = opendir(csvs);
+
+    if (!directory) {
+        fprintf(stderr, "unit: SKIPPED: there is no %s; set BUSBAR_SHARED\n", csvs);
+        return;
+    }
+    while ((entry = readdir(directory)))
+        if (strstr(entry->d_name, ".csv")) {
+            expect_case(folder, entry->d_name);
+            cases++;
+        }
+    closedir(directory);
+    ck_assert_int_ge(cases, 11);
+}
+
+#define READS(text, separator, dumped)                                                             \
+    expect_dump((text), sizeof(text) - 1, (separator), (dumped), __LINE__)
+
+static void expect_dump(const char *bytes, size_t length, char separator, const char *expected,
+                        int line)
+{
+    struct seen seen;
+    const char *why = read_text(&seen, bytes, length, separator, length);
+    char *dumped = json_dumps(seen.rows, JSON_COMPACT);
+
+    ck_assert_msg(!*why && !strcmp(dumped, expected), "line %d: %s%s", line, dumped, why);
+    free(dumped);
+    json_decref(seen.rows);
+}
+
+START_TEST(cells_are_what_stands_between_separators)
+{
+    READS("a,b\n1,2", ',', "[[\"a\",\"b\"],[\"1\",\"2\"]]");
+    READS(" a , b \n", ',', "[[\" a \",\" b \"]]");
+    READS("a;b,c;\n", ';', "[[\"a\",\"b,c\",\"\"]]");
+    READS("\"a\"\"b\",\"c\nd\"\r\n", ',', "[[\"a\\\"b\",\"c\\nd\"]]");
+    READS("5\" pipe,x\n", ',', "[[\"5\\\" pipe\",\"x\"]]");
+    READS("a\rb\r\nc\nd", ',', "[[\"a\"],[\"b\"],[\"c\"],[\"d\"]]");
+    READS("\n\na\n,\n\"\"\nb\n", ',', "[[\"a\"],[\"b\"]]");
+}
+
+START_TEST(rows_have_the_numbers_and_places_of_their_lines)
+{
+    static const char bytes[] = "h\r\n\r\na\r\n\"x\r\ny\"\r\n,\r\nlast";
+    struct seen seen;
+
+    read_text(&seen, bytes, sizeof bytes - 1, ',', 3);
+    ck_assert_int_eq(seen.last, 5);
+    ck_assert_uint_eq(seen.begin, sizeof bytes - 1 - 4);
+    ck_assert_uint_eq(seen.end, sizeof bytes - 1);
+    json_decref(seen.rows);
+}
+
+START_TEST(a_quote_that_is_not_closed_is_told_with_its_row)
+{
+    struct seen seen;
+    static const char bytes[] = "h\na\n\"b\nc\n";
+
+    ck_assert_str_eq(read_text(&seen, bytes, sizeof bytes - 1, ',', 100),
+                     "row 2 has a quote that is not closed");
+    json_decref(seen.rows);
+}
+
+START_TEST(utf8_is_known_in_pieces)
+{
+    static const char fine[] = "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80";
+    static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
+                                        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
+    struct utf8 utf8 = {0};
+
+    for (size_t i = 0; i < sizeof fine - 1; i++)
+        ck_assert_int_eq(utf8_feed(&utf8, fine + i, 1), UTF8_FINE);
+    ck_assert_uint_eq(utf8.left, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        memset(&utf8, 0, sizeof utf8);
+        ck_assert_int_eq(utf8_feed(&utf8, wrong[i], strlen(wrong[i])), UTF8_WRONG);
+    }
+    ck_assert_int_eq(utf8_feed(&utf8, "a\0b", 3), UTF8_NUL);
+}
+
+/* Which of two contradicts the other, whatever their order by time. */
+START_TEST(the_later_row_of_a_contradiction_is_told)
+{
+    static const struct claim given[] = {
+        {.from = 0, .until = 0, .number = 1},     {.from = 100, .until = 200, .number = 2},
+        {.from = 200, .until = 300, .number = 3}, {.from = 150, .until = 160, .number = 4},
+        {.from = 50, .until = 101, .number = 5},  {.from = 0, .until = 0, .number = 6},
+        {.from = 310, .until = 320, .number = 7}, {.from = 300, .until = 311, .number = 8},
+    };
+    static const char *const names[] = {"a", "t", "t", "t", "t", "a", "t", "t"};
+    static const int against[] = {0, 0, 0, 2, 2, 1, 0, 7};
+    struct claims claims = {NULL, 0, 0};
+
+    for (size_t i = 0; i < 8; i++)
+        ck_assert_int_eq(claims_add(&claims, names[i], given[i]), 0);
+    claims_judge(&claims);
+    for (size_t i = 0; i < claims.count; i++)
+        ck_assert_int_eq(claims.list[i].against, against[claims.list[i].number - 1]);
+    claims_free(&claims);
+}
+
+START_TEST(words_of_the_service_run_in_no_spreadsheet)
+{
+    struct written written = {.separator = ','};
+
+    write_words(&written, "=a");
+    write_words(&written, "x: \"=1\";+2, - y");
+    write_cell(&written, "=a");
+    write_end(&written);
+    ck_assert_uint_eq(written.length, strlen("\"'=a\",\"x: \"\"=1\"\";'+2, '- y\",=a\r\n"));
+    ck_assert_int_eq(
+        memcmp(written.bytes, "\"'=a\",\"x: \"\"=1\"\";'+2, '- y\",=a\r\n", written.length), 0);
+    write_free(&written);
+}
+
+Suite *csv_suite(void)
+{
+    const TTest *const tests[] = {
+        csv_spectrum_is_read_as_its_json_says,
+        cells_are_what_stands_between_separators,
+        rows_have_the_numbers_and_places_of_their_lines,
+        a_quote_that_is_not_closed_is_told_with_its_row,
+        utf8_is_known_in_pieces,
+        the_later_row_of_a_contradiction_is_told,
+        words_of_the_service_run_in_no_spreadsheet,
+    };
+    TCase *cases;
+
+    return suite_of("csv", TESTS(tests), &cases);
+}
