@@ -18,8 +18,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const modules[] = {"auth",   "certificate", "chat",   "device",
-                                      "health", "reading",     "webhook"};
+static const char *const modules[] = {"auth",   "bulk",   "certificate", "chat",
+                                      "device", "health", "reading",     "webhook"};
 static const char *const names[ACTORS] = {"nobody", "pending",     "suspended",         "User",
                                           "Buyer",  "DeviceOwner", "OrganizationAdmin", "ApiUser",
                                           "client", "Admin"};
@@ -29,10 +29,12 @@ static PGconn *db;
 
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "matrix",
-                                          .database = database_make(the_postgres, "matrix"),
-                                          .modules = "[auth, chat, device, health, webhook, "
-                                                     "reading, certificate]"});
+    host = host_start(
+        &(struct host_spec){.name = "matrix",
+                            .database = database_make(the_postgres, "matrix"),
+                            .modules = "[auth, chat, device, health, webhook, "
+                                       "reading, certificate, bulk]",
+                            .more = text("bulk:\n  files: \"%s\"\n", harness_path("bulk-matrix"))});
 }
 
 static void tear_down(void)
@@ -135,7 +137,8 @@ static const char *path_for(const char *route, const struct person *person)
 
     if (!strncmp(at, ":email", 6))
         value = encoded(person->email);
-    if (!strncmp(at, ":headUuid", 9) || !strncmp(at, ":documentId", 11))
+    if (!strncmp(at, ":headUuid", 9) || !strncmp(at, ":documentId", 11) ||
+        !strncmp(at, ":bulkUploadId", 13))
         value = "0195f3a0-1111-7222-8333-444455556666";
     return path_for(text("%.*s%s%s", (int)(at - route), route, value, rest), person);
 }
