@@ -1,4 +1,11 @@
-/* The fake host inside, see busbar/fake.h. */
+/*
+ * The fake host inside, see busbar/fake.h.
+ *
+ * Fields, queries, statements, JSON, texts and times are the host's own code (Makefile.inc). Its
+ * transactions, routes and requests are not: they park on fibers, count on quotas and loops, and
+ * belong to a generation, so to run them without a host takes more than these files do in its
+ * place.
+ */
 #ifndef FAKE_FAKE_H
 #define FAKE_FAKE_H
 

@@ -3,6 +3,10 @@
  * in and those of other libraries left zero; never executable. So its tables can be read without
  * running a line of it, constructors included, and without the libraries that it needs.
  *
+ * Why not dlopen() in a forked child: it runs the constructors of a file that nobody has judged
+ * yet, with all that this process may do, and fails where a library that the module needs is
+ * missing, before anything of its tables is known.
+ *
  * Addresses in a file made to deceive may point anywhere: reading what they point to may fault.
  */
 #ifndef CORE_ELF_IMAGE_H

@@ -2,6 +2,11 @@
  * Names of servers. Looking one up takes many seconds where the name server does not answer, and
  * libpq would do it on the loop, for each connection anew; so a thread does it, and loops take what
  * it has found. Sockets and addresses have no such thread.
+ *
+ * Why not libpq's blocking connect on a thread of the host's pool: it looks the name up for each
+ * connection, so while the name server is silent each of them holds a thread of its own for as long
+ * as that takes, and it does not know the addresses of a minute ago, by which connections come back
+ * here.
  */
 #ifndef CORE_RESOLVER_H
 #define CORE_RESOLVER_H

@@ -4,6 +4,7 @@
 
 #include <busbar/bulk.h>
 #include <busbar/event.h>
+#include <busbar/helpers.h>
 #include <busbar/host.h>
 #include <busbar/module.h>
 #include <busbar/request.h>

@@ -137,8 +137,10 @@ static inline const char *bb_client_address(struct bb_request *rq)
 }
 
 /*
- * Answers. `json` is taken (NULL: no body), and nobody else may touch what it holds. Returns the
- * status: `return bb_reply(rq, 200, json)`. Parks while a large answer is written.
+ * Answers. `json` is taken, and nobody else may touch what it holds. NULL is right for 204 and 304,
+ * which have no body; else the answer is 503 where JSON of this request got no memory, and 500,
+ * with a line in the log, where json_pack() failed for another reason. Returns the status: `return
+ * bb_reply(rq, 200, json)`. Parks while a large answer is written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {

@@ -151,12 +151,8 @@ static int client_ready(struct bb_request *rq, struct sending *sending)
 
         if (bytes <= READY_BYTES)
             return bytes < 0 ? -1 : 1;
-        struct bb_gate *gate = bb_gate(rq);
-
-        if (!gate)
+        if (bb_sleep(rq, PAUSE_MS))
             return -1;
-        bb_gate_wait(rq, gate, PAUSE_MS); /* nobody opens it: it is a pause */
-        bb_gate_open(rq->host, gate);
     }
     return 0;
 }
@@ -258,5 +254,5 @@ int array_send(struct bb_request *rq, struct array_places *places,
 {
     struct sending *sending = sending_new(rq, places, source);
 
-    return sending ? begin(rq, sending) : bb_fail(rq, 503, "Out of memory");
+    return sending ? begin(rq, sending) : bb_no_memory(rq);
 }

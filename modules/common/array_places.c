@@ -62,7 +62,7 @@ int array_place_take(struct bb_request *rq, struct array_places *places)
         struct bb_gate *gate = bb_gate(rq);
 
         if (!gate)
-            return bb_fail(rq, 503, "Out of memory");
+            return bb_no_memory(rq);
         bb_gate_wait(rq, gate, PAUSE_MS); /* nobody opens it: it is a pause */
         bb_gate_open(rq->host, gate);
         status = take(places, account);

@@ -29,6 +29,7 @@
     X(meter)                                                                                       \
     X(module)                                                                                      \
     X(module_files)                                                                                \
+    X(helpers)                                                                                     \
     X(names)                                                                                       \
     X(notify)                                                                                      \
     X(multipart)                                                                                   \

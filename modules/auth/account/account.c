@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-int auth_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
-}
-
 int auth_unauthorized(struct bb_request *rq, const char *text)
 {
     bb_reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
@@ -125,22 +120,6 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-size_t auth_numbers(const char *list, int64_t *into)
-{
-    size_t count = 0;
-
-    for (const char *at = list; at && (*at == '{' || *at == ',') && at[1] != '}';) {
-        char *end = NULL;
-        int64_t number = strtoll(at + 1, &end, 10);
-
-        if (into)
-            into[count] = number;
-        count++;
-        at = end;
-    }
-    return count;
-}
-
 static int organisation_of(void *state, struct bb_request *rq, const char *email,
                            int64_t *organisation)
 {
@@ -175,10 +154,10 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
         return 0;
 
     const char *list = bb_cell(rq, rows, 0, 3);
-    size_t count = auth_numbers(list, NULL);
+    size_t count = bb_cell_ints(list, NULL);
     int64_t *organisations = bb_alloc(rq, (count + 1) * sizeof(*organisations));
 
-    auth_numbers(list, organisations);
+    bb_cell_ints(list, organisations);
     *scope = (struct bb_account_scope){
         .size = sizeof(*scope),
         .email = bb_cell(rq, rows, 0, 0),

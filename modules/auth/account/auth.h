@@ -43,20 +43,17 @@ const char *auth_role_name(unsigned bit); /* of exactly one bit */
 
 /* The public columns, of auth_account AS a; auth_account_json() reads them. */
 #define ACCOUNT_COLUMNS                                                                            \
-    "a.id, a.email, a.first_name, a.last_name, a.role, a.status, a.organisation, "                 \
-    "(extract(epoch from a.created) * 1000)::bigint"
+    "a.id, a.email, a.first_name, a.last_name, a.role, a.status, a.organisation, " BB_SQL_MS(      \
+        "a.created")
 #define ACCOUNT_COLUMN_COUNT 8
 
-/* All organisations that auth_account AS a may act in, a bigint[]; auth_numbers() reads it. */
+/* All organisations that auth_account AS a may act in, a bigint[]; bb_cell_ints() reads it. */
 #define ACCOUNT_ORGANISATIONS                                                                      \
     "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
     "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
 
 /* When auth_account AS a was approved, milliseconds. */
-#define ACCOUNT_APPROVED "(extract(epoch from a.approved) * 1000)::bigint"
-
-/* The numbers of "{1,2,3}" into `into` (if given); returns how many. */
-size_t auth_numbers(const char *list, int64_t *into);
+#define ACCOUNT_APPROVED BB_SQL_MS("a.approved")
 
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
@@ -89,8 +86,6 @@ struct auth_new_account {
 int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
                         const struct auth_new_account *account, struct bb_rows **rows);
 
-/* bb_reply(), or 503 where the JSON could not be made. `json` is taken. */
-int auth_reply(struct bb_request *rq, int status, json_t *json);
 json_t *auth_time(struct bb_request *rq, const struct bb_rows *rows, size_t row, size_t column);
 
 /* The service "accounts". */

@@ -26,12 +26,11 @@ int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued);
 
 #define AUTH_PAGE_MAX 200
 
-/*
- * Answers a page made of the rows, which are asked with auth_page_limit() + 1; `id` is in column 0.
- */
-int64_t auth_page_limit(struct bb_request *rq);
-int auth_page_reply(struct bb_request *rq, const struct bb_rows *rows,
-                    json_t *(*item)(struct bb_request *, const struct bb_rows *, size_t));
+/* How many rows a page has; ask for one more, and answer with bb_reply_rows(). */
+static inline int64_t auth_page_limit(struct bb_request *rq)
+{
+    return bb_arg_int(rq, "limit", AUTH_PAGE_MAX);
+}
 
 /* ---- handlers and commands ---- */
 

@@ -6,26 +6,13 @@
 #include "modules/auth/api/api.h"
 
 #include <openssl/sha.h>
-#include <stdio.h>
 #include <string.h>
 
 struct made {
-    char client_id[33];
-    char secret[65];
+    const char *client_id, *secret;
     unsigned char digest[SHA256_DIGEST_LENGTH];
     const char *name;
 };
-
-static int random_hex(struct bb_request *rq, char *text, size_t bytes)
-{
-    unsigned char random[32];
-
-    if (bytes > sizeof(random) || bb_random(rq->host, random, bytes))
-        return -1;
-    for (size_t i = 0; i < bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", random[i]);
-    return 0;
-}
 
 static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -34,7 +21,7 @@ static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, si
                      auth_time(rq, rows, row, 3));
 }
 
-#define CLIENT_COLUMNS "id, client_id, name, (extract(epoch from created) * 1000)::bigint"
+#define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
 
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -57,7 +44,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
         json_decref(client);
         client = NULL;
     }
-    return auth_reply(rq, 201, client);
+    return bb_reply(rq, 201, client);
 }
 
 int auth_client_create(struct bb_request *rq)
@@ -67,7 +54,9 @@ int auth_client_create(struct bb_request *rq)
 
     if (rq->principal->client)
         return bb_fail(rq, 403, "Forbidden");
-    if (random_hex(rq, made->client_id, 16) || random_hex(rq, made->secret, 32))
+    made->client_id = bb_random_hex(rq, 16);
+    made->secret = bb_random_hex(rq, 32);
+    if (!made->client_id || !made->secret)
         return bb_fail(rq, 503, "No random bytes");
     made->name = name ? name : "";
     SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
@@ -85,7 +74,8 @@ int auth_client_list(struct bb_request *rq)
                  BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
                          bb_i(auth_page_limit(rq) + 1)));
 
-    return rows ? auth_page_reply(rq, rows, client_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, client_json)
+                : bb_failed(rq);
 }
 
 int auth_client_delete(struct bb_request *rq)
@@ -111,5 +101,5 @@ int auth_client_delete(struct bb_request *rq)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "No such client");
     auth_changed(rq->state, payload);
-    return auth_reply(rq, 200, json_pack("{sb}", "success", 1));
+    return bb_reply(rq, 200, json_pack("{sb}", "success", 1));
 }

@@ -6,7 +6,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bb_rows *rows = NULL;
     int status = auth_account_insert(rq, tx, arg, &rows);
 
-    return status ? status : auth_reply(rq, 201, auth_account_json(rq, rows, 0));
+    return status ? status : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 static const char *text_or(struct bb_request *rq, const char *name, const char *absent)

@@ -92,11 +92,8 @@ static int read_basic(struct bb_request *rq, const char *header, const char **id
 static bool is_secret(const char *secret, const char *cell)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH], stored[SHA256_DIGEST_LENGTH];
-    size_t length = 0;
 
-    if (strncmp(cell, "\\x", 2) != 0 ||
-        !OPENSSL_hexstr2buf_ex(stored, sizeof(stored), &length, cell + 2, '\0') ||
-        length != sizeof(stored))
+    if (bb_cell_bytes(cell, stored, sizeof(stored)) != sizeof(stored))
         return false;
     SHA256((const unsigned char *)secret, strlen(secret), digest);
     return CRYPTO_memcmp(digest, stored, sizeof(digest)) == 0;

@@ -19,11 +19,11 @@ int auth_count_login(struct bb_request *rq, int status)
 
 int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued)
 {
-    return auth_reply(rq, 200,
-                      json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
-                                issued->token, "token_type", "Bearer", "expires_in",
-                                (json_int_t)issued->life_s, "expiresAt",
-                                bb_time_text(rq, issued->expires_s * 1000)));
+    return bb_reply(rq, 200,
+                    json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
+                              issued->token, "token_type", "Bearer", "expires_in",
+                              (json_int_t)issued->life_s, "expiresAt",
+                              bb_time_text(rq, issued->expires_s * 1000)));
 }
 
 static int begin(struct bb_request *rq, const struct auth_account *account)
@@ -67,5 +67,5 @@ int auth_logout(struct bb_request *rq)
     if (!bb_query(rq, &revoke, BB_ARGS(bb_t(rq->principal->session), bb_t(payload))))
         return bb_failed(rq);
     auth_changed(rq->state, payload);
-    return auth_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
 }

@@ -31,7 +31,7 @@ int auth_me(struct bb_request *rq)
         json_decref(me);
         me = NULL;
     }
-    return auth_reply(rq, 200, me);
+    return bb_reply(rq, 200, me);
 }
 
 struct change {
@@ -62,9 +62,9 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "The password was changed meanwhile");
     if (!bb_tx_query(rq, tx, &end, BB_ARGS(account, bb_t(rq->principal->session))) ||
-        auth_notify(rq, tx, change->payload))
+        bb_notify(rq, tx, AUTH_CHANNEL, change->payload))
         return bb_failed(rq);
-    return auth_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
 
 int auth_change_password(struct bb_request *rq)

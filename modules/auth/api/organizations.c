@@ -4,8 +4,7 @@
  */
 #include "modules/auth/api/api.h"
 
-#define ORGANISATION_COLUMNS                                                                       \
-    "o.id, o.name, o.type, o.address, o.api_user, (extract(epoch from o.created) * 1000)::bigint"
+#define ORGANISATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
 
 static json_t *organisation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -39,9 +38,9 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An organisation with this name exists already");
-    if (auth_notify(rq, tx, arg))
+    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
-    return auth_reply(rq, 201, organisation_json(rq, rows, 0));
+    return bb_reply(rq, 201, organisation_json(rq, rows, 0));
 }
 
 int auth_organisation_create(struct bb_request *rq)
@@ -77,9 +76,9 @@ static int check_api_user(struct bb_request *rq, struct bb_tx *tx, int64_t accou
 
 static int notify_both(struct bb_request *rq, struct bb_tx *tx, const struct link *link)
 {
-    if (link->before && auth_notify(rq, tx, account_payload(rq, link->before)))
+    if (link->before && bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->before)))
         return -1;
-    return link->after ? auth_notify(rq, tx, account_payload(rq, link->after)) : 0;
+    return link->after ? bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->after)) : 0;
 }
 
 static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -107,7 +106,7 @@ static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
     rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
     if (!rows || notify_both(rq, tx, link))
         return bb_failed(rq);
-    return auth_reply(rq, 200, organisation_json(rq, rows, 0));
+    return bb_reply(rq, 200, organisation_json(rq, rows, 0));
 }
 
 int auth_organisation_link(struct bb_request *rq)
@@ -131,5 +130,6 @@ int auth_organisation_list(struct bb_request *rq)
     struct bb_rows *rows = bb_query(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 
-    return rows ? auth_page_reply(rq, rows, organisation_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, organisation_json)
+                : bb_failed(rq);
 }

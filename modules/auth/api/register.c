@@ -32,10 +32,10 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
 /* Where nobody is to learn which e-mails exist, all who ask are told this. */
 static int heard(struct bb_request *rq)
 {
-    return auth_reply(rq, 202,
-                      json_pack("{ss}", "message",
-                                "The registration was received. An administrator has to approve "
-                                "it."));
+    return bb_reply(rq, 202,
+                    json_pack("{ss}", "message",
+                              "The registration was received. An administrator has to approve "
+                              "it."));
 }
 
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -48,7 +48,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return status;
     if (auth->register_silent)
         return heard(rq);
-    return auth_reply(rq, 201, auth_account_json(rq, rows, 0));
+    return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 /* The e-mail and the password's hash go the same way whether the account is there or not. */

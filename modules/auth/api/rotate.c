@@ -22,10 +22,10 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS) || !bb_tx_query(rq, tx, &retire, BB_NO_ARGS) ||
         !bb_tx_query(rq, tx, &insert,
                      BB_ARGS(bb_t(fresh->kid), bb_bytes(fresh->sealed, fresh->length))) ||
-        auth_notify(rq, tx, "keys"))
+        bb_notify(rq, tx, AUTH_CHANNEL, "keys"))
         return bb_failed(rq);
-    return auth_reply(rq, 200,
-                      json_pack("{ss ss}", "message", "Signing key replaced", "kid", fresh->kid));
+    return bb_reply(rq, 200,
+                    json_pack("{ss ss}", "message", "Signing key replaced", "kid", fresh->kid));
 }
 
 int auth_rotate(struct bb_request *rq)

@@ -19,7 +19,8 @@ int auth_user_list(struct bb_request *rq)
     struct bb_rows *rows = status ? bb_query(rq, &of_status, BB_ARGS(after, limit, bb_t(status)))
                                   : bb_query(rq, &all, BB_ARGS(after, limit));
 
-    return rows ? auth_page_reply(rq, rows, auth_account_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, auth_account_json)
+                : bb_failed(rq);
 }
 
 int auth_user_get(struct bb_request *rq)
@@ -32,7 +33,7 @@ int auth_user_get(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "No such user");
-    return auth_reply(rq, 200, auth_account_json(rq, rows, 0));
+    return bb_reply(rq, 200, auth_account_json(rq, rows, 0));
 }
 
 /*
@@ -115,7 +116,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "No such user");
-    if (auth_notify(rq, tx, arg))
+    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
 
     json_t *account = auth_account_json(rq, rows, 0);
@@ -125,7 +126,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         json_decref(account);
         return bb_failed(rq);
     }
-    return auth_reply(rq, 200, account);
+    return bb_reply(rq, 200, account);
 }
 
 int auth_user_change(struct bb_request *rq)

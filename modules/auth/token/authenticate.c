@@ -80,7 +80,7 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
 {
     const char *email = bb_cell(rq, rows, 0, EMAIL);
     const char *list = bb_cell(rq, rows, 0, ORGANISATIONS);
-    size_t count = auth_numbers(list, NULL);
+    size_t count = bb_cell_ints(list, NULL);
     size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
 
     size = (size + 7) & ~(size_t)7;
@@ -96,7 +96,7 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
     identity->expires_s = claims->expires_s;
     identity->approved_ms = bb_cell_int(rq, rows, 0, APPROVED);
-    identity->organisation_count = auth_numbers(list, identity->organisations);
+    identity->organisation_count = bb_cell_ints(list, identity->organisations);
     memcpy(identity->organisations + count, email, strlen(email) + 1);
     return identity;
 }

@@ -86,23 +86,13 @@ static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
     snprintf(purpose, TOKEN_KID + 16, "auth.key:%s", kid);
 }
 
-/* "\x0a1b" to bytes; their number, or -1. */
-static ptrdiff_t bytes_of(const char *cell, unsigned char *bytes, size_t room)
-{
-    size_t used = 0;
-
-    if (!cell || strncmp(cell, "\\x", 2) != 0 || strlen(cell) / 2 - 1 > room)
-        return -1;
-    return OPENSSL_hexstr2buf_ex(bytes, room, &used, cell + 2, '\0') ? (ptrdiff_t)used : -1;
-}
-
 /* Opens one key. 0, or -1 where it cannot be: sealed under a key that is configured no more. */
 static int open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
 {
     char purpose[TOKEN_KID + 16];
     unsigned char sealed[HEX_SEALED_MAX / 2], *secret = NULL;
     size_t length = 0;
-    ptrdiff_t count = bytes_of(cell, sealed, sizeof(sealed));
+    int64_t count = bb_cell_bytes(cell, sealed, sizeof(sealed));
 
     if (count < 0 || strlen(kid) != TOKEN_KID)
         return -1;

@@ -51,15 +51,12 @@ void auth_cache_drop_all(struct auth_cache *cache);
 /* ---- signal.c: what changed ---- */
 
 /*
- * A change runs pg_notify(AUTH_CHANNEL, payload) in its transaction, and after the commit, before
+ * A change runs bb_notify() of AUTH_CHANNEL in its transaction, and after the commit, before
  * it answers, the handler calls auth_changed() with the same payload: the own notification is heard
  * only a moment later. Payloads: "account:ID", "session:JTI", "keys"; anything else means all.
  */
 void auth_changed(struct auth *auth, const char *payload);
 void auth_heard(void *state, const char *payload);
-
-/* Sends the payload with the transaction. 0, or -1: `return bb_failed(rq)`. */
-int auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
 
 /* ---- keys.c: signing keys ---- */
 

@@ -25,10 +25,3 @@ void auth_heard(void *state, const char *payload)
 {
     auth_changed(state, payload);
 }
-
-int auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload)
-{
-    static const struct bb_sql notify = {"SELECT pg_notify('" AUTH_CHANNEL "', $1::text)", 0};
-
-    return bb_tx_query(rq, tx, &notify, BB_ARGS(bb_t(payload))) ? 0 : -1;
-}

@@ -12,7 +12,7 @@
 #include "modules/chat/api/api.h"
 #include "modules/common/array.h"
 
-#define MESSAGE "e.uuid, e.username, e.chat_entry, " CHAT_TIME("e.created_at") ", e.next"
+#define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"
 /* Numbered from 1, with what comes next, and with the bytes of all and of those before. */
 #define NUMBERED(conversation, after, limit)                                                       \
     "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
@@ -92,7 +92,7 @@ static int answer_long(struct bb_request *rq, int64_t conversation, int64_t afte
 
     if (!chain) {
         array_place_give(chat->places, rq->principal->account);
-        return chat_no_memory(rq);
+        return bb_no_memory(rq);
     }
     *chain = (struct chain){conversation, after, limit ? limit : INT64_MAX};
     return array_send(rq, chat->places, &(struct array_source){read_page, free, chain});
@@ -114,15 +114,9 @@ static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t
 
 static int answer_short(struct bb_request *rq, const struct bb_rows *rows)
 {
-    json_t *chain = json_array();
     bool none = !bb_cell(rq, rows, 0, UUID);
 
-    for (size_t row = 0; row < bb_count(rq, rows) && !none; row++)
-        if (json_array_append_new(chain, message_of(rq, rows, row)) < 0) {
-            json_decref(chain);
-            return chat_no_memory(rq);
-        }
-    return chat_reply(rq, 200, chain);
+    return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, message_of);
 }
 
 int chat_chain(struct bb_request *rq)

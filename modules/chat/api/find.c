@@ -116,7 +116,7 @@ int chat_find(struct bb_request *rq)
     struct filters filters = {.count = 0};
 
     if (!read_filters(rq, &scope, &filters))
-        return chat_reply(rq, 200, json_null());
+        return bb_reply(rq, 200, json_null());
 
     bool any = filters.count == 0 && !filters.name;
     const struct bb_rows *rows =
@@ -125,6 +125,6 @@ int chat_find(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return chat_reply(rq, 200, json_null());
-    return chat_reply(rq, 200, chat_conversation_json(rq, rows, 0));
+        return bb_reply(rq, 200, json_null());
+    return bb_reply(rq, 200, chat_conversation_json(rq, rows, 0));
 }

@@ -124,19 +124,12 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
 /* The numbers of "{1,2,3}". NULL: out of memory. */
 static struct list *list_of(const char *text)
 {
-    size_t count = text[1] != '}';
-
-    for (const char *at = text; *at; at++)
-        count += *at == ',';
+    size_t count = bb_cell_ints(text, NULL);
     struct list *list = malloc(sizeof(*list) + count * sizeof(list->ids[0]));
 
     if (!list)
         return NULL;
-    char *at = (char *)(uintptr_t)text;
-
-    for (size_t i = 0; i < count; i++)
-        list->ids[i] = strtoll(at + 1, &at, 10);
-    list->count = count;
+    list->count = bb_cell_ints(text, list->ids);
     list->sent = 0;
     return list;
 }
@@ -156,7 +149,7 @@ static int take_order(struct bb_request *rq, void *arg)
     if (!rows)
         return bb_failed(rq);
     order->list = list_of(bb_cell(rq, rows, 0, 0));
-    return order->list ? 0 : chat_no_memory(rq);
+    return order->list ? 0 : bb_no_memory(rq);
 }
 
 static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
@@ -178,22 +171,15 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 
 /* ---- a page ---- */
 
+/* The cursor is time and id of the page's last conversation. */
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t count)
 {
-    json_t *list = json_array();
+    const char *next = NULL;
 
-    for (size_t row = 0; row < count; row++)
-        if (json_array_append_new(list, chat_conversation_json(rq, rows, row)) < 0) {
-            json_decref(list);
-            return chat_no_memory(rq);
-        }
-    if (count < bb_count(rq, rows) &&
-        bb_reply_next(rq, bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, 6),
-                                    bb_cell_int(rq, rows, count - 1, 0))) < 0) {
-        json_decref(list);
-        return bb_failed(rq);
-    }
-    return chat_reply(rq, 200, list);
+    if (count < bb_count(rq, rows))
+        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, 6),
+                         bb_cell_int(rq, rows, count - 1, 0));
+    return bb_reply_page(rq, rows, count, next, chat_conversation_json);
 }
 
 int chat_list(struct bb_request *rq)

@@ -99,7 +99,7 @@ int chat_post(struct bb_request *rq)
     json_t *json = answer(&message);
 
     if (!json)
-        return chat_no_memory(rq);
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
     return status ? status : bb_failed(rq);

@@ -45,7 +45,7 @@ int chat_read(struct bb_request *rq)
     json_t *json = json_pack("{s:b}", "success", 1);
 
     if (!json)
-        return chat_no_memory(rq);
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 200, json);
 
     return status ? status : bb_failed(rq);

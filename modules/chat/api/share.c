@@ -61,7 +61,7 @@ int chat_share(struct bb_request *rq)
     json_t *json = json_pack("{s:b}", "success", 1);
 
     if (!json)
-        return chat_no_memory(rq);
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 200, json);
 
     chat_cache_forget(chat->cache, id);

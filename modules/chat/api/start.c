@@ -130,7 +130,7 @@ static int store(struct bb_request *rq, const struct chat_facts *facts,
     json_t *json = answer(facts, message);
 
     if (!json)
-        return chat_no_memory(rq);
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
     return status ? status : bb_failed(rq);

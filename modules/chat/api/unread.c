@@ -82,8 +82,12 @@ int chat_unread_count(struct bb_request *rq)
 
     if (!rows)
         return bb_failed(rq);
-    return chat_reply(rq, 200,
-                      json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
+    return bb_reply(rq, 200, json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
+}
+
+static json_t *name_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return json_string(bb_cell(rq, rows, row, 0));
 }
 
 int chat_unread_devices(struct bb_request *rq)
@@ -97,14 +101,7 @@ int chat_unread_devices(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
 
-    json_t *names = json_array();
-
-    for (size_t row = 0; row < bb_count(rq, rows); row++)
-        if (json_array_append_new(names, json_string(bb_cell(rq, rows, row, 0))) < 0) {
-            json_decref(names);
-            return chat_no_memory(rq);
-        }
-    return chat_reply(rq, 200, names);
+    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, name_of);
 }
 
 /* ---- the job `unread` ---- */

@@ -75,10 +75,6 @@ struct chat_scope {
 /* Tells the hosts that a conversation's facts have changed; the payload is its id. */
 #define CHAT_CHANNEL "busbar_chat"
 
-/* A time column as the API writes times. */
-#define CHAT_TIME(column)                                                                          \
-    "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
-
 /* The columns of a Conversation, in the order that chat_conversation_json() reads them. */
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
@@ -112,11 +108,9 @@ void chat_cache_release(void *facts);
 uint64_t chat_cache_epoch(struct chat_cache *cache);
 void chat_cache_forget(struct chat_cache *cache, int64_t id);
 
-/* shape.c: JSON of the API, given; NULL when memory ran out. chat_reply() answers 503 for that. */
+/* shape.c: JSON of the API, given; NULL when memory ran out. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
-int chat_reply(struct bb_request *rq, int status, json_t *json);
-int chat_no_memory(struct bb_request *rq);
 
 /* event.c: the payloads, given; NULL when memory ran out. */
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);

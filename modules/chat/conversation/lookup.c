@@ -39,7 +39,7 @@ int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **fac
             return bb_fail(rq, 404, "Conversation not found");
         held = keep(rq, id, rows, epoch);
         if (!held)
-            return chat_no_memory(rq);
+            return bb_no_memory(rq);
     }
     bb_defer(rq, chat_cache_release, (void *)(uintptr_t)held);
     *facts = held;

@@ -1,16 +1,6 @@
 /* The JSON shapes of the API. */
 #include "modules/chat/conversation/chat.h"
 
-int chat_no_memory(struct bb_request *rq)
-{
-    return bb_fail(rq, 503, "Out of memory");
-}
-
-int chat_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return json ? bb_reply(rq, status, json) : chat_no_memory(rq);
-}
-
 /* A row that begins with CHAT_COLUMNS. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {

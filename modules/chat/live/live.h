@@ -8,7 +8,13 @@
  * was away for longer pages are read from the database, in turns of the accounts. So all hosts are
  * alike, nothing can be lost on the way, and a post pays nothing for it but an entry in an index.
  *
- * A NOTIFY in each post was not taken: it makes the commits of a whole cluster queue up.
+ * What was not taken, and why:
+ * - a NOTIFY in each post: it makes the commits of a whole cluster queue up;
+ * - numbers of a sequence: they become visible out of order, for who took the lower one may commit
+ *   later, and a reader who asks for what is above the last one loses it. The number of a
+ * transaction says with the reader's snapshot which lower ones are still to come (cursor.h);
+ * - a table of positions with one writer: one host would have to lead, and to be replaced when it
+ *   dies, and each message would be written a second time before anybody hears of it.
  */
 #ifndef CHAT_LIVE_H
 #define CHAT_LIVE_H

@@ -21,7 +21,7 @@
  */
 static const struct bb_sql read_page = {
     "SELECT s.snapshot, e.xid, e.conversation_id, e.seq, e.uuid, e.username, e.chat_entry,"
-    " " CHAT_TIME(
+    " " BB_SQL_TIME(
         "e.created_at") ", e.total, c.participant1, c.participant2,"
                         " c.device_project_name, c.organisation, " CHAT_HOME
                         ", c.withheld1, c.withheld2"

@@ -114,7 +114,7 @@ int chat_stream(struct bb_request *rq)
     struct bb_chunk *first = greeting(rq, at, anew);
     struct chat_listener *listener =
         first ? chat_listener_new(rq->host, &scope, rq->principal->account, at) : NULL;
-    int status = listener ? open_stream(rq, listener, first) : chat_no_memory(rq);
+    int status = listener ? open_stream(rq, listener, first) : bb_no_memory(rq);
 
     bb_chunk_release(rq->host, first);
     return status;

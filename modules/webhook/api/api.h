@@ -12,7 +12,7 @@
 /* The columns, in the order that webhook_json() reads them, of webhook_hook AS h. */
 #define WEBHOOK_COLUMNS                                                                            \
     "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
-    " floor(extract(epoch FROM h.created_at) * 1000)::bigint"
+    " " BB_SQL_MS("h.created_at")
 #define WEBHOOK_COLUMN_COUNT 7
 
 /* Given; NULL: no memory. `secret` in full, or NULL: masked. */
@@ -21,9 +21,6 @@ json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t r
 
 /* Adds `warnings` for a short secret. `json` (or NULL) is taken; given, NULL: no memory. */
 json_t *webhook_warn(json_t *json, const char *secret);
-
-/* bb_reply(), or 503 where the JSON could not be made. `json` is taken. */
-int webhook_reply(struct bb_request *rq, int status, json_t *json);
 
 /*
  * The condition on a webhook h that a caller may touch, and its parameters: the webhook of the

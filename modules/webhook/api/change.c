@@ -31,7 +31,7 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const 
     *status = 0;
     if (rows && bb_count(rq, rows) == 0)
         *status = webhook_unknown(rq);
-    else if (!rows || webhook_notify(rq, tx, payload_of(rq)))
+    else if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, payload_of(rq)))
         *status = bb_failed(rq);
     return *status ? NULL : rows;
 }
@@ -55,7 +55,7 @@ static int update(struct bb_request *rq, struct bb_tx *tx, void *arg)
                                              bb_t(change->events), bb_t(change->active)),
                                      &status);
 
-    return rows ? webhook_reply(rq, 200, webhook_json(rq, rows, 0, NULL)) : status;
+    return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL)) : status;
 }
 
 int webhook_change(struct bb_request *rq)
@@ -85,7 +85,7 @@ static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
     (void)arg;
     if (!run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
         return status;
-    return webhook_reply(rq, 200, json_pack("{s:b}", "success", 1));
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 int webhook_delete(struct bb_request *rq)
@@ -104,8 +104,7 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET previous = secret, secret = $4::bytea,"
         " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
-        " WHERE " WEBHOOK_MINE " RETURNING " WEBHOOK_COLUMNS
-        ", floor(extract(epoch FROM h.previous_until) * 1000)::bigint",
+        " WHERE " WEBHOOK_MINE " RETURNING " WEBHOOK_COLUMNS ", " BB_SQL_MS("h.previous_until"),
         0};
     const struct rotation *rotation = arg;
     int status;
@@ -123,7 +122,7 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
         json_decref(json);
         json = NULL;
     }
-    return webhook_reply(rq, 200, json);
+    return bb_reply(rq, 200, json);
 }
 
 int webhook_rotate(struct bb_request *rq)
@@ -133,7 +132,7 @@ int webhook_rotate(struct bb_request *rq)
 
     if (refused)
         return refused;
-    struct rotation rotation = {.secret = given ? given : webhook_secret_new(rq)};
+    struct rotation rotation = {.secret = given ? given : bb_random_hex(rq, WEBHOOK_SECRET_BYTES)};
 
     if (!rotation.secret || webhook_secret_seal(rq->host, bb_segment_int(rq, "id"), rotation.secret,
                                                 &rotation.sealed, &rotation.length))

@@ -45,8 +45,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have %zu webhooks at most",
                        webhook->settings.per_account);
-    return webhook_reply(rq, 201,
-                         webhook_warn(webhook_json(rq, rows, 0, new->secret), new->secret));
+    return bb_reply(rq, 201, webhook_warn(webhook_json(rq, rows, 0, new->secret), new->secret));
 }
 
 int webhook_create(struct bb_request *rq)
@@ -61,7 +60,7 @@ int webhook_create(struct bb_request *rq)
     if (refused)
         return refused;
     if (!new.secret)
-        new.secret = webhook_secret_new(rq);
+        new.secret = bb_random_hex(rq, WEBHOOK_SECRET_BYTES);
     new.id = bb_next_id(rq, "webhook_hook_id");
     if (new.id < 0)
         return bb_failed(rq);

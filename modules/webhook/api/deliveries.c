@@ -10,11 +10,12 @@ static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM ("
     "SELECT d.id, d.event, d.event_id, d.state,"
-    " floor(extract(epoch FROM d.created_at) * 1000)::bigint AS created,"
-    " floor(extract(epoch FROM d.next_at) * 1000)::bigint AS next, d.log::text AS log"
-    " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id < $2::bigint"
-    " AND ($3::text IS NULL OR d.state = $3::text) ORDER BY d.id DESC LIMIT $4::bigint"
-    ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
+    " " BB_SQL_MS("d.created_at") " AS created, " BB_SQL_MS(
+        "d.next_at") " AS next, d.log::text AS log"
+                     " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id < $2::bigint"
+                     " AND ($3::text IS NULL OR d.state = $3::text) ORDER BY d.id DESC LIMIT "
+                     "$4::bigint"
+                     ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
     BB_SQL_LONG,
 };
 
@@ -35,21 +36,14 @@ static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, 
         "nextAttemptAt", next, "attempts", log);
 }
 
+/* There are more where not all that were found have gone into the page's bytes. */
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
 
-    if (count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND) &&
-        bb_reply_next(rq, bb_cell(rq, rows, count - 1, ID)) < 0)
-        return bb_failed(rq);
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(array, delivery_json(rq, rows, i))) {
-            json_decref(array);
-            return webhook_reply(rq, 503, NULL);
-        }
-    return webhook_reply(rq, 200, array);
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
+                         delivery_json);
 }
 
 int webhook_deliveries(struct bb_request *rq)

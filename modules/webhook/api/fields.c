@@ -58,7 +58,7 @@ static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
             return bb_invalid(rq, "events",
                               "must name events that GET /api/chat/webhooks/events lists");
         if (!listed(once, name) && json_array_append_new(once, json_string(name)))
-            return bb_fail(rq, 503, "Out of memory");
+            return bb_no_memory(rq);
     }
     return 0;
 }
@@ -72,7 +72,7 @@ int webhook_check_events(struct bb_request *rq, const json_t *list, const char *
     json_t *once = json_array();
 
     if (!once)
-        return bb_fail(rq, 503, "Out of memory");
+        return bb_no_memory(rq);
     bb_defer(rq, drop, once);
     int refused = take_names(rq, list, once);
 

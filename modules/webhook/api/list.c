@@ -17,9 +17,9 @@ int webhook_events(struct bb_request *rq)
     for (size_t i = 0; i < count; i++)
         if (json_array_append_new(list, json_string(names[i]))) {
             json_decref(list);
-            return webhook_reply(rq, 503, NULL);
+            return bb_no_memory(rq);
         }
-    return webhook_reply(rq, 200, list);
+    return bb_reply(rq, 200, list);
 }
 
 /* ---- a list ---- */
@@ -70,31 +70,15 @@ static int answer_long(struct bb_request *rq, const struct list *from)
 
     if (!list) {
         array_place_give(webhook->places, rq->principal->account);
-        return webhook_reply(rq, 503, NULL);
+        return bb_no_memory(rq);
     }
     *list = *from;
     return array_send(rq, webhook->places, &(struct array_source){read_page, free, list});
 }
 
-/* `limit` of the rows; the client is told where the others begin. */
-static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
+static json_t *masked(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    size_t count = bb_count(rq, rows);
-    json_t *list = json_array();
-
-    if (count > limit) {
-        count = limit;
-        if (bb_reply_next(rq, bb_cell(rq, rows, count - 1, 0)) < 0) {
-            json_decref(list);
-            return bb_failed(rq);
-        }
-    }
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, webhook_json(rq, rows, i, NULL))) {
-            json_decref(list);
-            return webhook_reply(rq, 503, NULL);
-        }
-    return webhook_reply(rq, 200, list);
+    return webhook_json(rq, rows, row, NULL);
 }
 
 int webhook_list(struct bb_request *rq)
@@ -111,7 +95,7 @@ int webhook_list(struct bb_request *rq)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
         return answer_long(rq, &list);
-    return answer(rq, rows, (size_t)most);
+    return bb_reply_rows(rq, rows, (size_t)most, 0, masked);
 }
 
 int webhook_get(struct bb_request *rq)
@@ -124,5 +108,5 @@ int webhook_get(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return webhook_unknown(rq);
-    return webhook_reply(rq, 200, webhook_json(rq, rows, 0, NULL));
+    return bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL));
 }

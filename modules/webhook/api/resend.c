@@ -12,11 +12,10 @@
 /* Tells the senders of all hosts; that of this one hears it now. */
 static void tell(struct bb_request *rq)
 {
-    static const struct bb_sql notify = {"SELECT pg_notify('" WEBHOOK_CHANNEL "', $1::text)", 0};
     const char *payload = bb_format(rq, "queued:%lld", (long long)bb_segment_int(rq, "id"));
 
     webhook_changed(rq->state, payload);
-    if (!bb_query(rq, &notify, BB_ARGS(bb_t(payload))))
+    if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, payload))
         bb_log(rq, BB_WARN, "other hosts were not told of deliveries queued again: %s",
                bb_sqlstate(rq));
 }
@@ -40,7 +39,7 @@ int webhook_resend(struct bb_request *rq)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Delivery not found");
     tell(rq);
-    return webhook_reply(rq, 200, json_pack("{s:b}", "success", 1));
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 /* How many were queued again after the id *after, which moves on; -1: failed. The ids are an array
@@ -85,6 +84,5 @@ int webhook_recover(struct bb_request *rq)
     }
     if (queued > 0)
         tell(rq);
-    return webhook_reply(rq, 200,
-                         json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
+    return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }

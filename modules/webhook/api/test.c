@@ -48,7 +48,7 @@ static int body_of(struct bb_request *rq, struct ping *ping)
                              bb_time_text(rq, bb_wall_ms(rq->host)));
 
     if (!json)
-        return bb_fail(rq, 503, "Out of memory");
+        return bb_no_memory(rq);
     ping->event = (struct sender_event){.name = "ping", .id = bb_new_uuid(rq)};
     ping->event.body = bb_json(rq, json, &ping->event.length);
     json_decref(json);
@@ -92,25 +92,15 @@ static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const s
     struct webhook_outcome *outcome = webhook_outcome_new(rq);
 
     if (!outcome)
-        return bb_fail(rq, 503, "Out of memory");
+        return bb_no_memory(rq);
     sender_hand_off(webhook->sender, ping->host, &ping->event, &ping->item, 1, outcome);
     bb_defer(rq, webhook_outcome_release, outcome);
     if (bb_gate_wait(rq, outcome->gate, WAIT_MS) == 0)
-        return webhook_reply(rq, 200, answer(outcome));
-    return webhook_reply(rq, 200,
-                         json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
-                                   (json_int_t)WAIT_MS, "error",
-                                   "the receiver has not answered yet; the attempt goes on"));
-}
-
-static void pause(struct bb_request *rq)
-{
-    struct bb_gate *gate = bb_gate(rq);
-
-    if (!gate)
-        return;
-    bb_gate_wait(rq, gate, JOIN_MS / JOIN_TRIES); /* nobody opens it */
-    bb_gate_open(rq->host, gate);
+        return bb_reply(rq, 200, answer(outcome));
+    return bb_reply(rq, 200,
+                    json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
+                              (json_int_t)WAIT_MS, "error",
+                              "the receiver has not answered yet; the attempt goes on"));
 }
 
 /* After a start or a reload the sender needs a moment for its id. */
@@ -119,7 +109,7 @@ static int64_t host_soon(struct bb_request *rq, struct webhook *webhook)
     int64_t host = sender_host(webhook->sender);
 
     for (int i = 0; !host && i < JOIN_TRIES; i++) {
-        pause(rq);
+        bb_sleep(rq, JOIN_MS / JOIN_TRIES);
         host = sender_host(webhook->sender);
     }
     return host;

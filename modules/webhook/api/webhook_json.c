@@ -6,11 +6,6 @@
 
 #define SHORT_SECRET 16
 
-int webhook_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
-}
-
 int webhook_unknown(struct bb_request *rq)
 {
     return bb_fail(rq, 404, "Webhook not found");

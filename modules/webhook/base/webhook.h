@@ -76,8 +76,7 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secre
 /* Opens a sealed secret from a cell (bytea as \x hexadecimal). Given: free(). NULL: cannot. */
 char *webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell);
 
-/* A new one of 64 hexadecimal characters; NULL: no random bytes. Memory of the request. */
-char *webhook_secret_new(struct bb_request *rq);
+#define WEBHOOK_SECRET_BYTES 32 /* of a new one, which is hexadecimal */
 
 /* "****" and the last 4 characters; of one of up to 4 characters "****". Memory of the request. */
 char *webhook_secret_mask(struct bb_request *rq, const char *secret);
@@ -113,11 +112,10 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 /* ---- notify.c: what changed, for all hosts ---- */
 
 /*
- * A change runs pg_notify(WEBHOOK_CHANNEL, payload) in its transaction; after the commit, and
+ * A change runs bb_notify() of WEBHOOK_CHANNEL in its transaction; after the commit, and
  * before it answers, the handler calls webhook_changed() for this host. Payloads: "hook:ID",
  * "paused", "resumed", "queued:ID" (something waits without an owner); others mean all.
  */
-int webhook_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
 
 /* Tells all senders, a successor's on this host too, that something waits; if that fails they find
  * it a little later. Parks. */

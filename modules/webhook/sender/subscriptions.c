@@ -8,8 +8,8 @@
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " coalesce(floor(extract(epoch FROM previous_until) * 1000), 0)::bigint, active AND admitted"
-    " FROM webhook_hook WHERE id = ANY($1::bigint[])",
+    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted"
+                                             " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
 

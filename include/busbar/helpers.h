@@ -1,0 +1,152 @@
+/*
+ * What most modules do with rows: pages of a list, cells that are bytes or numbers, times. All of
+ * it is made of the functions of request.h and sql.h, so it works on every host of this major
+ * version.
+ */
+#ifndef BUSBAR_HELPERS_H
+#define BUSBAR_HELPERS_H
+
+#include <string.h>
+
+#include <busbar/sql.h>
+
+/* SQL: a time column as milliseconds since 1970 (for bb_time_text()), and as the API writes it. */
+#define BB_SQL_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
+#define BB_SQL_TIME(column)                                                                        \
+    "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+
+/* A row as JSON, given; NULL: no memory. */
+typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+
+/*
+ * Answers 200 with an array of the first `count` rows. `next` (NULL: this page is the last one) is
+ * the cursor of the Link to the next page. Returns the status of the answer.
+ */
+static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *rows, size_t count,
+                                const char *next, bb_item *item)
+{
+    if (next && bb_reply_next(rq, next) < 0)
+        return bb_failed(rq);
+    json_t *list = json_array();
+
+    for (size_t row = 0; list && row < count; row++) {
+        if (json_array_append_new(list, item(rq, rows, row)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return bb_reply(rq, 200, list);
+}
+
+/*
+ * The same for rows that were asked for with a limit of `limit` + 1: the row more shows that there
+ * is a next page. The cursor is the cell `key` of the page's last row.
+ */
+static inline int bb_reply_rows(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
+                                size_t key, bb_item *item)
+{
+    size_t count = bb_count(rq, rows);
+    bool more = count > limit;
+
+    if (more)
+        count = limit;
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, key) : NULL, item);
+}
+
+/* One hexadecimal digit of PostgreSQL's; -1: it is none. */
+static inline int bb_nibble(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* The bytes of a bytea ("\x00ff"; NULL: null) into `room` bytes: how many; -1: none, or too many.
+ */
+static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
+{
+    size_t digits = cell && cell[0] == '\\' && cell[1] == 'x' ? strlen(cell + 2) : 1;
+    unsigned char *into = (unsigned char *)bytes;
+
+    if (digits % 2 || digits / 2 > room)
+        return -1;
+    for (size_t i = 0; i < digits / 2; i++) {
+        int high = bb_nibble(cell[2 + 2 * i]), low = bb_nibble(cell[3 + 2 * i]);
+
+        if (high < 0 || low < 0)
+            return -1;
+        into[i] = (unsigned char)(high << 4 | low);
+    }
+    return (int64_t)(digits / 2);
+}
+
+/* The numbers of a bigint[] ("{1,2}"; NULL: null) into `into` (NULL: nowhere); returns how many. */
+static inline size_t bb_cell_ints(const char *cell, int64_t *into)
+{
+    size_t count = 0;
+
+    for (const char *at = cell; at && (*at == '{' || *at == ',') && at[1] != '}';) {
+        char *end;
+        int64_t number = strtoll(at + 1, &end, 10);
+
+        if (into)
+            into[count] = number;
+        count++;
+        at = end;
+    }
+    return count;
+}
+
+/*
+ * Tells a channel: with the transaction, whose commit all hosts hear; or, where it is NULL, by
+ * itself (parks). 0, or -1 (then `return bb_failed(rq)`).
+ */
+static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
+                            const char *payload)
+{
+    static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)", 0};
+    const struct bb_value values[] = {bb_t(channel), bb_t(payload)};
+
+    if (!tx)
+        return bb_query(rq, &notify, values, 2) ? 0 : -1;
+    return bb_add(rq, tx, &notify, values, 2) < 0 ? -1 : 0;
+}
+
+/* Answers 503: for memory that is not JSON's; bb_reply() says by itself that JSON got none. */
+static inline int bb_no_memory(struct bb_request *rq)
+{
+    return bb_fail_text(rq, 503, "Out of memory");
+}
+
+/* Parks for so many milliseconds, not beyond the deadline. 0; or -1 at once: no memory. */
+static inline int bb_sleep(struct bb_request *rq, int64_t ms)
+{
+    struct bb_gate *gate = bb_gate(rq);
+
+    if (!gate)
+        return -1;
+    bb_gate_wait(rq, gate, ms); /* nobody opens it meanwhile */
+    bb_gate_open(rq->host, gate);
+    return 0;
+}
+
+/* As many random bytes in hexadecimal, in the request's memory. NULL: there are none. */
+static inline char *bb_random_hex(struct bb_request *rq, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char *text = (unsigned char *)bb_alloc(rq, 2 * bytes + 1);
+
+    /* Random bytes lie in the second half, where a digit never goes before its byte is read. */
+    if (bb_random(rq->host, text + bytes, bytes))
+        return NULL;
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = text[bytes + i];
+
+        text[2 * i] = (unsigned char)digits[byte >> 4];
+        text[2 * i + 1] = (unsigned char)digits[byte & 15];
+    }
+    text[2 * bytes] = '\0';
+    return (char *)text;
+}
+
+#endif
