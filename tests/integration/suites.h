@@ -76,6 +76,7 @@
     X(reading_list)                                                                                \
     X(bulk)                                                                                        \
     X(bulk_files)                                                                                  \
+    X(bulk_run)                                                                                    \
     X(certificates)                                                                                \
     X(certificate_log)                                                                             \
     X(certificate_month)                                                                           \

@@ -1,0 +1,297 @@
+/*
+ * The run of confirmed bulk uploads: once whatever races, on two hosts; whole whatever is killed;
+ * side by side for several organisations.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "suites.h"
+
+enum { KILLS = 10, ROWS = 10000, CONFIRMS = 50, SOON_MS = 30000 };
+
+static struct host *second; /* on the same database */
+static struct person *other;
+
+/* A host of the test's own, on a database of its own, to be killed. */
+static void own_host(const char *name)
+{
+    struct host_spec spec = bulk_spec(name, true);
+
+    spec.database = database_make(the_postgres, name);
+    spec.keep_port = true;
+    host = host_start(&spec);
+    PQfinish(db);
+    db = database_connect(the_postgres, name);
+    admin = admin_of(host);
+    m = person_make(host, admin, text("%s.m", name), NULL);
+}
+
+static void set_up(void)
+{
+    struct host_spec spec = bulk_spec("bulk_run", true);
+
+    bulk_open("bulk_run");
+    spec.name = "bulk_run_2";
+    spec.database = "bulk_run";
+    second = host_start(&spec);
+    other = person_make(host, admin, "bulk_run.other", NULL);
+}
+
+/* Things of a name, with amounts from 1 on; every tenth is wrong. */
+static const char *upload_of(const struct person *who, const char *name, int rows)
+{
+    size_t room = (size_t)rows * 40 + 64, length = 0;
+    char *csv = kept(malloc(room));
+
+    length += (size_t)snprintf(csv, room, "name,amount\n");
+    for (int i = 1; i <= rows; i++)
+        length += (size_t)snprintf(csv + length, room - length, "%s%d,%d\n", name, i,
+                                   i % 10 ? i + 1000 : -i);
+    return bulk_id(bulk_send(host, who, "type=Things", "x.csv", csv, length));
+}
+
+/* Every row once: those that are right are stored, with what they said. */
+static void is_whole(const char *id, const char *name, int rows)
+{
+    struct answer *log = bulk_log_of(admin, id, "limit=1");
+    int64_t sum = 0;
+
+    for (int i = 1; i <= rows; i++)
+        sum += i % 10 ? i + 1000 : 0;
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), rows - rows / 10);
+    ck_assert_int_eq(bulk_number(log, "progress", "failed"), rows / 10);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
+        rows - rows / 10);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT sum(amount) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
+        sum);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_finding WHERE job = '%s'", id)),
+                     rows / 10);
+    ck_assert_int_eq(sql_number(db, text("SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id)),
+                     rows / 10);
+}
+
+struct sought {
+    const char *sql;
+    int64_t least;
+};
+
+static bool reaches(void *arg)
+{
+    const struct sought *sought = arg;
+
+    return sql_number(db, sought->sql) >= sought->least;
+}
+
+static void await(const char *sql, int64_t least)
+{
+    struct sought sought = {sql, least};
+
+    ck_assert_msg(wait_until(reaches, &sought, SOON_MS), "%s: not %lld", sql, (long long)least);
+}
+
+static int64_t cursor_of(const char *id)
+{
+    return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", id));
+}
+
+/* Acceptance 4 */
+START_TEST(a_run_that_is_killed_goes_on_and_does_every_row_once)
+{
+    own_host("bulk_killed");
+    const char *id = upload_of(m, "kill", ROWS);
+    unsigned seed = 7;
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    for (int i = 0; i < KILLS; i++) {
+        int64_t cursor = cursor_of(id);
+
+        await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id),
+              cursor + 1 + rand_r(&seed) % (ROWS / KILLS / 2));
+        host_kill(host);
+        ck_assert(host_run(host));
+    }
+    bulk_await(m, id, "finished");
+    is_whole(id, "kill", ROWS);
+    host_stop(host);
+}
+
+struct confirm {
+    const struct host *to;
+    const char *id, *what;
+    long status;
+};
+
+static void *confirm(void *arg)
+{
+    struct confirm *one = arg;
+
+    one->status =
+        http(one->to, "POST", text(BULK "/%s/%s", one->id, one->what), m->token, NULL)->status;
+    return NULL;
+}
+
+static size_t at_once(const struct confirm *given, size_t count, long status)
+{
+    struct confirm *all = kept(calloc(count, sizeof *all));
+    pthread_t threads[CONFIRMS];
+    size_t seen = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        all[i] = given[i];
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, confirm, &all[i]), 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_msg(all[i].status == 200 || all[i].status == 409, "%ld", all[i].status);
+        seen += all[i].status == status;
+    }
+    return seen;
+}
+
+/* C05, acceptance 3 */
+START_TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
+{
+    const char *id = upload_of(m, "race", 2000);
+    struct confirm all[CONFIRMS];
+
+    for (size_t i = 0; i < CONFIRMS; i++)
+        all[i] = (struct confirm){i % 2 ? second : host, id, "confirm", 0};
+    ck_assert_uint_eq(at_once(all, CONFIRMS, 200), 1);
+    bulk_await(m, id, "finished");
+    is_whole(id, "race", 2000);
+}
+
+START_TEST(cancel_and_confirm_at_once_have_one_outcome)
+{
+    for (int i = 0; i < 10; i++) {
+        const char *name = text("cancel%c", 'a' + i), *id = upload_of(m, name, 300);
+        struct confirm both[2] = {{i % 2 ? second : host, id, "confirm", 0},
+                                  {i % 2 ? host : second, id, "cancel", 0}};
+
+        ck_assert_uint_ge(at_once(both, 2, 200), 1);
+        struct answer *log = bulk_log_of(m, id, "status=success&limit=1000");
+
+        ck_assert_str_eq(answer_text(log, "status"), "cancelled");
+        int64_t stored =
+            sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name));
+
+        ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), stored);
+        ck_assert_uint_eq(json_array_size(json_object_get(log->json, "rows")), (size_t)stored);
+    }
+}
+
+/* A run that is cancelled in the middle: what is done stays, and nothing more is done. */
+START_TEST(a_run_is_cancelled_in_the_middle)
+{
+    const char *id = upload_of(m, "middle", ROWS);
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 100);
+    struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
+    int64_t done = bulk_number(ended, "progress", "done");
+
+    ck_assert_int_lt(done, ROWS);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"),
+        bulk_number(ended, "progress", "succeeded"));
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
+                     text("%lld middle%lld cancelled", (long long)done + 1, (long long)done + 1));
+}
+
+/* The one that was confirmed later does not wait for the other's end. */
+START_TEST(jobs_of_two_organisations_run_side_by_side)
+{
+    const char *large = upload_of(m, "large", ROWS), *small = upload_of(other, "small", 200);
+
+    ck_status(bulk_post(m, large, "confirm"), 200);
+    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", large), 50);
+    ck_status(bulk_post(other, small, "confirm"), 200);
+    bulk_await(other, small, "finished");
+    ck_assert_int_lt(cursor_of(large), ROWS);
+    bulk_await(m, large, "finished");
+    is_whole(large, "large", ROWS);
+    is_whole(small, "small", 200);
+}
+
+START_TEST(a_run_is_told_in_the_log)
+{
+    const char *id = upload_of(m, "told", 20);
+
+    bulk_store(m, id);
+    const char *logs = text("%s%s", file_text(host->log), file_text(second->log));
+
+    ck_assert_ptr_nonnull(strstr(logs, text("bulk upload %s begins: 20 rows of type Things", id)));
+    ck_assert_ptr_nonnull(
+        strstr(logs, text("bulk upload %s has finished: 18 rows were stored, 2 failed", id)));
+}
+
+/* As a job that is 91 days old, and an upload that died. */
+START_TEST(what_is_old_is_swept_away)
+{
+    own_host("bulk_swept");
+    const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
+
+    bulk_store(m, old);
+    sql_run(db, text("UPDATE bulk_job SET created_at = now() - interval '91 days'"
+                     " WHERE id = '%s'",
+                     old));
+    sql_run(db, text("INSERT INTO bulk_job (id, account, email, role, organisation, type, file,"
+                     " status, separator, header, created_at) SELECT gen_random_uuid(), account,"
+                     " email, role, organisation, type, file, 'arriving', separator, header,"
+                     " now() - interval '2 hours' FROM bulk_job WHERE id = '%s'",
+                     old));
+    host_stop(host);
+    ck_assert(host_run(host)); /* the sweep's first run follows */
+    await(text("SELECT count(*) FROM (SELECT 1 WHERE NOT EXISTS (SELECT FROM bulk_job WHERE"
+               " id = '%s' OR status = 'arriving')) s",
+               old),
+          1);
+    ck_assert_int_eq(sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job = '%s')"
+                                         " + (SELECT count(*) FROM bulk_finding WHERE job = '%s')",
+                                         old, old)),
+                     0);
+    ck_status(bulk_log_of(m, young, ""), 200);
+    host_stop(host);
+}
+
+static void tear_down(void)
+{
+    host_stop(second);
+    host_stop(host);
+}
+
+static void connect_db(void)
+{
+    db = database_connect(the_postgres, "bulk_run");
+}
+
+static void disconnect_db(void)
+{
+    PQfinish(db);
+}
+
+Suite *bulk_run_suite(void)
+{
+    const TTest *const tests[] = {
+        a_run_that_is_killed_goes_on_and_does_every_row_once,
+        fifty_confirms_at_once_on_two_hosts_are_one_run,
+        cancel_and_confirm_at_once_have_one_outcome,
+        a_run_is_cancelled_in_the_middle,
+        jobs_of_two_organisations_run_side_by_side,
+        a_run_is_told_in_the_log,
+        what_is_old_is_swept_away,
+    };
+
+    TCase *cases;
+    Suite *suite = suite_of("bulk_run", TESTS(tests), &cases);
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_add_checked_fixture(cases, connect_db, disconnect_db);
+    tcase_set_timeout(cases, 240);
+    return suite;
+}
