@@ -17,7 +17,7 @@ static void add_routes(struct generation *g, struct core_module *module,
 
     for (size_t i = 0; i < module->face->routes.count; i++) {
         if (!routes[i].method || !routes[i].path)
-            continue; /* reported by module_check() */
+            continue; /* reported by module_validate() */
         if (router_add(g->router, &routes[i], &module->handle, why, sizeof why))
             setting_problem(problems, "%s: module %s: route %s %s: %s", module->path,
                             module->face->name, routes[i].method, routes[i].path, why);
@@ -86,7 +86,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
 
             event->face = &MODULE_ROWS(bb_event_face, face->events)[k];
             if (!event->face->name)
-                continue; /* reported by module_check() */
+                continue; /* reported by module_validate() */
             event->module = &g->modules[i];
             event->within =
                 hooks_on(g, event->face->name, BB_WITHIN, &event->within_count, problems);

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "core/generation/generation_load.h"
-#include "core/module/module_check.h"
 #include "core/module/module_read.h"
+#include "core/module/module_validate.h"
 #include "core/module/service_order.h"
 
 /* Relative paths begin at the file's directory; all have a slash then, as dlopen() wants it. */
@@ -115,8 +115,8 @@ void generation_load_modules(struct generation *g, struct setting_problems *prob
     for (size_t i = 0; i < count; i++)
         load_entry(g, json_string_value(json_array_get(entries, i)), problems);
     for (size_t i = 0; i < g->module_count; i++)
-        module_check(&g->modules[i], problems);
-    modules_check(g->modules, g->module_count, problems);
+        module_validate(&g->modules[i], problems);
+    module_validate_set(g->modules, g->module_count, problems);
     reorder(g, problems);
     for (size_t i = 0; i < g->module_count; i++)
         bind_settings(g, &g->modules[i], problems);

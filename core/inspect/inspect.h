@@ -12,7 +12,7 @@
 
 /*
  * The face as JSON, the caller's; NULL: out of memory, or a text in it is no UTF-8. A face that
- * does not fit the rules of module_check() is shown as it is.
+ * does not fit the rules of module_validate() is shown as it is.
  */
 json_t *inspect_json(const struct bb_module *face);
 

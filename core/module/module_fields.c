@@ -1,8 +1,8 @@
-/* Judging tables of fields, see module_check.h. */
+/* Judging tables of fields, see module_validate.h. */
 #include <string.h>
 
 #include "core/field/field.h"
-#include "core/module/module_check.h"
+#include "core/module/module_validate.h"
 
 static void complain(struct setting_problems *problems, const char *place, const char *name,
                      const char *reason)

@@ -4,7 +4,7 @@
 #include <busbar/busbar.h>
 
 #include "core/module/elf_image.h"
-#include "core/module/module_check.h"
+#include "core/module/module_validate.h"
 #include "core/module/sql_check.h"
 #include "core/module/sql_token.h"
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/generation/generation.h"
-#include "core/module/module_check.h"
+#include "core/module/module_validate.h"
 #include "fixture.h"
 #include "suites.h"
 
@@ -110,7 +110,7 @@ START_TEST(senseless_tables_are_told)
         "x.so: module Http: its schema has text before its first step",
     };
 
-    module_check(&module, &problems);
+    module_validate(&module, &problems);
     ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
     for (size_t i = 0; i < problems.count; i++)
         ck_assert_msg(strstr(problems.lines[i], expected[i]), "%s: no \"%s\"", problems.lines[i],
@@ -155,8 +155,8 @@ START_TEST(metrics_given_twice_are_told)
         "module pool_a: metric \"b\": there is a busbar_pool_a_b already",
     };
 
-    module_check(&modules[0], &problems);
-    modules_check(modules, 2, &problems);
+    module_validate(&modules[0], &problems);
+    module_validate_set(modules, 2, &problems);
     ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
     for (size_t i = 0; i < problems.count; i++)
         ck_assert_str_eq(problems.lines[i], expected[i]);
@@ -170,7 +170,7 @@ START_TEST(commands_that_the_host_has_are_told)
     struct bb_module face = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
     struct core_module module = {.face = &face, .path = "x.so"};
 
-    module_check(&module, &problems);
+    module_validate(&module, &problems);
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0],
                      "x.so: module m: command \"check all\" begins as one of the host's does");

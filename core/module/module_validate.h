@@ -1,13 +1,13 @@
 /*
  * Judging the tables of loaded modules before a line of them runs. Reads only; any thread.
  */
-#ifndef CORE_MODULE_CHECK_H
-#define CORE_MODULE_CHECK_H
+#ifndef CORE_MODULE_VALIDATE_H
+#define CORE_MODULE_VALIDATE_H
 
 #include "core/module/module_load.h"
 
 /* One module by itself: names, fields, routes, hooks, jobs, pools, commands. Adds problems. */
-void module_check(const struct core_module *module, struct setting_problems *problems);
+void module_validate(const struct core_module *module, struct setting_problems *problems);
 
 /* module_sql.c: statements that its file shows and that would never be sent. Adds problems. */
 void module_sql_check(const struct core_module *module, struct setting_problems *problems);
@@ -16,8 +16,8 @@ void module_sql_check(const struct core_module *module, struct setting_problems 
  * Modules together: names, services, events, jobs, pools, workers, metrics and commands given
  * twice; hooks on events that nobody declares (a warning). Routes are the router's to judge.
  */
-void modules_check(const struct core_module *modules, size_t count,
-                   struct setting_problems *problems);
+void module_validate_set(const struct core_module *modules, size_t count,
+                         struct setting_problems *problems);
 
 /* A table of fields, nested ones too; `place` names it: "auth: settings". */
 void fields_sane(const struct bb_table *fields, const char *place,

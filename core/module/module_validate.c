@@ -1,4 +1,4 @@
-#include "core/module/module_check.h"
+#include "core/module/module_validate.h"
 
 #include <string.h>
 
@@ -281,7 +281,7 @@ static void check_schema(const struct core_module *module, struct setting_proble
         complain(module, problems, "its schema %s", why);
 }
 
-void module_check(const struct core_module *module, struct setting_problems *problems)
+void module_validate(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_module *face = module->face;
     char place[256];

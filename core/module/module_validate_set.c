@@ -1,8 +1,8 @@
-/* Judging modules together, see module_check.h. */
+/* Judging modules together, see module_validate.h. */
 #include <string.h>
 
-#include "core/module/module_check.h"
 #include "core/module/module_names.h"
+#include "core/module/module_validate.h"
 
 /* Tables whose rows begin with their name, which must be given by one module only. */
 struct kind {
@@ -137,8 +137,8 @@ static void check_hooks(const struct core_module *modules, size_t count, size_t 
                             modules[index].face->name, hooks[i].event);
 }
 
-void modules_check(const struct core_module *modules, size_t count,
-                   struct setting_problems *problems)
+void module_validate_set(const struct core_module *modules, size_t count,
+                         struct setting_problems *problems)
 {
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++)
