@@ -26,23 +26,13 @@ static const char *or_empty(const char *text)
 
 static json_t *roles_json(unsigned roles)
 {
-    static const struct {
-        unsigned role;
-        const char *name;
-    } rows[] = {
-        {BB_ANYONE, "anyone"},
-        {BB_ROLE_ADMIN, "Admin"},
-        {BB_ROLE_ORGANIZATION_ADMIN, "OrganizationAdmin"},
-        {BB_ROLE_DEVICE_OWNER, "DeviceOwner"},
-        {BB_ROLE_BUYER, "Buyer"},
-        {BB_ROLE_USER, "User"},
-        {BB_ROLE_API_USER, "ApiUser"},
-    };
     json_t *list = json_array();
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (roles & rows[i].role)
-            json_array_append_new(list, json_string(rows[i].name));
+    if (roles & BB_ANYONE)
+        json_array_append_new(list, json_string("anyone"));
+    for (unsigned role = 1; role < BB_ANY_ROLE; role <<= 1)
+        if (roles & role)
+            json_array_append_new(list, json_string(bb_role_name(role)));
     return list;
 }
 

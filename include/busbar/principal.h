@@ -19,6 +19,27 @@ enum bb_role {
     BB_ANYONE = 1 << 30 /* public: no token is looked at */
 };
 
+/* The name of one role, as the API and the database write it; NULL: that is no role. */
+static inline const char *bb_role_name(unsigned role)
+{
+    switch (role) {
+    case BB_ROLE_ADMIN:
+        return "Admin";
+    case BB_ROLE_ORGANIZATION_ADMIN:
+        return "OrganizationAdmin";
+    case BB_ROLE_DEVICE_OWNER:
+        return "DeviceOwner";
+    case BB_ROLE_BUYER:
+        return "Buyer";
+    case BB_ROLE_USER:
+        return "User";
+    case BB_ROLE_API_USER:
+        return "ApiUser";
+    default:
+        return NULL;
+    }
+}
+
 struct bb_principal {
     size_t size;
     int64_t account;              /* id of the account */

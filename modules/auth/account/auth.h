@@ -37,7 +37,6 @@ struct auth {
 /* ---- roles.c ---- */
 
 unsigned auth_role_bit(const char *name); /* 0: no such role */
-const char *auth_role_name(unsigned bit); /* of exactly one bit */
 
 /* ---- account.c: rows of accounts ---- */
 
