@@ -15,7 +15,7 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
     struct core_request *core = request_of(rq);
     int instead;
 
-    if (!mistake_free_answer(core, status, STATUS_LEAST, &instead)) {
+    if (!mistake_free_response(core, status, STATUS_LEAST, &instead)) {
         json_decref(json);
         return instead;
     }
@@ -33,7 +33,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 {
     int instead;
 
-    if (!mistake_free_answer(request_of(rq), status, STATUS_LEAST, &instead))
+    if (!mistake_free_response(request_of(rq), status, STATUS_LEAST, &instead))
         return instead;
     char *copy = malloc(length + 1);
 
@@ -48,7 +48,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 
 int api_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
-    mistake_tell_answer(request_of(rq), 200);
+    mistake_tell_response(request_of(rq), 200);
     return reply_file(request_of(rq), fd, length);
 }
 
@@ -56,7 +56,7 @@ int api_vfail(struct bb_request *rq, int status, const char *format, va_list arg
 {
     int instead;
 
-    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead))
+    if (!mistake_free_response(request_of(rq), status, ERROR_LEAST, &instead))
         return instead;
     return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
 }
@@ -67,7 +67,7 @@ int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const ch
     char message[512];
     int instead;
 
-    if (!mistake_free_answer(request_of(rq), status, ERROR_LEAST, &instead)) {
+    if (!mistake_free_response(request_of(rq), status, ERROR_LEAST, &instead)) {
         json_decref(errors);
         return instead;
     }
@@ -85,13 +85,13 @@ int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, 
     json_object_set_new(entry, "field", json_string(field));
     json_object_set_new(entry, "problem", reply_text(text));
     json_array_append_new(list, entry);
-    mistake_tell_answer(request_of(rq), 400);
+    mistake_tell_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }
 
 int api_refuse(struct bb_request *rq, json_t *errors)
 {
-    mistake_tell_answer(request_of(rq), 400);
+    mistake_tell_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
@@ -102,7 +102,7 @@ int api_failed(struct bb_request *rq)
     if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
         return reply_failed(core);
     mistake_tell(core, "a module answers an error after its transaction was committed", NULL);
-    return core->answer.status;
+    return core->response.status;
 }
 
 int api_reply_header(struct bb_request *rq, const char *name, const char *value)

@@ -25,7 +25,7 @@ static void command_entry(struct core_request *rq)
     run->status = run->command->run(&rq->pub);
 }
 
-static void print_answer(const struct answer *answer)
+static void print_answer(const struct response *answer)
 {
     json_t *body =
         answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
@@ -41,14 +41,14 @@ static void explain(const struct engine *engine, const struct core_request *rq)
 {
     struct migrate_report report;
 
-    if (rq->answer.status == 503 && *engine->database_url &&
+    if (rq->response.status == 503 && *engine->database_url &&
         migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
         fprintf(stderr, "busbar: %s\n", report.problem);
 }
 
 static void command_ended(struct core_request *rq)
 {
-    print_answer(&rq->answer);
+    print_answer(&rq->response);
     rq->loop->stop = true;
 }
 

@@ -53,7 +53,7 @@ static void allow_origin(struct http_txn *txn)
     reply_header(rq, "Vary", "Origin");
 }
 
-static int answer_options(struct http_txn *txn)
+static int response_options(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
 
@@ -75,7 +75,7 @@ static int no_method(struct http_txn *txn)
 }
 
 /* OPTIONS *: what the server can do, whatever the path. */
-static int answer_whole(struct http_txn *txn)
+static int response_whole(struct http_txn *txn)
 {
     reply_header(&txn->rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     return reply_bytes(&txn->rq, 204, NULL, 0);
@@ -86,12 +86,12 @@ static int find_route(struct http_txn *txn)
     struct core_request *rq = &txn->rq;
 
     if (!strcmp(txn->path, "*"))
-        return answer_whole(txn);
+        return response_whole(txn);
     switch (router_match(rq->generation->router, txn->method, txn->path, &txn->match)) {
     case ROUTE_OK:
         break;
     case ROUTE_NO_METHOD:
-        return strcmp(txn->method, "OPTIONS") ? 0 : answer_options(txn);
+        return strcmp(txn->method, "OPTIONS") ? 0 : response_options(txn);
     case ROUTE_BAD_PATH:
         txn->match.route = NULL;
         return reply_error(rq, 400, "The path is malformed");

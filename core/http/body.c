@@ -233,7 +233,7 @@ static int pass_over(struct http_txn *txn, size_t size)
 int body_take(struct http_txn *txn, const char *data, size_t size)
 {
     if (txn->chunked && check_type(txn))
-        return txn->rq.answer.status;
+        return txn->rq.response.status;
     txn->chunked = false;
     if (txn->multipart)
         return take_part(txn, data, size);

@@ -87,7 +87,7 @@ static bool may_refuse(const struct http_txn *txn)
     return reads_only(txn) && !(route && route->flags & BB_INSIDE);
 }
 
-int answer_check_room(struct http_txn *txn)
+int response_check_budget(struct http_txn *txn)
 {
     if (reads_only(txn) || !quota_taken(txn->rq.loop->engine->quotas[QUOTA_ANSWERS]))
         return 0;
@@ -100,9 +100,9 @@ int answer_check_room(struct http_txn *txn)
 }
 
 /* The type of the answer that an error takes the place of. */
-static void drop_type(struct answer *answer)
+static void drop_type(struct response *response)
 {
-    struct answer_header **at = &answer->headers;
+    struct response_header **at = &response->headers;
 
     while (*at) {
         if (!strcasecmp((*at)->name, "Content-Type"))
@@ -112,34 +112,34 @@ static void drop_type(struct answer *answer)
     }
 }
 
-void answer_take_room(struct http_txn *txn)
+void response_take_budget(struct http_txn *txn)
 {
-    struct answer *answer = &txn->rq.answer;
+    struct response *response = &txn->rq.response;
     struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
-    if (!answer->body || answer->length < BODY_LARGE)
+    if (!response->body || response->length < BODY_LARGE)
         return;
     struct quota_owner owner = owner_of(txn);
 
     if (may_refuse(txn))
         bounds = bounds_of(txn, QUOTA_ANSWERS);
-    enum quota_result taken =
-        quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, 0, answer->length, &bounds);
+    enum quota_result taken = quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, 0,
+                                         response->length, &bounds);
 
     if (taken == QUOTA_TAKEN) {
-        txn->answer_counted = answer->length;
+        txn->response_counted = response->length;
     } else if (taken != QUOTA_NO_MEMORY) {
-        drop_type(answer);
+        drop_type(response);
         refuse(&txn->rq, taken, QUOTA_ANSWERS);
     }
 }
 
-void answer_give_room(struct http_txn *txn)
+void response_release_budget(struct http_txn *txn)
 {
-    if (!txn->answer_counted)
+    if (!txn->response_counted)
         return;
     struct quota_owner owner = owner_of(txn);
 
-    quota_release(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, txn->answer_counted);
-    txn->answer_counted = 0;
+    quota_release(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, txn->response_counted);
+    txn->response_counted = 0;
 }

@@ -21,7 +21,7 @@ enum { DRAIN_MAX = 32 * 1024 * 1024 };
 void http_txn_free(struct http_txn *txn)
 {
     body_free(txn);
-    answer_give_room(txn);
+    response_release_budget(txn);
     request_free(&txn->rq);
 }
 
@@ -102,7 +102,7 @@ static void fiber_ended(struct core_request *rq)
         return;
     }
     rq->spent.work_us += clock_mono_us() - txn->phase_us;
-    if (rq->answer.status)
+    if (rq->response.status)
         txn->phase = PHASE_ANSWER;
     else
         txn->phase = PHASE_BODY;
@@ -185,7 +185,7 @@ static void large_entry(struct core_request *rq)
 {
     if (pool_run(rq, check_aside, rq))
         reply_failed(rq);
-    if (!rq->answer.status)
+    if (!rq->response.status)
         handler_entry(rq);
 }
 
@@ -203,8 +203,8 @@ static enum MHD_Result request_complete(struct http_txn *txn)
 
     if (problem)
         reply_error(&txn->rq, problem, "%s", reason);
-    if (problem || txn->drop_body || answer_check_room(txn) || (!large && body_check(txn)))
-        return answer_send(txn);
+    if (problem || txn->drop_body || response_check_budget(txn) || (!large && body_check(txn)))
+        return response_send(txn);
     connection_stage(txn->connection, STAGE_HANDLER, 0);
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
     run_phase(txn, PHASE_HANDLER, large ? large_entry : handler_entry);
@@ -212,14 +212,14 @@ static enum MHD_Result request_complete(struct http_txn *txn)
         reply_error(&txn->rq, 500, "Internal server error");
         txn->phase = PHASE_ANSWER;
     }
-    return txn->phase == PHASE_ANSWER ? answer_send(txn) : MHD_YES;
+    return txn->phase == PHASE_ANSWER ? response_send(txn) : MHD_YES;
 }
 
 /* A body of chunks has no end that one could wait for. */
 static void drop_chunks(struct http_txn *txn)
 {
     if (txn->head.chunked)
-        connection_drops_body(txn->connection, txn->mhd, txn->rq.answer.status);
+        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
 }
 
 /*
@@ -227,7 +227,7 @@ static void drop_chunks(struct http_txn *txn)
  * further request then), so it is where nothing more shall be read; else it is given in the last
  * call, when the body, if one follows, has been taken and thrown away.
  */
-static enum MHD_Result answer_early(struct http_txn *txn)
+static enum MHD_Result response_early(struct http_txn *txn)
 {
     bool follows = body_follows(txn);
     bool asks = follows && txn->head.expects;
@@ -235,7 +235,7 @@ static enum MHD_Result answer_early(struct http_txn *txn)
     txn->phase = PHASE_ANSWER;
     if (txn->close || asks || txn->head.length > DRAIN_MAX) {
         txn->close = true;
-        return answer_send(txn);
+        return response_send(txn);
     }
     txn->drop_body = true;
     if (follows)
@@ -251,17 +251,17 @@ static enum MHD_Result begin(struct http_txn *txn)
         request_fail(&txn->rq, FAILED_MEMORY);
         reply_failed(&txn->rq);
         txn->close = true;
-        return answer_early(txn);
+        return response_early(txn);
     }
     if (access_check(txn))
-        return answer_early(txn);
+        return response_early(txn);
     connection_stage(txn->connection, STAGE_BODY, 0);
     if (access_is_public(txn))
         return MHD_YES;
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
     run_phase(txn, PHASE_ADMISSION, access_entry);
     txn->first_again = txn->suspended;
-    return txn->phase == PHASE_ANSWER ? answer_early(txn) : MHD_YES;
+    return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
 }
 
 /* Whether the answer is known, or is now; data[0..size) is a piece more of the body. */
@@ -292,7 +292,7 @@ static enum MHD_Result drop_piece(struct http_txn *txn, size_t size)
 
     txn->dropped += size;
     if (txn->dropped > most)
-        connection_stop_body(txn->connection, txn->mhd, txn->rq.answer.status);
+        connection_stop_body(txn->connection, txn->mhd, txn->rq.response.status);
     return MHD_YES;
 }
 
@@ -319,12 +319,12 @@ static enum MHD_Result go_on(struct http_txn *txn, const char *data, size_t *siz
 {
     if (txn->first_again) {
         txn->first_again = false;
-        return txn->phase == PHASE_ANSWER ? answer_early(txn) : MHD_YES;
+        return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
     }
     if (*size)
         return take_piece(txn, data, size);
     if (txn->phase == PHASE_ANSWER)
-        return answer_send(txn);
+        return response_send(txn);
     return request_complete(txn);
 }
 
@@ -360,7 +360,7 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
         return;
     if (txn->stream)
         stream_closed(txn->stream);
-    answer_log(txn, why);
+    response_log(txn, why);
     connection_stage(txn->connection, STAGE_IDLE, 0);
     connection_answered(txn->connection, mhd);
     if (txn->upload)

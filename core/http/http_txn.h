@@ -5,7 +5,7 @@
  * generation http_txn_access()  first call, all headers: guard, route, token and role (access.c)
  *                      then the body, piece by piece (body.c)
  *                      last call: body parsed and checked, the token again if that took long,
- *                      handler on its fiber, answer (answer.c)
+ *                      handler on its fiber, answer (response.c)
  *   http_txn_completed() the answer has been sent or the client has gone
  *
  * A fiber that parks suspends its connection; when it has ended the connection is resumed and
@@ -55,14 +55,14 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
-    size_t counted;        /* of it, and of buffers of its upload, in the engine's shares */
-    size_t answer_counted; /* of the answer, among those in memory */
-    size_t taken, dropped; /* of a multipart body or one that nobody reads; of what is refused */
-    bool form;             /* the body is one, and not JSON */
-    bool multipart;        /* the body is; then `bytes` are its fields */
-    bool other;            /* the body is of a type that is not read */
-    bool chunked;          /* the body may turn out to be empty: its type is looked at later */
-    struct upload *upload; /* of a multipart body, once it has begun to come */
+    size_t counted;          /* of it, and of buffers of its upload, in the engine's shares */
+    size_t response_counted; /* of the answer, among those in memory */
+    size_t taken, dropped;   /* of a multipart body or one that nobody reads; of what is refused */
+    bool form;               /* the body is one, and not JSON */
+    bool multipart;          /* the body is; then `bytes` are its fields */
+    bool other;              /* the body is of a type that is not read */
+    bool chunked;            /* the body may turn out to be empty: its type is looked at later */
+    struct upload *upload;   /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     int64_t asked_us;                          /* who is behind the token */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
@@ -131,9 +131,9 @@ void body_give_room(struct http_txn *txn, size_t bytes);
  * 429, 503 takes its place, if the request was to read only. Any other is refused by the first
  * function, before it does anything, where its account has its part unread: 0, or 429.
  */
-int answer_check_room(struct http_txn *txn);
-void answer_take_room(struct http_txn *txn);
-void answer_give_room(struct http_txn *txn);
+int response_check_budget(struct http_txn *txn);
+void response_take_budget(struct http_txn *txn);
+void response_release_budget(struct http_txn *txn);
 
 /*
  * http_txn_late.c. The time of a request is over, while a thread still works for it: answers 503,
@@ -145,9 +145,9 @@ struct http_txn *http_txn_owner(struct http_txn *txn);
 /* The fiber of a late one has ended. */
 void http_txn_over(struct http_txn *txn);
 
-/* answer.c */
-enum MHD_Result answer_send(struct http_txn *txn);
-void answer_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why);
+/* response.c */
+enum MHD_Result response_send(struct http_txn *txn);
+void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why);
 
 /* slow.c */
 void slow_log(const struct http_txn *txn, int64_t whole_us);

@@ -49,7 +49,7 @@ static int inherit(struct http_txn *successor, const struct http_txn *from)
     successor->rq.ended = from->rq.ended;
     successor->principal.account = from->principal.account;
     successor->rq.pub.principal = from->rq.pub.principal ? &successor->principal : NULL;
-    for (const struct answer_header *h = from->rq.answer.headers; h; h = h->next)
+    for (const struct response_header *h = from->rq.response.headers; h; h = h->next)
         failed = failed || reply_header(&successor->rq, h->name, h->value);
     return failed ? -1 : 0;
 }

@@ -26,7 +26,7 @@ void slow_log(const struct http_txn *txn, int64_t whole_us)
 
     if (!limit_us || spent->work_us < limit_us)
         return;
-    snprintf(status, sizeof status, "%d", rq->answer.status);
+    snprintf(status, sizeof status, "%d", rq->response.status);
     log_line(BB_WARN, "slow request", "request", txn->id, "method", txn->method, "route",
              txn->match.route ? txn->match.route->path : "none", "status", status, "ms",
              ms_text(ms, whole_us), "work_ms", ms_text(work, spent->work_us), "queue_ms",

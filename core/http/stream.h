@@ -39,8 +39,8 @@ void streams_stop(struct loop *loop);
 /* How many are open in the process. */
 size_t streams_open(void);
 
-/* answer.c, http_txn.c: the response that reads from it; headers of it, or of the answer to a HEAD;
- * that it is over. Loop's thread. */
+/* response.c, http_txn.c: the response that reads from it; headers of it, or of the answer to a
+ * HEAD; that it is over. Loop's thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
 void stream_headers(const struct bb_stream *stream, struct MHD_Response *response);
 void stream_closed(struct bb_stream *stream);

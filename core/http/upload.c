@@ -130,7 +130,7 @@ int upload_take(struct upload *upload, const char *data, size_t size)
     if (multipart_feed(&upload->parser, data, size)) {
         if (upload->parser.problem)
             reply_error(rq, 400, "Malformed multipart body: %s", upload->parser.problem);
-        return rq->answer.status;
+        return rq->response.status;
     }
     flush(upload);
     return 0;
@@ -143,7 +143,7 @@ int upload_complete(struct upload *upload)
     if (!multipart_complete(&upload->parser))
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
     if (upload_parts_check(upload))
-        return rq->answer.status;
+        return rq->response.status;
     upload->finished = true;
     flush(upload);
     return 0;

@@ -22,7 +22,7 @@ static void body_bytes(struct metrics *metrics)
     metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_BODIES]));
 }
 
-static void answer_bytes(struct metrics *metrics)
+static void response_bytes(struct metrics *metrics)
 {
     metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_ANSWERS]));
 }
@@ -160,7 +160,7 @@ const struct host_metric host_metrics[] = {
      metrics_alive},
     {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.", body_bytes},
     {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
-     answer_bytes},
+     response_bytes},
     {"busbar_share_taken", "gauge", "resource",
      "What is taken of what all share: connections, bytes of bodies, answers and unfinished uploads, "
      "calls in pools, statements that wait for the database.",

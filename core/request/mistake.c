@@ -96,9 +96,9 @@ int mistake_no_json(struct core_request *rq, int status)
     return mistake(rq, "a module answers without JSON (did json_pack() fail?)", text);
 }
 
-void mistake_tell_answer(const struct core_request *rq, int status)
+void mistake_tell_response(const struct core_request *rq, int status)
 {
-    int first = rq->answer.status;
+    int first = rq->response.status;
     char text[32];
 
     if (rq->kind != REQUEST_HTTP)
@@ -110,22 +110,22 @@ void mistake_tell_answer(const struct core_request *rq, int status)
         mistake_warn(rq, "a module answers twice", text);
 }
 
-bool mistake_free_answer(struct core_request *rq, int status, int least, int *instead)
+bool mistake_free_response(struct core_request *rq, int status, int least, int *instead)
 {
     char text[16];
 
     if (status < STATUS_ERROR && is_refused(rq)) {
-        *instead = rq->answer.status;
+        *instead = rq->response.status;
         return false;
     }
     snprintf(text, sizeof text, "%d", status);
     if (rq->kind == REQUEST_HTTP && rq->committed && status >= STATUS_ERROR) {
         mistake_tell(rq, "a module answers an error after its transaction was committed", text);
-        *instead = rq->answer.status;
+        *instead = rq->response.status;
         return false;
     }
     if (status >= least && status <= STATUS_MAX) {
-        mistake_tell_answer(rq, status);
+        mistake_tell_response(rq, status);
         return true;
     }
     *instead = mistake(rq, "a module answers with a status out of range", text);
@@ -134,7 +134,7 @@ bool mistake_free_answer(struct core_request *rq, int status, int least, int *in
 
 void mistake_look_back(struct core_request *rq, int returned)
 {
-    int status = rq->answer.status;
+    int status = rq->response.status;
     char text[32];
 
     if (!status) {

@@ -41,7 +41,7 @@ int mistake_no_json(struct core_request *rq, int status);
  * An answer that the module gives now: told where it takes the place of another that was no error,
  * or is an error though a transaction of the request is committed, which cannot be undone.
  */
-void mistake_tell_answer(const struct core_request *rq, int status);
+void mistake_tell_response(const struct core_request *rq, int status);
 
 /* Whether an answer of this status has a body. */
 bool mistake_wants_body(int status);
@@ -50,7 +50,7 @@ bool mistake_wants_body(int status);
  * Whether an answer may be given with this status now: it lies in the range, and no transaction of
  * the request has been committed whose answer says otherwise. *instead is what was answered then.
  */
-bool mistake_free_answer(struct core_request *rq, int status, int least, int *instead);
+bool mistake_free_response(struct core_request *rq, int status, int least, int *instead);
 
 /* What a handler left when it returned `returned`: told, and answered 500 where that is still true.
  */

@@ -52,27 +52,27 @@ const char *reply_reason(int status)
 
 void reply_drop(struct core_request *rq)
 {
-    free(rq->answer.body);
-    rq->answer.body = NULL;
-    if (rq->answer.file > 0)
-        close(rq->answer.file);
-    rq->answer.file = 0;
+    free(rq->response.body);
+    rq->response.body = NULL;
+    if (rq->response.file > 0)
+        close(rq->response.file);
+    rq->response.file = 0;
 }
 
 /* Descriptor 0 is that of the standard input for as long as the host runs. */
 int reply_file(struct core_request *rq, int fd, int64_t length)
 {
     reply_bytes(rq, 200, NULL, (size_t)length);
-    rq->answer.file = fd;
+    rq->response.file = fd;
     return 200;
 }
 
 int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
 {
     reply_drop(rq);
-    rq->answer.status = status;
-    rq->answer.body = bytes;
-    rq->answer.length = length;
+    rq->response.status = status;
+    rq->response.body = bytes;
+    rq->response.length = length;
     return status;
 }
 
@@ -155,7 +155,7 @@ static bool header_fit(const char *name, const char *value)
 
 int reply_header(struct core_request *rq, const char *name, const char *value)
 {
-    struct answer_header *header = arena_alloc(rq->arena, sizeof *header);
+    struct response_header *header = arena_alloc(rq->arena, sizeof *header);
 
     if (!header || !header_fit(name, value))
         return -1;
@@ -163,14 +163,14 @@ int reply_header(struct core_request *rq, const char *name, const char *value)
     header->value = arena_text(rq->arena, value, strlen(value));
     if (!header->name || !header->value)
         return -1;
-    header->next = rq->answer.headers;
-    rq->answer.headers = header;
+    header->next = rq->response.headers;
+    rq->response.headers = header;
     return 0;
 }
 
 const char *reply_header_get(const struct core_request *rq, const char *name)
 {
-    for (const struct answer_header *h = rq->answer.headers; h; h = h->next) {
+    for (const struct response_header *h = rq->response.headers; h; h = h->next) {
         if (!strcasecmp(h->name, name))
             return h->value;
     }
@@ -184,7 +184,7 @@ json_t *reply_text(const char *text)
 
 static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
 {
-    struct answer_header **at = &rq->answer.headers;
+    struct response_header **at = &rq->response.headers;
 
     while (*at && strcasecmp((*at)->name, OAUTH_ERROR_HEADER))
         at = &(*at)->next;
@@ -302,7 +302,7 @@ int reply_failed(struct core_request *rq)
 {
     switch (rq->failure.kind) {
     case FAILED_ANSWERED:
-        return rq->answer.status;
+        return rq->response.status;
     case FAILED_SQL:
         return reply_sql(rq);
     case FAILED_UNAVAILABLE:
@@ -323,6 +323,6 @@ int reply_failed(struct core_request *rq)
     default:
         if (reply_error(rq, 500, "Internal server error") == 500)
             mistake_tell(rq, "a module answered a failure that is none", NULL);
-        return rq->answer.status;
+        return rq->response.status;
     }
 }

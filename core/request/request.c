@@ -95,7 +95,7 @@ int api_call_as(struct bb_request *pub, struct bb_host *giver,
 
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
 {
-    struct answer_header *headers = rq->answer.headers;
+    struct response_header *headers = rq->response.headers;
     struct arena *arena = rq->outer ? NULL : arena_new();
 
     if (rq->outer)
@@ -108,7 +108,7 @@ int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, vo
 
     rq->arena = rq->outer;
     rq->outer = NULL;
-    rq->answer.headers = headers;
+    rq->response.headers = headers;
     arena_free(arena);
     return status;
 }

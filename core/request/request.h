@@ -40,17 +40,17 @@ struct failure {
     bool told;                  /* it is in the log */
 };
 
-struct answer_header {
-    struct answer_header *next;
+struct response_header {
+    struct response_header *next;
     const char *name, *value;
 };
 
-struct answer {
+struct response {
     int status; /* 0: none yet */
     char *body; /* malloc'ed, or NULL */
     size_t length;
     int file; /* in place of `body`: a descriptor, owned; 0: none */
-    struct answer_header *headers;
+    struct response_header *headers;
 };
 
 /* Where the time of a request went, microseconds. */
@@ -88,7 +88,7 @@ struct core_request {
     bool starved; /* JSON of its got no memory; see json_starves() */
     struct request_spent spent;
     struct failure failure;
-    struct answer answer;
+    struct response response;
     json_t *body;                    /* checked; owned */
     json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
     json_t *errors;                  /* found in the parts: array of objects, or NULL; owned */

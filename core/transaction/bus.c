@@ -106,7 +106,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
     const struct raised *raised = raised_new(tx, event, payload, audience);
     for (size_t i = 0; i < event->within_count; i++) {
         if (run_within(tx, &event->within[i], &raised->face)) {
-            if (rq->answer.status)
+            if (rq->response.status)
                 request_fail(rq, FAILED_ANSWERED);
             return -1;
         }

@@ -80,7 +80,7 @@ static int hash_request(const char *target, const char *body, size_t length, cha
 }
 
 /* Opens the stored answer (\x…) and gives it. */
-static int answer_stored(struct core_request *rq, int status, const char *hex)
+static int response_stored(struct core_request *rq, int status, const char *hex)
 {
     size_t length = strlen(hex + 2) / 2;
     unsigned char *sealed = arena_alloc(rq->arena, length + 1);
@@ -112,7 +112,7 @@ int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
-    return answer_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
+    return response_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
 }
 
 /*

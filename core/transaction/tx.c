@@ -212,7 +212,7 @@ static int refuse_commit(struct core_request *rq, int status, const json_t *json
     bool done = status >= 200 && status < 400;
 
     if (mistake_waits(rq, "bb_commit()"))
-        return rq->answer.status;
+        return rq->response.status;
     if (!done && (status || rq->kind == REQUEST_HTTP))
         return mistake(rq, "a unit is committed with a status that is no success", NULL);
     return json || !mistake_wants_body(status) ? 0 : mistake_no_json(rq, status);
@@ -294,7 +294,7 @@ static void end_checked_out(void *arg)
 static int try_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    const struct answer *answer = &rq->answer;
+    const struct response *answer = &rq->response;
 
     if (tx->refused)
         return request_fail(rq, FAILED_REFUSED);
@@ -316,14 +316,14 @@ static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct
                        void *arg)
 {
     struct core_request *rq = tx->rq;
-    int before = rq->answer.status;
+    int before = rq->response.status;
     char text[32];
 
-    rq->answer.status = 0;
-    int status = work(&rq->pub, tx, arg), told = rq->answer.status;
+    rq->response.status = 0;
+    int status = work(&rq->pub, tx, arg), told = rq->response.status;
 
     if (!told)
-        rq->answer.status = before;
+        rq->response.status = before;
     if (status < 0)
         return told >= 400 ? told : reply_failed(rq);
     if (told == status || rq->kind != REQUEST_HTTP)
@@ -338,7 +338,7 @@ static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct
 
 /* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
  */
-static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
+static int finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;
 
@@ -348,14 +348,14 @@ static int finish(struct bb_tx *tx, int status, struct answer_header *headers)
     }
     if (!try_commit(tx)) {
         committed(tx);
-        rq->committed = rq->answer.status != 0;
+        rq->committed = rq->response.status != 0;
         rq->unanswered = rq->unanswered || !rq->committed;
         return status;
     }
     struct failure why = rq->failure;
     pg_tx_run(tx->checked_out, &rollback, NULL, 0);
     rq->failure = why;
-    rq->answer.headers = headers;
+    rq->response.headers = headers;
     if (rq->idempotency && idempotency_lost(rq)) {
         end_checked_out(tx);
         return idempotency_replay(rq);
@@ -367,10 +367,10 @@ int api_transaction(struct bb_request *pub,
                     int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct core_request *rq = request_of(pub);
-    struct answer_header *headers = rq->answer.headers;
+    struct response_header *headers = rq->response.headers;
 
     if (mistake_waits(rq, "bb_transaction()"))
-        return rq->answer.status;
+        return rq->response.status;
     struct bb_tx *tx = tx_new(rq);
 
     if (arena_defer(rq->arena, end_checked_out, tx))

@@ -150,7 +150,7 @@ START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
 
     fill();
     ck_assert(request_start(rq));
-    ck_assert_int_eq(rq->answer.status, 503);
+    ck_assert_int_eq(rq->response.status, 503);
     ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
     request_free(rq);
     sem_post(&go);
@@ -160,7 +160,7 @@ START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
     loop.stop = false;
     ck_assert(!request_start(rq));
     loop_run(&loop);
-    ck_assert_int_eq(rq->answer.status, 204);
+    ck_assert_int_eq(rq->response.status, 204);
     request_free(rq);
 }
 
@@ -172,7 +172,7 @@ START_TEST(a_request_whose_time_is_over_takes_its_call_back)
     rq->deadline_ms = loop.now_ms + 20;
     ck_assert(!request_start(rq));
     loop_run(&loop);
-    ck_assert_int_eq(rq->answer.status, 503);
+    ck_assert_int_eq(rq->response.status, 503);
     ck_assert_int_eq(rq->failure.kind, FAILED_DEADLINE);
     request_free(rq);
     sem_post(&go);
@@ -225,7 +225,7 @@ static int status_of(enum request_kind kind, int64_t account)
     loop.stop = false;
     if (!request_start(rq))
         loop_run(&loop);
-    int status = rq->answer.status;
+    int status = rq->response.status;
 
     if (status == 429)
         ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");

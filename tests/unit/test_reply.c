@@ -26,7 +26,7 @@ static void tear_down(void)
 /* The caller's to free. */
 static json_t *body(void)
 {
-    json_t *json = json_loadb(rq->answer.body, rq->answer.length, 0, NULL);
+    json_t *json = json_loadb(rq->response.body, rq->response.length, 0, NULL);
 
     ck_assert(json_is_object(json));
     return json;

@@ -27,12 +27,12 @@ static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
  */
 static struct MHD_Response *headers_only(void)
 {
-    struct MHD_Response *response =
+    struct MHD_Response *mhd =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, no_body, NULL, NULL);
 
-    if (response)
-        MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
-    return response;
+    if (mhd)
+        MHD_set_response_options(mhd, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+    return mhd;
 }
 
 static struct MHD_Response *response_of_stream(struct http_txn *txn)
@@ -40,33 +40,33 @@ static struct MHD_Response *response_of_stream(struct http_txn *txn)
     bool head = !strcmp(txn->method, "HEAD");
 
     txn->close = true;
-    struct MHD_Response *response = head ? headers_only() : stream_response(txn->stream);
+    struct MHD_Response *mhd = head ? headers_only() : stream_response(txn->stream);
 
-    if (response)
-        stream_headers(txn->stream, response);
-    return response;
+    if (mhd)
+        stream_headers(txn->stream, mhd);
+    return mhd;
 }
 
 static struct MHD_Response *response_of(struct http_txn *txn)
 {
-    struct answer *answer = &txn->rq.answer;
+    struct response *response = &txn->rq.response;
 
-    if (txn->stream && answer->status == 200)
+    if (txn->stream && response->status == 200)
         return response_of_stream(txn);
-    if (answer->file) {
-        struct MHD_Response *file = MHD_create_response_from_fd64(answer->length, answer->file);
+    if (response->file) {
+        struct MHD_Response *file = MHD_create_response_from_fd64(response->length, response->file);
 
         if (file)
-            answer->file = 0; /* libmicrohttpd closes it */
+            response->file = 0; /* libmicrohttpd closes it */
         return file;
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        answer->length, answer->body,
-        answer->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *mhd = MHD_create_response_from_buffer(
+        response->length, response->body,
+        response->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 
-    if (response)
-        answer->body = NULL; /* libmicrohttpd frees it */
-    return response;
+    if (mhd)
+        response->body = NULL; /* libmicrohttpd frees it */
+    return mhd;
 }
 
 static bool stays_open(const struct http_txn *txn)
@@ -78,21 +78,21 @@ static bool stays_open(const struct http_txn *txn)
 }
 
 /* False without memory. What libmicrohttpd does not let an answer have is left out. */
-static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+static bool add_header(struct MHD_Response *mhd, const char *name, const char *value)
 {
     errno = 0;
-    return MHD_add_response_header(response, name, value) == MHD_YES || errno != ENOMEM;
+    return MHD_add_response_header(mhd, name, value) == MHD_YES || errno != ENOMEM;
 }
 
 /* A client that keeps the connection must not use it just when it is closed. */
-static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *response)
+static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *mhd)
 {
     char value[32];
 
     snprintf(value, sizeof value, "timeout=%lld",
              (long long)(txn->connection->http->settings.idle_ms / 1000));
-    MHD_set_response_options(response, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
-    return add_header(response, "Keep-Alive", value);
+    MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
+    return add_header(mhd, "Keep-Alive", value);
 }
 
 /*
@@ -103,57 +103,57 @@ static void bound_headers(struct http_txn *txn)
 {
     size_t bytes = 0;
 
-    for (const struct answer_header *h = txn->rq.answer.headers; h; h = h->next)
+    for (const struct response_header *h = txn->rq.response.headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes <= HEADERS_MAX)
         return;
-    txn->rq.answer.headers = NULL;
+    txn->rq.response.headers = NULL;
     reply_error(&txn->rq, 414, "The target is too long for the answer to refer to it");
 }
 
 /* False without memory: an answer that lacks one might say something else, so it is not given. */
-static bool add_headers(struct http_txn *txn, struct MHD_Response *response)
+static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
-    const struct answer *answer = &txn->rq.answer;
+    const struct response *response = &txn->rq.response;
     bool own_type = false, added = true;
 
-    for (const struct answer_header *h = answer->headers; h; h = h->next) {
-        added = added && add_header(response, h->name, h->value);
+    for (const struct response_header *h = response->headers; h; h = h->next) {
+        added = added && add_header(mhd, h->name, h->value);
         own_type = own_type || !strcmp(h->name, "Content-Type");
     }
-    if (answer->length && !own_type)
-        added = added && add_header(response, "Content-Type", "application/json; charset=utf-8");
-    added = added && add_header(response, "X-Request-Id", txn->id) &&
-            add_header(response, "X-Content-Type-Options", "nosniff") &&
-            add_header(response, "Cache-Control", "no-store");
+    if (response->length && !own_type)
+        added = added && add_header(mhd, "Content-Type", "application/json; charset=utf-8");
+    added = added && add_header(mhd, "X-Request-Id", txn->id) &&
+            add_header(mhd, "X-Content-Type-Options", "nosniff") &&
+            add_header(mhd, "Cache-Control", "no-store");
     if (stays_open(txn))
-        return added && tell_idle_time(txn, response);
-    return added && add_header(response, "Connection", "close");
+        return added && tell_idle_time(txn, mhd);
+    return added && add_header(mhd, "Connection", "close");
 }
 
-enum MHD_Result answer_send(struct http_txn *txn)
+enum MHD_Result response_send(struct http_txn *txn)
 {
-    struct answer *answer = &txn->rq.answer;
+    struct response *response = &txn->rq.response;
     const char *reason;
 
     txn->phase = PHASE_ANSWER;
     if (reader_problem(&txn->connection->reader, &reason))
         txn->close = true;
     bound_headers(txn);
-    answer_take_room(txn);
-    struct MHD_Response *response = response_of(txn);
+    response_take_budget(txn);
+    struct MHD_Response *mhd = response_of(txn);
 
     txn->answered_us = clock_mono_us();
     body_drop(txn);
-    if (!response)
+    if (!mhd)
         return MHD_NO;
-    if (!add_headers(txn, response)) {
-        MHD_destroy_response(response);
+    if (!add_headers(txn, mhd)) {
+        MHD_destroy_response(mhd);
         return MHD_NO;
     }
-    connection_stage(txn->connection, STAGE_WRITE, answer->length);
-    enum MHD_Result queued = MHD_queue_response(txn->mhd, (unsigned)answer->status, response);
-    MHD_destroy_response(response);
+    connection_stage(txn->connection, STAGE_WRITE, response->length);
+    enum MHD_Result queued = MHD_queue_response(txn->mhd, (unsigned)response->status, mhd);
+    MHD_destroy_response(mhd);
     return queued;
 }
 
@@ -168,13 +168,13 @@ static void count(const struct http_txn *txn, int status)
 }
 
 /* One line a request. The query is left out: it may hold what should not be there. */
-void answer_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
+void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
     const struct core_request *rq = &txn->rq;
     const struct bb_principal *principal = rq->pub.principal;
     char status[8], ms[24], account[24];
     int64_t us = clock_mono_us() - txn->started_us;
-    int answered = txn->rq.answer.status;
+    int answered = txn->rq.response.status;
 
     count(txn, answered);
     if (!txn->stream)
