@@ -116,7 +116,7 @@ static void wait_for_news(struct reclaimer *reclaimer)
     condition_wait(&reclaimer->news, &reclaimer->lock, until);
 }
 
-static void *retirer_main(void *arg)
+static void *reclaimer_main(void *arg)
 {
     struct reclaimer *reclaimer = arg;
 
@@ -153,7 +153,7 @@ struct reclaimer *reclaimer_new(struct engine *engine)
     reclaimer->engine = engine;
     pthread_mutex_init(&reclaimer->lock, NULL);
     condition_init(&reclaimer->news);
-    if (!pthread_create(&reclaimer->thread, NULL, retirer_main, reclaimer))
+    if (!pthread_create(&reclaimer->thread, NULL, reclaimer_main, reclaimer))
         return reclaimer;
     log_line(BB_ERROR, "the thread that closes generations cannot be started", NULL);
     pthread_cond_destroy(&reclaimer->news);
