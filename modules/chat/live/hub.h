@@ -5,7 +5,7 @@
  * A listener is joined when everything that the hub has read so far has been sent to it or is in
  * its cursor: then it gets each page as it comes. Else it is behind, at its cursor: new, or without
  * room for what came. It is served from pages in memory or, where those do not go back far enough,
- * from ones that are read for it and lent to whoever else can use them.
+ * from ones that are read for it, and used by whoever else can use them.
  *
  * One mutex guards everything. What is done while it is held is bounded by WORK, or by the number
  * of listeners with a few instructions each; nothing waits.
@@ -31,7 +31,7 @@ struct chat_hub {
     bool placed; /* `at` says where it stands */
     struct chat_cursor at;
     struct hub_pages kept;       /* without gaps up to `at`, for those that come again */
-    struct hub_pages lent;       /* read for those that are behind what is kept */
+    struct hub_pages behind;     /* read for those that are behind what is kept */
     struct chat_page *spreading; /* of `kept`; NULL: all has been handed round */
     size_t spread;               /* events of it that have been */
     uint64_t events;             /* read since the generation began */
@@ -41,7 +41,7 @@ struct chat_hub {
 
 /* hub_pages.c: each takes the page. */
 void hub_keep(struct chat_hub *hub, struct chat_page *page);
-void hub_lend(struct chat_hub *hub, struct chat_page *page);
+void hub_serve_page(struct chat_hub *hub, struct chat_page *page);
 void hub_forget(struct chat_hub *hub);
 
 /*

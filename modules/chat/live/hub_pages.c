@@ -4,8 +4,8 @@
 #include "modules/chat/live/hub.h"
 
 enum {
-    KEPT_BYTES = 8 * 1024 * 1024, /* for those that come again */
-    LENT_BYTES = 8 * 1024 * 1024  /* for those that were away for longer */
+    KEPT_BYTES = 8 * 1024 * 1024,  /* for those that come again */
+    BEHIND_BYTES = 8 * 1024 * 1024 /* for those that were away for longer */
 };
 
 static void append(struct hub_pages *pages, struct chat_page *page)
@@ -46,18 +46,18 @@ void hub_keep(struct chat_hub *hub, struct chat_page *page)
     add(hub, &hub->kept, page, KEPT_BYTES);
 }
 
-void hub_lend(struct chat_hub *hub, struct chat_page *page)
+void hub_serve_page(struct chat_hub *hub, struct chat_page *page)
 {
     hub->lendings++;
-    add(hub, &hub->lent, page, LENT_BYTES);
+    add(hub, &hub->behind, page, BEHIND_BYTES);
 }
 
 void hub_forget(struct chat_hub *hub)
 {
     while (hub->kept.first)
         drop_first(hub, &hub->kept);
-    while (hub->lent.first)
-        drop_first(hub, &hub->lent);
+    while (hub->behind.first)
+        drop_first(hub, &hub->behind);
     hub->spreading = NULL;
 }
 
@@ -93,6 +93,6 @@ struct chat_page *hub_page_for(const struct chat_hub *hub, const struct chat_cur
         *away = page && !chat_cursor_merges(at, &page->end);
     }
     if (*away)
-        page = find(&hub->lent, at, work);
+        page = find(&hub->behind, at, work);
     return page && chat_cursor_merges(at, &page->end) ? page : NULL;
 }

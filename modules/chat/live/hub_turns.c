@@ -144,14 +144,14 @@ static struct chat_listener *find(struct chat_hub *hub, uint64_t number)
     return at;
 }
 
-void chat_hub_lend(struct chat_hub *hub, uint64_t number, struct chat_page *page)
+void chat_hub_give_page(struct chat_hub *hub, uint64_t number, struct chat_page *page)
 {
     size_t work = WORK;
 
     pthread_mutex_lock(&hub->lock);
     struct chat_listener *listener = find(hub, number);
 
-    hub_lend(hub, page);
+    hub_serve_page(hub, page);
     if (listener) {
         listener->page = page;
         listener->event = 0;

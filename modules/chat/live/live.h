@@ -131,7 +131,7 @@ enum chat_turn { CHAT_SERVED, CHAT_MORE, CHAT_READ };
 enum chat_turn chat_hub_turns(struct chat_hub *hub, uint64_t *number, struct chat_cursor *at);
 
 /* That page, for this listener and whoever else can use it; takes it. */
-void chat_hub_lend(struct chat_hub *hub, uint64_t number, struct chat_page *page);
+void chat_hub_give_page(struct chat_hub *hub, uint64_t number, struct chat_page *page);
 
 /* The database is another one: all begin anew. */
 void chat_hub_move(struct chat_hub *hub);

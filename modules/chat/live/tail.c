@@ -98,7 +98,7 @@ static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t numbe
     if (page && moves(rq, hub, page))
         return false;
     if (page)
-        chat_hub_lend(hub, number, page);
+        chat_hub_give_page(hub, number, page);
     else if (!strncmp(bb_sqlstate(rq), "22", 2))
         chat_hub_begin_anew(hub, number); /* its id is none: the others must not wait for it */
     else
