@@ -308,7 +308,7 @@ static int64_t clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void learn_own(struct target_guard *guard)
+static void read_own(struct target_guard *guard)
 {
     struct ifaddrs *list;
 
@@ -333,7 +333,7 @@ static bool is_own(struct target_guard *guard, const struct in6_addr *address)
     int64_t now = clock_ms();
 
     if (now >= guard->own_until) {
-        learn_own(guard);
+        read_own(guard);
         guard->own_until = now + OWN_MS;
     }
     for (size_t i = 0; i < guard->own_count; i++)

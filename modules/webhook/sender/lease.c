@@ -228,7 +228,7 @@ void lease_lost(struct sender *sender)
     pairs_free(&sender->release);
 }
 
-static void learn_paused(struct sender *sender, const struct tending *tending)
+static void note_paused(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
     if (tending->pauses == sender->pauses) /* else what was heard meanwhile is newer */
@@ -236,7 +236,7 @@ static void learn_paused(struct sender *sender, const struct tending *tending)
     pthread_mutex_unlock(&sender->lock);
 }
 
-static void learn_webhooks(struct sender *sender, const struct tending *tending)
+static void note_webhooks(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
     if (tending->webhooks[0] >= 0) {
@@ -261,8 +261,8 @@ static void tend_back(struct sender *sender, struct db_task *db_task)
         sender->tend_at = sender->now_ms;
         return;
     }
-    learn_paused(sender, tending);
-    learn_webhooks(sender, tending);
+    note_paused(sender, tending);
+    note_webhooks(sender, tending);
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
     if (sender->me != tending->me)
         set_host(sender, tending->me);
