@@ -116,7 +116,7 @@ struct generation *cli_generation(const struct cli *cli)
     return flawless(g, &problems);
 }
 
-struct generation *cli_judged(const struct cli *cli)
+struct generation *cli_validated(const struct cli *cli)
 {
     struct setting_problems problems = {0};
     struct generation *g = generation_judge(cli->conf, &problems);

@@ -64,7 +64,7 @@ void cli_guard_files(void);
 struct generation *cli_generation(const struct cli *cli);
 
 /* The same with the modules' files only read: nothing of the modules may be called. */
-struct generation *cli_judged(const struct cli *cli);
+struct generation *cli_validated(const struct cli *cli);
 
 /* Prints what the modules need of the configuration and do not have; true: there is any. */
 bool cli_lacks(const struct generation *generation);

@@ -46,7 +46,7 @@ int cmd_check(const struct cli *cli)
     size_t routes = 0;
 
     cli_guard_files();
-    struct generation *g = cli_judged(cli);
+    struct generation *g = cli_validated(cli);
 
     if (!g)
         return CLI_FAILED;

@@ -72,7 +72,7 @@ struct generation *generation_judge(const char *conf_path, struct setting_proble
     struct generation *g = generation_new(0, problems);
 
     if (g)
-        g->judged = true;
+        g->only_read = true;
     if (!g || !generation_load(g, conf_path, problems))
         return g;
     generation_destroy(g);

@@ -60,7 +60,7 @@ struct generation {
     struct settings *settings;
     struct core_module *modules; /* in the order they were opened in */
     size_t module_count;
-    bool judged;           /* its modules were read, not loaded: nothing of them may be called */
+    bool only_read;        /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
     struct aead_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module gives one */

@@ -68,7 +68,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         setting_problem(problems, "%s: out of memory", settings_path(g->settings));
         return;
     }
-    if (!(g->judged ? module_read : module_load)(module, g->arena, path, where, problems)) {
+    if (!(g->only_read ? module_read : module_load)(module, g->arena, path, where, problems)) {
         g->module_count++;
         return;
     }

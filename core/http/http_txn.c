@@ -166,7 +166,7 @@ static void handler_entry(struct core_request *rq)
         return;
     if (access_again(rq))
         return;
-    rq->judged = rq->errors != NULL;
+    rq->only_names_problems = rq->errors != NULL;
     if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
         return;
     mistake_look_back(rq, route->handler(&rq->pub));

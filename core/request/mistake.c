@@ -61,7 +61,7 @@ int mistake(struct core_request *rq, const char *what, const char *detail)
 /* A handler that found no mistake of its own goes on: no further than this. */
 static bool is_refused(struct core_request *rq)
 {
-    if (!rq->judged)
+    if (!rq->only_names_problems)
         return false;
     reply_problems(rq, 400, "The request is not valid", NULL);
     request_fail(rq, FAILED_ANSWERED);

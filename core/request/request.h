@@ -92,7 +92,7 @@ struct core_request {
     json_t *body;                    /* checked; owned */
     json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
     json_t *errors;                  /* found in the parts: array of objects, or NULL; owned */
-    bool judged;                     /* … and the handler runs to name those it finds, no more */
+    bool only_names_problems;        /* … and the handler runs to name those it finds, no more */
     const char *id;                  /* request id, for logs and error bodies */
     unsigned within;                 /* hooks within a transaction that run in each other */
     bool within_failed;              /* one did what it must not: its event is vetoed */

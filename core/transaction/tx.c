@@ -312,8 +312,8 @@ static int try_commit(struct bb_tx *tx)
  * What a transaction's function returned is what becomes of it, and has to be what it answered, if
  * it did: else it is undone, and 500 is answered.
  */
-static int work_judged(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
-                       void *arg)
+static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                    void *arg)
 {
     struct core_request *rq = tx->rq;
     int before = rq->response.status;
@@ -378,7 +378,7 @@ int api_transaction(struct bb_request *pub,
     tx->checked_out = rq->checked_out ? rq->checked_out : pg_tx_begin(rq);
     if (!tx->checked_out || !pg_tx_run(tx->checked_out, &begin, NULL, 0))
         return reply_failed(rq);
-    int status = finish(tx, work_judged(tx, work, arg), headers);
+    int status = finish(tx, run_work(tx, work, arg), headers);
     end_checked_out(tx);
     drop_raised(tx); /* a job has many transactions */
     return status;
