@@ -42,6 +42,8 @@ enum {
 #define DEVICE_ATTRIBUTES_MAX 32768 /* bytes of JSON */
 #define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes of JSON together"
 
+#define DEVICE_TAKEN "A device with this externalId exists already"
+
 #define DEVICE_POOL "documents"
 #define DEVICE_S3_POOL "s3"
 

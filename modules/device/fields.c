@@ -13,7 +13,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
      .help = "The developer's own name, 1 to 255 characters, unique in the organisation whatever"
              " the case; a number is taken as its digits."},
     {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
-     .help = "Name of the site.", .example = "Rooftop 7"},
+     .alias = "projectName", .help = "Name of the site.", .example = "Rooftop 7"},
     {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 3,
      .help = "ISO 3166-1, two or three letters, in any case.", .example = "DE"},
     {.name = "commissioningDate", .type = BB_TEXT, .flags = OPTIONAL, .max = 40,
@@ -77,11 +77,32 @@ static int problem(json_t *errors, const char *field, const char *text)
     return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
 }
 
+/* All fields at once, which is most of the way where none has a mistake; NULL: one has. */
+static json_t *check_all(struct bb_request *rq, json_t *object)
+{
+    struct bb_field fields[DEVICE_BODY_FIELDS];
+    const struct bb_table table = {fields, DEVICE_BODY_FIELDS, sizeof(fields[0])};
+    json_t *errors = json_array();
+
+    for (size_t i = 0; i < DEVICE_BODY_FIELDS; i++) {
+        fields[i] = device_fields[i];
+        fields[i].flags &= ~(unsigned)BB_AS_SENT;
+    }
+    json_t *checked = errors ? bb_check(rq, &table, object, errors) : NULL;
+
+    json_decref(errors);
+    return checked;
+}
+
 /* Each field by itself, as the host checks a body: a new object of those that passed. NULL: no
  * memory. */
 static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *errors)
 {
-    json_t *all = json_object();
+    json_t *all = check_all(rq, object);
+
+    if (all)
+        return all;
+    all = json_object();
 
     for (size_t i = 0; i < DEVICE_BODY_FIELDS && all; i++) {
         struct bb_field field = device_fields[i];

@@ -4,6 +4,7 @@
 
 #include "modules/device/schema.h"
 
+#include "rows.h"
 #include "s3.h"
 
 // clang-format off
@@ -234,6 +235,7 @@ static const struct bb_event_face events[] = {
 
 static const struct bb_service_face services[] = {
     {.name = "devices", .version = 3, .interface = &device_directory},
+    {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
 };
 static const struct bb_pool pools[] = {
     {.name = DEVICE_POOL, .threads = 2, .queue = 256},

@@ -17,7 +17,7 @@ int device_reply(struct bb_request *rq, int status, json_t *json)
 int device_failed(struct bb_request *rq)
 {
     if (!strcmp(bb_constraint(rq), "device_external"))
-        return bb_fail(rq, 409, "A device with this externalId exists already");
+        return bb_fail(rq, 409, DEVICE_TAKEN);
     if (!strcmp(bb_constraint(rq), "device_attributes_size"))
         return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
     return bb_failed(rq);

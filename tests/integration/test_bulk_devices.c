@@ -1,0 +1,126 @@
+/* Devices in bulk: row by row what a single request would do. */
+#include <string.h>
+
+#include "bulk.h"
+#include "devices.h"
+#include "suites.h"
+
+static void set_up(void)
+{
+    struct host_spec spec = bulk_spec("bulk_devices", false);
+
+    stage_open(&spec);
+    m = person_make(host, admin, "bulk_devices.m", NULL);
+    k = person_make(host, admin, "bulk_devices.k", NULL);
+}
+
+static const char *upload_devices(const struct person *who, const char *csv)
+{
+    return bulk_id(bulk_send(host, who, "", "plants.csv", csv, strlen(csv)));
+}
+
+START_TEST(a_row_becomes_the_device_that_a_request_makes)
+{
+    struct answer *single = ck_status(
+        device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss}", "externalId", "single",
+                                 "siteName", "Hill; north", "countryCode", "deu",
+                                 "commissioningDate", "2024-02-29", "capacity", 9.9, "latitude",
+                                 "+52.5200", "longitude", "-13.4", "fuelCode", "ES100",
+                                 "serialNumber", "007", "timezone", "Europe/Berlin")),
+        201);
+    const char *id = upload_devices(
+        m, "externalId;projectName;CountryCode;commissioningDate;capacity;latitude;longitude;"
+           "fuelCode;serialNumber;timezone;yieldValue\r\n"
+           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52.5200;-13.4;ES100;007;Europe/Berlin;\r\n");
+    static const char *const same[] = {
+        "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
+        "longitude",  "fuelCode",    "serialNumber",      "timezone", "yieldValue",
+        "attributes", "documents",   "organizationId"};
+
+    ck_assert_str_eq(bulk_row(bulk_store(m, id), 0), "1  row  success");
+    struct answer *row = ck_status(device_get(m, "row"), 200);
+
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
+}
+
+/* Every kind of bad row, with the words of a single request; C07's twin: another organisation. */
+START_TEST(bad_rows_have_the_problems_of_single_requests)
+{
+    ck_status(device_post(m, device_named("There")), 201);
+    ck_status(device_post(k, device_named("Elsewhere")), 201);
+    const char *id = upload_devices(
+        m, text("externalId,siteName,countryCode,commissioningDate,capacity,latitude,timezone,"
+                "organizationId\n"
+                "d1,,XX,2024-02-30,-1,91,Mars/Base,\n"
+                ",,,,,,,\n"
+                ",,DE,,,,,\n"
+                "tHERE,,,,,,,\n"
+                "Elsewhere,,,,,,,\n"
+                "d2,,,,abc,,,\n"
+                "d3,,,,,,,%lld\n"
+                "d4,,,,,,,%lld\n"
+                "D3,,,,,,,\n",
+                (long long)m->organisation, (long long)k->organisation));
+    struct answer *single =
+        ck_status(device_post(m, json_pack("{ss ss ss si ss ss}", "externalId", "d1", "countryCode",
+                                           "XX", "commissioningDate", "2024-02-30", "capacity", -1,
+                                           "latitude", "91", "timezone", "Mars/Base")),
+                  400);
+    struct answer *log = bulk_log_of(m, id, "");
+    const json_t *rows = json_object_get(log->json, "rows");
+
+    ck_assert(json_equal(json_object_get(json_array_get(rows, 0), "errors"),
+                         json_object_get(single->json, "errors")));
+    ck_assert_str_eq(bulk_row(log, 1), "3 - failed externalId: is required, or siteName or"
+                                       " serialNumber in its place");
+    ck_assert_str_eq(bulk_row(log, 2),
+                     "4 tHERE failed externalId: A device with this externalId exists already");
+    ck_assert_str_eq(bulk_row(log, 3), "5 Elsewhere pending");
+    ck_assert_str_eq(bulk_row(log, 4), "6 d2 failed capacity: must be a number");
+    ck_assert_str_eq(bulk_row(log, 5), "7 d3 pending");
+    ck_assert_str_eq(bulk_row(log, 6),
+                     text("8 d4 failed organizationId: must be that of the bulk upload, %lld, or be"
+                          " left out",
+                          (long long)m->organisation));
+    ck_assert_str_eq(bulk_row(log, 7), "9 D3 failed externalId: is the same as in row 7");
+    log = bulk_store(m, id);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
+    ck_assert_str_eq(bulk_row(log, 7),
+                     "9 D3 failed externalId: A device with this externalId exists already");
+    ck_status(device_get(m, "d3"), 200);
+    ck_status(device_get(m, "Elsewhere"), 200);
+    ck_error(device_get(m, "d4"), 404, "");
+}
+
+START_TEST(the_template_goes_in)
+{
+    struct answer *template =
+        ck_status(http(host, "GET", BULK "/template.csv", m->token, NULL), 200);
+    struct answer *log = bulk_store(m, upload_devices(m, template->body));
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 PLANT-7 success");
+}
+
+START_TEST(roles_are_those_of_a_registration)
+{
+    static const char csv[] = "externalId\nrole\n";
+    struct person *owner = person_with_role(host, admin, "bulk_devices.o", "DeviceOwner");
+
+    ck_error(bulk_send(host, owner, "type=Devices", "x.csv", csv, sizeof csv - 1), 403,
+             "Forbidden");
+    ck_error(bulk_send(host, admin, "type=Devices", "x.csv", csv, sizeof csv - 1), 403,
+             "Forbidden");
+}
+
+Suite *bulk_devices_suite(void)
+{
+    const TTest *const tests[] = {
+        a_row_becomes_the_device_that_a_request_makes,
+        bad_rows_have_the_problems_of_single_requests,
+        the_template_goes_in,
+        roles_are_those_of_a_registration,
+    };
+
+    return stage_suite("bulk_devices", set_up, 120, TESTS(tests));
+}
