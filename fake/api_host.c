@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "core/base/text.h"
 #include "fake/api.h"
 
 #define SEALED "sealed for "
@@ -109,22 +109,14 @@ int64_t fake_signals_fresh_ms(struct bb_host *host)
     return 900;
 }
 
-static int64_t clock_ms(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int64_t fake_now_ms(void)
 {
-    return clock_ms(CLOCK_MONOTONIC);
+    return clock_mono_ms();
 }
 
 int64_t fake_wall_ms(void)
 {
-    return clock_ms(CLOCK_REALTIME);
+    return clock_wall_ms();
 }
 
 int fake_random_bytes(void *bytes, size_t length)

@@ -10,7 +10,7 @@
 
 #include <busbar/sql.h>
 
-/* SQL: a time column as milliseconds since 1970 (for bb_time_text()), and as the API writes it. */
+/* SQL: a time column as milliseconds since 1970 (for bb_cell_time()), and as the API writes it. */
 #define BB_SQL_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
@@ -78,6 +78,14 @@ static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
         into[i] = (unsigned char)(high << 4 | low);
     }
     return (int64_t)(digits / 2);
+}
+
+/* A cell of BB_SQL_MS() as the API writes times, in the request's memory; NULL: null. */
+static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                 size_t column)
+{
+    return bb_cell(rq, rows, row, column) ? bb_time_text(rq, bb_cell_int(rq, rows, row, column))
+                                          : NULL;
 }
 
 /* The numbers of a bigint[] ("{1,2}"; NULL: null) into `into` (NULL: nowhere); returns how many. */

@@ -256,3 +256,20 @@ int array_send(struct bb_request *rq, struct array_places *places,
 
     return sending ? begin(rq, sending) : bb_no_memory(rq);
 }
+
+int array_send_copy(struct bb_request *rq, struct array_places *places,
+                    int (*read)(struct bb_request *, struct array_text *, void *), const void *from,
+                    size_t size)
+{
+    int refused = array_place_take(rq, places);
+    void *copy = refused ? NULL : malloc(size);
+
+    if (refused)
+        return refused;
+    if (!copy) {
+        array_place_give(places, rq->principal->account);
+        return bb_no_memory(rq);
+    }
+    memcpy(copy, from, size);
+    return array_send(rq, places, &(struct array_source){read, free, copy});
+}

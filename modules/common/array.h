@@ -43,6 +43,14 @@ struct array_source {
 int array_send(struct bb_request *rq, struct array_places *places,
                const struct array_source *source);
 
+/*
+ * The same of a source whose `arg` is a copy of the `size` bytes at `from`, with no more to free;
+ * it takes the place itself, or answers that there is none.
+ */
+int array_send_copy(struct bb_request *rq, struct array_places *places,
+                    int (*read)(struct bb_request *, struct array_text *, void *), const void *from,
+                    size_t size);
+
 /* `count` places, of which an account has at most `each`. As old as the generation. NULL: no
  * memory. */
 struct array_places *array_places_new(struct bb_host *host, size_t count, size_t each);

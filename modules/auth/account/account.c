@@ -23,11 +23,6 @@ int auth_account_may_act(struct bb_request *rq, const char *status)
     return auth_unauthorized(rq, "Unauthorized");
 }
 
-json_t *auth_time(struct bb_request *rq, const struct bb_rows *rows, size_t row, size_t column)
-{
-    return json_string(bb_time_text(rq, bb_cell_int(rq, rows, row, column)));
-}
-
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     int64_t organisation = bb_cell_int(rq, rows, row, 6);
@@ -37,7 +32,7 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
                      "lastName", bb_cell(rq, rows, row, 3), "role", bb_cell(rq, rows, row, 4),
                      "status", bb_cell(rq, rows, row, 5), "organizationId",
                      organisation ? json_integer(organisation) : json_null(), "createdAt",
-                     auth_time(rq, rows, row, 7));
+                     json_string(bb_cell_time(rq, rows, row, 7)));
 }
 
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,

@@ -85,8 +85,6 @@ struct auth_new_account {
 int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
                         const struct auth_new_account *account, struct bb_rows **rows);
 
-json_t *auth_time(struct bb_request *rq, const struct bb_rows *rows, size_t row, size_t column);
-
 /* The service "accounts". */
 extern const struct bb_accounts auth_accounts;
 

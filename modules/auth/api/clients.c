@@ -18,7 +18,7 @@ static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, si
 {
     return json_pack("{sI ss ss so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0), "client_id",
                      bb_cell(rq, rows, row, 1), "name", bb_cell(rq, rows, row, 2), "createdAt",
-                     auth_time(rq, rows, row, 3));
+                     json_string(bb_cell_time(rq, rows, row, 3)));
 }
 
 #define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")

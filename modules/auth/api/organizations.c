@@ -14,7 +14,7 @@ static json_t *organisation_json(struct bb_request *rq, const struct bb_rows *ro
                      "name", bb_cell(rq, rows, row, 1), "type", bb_cell(rq, rows, row, 2),
                      "address", bb_cell(rq, rows, row, 3), "apiUserId",
                      api_user ? json_integer(api_user) : json_null(), "createdAt",
-                     auth_time(rq, rows, row, 5));
+                     json_string(bb_cell_time(rq, rows, row, 5)));
 }
 
 static const char *account_payload(struct bb_request *rq, int64_t account)

@@ -84,18 +84,9 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
 static int answer_long(struct bb_request *rq, int64_t conversation, int64_t after, int64_t limit)
 {
     const struct chat *chat = rq->state;
-    int refused = array_place_take(rq, chat->places);
+    struct chain chain = {conversation, after, limit ? limit : INT64_MAX};
 
-    if (refused)
-        return refused;
-    struct chain *chain = malloc(sizeof(*chain));
-
-    if (!chain) {
-        array_place_give(chat->places, rq->principal->account);
-        return bb_no_memory(rq);
-    }
-    *chain = (struct chain){conversation, after, limit ? limit : INT64_MAX};
-    return array_send(rq, chat->places, &(struct array_source){read_page, free, chain});
+    return array_send_copy(rq, chat->places, read_page, &chain, sizeof(chain));
 }
 
 /* ---- a short one ---- */

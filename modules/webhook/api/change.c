@@ -115,7 +115,7 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return status;
     json_t *json = webhook_json(rq, rows, 0, rotation->secret);
-    json_t *until = json_string(bb_time_text(rq, bb_cell_int(rq, rows, 0, WEBHOOK_COLUMN_COUNT)));
+    json_t *until = json_string(bb_cell_time(rq, rows, 0, WEBHOOK_COLUMN_COUNT));
 
     json = webhook_warn(json, rotation->secret);
     if (json_object_set_new(json, "previousSecretUntil", until)) {

@@ -24,16 +24,16 @@ enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND };
 static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     const char *state = bb_cell(rq, rows, row, STATE);
-    const char *next = state[0] == 'q' ? bb_time_text(rq, bb_cell_int(rq, rows, row, NEXT)) : NULL;
+    const char *next = state[0] == 'q' ? bb_cell_time(rq, rows, row, NEXT) : NULL;
     json_t *log = json_loads(bb_cell(rq, rows, row, LOG), 0, NULL);
 
     if (!log)
         return NULL;
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:s?, s:o}", "id", (json_int_t)bb_cell_int(rq, rows, row, ID),
-        "event", bb_cell(rq, rows, row, EVENT), "eventId", bb_cell(rq, rows, row, EVENT_ID),
-        "status", state, "createdAt", bb_time_text(rq, bb_cell_int(rq, rows, row, CREATED)),
-        "nextAttemptAt", next, "attempts", log);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?, s:o}", "id",
+                     (json_int_t)bb_cell_int(rq, rows, row, ID), "event",
+                     bb_cell(rq, rows, row, EVENT), "eventId", bb_cell(rq, rows, row, EVENT_ID),
+                     "status", state, "createdAt", bb_cell_time(rq, rows, row, CREATED),
+                     "nextAttemptAt", next, "attempts", log);
 }
 
 /* There are more where not all that were found have gone into the page's bytes. */

@@ -59,23 +59,6 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     return !rows ? -1 : count == ARRAY_SHORT;
 }
 
-static int answer_long(struct bb_request *rq, const struct list *from)
-{
-    const struct webhook *webhook = rq->state;
-    int refused = array_place_take(rq, webhook->places);
-
-    if (refused)
-        return refused;
-    struct list *list = malloc(sizeof(*list));
-
-    if (!list) {
-        array_place_give(webhook->places, rq->principal->account);
-        return bb_no_memory(rq);
-    }
-    *list = *from;
-    return array_send(rq, webhook->places, &(struct array_source){read_page, free, list});
-}
-
 static json_t *masked(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return webhook_json(rq, rows, row, NULL);
@@ -83,6 +66,7 @@ static json_t *masked(struct bb_request *rq, const struct bb_rows *rows, size_t 
 
 int webhook_list(struct bb_request *rq)
 {
+    const struct webhook *webhook = rq->state;
     struct list list = {.account = rq->principal->account,
                         .all = rq->principal->role == BB_ROLE_ADMIN,
                         .after = bb_arg_int(rq, "after", 0)};
@@ -94,7 +78,7 @@ int webhook_list(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
-        return answer_long(rq, &list);
+        return array_send_copy(rq, webhook->places, read_page, &list, sizeof(list));
     return bb_reply_rows(rq, rows, (size_t)most, 0, masked);
 }
 

@@ -46,12 +46,11 @@ json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t r
 
     if (!events)
         return NULL;
-    return json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
-                     (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
-                     "events", events, "secret",
-                     secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4)), "active",
-                     bb_cell_int(rq, rows, row, 5) != 0, "createdAt",
-                     bb_time_text(rq, bb_cell_int(rq, rows, row, 6)));
+    return json_pack(
+        "{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
+        (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2), "events",
+        events, "secret", secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4)), "active",
+        bb_cell_int(rq, rows, row, 5) != 0, "createdAt", bb_cell_time(rq, rows, row, 6));
 }
 
 json_t *webhook_warn(json_t *json, const char *secret)
