@@ -27,7 +27,7 @@ struct bb_chunk *api_chunk_new(size_t length)
     return chunk;
 }
 
-void chunk_hold(struct bb_chunk *chunk)
+static void chunk_hold(struct bb_chunk *chunk)
 {
     atomic_fetch_add_explicit(&held_of(chunk)->holders, 1, memory_order_relaxed);
 }

@@ -20,7 +20,6 @@ struct chunks {
 
 struct bb_chunk *api_chunk_new(size_t length);
 void api_chunk_release(struct bb_chunk *chunk);
-void chunk_hold(struct bb_chunk *chunk);
 
 /* Takes a hold of its own. 0, or -1 without memory. */
 int chunks_add(struct chunks *chunks, struct bb_chunk *chunk);

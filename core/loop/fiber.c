@@ -230,8 +230,3 @@ void fiber_exit(void)
     leave(running);
     abort();
 }
-
-bool fiber_running(void)
-{
-    return running != NULL;
-}

@@ -36,7 +36,4 @@ void fiber_park(void);
 /* Ends the running fiber from however deep. Nothing is unwound: undo belongs in the arena. */
 _Noreturn void fiber_exit(void);
 
-/* Whether the caller runs on a fiber. */
-bool fiber_running(void);
-
 #endif

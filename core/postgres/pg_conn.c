@@ -22,7 +22,7 @@ bool pg_conn_expected(const struct pg_conn *conn)
     return pg_conn_usable(conn) || pg_listener_latency_ms() >= 0;
 }
 
-void pg_conn_want(struct pg_conn *conn, uint32_t events)
+static void pg_conn_want(struct pg_conn *conn, uint32_t events)
 {
     struct loop *loop = conn->lane->pg->loop;
     int fd = PQsocket(conn->pg);

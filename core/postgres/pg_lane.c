@@ -146,7 +146,7 @@ static void conn_flush(struct pg_conn *conn)
         pg_conn_lost(conn, "prepared statements are stale");
 }
 
-void pg_lane_flush(struct pg_lane *lane)
+static void pg_lane_flush(struct pg_lane *lane)
 {
     for (unsigned i = 0, first = lane->first; i < lane->count; i++)
         conn_flush(&lane->conns[(first + i) % lane->count]);

@@ -96,7 +96,6 @@ bool pg_conn_usable(const struct pg_conn *conn);
  * connect, within half a second, is likely to succeed. If it fails, what waits for the connection
  * fails. */
 bool pg_conn_expected(const struct pg_conn *conn);
-void pg_conn_want(struct pg_conn *conn, uint32_t events);
 void pg_conn_flush_output(struct pg_conn *conn);
 
 /* pg_session.c */
@@ -131,9 +130,6 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front);
 /* The next for the batch that is gathered; NULL: none may travel in it. */
 struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
-
-/* pg_lane.c */
-void pg_lane_flush(struct pg_lane *lane);
 
 bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
 
