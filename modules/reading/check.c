@@ -48,6 +48,20 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
            (long long)submission->device.id);
 }
 
+/* Rows of a bulk upload are stored each by itself: one that is refused stands in no other's way. */
+static void clash(struct bb_request *rq, struct reading_submission *submission,
+                  const struct reading_item *item, const struct reading_item **before)
+{
+    if (submission->numbers) {
+        reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps row %lld",
+                      (long long)submission->numbers[(*before)->index]);
+        return;
+    }
+    reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps reads[%zu]",
+                  (*before)->index);
+    *before = item;
+}
+
 /* In the order by end, whatever overlaps any reading before it overlaps the one before it. */
 static void check_overlaps(struct bb_request *rq, struct reading_submission *submission)
 {
@@ -59,9 +73,9 @@ static void check_overlaps(struct bb_request *rq, struct reading_submission *sub
         if (!reading_placed(item))
             continue;
         if (before && item->start < before->end)
-            reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps reads[%zu]",
-                          before->index);
-        before = item;
+            clash(rq, submission, item, &before);
+        else
+            before = item;
     }
 }
 

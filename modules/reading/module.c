@@ -125,6 +125,7 @@ static const struct bb_event_face events[] = {
 static const struct bb_readings readings = {.size = sizeof(readings)};
 static const struct bb_service_face services[] = {
     {.name = "readings", .version = 3, .interface = &readings},
+    {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 
 /* In the order of enum reading_metric. */
@@ -134,7 +135,7 @@ static const struct bb_metric metrics[] = {
      .help = "Readings that were refused: above the plausible ceiling of their device."},
 };
 
-static const struct bb_need needs[] = {{"devices", 1}};
+static const struct bb_need needs[] = {{"devices", 3}};
 
 static const struct bb_job jobs[] = {
     {.name = "reading.partitions", .every_s = 86400, .flags = BB_ONCE, .run = reading_partitions},

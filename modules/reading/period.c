@@ -55,7 +55,9 @@ static int by_end(const void *left, const void *right)
 {
     const struct reading_item *a = left, *b = right;
 
-    return (a->end > b->end) - (a->end < b->end);
+    if (a->end == b->end)
+        return (a->index > b->index) - (a->index < b->index);
+    return a->end < b->end ? -1 : 1;
 }
 
 static void sort(struct reading_submission *submission)

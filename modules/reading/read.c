@@ -141,8 +141,8 @@ static void read_period(struct bb_request *rq, struct reading_submission *submis
     item->has_end = read_moment(rq, submission, end, "endDate", item->index, &item->sent_end);
 }
 
-static void read_item(struct bb_request *rq, struct reading_submission *submission,
-                      const json_t *object, struct reading_item *item)
+void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
+                       const json_t *object, struct reading_item *item)
 {
     if (!json_is_object(object)) {
         reading_problem(rq, submission, item->index, NULL, "must be an object");
@@ -163,6 +163,7 @@ void reading_read(struct bb_request *rq, struct reading_submission *submission)
     submission->notes = bb_alloc(rq, (submission->count + 1) * sizeof(*submission->notes));
     for (size_t i = 0; i < submission->count; i++) {
         submission->items[i].index = i;
-        read_item(rq, submission, reads ? json_array_get(reads, i) : body, &submission->items[i]);
+        reading_read_item(rq, submission, reads ? json_array_get(reads, i) : body,
+                          &submission->items[i]);
     }
 }

@@ -75,6 +75,7 @@ struct reading_submission {
     size_t count;
     struct reading_notes *notes;       /* by index; behind them those of the whole */
     size_t mistakes[READING_MISTAKES]; /* how many of each kind */
+    const int64_t *numbers;            /* by index: of rows of a bulk upload; NULL: a request */
 };
 
 /* state.c */
@@ -104,6 +105,9 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 
 /* read.c: the body; what is wrong is noted. */
 void reading_read(struct bb_request *rq, struct reading_submission *submission);
+/* One reading of it. */
+void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
+                       const json_t *object, struct reading_item *item);
 /* period.c: instants, and the order by end; what is wrong is noted. */
 int reading_place(struct bb_request *rq, struct reading_submission *submission);
 /* check.c: the ceiling, and overlaps inside the request; what is wrong is noted. */
@@ -114,6 +118,9 @@ bool reading_placed(const struct reading_item *item);
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
 /* store.c: stores and answers; the answer's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
+/* Adds all of it to a unit or transaction, with the events. -1: `bb_failed(rq)`. */
+int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
+                int64_t now);
 
 /* event.c: reading.accepted for items of one type. 0, or -1: `return bb_failed(rq)`. */
 int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
@@ -129,6 +136,9 @@ int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device
 
 /* A time column in ms since 1970. */
 #define READING_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
+
+/* rows.c: the service "bulk rows:Reads". */
+extern const struct bb_bulk_rows reading_rows;
 
 /* The handlers and the job. */
 int reading_submit(struct bb_request *rq);

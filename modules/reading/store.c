@@ -156,6 +156,13 @@ static int add_all(struct bb_request *rq, struct bb_tx *unit,
                                            submission->named);
 }
 
+int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
+                int64_t now)
+{
+    qsort(submission->items, submission->count, sizeof(*submission->items), by_type_and_end);
+    return add_all(rq, tx, submission, now) < 0 ? -1 : 0;
+}
+
 /* In the order in which they were sent. NULL: no memory. */
 static json_t *answer(struct bb_request *rq, const struct reading_submission *submission,
                       int64_t now)
@@ -208,8 +215,7 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
     int64_t now = bb_wall_ms(rq->host);
     struct bb_tx *unit = bb_unit(rq, (uint64_t)submission->device.id);
 
-    qsort(submission->items, submission->count, sizeof(*submission->items), by_type_and_end);
-    if (!unit || add_all(rq, unit, submission, now) < 0)
+    if (!unit || reading_add(rq, unit, submission, now))
         return bb_failed(rq);
     json_t *json = answer(rq, submission, now);
 

@@ -77,6 +77,7 @@
     X(bulk)                                                                                        \
     X(bulk_devices)                                                                                \
     X(bulk_files)                                                                                  \
+    X(bulk_reads)                                                                                  \
     X(bulk_run)                                                                                    \
     X(certificates)                                                                                \
     X(certificate_log)                                                                             \

@@ -1,0 +1,161 @@
+/* Readings in bulk: row by row what single requests would do. */
+#include <string.h>
+
+#include "bulk.h"
+#include "devices.h"
+#include "suites.h"
+
+#define HEAD "externalId,type,startDate,endDate,value,unit,timezone\n"
+#define READS "/api/meter-reads/new/"
+
+static void set_up(void)
+{
+    struct host_spec spec = bulk_spec("bulk_reads", false);
+
+    stage_open(&spec);
+    m = person_make(host, admin, "bulk_reads.m", NULL);
+    k = person_make(host, admin, "bulk_reads.k", NULL);
+}
+
+static void plant(const struct person *who, const char *name)
+{
+    ck_status(device_post(who, json_pack("{ss ss sf}", "externalId", name, "commissioningDate",
+                                         "2024-01-01", "capacity", 10.0)),
+              201);
+}
+
+static const char *upload_reads(const struct person *who, const char *csv)
+{
+    return bulk_id(bulk_send(host, who, "type=Reads", "reads.csv", csv, strlen(csv)));
+}
+
+static struct answer *stored(const char *name)
+{
+    return ck_status(http(host, "GET", text(READS "%s", name), m->token, NULL), 200);
+}
+
+START_TEST(rows_become_the_readings_that_requests_make)
+{
+    plant(m, "r1");
+    plant(m, "r2");
+    const char *id = upload_reads(m, "externalId;Type;starttimestamp;endtimestamp;Value;unit;"
+                                     "timezone\n"
+                                     "r1;History;2025-06-01;2025-06-02;48,125;kWh;Europe/Berlin\n"
+                                     "R2;delta;2025-06-01T00:00:00Z;2025-06-02T00:00:00Z;1000;wh;\n"
+                                     "r2;delta;;2025-06-03T00:00:00Z;2;kWh;\n"
+                                     "r1;history;2025-06-02;2025-06-03;0;kWh;Europe/Berlin\n");
+    struct answer *log = bulk_store(m, id);
+
+    ck_assert_int_eq(bulk_number(log, "check", "failed"), 0);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 4);
+    ck_assert_uint_eq(json_array_size(stored("r1")->json), 2);
+    const json_t *first = json_array_get(stored("r1")->json, 0);
+
+    ck_assert_str_eq(json_string_value(json_object_get(first, "startDate")),
+                     "2025-05-31T22:00:00.000Z");
+    ck_assert_int_eq(json_integer_value(json_object_get(first, "value")), 48125);
+    const json_t *second = json_array_get(stored("r2")->json, 1);
+
+    ck_assert_str_eq(json_string_value(json_object_get(second, "startDate")),
+                     "2025-06-02T00:00:00.000Z");
+    ck_assert_str_eq(device_field(ck_status(device_get(m, "r1"), 200), "timezone"),
+                     "\"Europe/Berlin\"");
+}
+
+/* Every kind of bad row among good ones; C07: a device of somebody else. */
+START_TEST(bad_rows_have_the_problems_of_single_requests)
+{
+    plant(m, "s1");
+    plant(k, "theirs");
+    ck_status(device_post(m, device_named("bare")), 201);
+    ck_status(http(host, "POST", READS "s1", m->token,
+                   json_pack("{ss ss ss ss si}", "type", "History", "unit", "kWh", "startDate",
+                             "2025-01-01", "endDate", "2025-01-02", "value", 10)),
+              201);
+    const char *id =
+        upload_reads(m, HEAD "s1,History,2025-01-02,2025-01-03,10,kWh,\n"
+                             "s1,History,2025-01-03,2025-01-04,66,kWh,\n"
+                             "s1,History,2025-01-02T12:00:00Z,2025-01-03T12:00:00Z,10,kWh,\n"
+                             "s1,History,2025-01-01,2025-01-02,10,kWh,\n"
+                             "theirs,History,2025-01-02,2025-01-03,10,kWh,\n"
+                             "nobody,History,2025-01-02,2025-01-03,10,kWh,\n"
+                             "bare,History,2025-01-02,2025-01-03,10,kWh,\n"
+                             "s1,Gamma,2025-02-30,2025-01-05,-1,W,\n"
+                             ",History,2025-01-02,2025-01-03,10,kWh,\n"
+                             "s1,History,,2025-01-06,1,kWh,\n"
+                             "s1,History,2025-01-04,2025-01-05,1,kWh,Mars/Base\n"
+                             "s1,Delta,,2025-01-04,1,kWh,\n");
+
+    for (int round = 0; round < 2; round++) {
+        struct answer *log = round ? bulk_store(m, id) : bulk_log_of(m, id, "");
+
+        ck_assert_str_eq(bulk_row(log, 0), round ? "1 s1 success" : "1 s1 pending");
+        ck_assert_str_eq(bulk_row(log, 1),
+                         "2 s1 failed value: 66000 Wh is more than the plausible ceiling of 65750"
+                         " Wh: capacity 10 kW, 24 hours, yield 2000 kWh/kW a year");
+        ck_assert_str_eq(bulk_row(log, 2), "3 s1 failed value: overlaps row 1");
+        ck_assert_str_eq(bulk_row(log, 3),
+                         "4 s1 failed value: overlaps the stored History reading of 10000 Wh from"
+                         " 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z, which is the same"
+                         " one: it was sent again");
+        ck_assert_str_eq(bulk_row(log, 4), "5 theirs failed externalId: Device not found");
+        ck_assert_str_eq(bulk_row(log, 5), "6 nobody failed externalId: Device not found");
+        ck_assert_str_eq(bulk_row(log, 6),
+                         "7 bare failed capacity: the device has none yet: set it first, by PATCH;"
+                         " commissioningDate: the device has none yet: set it first, by PATCH");
+        ck_assert_str_eq(bulk_row(log, 7),
+                         "8 s1 failed type: must be History or Delta; unit: must be Wh, kWh, MWh or"
+                         " GWh; value: must not be negative; startDate: must be an ISO 8601 date,"
+                         " or date and time");
+        ck_assert_str_eq(bulk_row(log, 8), "9 - failed externalId: is required");
+        ck_assert_str_eq(bulk_row(log, 9), "10 s1 failed startDate: is required for History");
+        ck_assert_str_eq(bulk_row(log, 10),
+                         "11 s1 failed timezone: must be a time zone of the IANA list, as"
+                         " Europe/Berlin");
+        ck_assert_str_eq(bulk_row(log, 11), round ? "12 s1 success" : "12 s1 pending");
+    }
+    ck_assert_uint_eq(json_array_size(stored("s1")->json), 3);
+}
+
+/* A row that stands in the way of one in another part, which the check sees by what they claim. */
+START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
+{
+    char *csv = text("%s", HEAD);
+
+    plant(m, "far");
+    for (int i = 0; i < 1200; i++)
+        csv = text("%sfar,Delta,2025-%02d-%02dT%02d:00:00Z,2025-%02d-%02dT%02d:30:00Z,1,kWh,\n",
+                   csv, 1 + i / 600, 1 + i / 24 % 25, i % 24, 1 + i / 600, 1 + i / 24 % 25, i % 24);
+    csv = text("%sfar,History,2025-01-01T00:10:00Z,2025-01-01T00:20:00Z,0.1,kWh,\n", csv);
+    const char *id = upload_reads(m, csv);
+    struct answer *log = bulk_log_of(m, id, "status=failed");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1201 - failed endDate: overlaps row 1");
+    log = bulk_store(m, id);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 1200);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM reading r JOIN device d ON d.id ="
+                                    " r.device WHERE d.external_id = 'far'"),
+                     1200);
+}
+
+START_TEST(roles_are_those_of_a_request)
+{
+    static const char csv[] = HEAD "x,History,2025-01-01,2025-01-02,1,kWh,\n";
+    struct person *owner = person_with_role(host, admin, "bulk_reads.o", "DeviceOwner");
+    struct person *buyer = person_with_role(host, admin, "bulk_reads.b", "Buyer");
+
+    ck_status(bulk_send(host, owner, "type=Reads", "x.csv", csv, sizeof csv - 1), 201);
+    ck_error(bulk_send(host, buyer, "type=Reads", "x.csv", csv, sizeof csv - 1), 403, "Forbidden");
+}
+
+Suite *bulk_reads_suite(void)
+{
+    const TTest *const tests[] = {
+        rows_become_the_readings_that_requests_make,
+        bad_rows_have_the_problems_of_single_requests,
+        rows_far_apart_that_overlap_are_found_by_the_check,
+        roles_are_those_of_a_request,
+    };
+
+    return stage_suite("bulk_reads", set_up, 120, TESTS(tests));
+}
