@@ -21,7 +21,7 @@ struct counted {
 
 static struct counted *counted_of(struct bb_chunk *chunk)
 {
-    return (struct counted *)(void *)((char *)chunk - offsetof(struct counted, chunk));
+    return BB_CONTAINER_OF(chunk, struct counted, chunk);
 }
 
 int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *options,

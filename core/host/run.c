@@ -43,7 +43,7 @@ static void run_ended(struct core_request *rq)
 
 static void run_begin(struct message *message)
 {
-    struct run *run = (struct run *)(void *)((char *)message - offsetof(struct run, message));
+    struct run *run = BB_CONTAINER_OF(message, struct run, message);
 
     request_join(&run->rq, run->arena, REQUEST_JOB, run->loop, handle_of(run->host)->generation);
     run->rq.name = "bb_run()";

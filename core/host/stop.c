@@ -59,7 +59,7 @@ static bool is_last(const struct loop *loop)
 
 static void stop_tick(struct timer *timer)
 {
-    struct stop *stop = (struct stop *)(void *)((char *)timer - offsetof(struct stop, timer));
+    struct stop *stop = BB_CONTAINER_OF(timer, struct stop, timer);
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 

@@ -267,7 +267,7 @@ static void refuse_late(struct connection *connection)
 /* Cuts what is over its limit. */
 static void sweep_timeouts(struct timer *timer)
 {
-    struct http *http = (struct http *)(void *)((char *)timer - offsetof(struct http, sweep));
+    struct http *http = BB_CONTAINER_OF(timer, struct http, sweep);
     int64_t now = http->loop->now_ms;
 
     for (struct connection *at = http->connections; at; at = at->next) {

@@ -70,8 +70,7 @@ static void resume(struct bb_stream *stream)
 
 static void stream_wake(struct message *message)
 {
-    struct bb_stream *stream =
-        (struct bb_stream *)(void *)((char *)message - offsetof(struct bb_stream, message));
+    struct bb_stream *stream = BB_CONTAINER_OF(message, struct bb_stream, message);
 
     pthread_mutex_lock(&stream->lock);
     bool over = stream->over, cut = stream->cut;

@@ -112,8 +112,7 @@ static bool look_at(struct bb_stream *stream)
 
 static void round_go_on(struct timer *timer)
 {
-    struct streams *all =
-        (struct streams *)(void *)((char *)timer - offsetof(struct streams, timer));
+    struct streams *all = BB_CONTAINER_OF(timer, struct streams, timer);
     struct loop *loop = all->loop;
 
     if (!all->in_round)

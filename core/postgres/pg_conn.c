@@ -156,8 +156,7 @@ static void conn_ready(struct watch *watch, uint32_t events)
 
 static void conn_timer(struct timer *timer)
 {
-    struct pg_conn *conn =
-        (struct pg_conn *)(void *)((char *)timer - offsetof(struct pg_conn, timer));
+    struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
 
     if (conn->state != PG_CONNECTING) {
         conn_attempt(conn);

@@ -187,7 +187,7 @@ static bool busy(const struct pg *pg)
 
 static void sweep_timeouts(struct timer *timer)
 {
-    struct pg *pg = (struct pg *)(void *)((char *)timer - offsetof(struct pg, sweep));
+    struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
 
     for (int kind = 0; kind < PG_LANES; kind++) {

@@ -258,8 +258,7 @@ static void pg_listener_connect(struct pg_listener *listener)
 
 static void pg_listener_timer(struct timer *timer)
 {
-    struct pg_listener *listener =
-        (struct pg_listener *)(void *)((char *)timer - offsetof(struct pg_listener, timer));
+    struct pg_listener *listener = BB_CONTAINER_OF(timer, struct pg_listener, timer);
 
     if (listener->state == LISTENER_OFF)
         pg_listener_connect(listener);

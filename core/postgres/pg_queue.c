@@ -6,7 +6,7 @@ enum { OWNER_BATCH = 16 }; /* items of one owner in a batch, while others wait, 
 
 static struct pg_item *item_of(struct turn *turn)
 {
-    return (struct pg_item *)(void *)((char *)turn - offsetof(struct pg_item, turn));
+    return BB_CONTAINER_OF(turn, struct pg_item, turn);
 }
 
 /* So many connections of the lane may be at work for one owner alone. */

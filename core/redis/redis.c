@@ -318,7 +318,7 @@ static void send_probe(struct redis *redis)
 
 static void on_tick(struct timer *timer)
 {
-    struct redis *redis = (struct redis *)(void *)((char *)timer - offsetof(struct redis, tick));
+    struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)

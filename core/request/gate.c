@@ -33,8 +33,7 @@ static void gate_opened(struct message *message)
 
 static void gate_timer(struct timer *timer)
 {
-    struct bb_gate *gate =
-        (struct bb_gate *)(void *)((char *)timer - offsetof(struct bb_gate, timer));
+    struct bb_gate *gate = BB_CONTAINER_OF(timer, struct bb_gate, timer);
 
     gate->done = true;
     request_wake(gate->rq);

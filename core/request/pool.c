@@ -51,7 +51,7 @@ struct work_pools {
 
 static struct pool_call *call_of(struct turn *turn)
 {
-    return (struct pool_call *)(void *)((char *)turn - offsetof(struct pool_call, turn));
+    return BB_CONTAINER_OF(turn, struct pool_call, turn);
 }
 
 /* The owner of a call that has been begun is its thread's to know. */

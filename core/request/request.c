@@ -10,8 +10,7 @@
 
 static void deadline_fire(struct timer *timer)
 {
-    struct core_request *rq =
-        (struct core_request *)(void *)((char *)timer - offsetof(struct core_request, deadline));
+    struct core_request *rq = BB_CONTAINER_OF(timer, struct core_request, deadline);
 
     rq->timed_out = true;
     request_wake(rq);
@@ -149,8 +148,7 @@ bool request_start(struct core_request *rq)
 /* Goes on with a parked request, or starts a scheduled one. */
 static void resume(struct task *task)
 {
-    struct core_request *rq =
-        (struct core_request *)(void *)((char *)task - offsetof(struct core_request, task));
+    struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
 
     rq->ready = false;
     if (!rq->fiber) {

@@ -1,5 +1,7 @@
 #include "core/wire/linger.h"
 
+#include <busbar/abi.h>
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -40,7 +42,7 @@ static void end(struct lingering *one)
 
 static void over(struct timer *timer)
 {
-    end((struct lingering *)(void *)((char *)timer - offsetof(struct lingering, timer)));
+    end(BB_CONTAINER_OF(timer, struct lingering, timer));
 }
 
 static void more(struct watch *watch, uint32_t events)

@@ -29,6 +29,10 @@ struct bb_table {
         (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
     }
 
+/* The struct that a pointer is to a member of. */
+#define BB_CONTAINER_OF(pointer, type, member)                                                     \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
 /* The one symbol that a module exports; modules are built with hidden visibility. */
 #define BB_EXPORT __attribute__((visibility("default")))
 

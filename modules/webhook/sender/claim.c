@@ -12,7 +12,7 @@
 #define AGAIN_MS 500
 
 struct claim {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     struct subscription *subscription;
     int64_t owner, count, bytes, max_age_ms, behind;
     bool none;
@@ -115,7 +115,7 @@ static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_
 
 static void claim_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)db_task;
+    struct claim *claim = BB_CONTAINER_OF(db_task, struct claim, db_task);
     const struct bb_rows *rows =
         bb_query(rq, &take,
                  BB_ARGS(bb_i(claim->owner), bb_i(subscription_webhook(claim->subscription)),
@@ -182,7 +182,7 @@ static void admit(struct sender *sender, struct subscription *subscription,
 
 static void claim_back(struct sender *sender, struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)db_task;
+    struct claim *claim = BB_CONTAINER_OF(db_task, struct claim, db_task);
     struct subscription *subscription = claim->subscription;
 
     sender->claiming--;
@@ -207,7 +207,7 @@ static void claim_back(struct sender *sender, struct db_task *db_task)
 
 static void claim_drop(struct db_task *db_task)
 {
-    struct claim *claim = (struct claim *)(void *)db_task;
+    struct claim *claim = BB_CONTAINER_OF(db_task, struct claim, db_task);
 
     while (claim->first) {
         struct delivery *delivery = claim->first;
@@ -293,14 +293,14 @@ static const struct bb_sql give_back = {
 };
 
 struct release {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     int64_t owner;
     struct pairs pairs;
 };
 
 static void release_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct release *release = (struct release *)(void *)db_task;
+    struct release *release = BB_CONTAINER_OF(db_task, struct release, db_task);
     struct pairs *pairs = &release->pairs;
     int64_t low = INT64_MAX, high = 0;
 
@@ -319,7 +319,7 @@ static void release_work(struct bb_request *rq, struct db_task *db_task)
 /* What failed is still owned by this host and not in its memory: the scan finds it. */
 static void release_back(struct sender *sender, struct db_task *db_task)
 {
-    struct release *release = (struct release *)(void *)db_task;
+    struct release *release = BB_CONTAINER_OF(db_task, struct release, db_task);
 
     sender->releasing = false;
     for (size_t i = 0; db_task->ok && i < release->pairs.count; i++) {
@@ -332,7 +332,7 @@ static void release_back(struct sender *sender, struct db_task *db_task)
 
 static void release_drop(struct db_task *db_task)
 {
-    pairs_free(&((struct release *)(void *)db_task)->pairs);
+    pairs_free(&(BB_CONTAINER_OF(db_task, struct release, db_task))->pairs);
     free(db_task);
 }
 

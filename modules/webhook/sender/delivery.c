@@ -103,7 +103,7 @@ static bool busy(const struct delivery *delivery)
 
 static struct delivery *of_node(struct idmap_node *node)
 {
-    return (struct delivery *)(void *)((char *)node - offsetof(struct delivery, node));
+    return BB_CONTAINER_OF(node, struct delivery, node);
 }
 
 static void drop(struct idmap_node *node, void *sender)
@@ -176,8 +176,7 @@ void delivery_retries_due(struct sender *sender)
     struct retry_entry *first;
 
     while ((first = retry_first(&sender->retries)) && first->at_ms <= sender->now_ms) {
-        struct delivery *delivery =
-            (struct delivery *)(void *)((char *)first - offsetof(struct delivery, retry));
+        struct delivery *delivery = BB_CONTAINER_OF(first, struct delivery, retry);
 
         struct subscription *subscription = delivery->subscription;
 

@@ -57,7 +57,7 @@ static const struct bb_sql whose = {
 };
 
 struct expansion {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     int64_t owner, account;
     int64_t sent_ms;
     char refused[6]; /* the SQLSTATE, where PostgreSQL answers and it is the event that fails */
@@ -101,7 +101,7 @@ static void pass_over(struct bb_request *rq, struct expansion *expansion)
 
 static void expand_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct expansion *expansion = (struct expansion *)(void *)db_task;
+    struct expansion *expansion = BB_CONTAINER_OF(db_task, struct expansion, db_task);
     int64_t full[SENDER_FULL_MAX];
     size_t count = sender_full(db_task->sender, full);
     const struct bb_rows *rows = bb_query(
@@ -139,7 +139,7 @@ static void failed(struct sender *sender, const struct expansion *expansion)
 
 static void expand_back(struct sender *sender, struct db_task *db_task)
 {
-    const struct expansion *expansion = (struct expansion *)(void *)db_task;
+    const struct expansion *expansion = BB_CONTAINER_OF(db_task, struct expansion, db_task);
     int64_t rest = REST * (sender->now_ms - expansion->sent_ms);
 
     sender->expanding = false;

@@ -68,8 +68,8 @@ static const struct bb_sql leave_host = {
 };
 
 struct tending {
-    struct db_task db_task; /* first */
-    int64_t me;             /* 0: to join */
+    struct db_task db_task;
+    int64_t me; /* 0: to join */
     int64_t sent_ms;
     unsigned pauses;
     bool lost, paused;
@@ -183,7 +183,7 @@ static void count_webhooks(struct bb_request *rq, struct tending *tending)
 
 static void tend_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)db_task;
+    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
     const struct bb_rows *rows =
         tending->me
             ? bb_query(rq, &renew,
@@ -249,7 +249,7 @@ static void note_webhooks(struct sender *sender, const struct tending *tending)
 
 static void tend_back(struct sender *sender, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)db_task;
+    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
 
     sender->tending = false;
     sender->tend_at =
@@ -321,7 +321,7 @@ void lease_tend(struct sender *sender)
 
 static void leave_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct tending *tending = (struct tending *)(void *)db_task;
+    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
 
     db_task->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
                   bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));

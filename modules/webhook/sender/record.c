@@ -33,7 +33,7 @@ static const struct bb_sql record_few = {RECORD, BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD, BB_SQL_WRITE | BB_SQL_LONG};
 
 struct recording {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     int64_t owner;
     char *rows;
     int64_t low, high;
@@ -44,7 +44,7 @@ struct recording {
 
 static void work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)db_task;
+    struct recording *recording = BB_CONTAINER_OF(db_task, struct recording, db_task);
     const struct bb_rows *rows = bb_query(rq, recording->count > FEW ? &record_many : &record_few,
                                           BB_ARGS(bb_t(recording->rows), bb_i(recording->owner),
                                                   bb_i(recording->low), bb_i(recording->high)));
@@ -118,7 +118,7 @@ static void put_back(struct sender *sender, struct recording *recording)
 
 static void back(struct sender *sender, struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)db_task;
+    struct recording *recording = BB_CONTAINER_OF(db_task, struct recording, db_task);
 
     sender->recording--;
     if (!db_task->ok && recording->owner == sender->me) {
@@ -137,7 +137,7 @@ static void back(struct sender *sender, struct db_task *db_task)
 
 static void drop(struct db_task *db_task)
 {
-    struct recording *recording = (struct recording *)(void *)db_task;
+    struct recording *recording = BB_CONTAINER_OF(db_task, struct recording, db_task);
 
     free(recording->rows);
     free(recording);

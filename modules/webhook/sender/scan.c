@@ -33,14 +33,14 @@ static const struct bb_sql own = {
 };
 
 struct listing {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     int64_t owner;
     struct pairs pairs;
 };
 
 static void unowned_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)db_task;
+    struct listing *listing = BB_CONTAINER_OF(db_task, struct listing, db_task);
     const struct bb_rows *rows = bb_query(rq, &unowned, BB_NO_ARGS);
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
@@ -51,7 +51,7 @@ static void unowned_work(struct bb_request *rq, struct db_task *db_task)
 
 static void unowned_back(struct sender *sender, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)db_task;
+    struct listing *listing = BB_CONTAINER_OF(db_task, struct listing, db_task);
 
     sender->scanning_unowned = false;
     sender->scan_unowned_at = sender_beat(sender->now_ms, SCAN_UNOWNED_MS);
@@ -68,7 +68,7 @@ static void unowned_back(struct sender *sender, struct db_task *db_task)
 
 static void own_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)db_task;
+    struct listing *listing = BB_CONTAINER_OF(db_task, struct listing, db_task);
     const struct bb_rows *rows = bb_query(rq, &own, BB_ARGS(bb_i(listing->owner), bb_i(SCAN_MAX)));
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
@@ -92,7 +92,7 @@ static bool suspected(const struct pairs *suspects, int64_t id)
  */
 static void own_back(struct sender *sender, struct db_task *db_task)
 {
-    struct listing *listing = (struct listing *)(void *)db_task;
+    struct listing *listing = BB_CONTAINER_OF(db_task, struct listing, db_task);
     struct pairs missing = {0};
 
     sender->scanning_own = false;
@@ -116,7 +116,7 @@ static void own_back(struct sender *sender, struct db_task *db_task)
 
 static void listing_drop(struct db_task *db_task)
 {
-    pairs_free(&((struct listing *)(void *)db_task)->pairs);
+    pairs_free(&(BB_CONTAINER_OF(db_task, struct listing, db_task))->pairs);
     free(db_task);
 }
 

@@ -25,7 +25,7 @@ struct fresh {
 };
 
 struct reading {
-    struct db_task db_task; /* first */
+    struct db_task db_task;
     size_t count;
     int64_t ids[READ_MAX];
     struct fresh list[READ_MAX];
@@ -33,7 +33,7 @@ struct reading {
 
 static struct subscription *of_node(struct idmap_node *node)
 {
-    return (struct subscription *)(void *)((char *)node - offsetof(struct subscription, node));
+    return BB_CONTAINER_OF(node, struct subscription, node);
 }
 
 /* ---- the full ones
@@ -176,7 +176,7 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
 
 static void read_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)db_task;
+    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
     const struct bb_rows *rows =
         bb_query(rq, &read_subscriptions, BB_ARGS(bb_ints(reading->ids, reading->count)));
 
@@ -227,7 +227,7 @@ static void apply(struct sender *sender, struct fresh *fresh)
 
 static void read_back(struct sender *sender, struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)db_task;
+    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
     sender->reading--;
     if (!db_task->ok)
@@ -244,7 +244,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
 
 static void read_drop(struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)(void *)db_task;
+    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
     for (size_t i = 0; i < reading->count; i++) {
         free(reading->list[i].url);

@@ -200,7 +200,7 @@ static void finish(struct sender *sender)
 static void free_delivery(struct idmap_node *node, void *arg)
 {
     (void)arg;
-    delivery_free((struct delivery *)(void *)((char *)node - offsetof(struct delivery, node)));
+    delivery_free(BB_CONTAINER_OF(node, struct delivery, node));
 }
 
 static void free_all(struct sender *sender)
