@@ -96,7 +96,7 @@ struct subscription {
 
 /*
  * A piece of work on a loop of the host: `work` runs there, `back` afterwards on the worker's
- * thread, and then `drop`, which frees; only `drop` if the worker has ended. It is the first
+ * thread, and then `drop`, which frees; only `drop` if the worker has ended. It is a
  * member of what it carries.
  */
 struct db_task {
