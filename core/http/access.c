@@ -49,7 +49,7 @@ static void allow_origin(struct http_txn *txn)
         return;
     reply_header(rq, "Access-Control-Allow-Origin", origin);
     reply_header(rq, "Access-Control-Expose-Headers",
-                 "X-Request-Id, Link, Retry-After, X-Ignored-Parameters");
+                 "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
     reply_header(rq, "Vary", "Origin");
 }
 

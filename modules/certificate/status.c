@@ -42,6 +42,18 @@ static int answer(struct bb_request *rq, int64_t id)
     return certificate_reply(rq, 200, certificate_entry(rq, rows, 0, devices));
 }
 
+/* What is not there is said to be so, whoever issues. */
+static int refuse_internal(struct bb_request *rq, int64_t id)
+{
+    const struct bb_rows *rows = bb_query(rq, &get, BB_ARGS(bb_i(id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Certificate log entry not found");
+    return bb_fail(rq, 409, "Certificates are issued internally: certificate.issuer");
+}
+
 int certificate_change(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
@@ -50,7 +62,7 @@ int certificate_change(struct bb_request *rq)
     if (!may_issue(rq))
         return bb_fail(rq, 403, "Forbidden");
     if (certificate->internal)
-        return bb_fail(rq, 409, "Certificates are issued internally: certificate.issuer");
+        return refuse_internal(rq, id);
     const struct bb_rows *rows =
         bb_query(rq, &change, BB_ARGS(bb_i(id), bb_t(bb_text(rq, "status"))));
 

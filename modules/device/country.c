@@ -46,3 +46,9 @@ int country_find(const char *code)
             return i;
     return -1;
 }
+
+void country_code(int country, size_t letters, char code[4])
+{
+    memcpy(code, codes[country] + (letters == 3 ? 2 : 0), letters);
+    code[letters] = '\0';
+}

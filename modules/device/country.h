@@ -2,9 +2,14 @@
 #ifndef DEVICE_COUNTRY_H
 #define DEVICE_COUNTRY_H
 
+#include <stddef.h>
+
 #define COUNTRIES 249
 
 /* The index of a country by either code, in any case; -1: there is none. */
 int country_find(const char *code);
+
+/* Its code of 2 or of 3 letters, in capitals, with a NUL. */
+void country_code(int country, size_t letters, char code[4]);
 
 #endif

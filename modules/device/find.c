@@ -1,19 +1,19 @@
 /*
- * Which device a key means: externalId (in any case), then uuid, then serialNumber, within what the
- * caller sees; and which one stands at a site. Several: 409.
+ * Which device a key means: externalId (in any case), then uuid, then serialNumber, then id, within
+ * what the caller sees; and which one stands at a site. Several: 409.
  */
 #include <string.h>
 
 #include "device.h"
 
-enum { UUID_LENGTH = 36, NAMED_MAX = 20, NAMES_LENGTH = 380 };
+enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * $1 $2 scope, $3 the key, or the site's name, $4 the key if it is a uuid. However many share a
- * serial number or a site, here or elsewhere, a few are read, in an index that begins with it: for
- * those who see all between rows that begin with it, as equality would let the planner sort; for
- * others by organisation. Most act in one: with a plan for any number of them PostgreSQL would plan
- * each look-up anew.
+ * $1 $2 scope, $3 the key, or the site's name, $4 the key if it is a uuid, $5 if it may be an id.
+ * However many share a serial number or a site, here or elsewhere, a few are read, in an index that
+ * begins with it: for those who see all between rows that begin with it, as equality would let the
+ * planner sort; for others by organisation. Most act in one: with a plan for any number of them
+ * PostgreSQL would plan each look-up anew.
  */
 #define MOST " LIMIT 21"
 #define FROM_ALL(what, column, name, value)                                                        \
@@ -31,9 +31,10 @@ enum { UUID_LENGTH = 36, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 #define EXTERNAL(from)                                                                             \
     from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower($3::text)")
 #define UUID "SELECT d.id, 2 FROM device d WHERE " DEVICE_SEES " AND d.uuid = $4::uuid"
+#define ID "SELECT d.id, 4 FROM device d WHERE " DEVICE_SEES " AND d.id = $5::bigint"
 #define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "$3::text")
 #define SITE(from) from("d.*", "d.site_name", "d.site_name", "$3::text")
-#define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from)
+#define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from) " UNION ALL " ID
 #define BY_KEY(from, columns)                                                                      \
     "WITH hit AS (" HITS(from) ")"                                                                 \
                                " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id"       \
@@ -73,6 +74,14 @@ static bool is_uuid(const char *text)
         if ((text[i] == '-') != (i == 8 || i == 13 || i == 18 || i == 23))
             return false;
     return true;
+}
+
+/* Of as many digits as all ids have; NULL: it is none. */
+static const char *id_of(const char *key)
+{
+    size_t digits = strspn(key, "0123456789");
+
+    return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
 }
 
 static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
@@ -136,8 +145,9 @@ static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sq
         return NULL;
     const char *key = device_trimmed(rq, sent);
     const char *uuid = is_uuid(key) ? key : NULL;
-    const struct bb_rows *rows = bb_query(
-        rq, &sql[sight_of(&scope)], BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid)));
+    const struct bb_rows *rows =
+        bb_query(rq, &sql[sight_of(&scope)],
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid), bb_t(id_of(key))));
 
     *refused = only_one(rq, rows, "identifier");
     return rows;

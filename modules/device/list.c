@@ -1,5 +1,6 @@
 /* GET of devices, oldest first, and of one. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "device.h"
 
@@ -12,40 +13,79 @@ enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
     " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
     " WHERE f.device = d.id) AS bytes"
-#define FOUND                                                                                      \
-    "SELECT d.id, " BYTES " FROM device d WHERE " DEVICE_SEES " AND d.id > $3::bigint"             \
-    " AND ($4::text IS NULL OR d.site_name = $4) AND ($5::text IS NULL OR d.serial_number = $5)"   \
-    " AND ($6::text IS NULL OR d.country_code = upper($6))"                                        \
+/* $3 to $14 */
+#define FILTERS                                                                                    \
+    "($3::text IS NULL OR d.site_name = $3) AND ($4::text IS NULL OR d.serial_number = $4)"        \
+    " AND ($5::text IS NULL OR d.country_code IN ($5, $6))"                                        \
     " AND ($7::text IS NULL OR d.fuel_code = $7)"                                                  \
     " AND ($8::text IS NULL OR d.device_type_code = $8)"                                           \
-    " ORDER BY d.id LIMIT $9::bigint"
+    " AND ($9::text IS NULL OR lower(d.external_id) = lower($9))"                                  \
+    " AND ($10::text IS NULL OR strpos(lower(concat_ws(chr(10), d.external_id, d.site_name,"       \
+    " d.serial_number, d.address)), lower($10)) > 0)"                                              \
+    " AND ($11::float8 IS NULL OR d.capacity >= $11) AND ($12::float8 IS NULL"                     \
+    " OR d.capacity <= $12) AND ($13::timestamptz IS NULL"                                         \
+    " OR d.commissioning_date >= ($13 AT TIME ZONE 'UTC')::date) AND ($14::timestamptz IS NULL"    \
+    " OR d.commissioning_date <= ($14 AT TIME ZONE 'UTC')::date)"
+#define FOUND                                                                                      \
+    "SELECT d.id, " BYTES " FROM device d WHERE " DEVICE_SEES " AND " FILTERS                      \
+    " AND d.id > $15::bigint ORDER BY d.id LIMIT $16::bigint"
 
 /*
- * $3 behind this id, $4 to $8 filters, $9 how many, $10 bytes. Behind the columns stands how many
- * there are without the bound of bytes, which the first device alone may exceed.
+ * $15 behind this id, $16 how many, $17 bytes. Behind the columns stands how many there are without
+ * the bound of bytes, which the first device alone may exceed.
  */
 #define LIST                                                                                       \
     "SELECT " DEVICE_COLUMNS ", p.found FROM (SELECT q.id, q.bytes, count(*) OVER () AS found,"    \
     " sum(q.bytes) OVER (ORDER BY q.id) AS upto FROM (" FOUND                                      \
     ") q) p JOIN device d ON d.id = p.id"                                                          \
-    " WHERE p.upto - p.bytes < $10::bigint ORDER BY d.id"
+    " WHERE p.upto - p.bytes < $17::bigint ORDER BY d.id"
 
 /* Few of very many may pass the filters, and many devices take their time, too: on the connections
  * for long statements, then. */
 static const struct bb_sql list_few = {LIST, 0}, list_long = {LIST, BB_SQL_LONG};
 
-static bool is_long(struct bb_request *rq, int64_t limit)
+static const struct bb_sql count_all = {
+    "SELECT count(*) FROM device d WHERE " DEVICE_SEES " AND " FILTERS, BB_SQL_LONG};
+
+/* The scope and the filters, of which texts are as they are stored; those that are not sent null.
+ */
+enum { FILTERS_FIRST = 2, COUNTRY = 4, FILTER_VALUES = 14, PAGE_VALUES = 17 };
+
+/* Devices have either code, as they were sent. What is no country's is compared as it is. */
+static void country_values(struct bb_request *rq, struct bb_value values[2])
 {
-    return limit > MANY || bb_arg(rq, "siteName") || bb_arg(rq, "serialNumber") ||
-           bb_arg(rq, "countryCode") || bb_arg(rq, "fuelCode") || bb_arg(rq, "deviceTypeCode");
+    const char *sent = bb_arg(rq, "countryCode");
+    int country = sent ? country_find(sent) : -1;
+
+    for (size_t i = 0; i < 2 && country >= 0; i++) {
+        char *code = bb_alloc(rq, 4);
+
+        country_code(country, i + 2, code);
+        values[i] = bb_t(code);
+    }
 }
 
-/* A filter, as names are stored; NULL: there is none. */
-static const char *filter(struct bb_request *rq, const char *name)
+/* Whether there is a filter at all. */
+static bool filter_values(struct bb_request *rq, const struct device_scope *scope,
+                          struct bb_value values[FILTER_VALUES])
 {
-    const char *text = bb_arg(rq, name);
+    static const char *const names[FILTER_VALUES] = {
+        NULL,           NULL,         "siteName",         "serialNumber",  "countryCode",
+        NULL,           "fuelCode",   "deviceTypeCode",   "externalId",    "search",
+        "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo"};
+    const struct bb_value seen[] = {DEVICE_SCOPE_ARGS(scope)};
+    bool any = false;
 
-    return text ? device_trimmed(rq, text) : NULL;
+    values[0] = seen[0];
+    values[1] = seen[1];
+    for (size_t i = FILTERS_FIRST; i < FILTER_VALUES; i++) {
+        const char *text = names[i] ? bb_arg(rq, names[i]) : NULL;
+
+        any = any || text;
+        values[i] = bb_t(text ? device_trimmed(rq, text) : NULL);
+    }
+    country_values(rq, &values[COUNTRY]);
+    return any;
 }
 
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
@@ -67,6 +107,16 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limi
     return device_reply_texts(rq, texts, count);
 }
 
+/* 0, or the status of the answer given. */
+static int add_count(struct bb_request *rq, const struct bb_value *values)
+{
+    const struct bb_rows *rows = bb_query(rq, &count_all, values, FILTER_VALUES);
+
+    if (!rows || bb_reply_header(rq, "X-Total-Count", bb_cell(rq, rows, 0, 0)))
+        return bb_failed(rq);
+    return 0;
+}
+
 int device_list(struct bb_request *rq)
 {
     struct device_scope scope;
@@ -75,12 +125,19 @@ int device_list(struct bb_request *rq)
 
     if (refused)
         return refused;
+    struct bb_value values[PAGE_VALUES];
+    bool filtered = filter_values(rq, &scope, values);
+
+    values[FILTER_VALUES] = bb_i(bb_arg_int(rq, "after", 0));
+    values[FILTER_VALUES + 1] = bb_i(limit + 1);
+    values[FILTER_VALUES + 2] = bb_i(PAGE_BYTES);
+    const char *count = bb_arg(rq, "count");
+
+    refused = count && !strcmp(count, "true") ? add_count(rq, values) : 0;
+    if (refused)
+        return refused;
     const struct bb_rows *rows =
-        bb_query(rq, is_long(rq, limit) ? &list_long : &list_few,
-                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_t(filter(rq, "siteName")), bb_t(filter(rq, "serialNumber")),
-                         bb_t(filter(rq, "countryCode")), bb_t(filter(rq, "fuelCode")),
-                         bb_t(filter(rq, "deviceTypeCode")), bb_i(limit + 1), bb_i(PAGE_BYTES)));
+        bb_query(rq, filtered || limit > MANY ? &list_long : &list_few, values, PAGE_VALUES);
 
     return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
 }

@@ -14,7 +14,7 @@ static const struct bb_field settings[] = {
 
 static const struct bb_field device_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device's externalId, uuid or serialNumber.", .example = "plant-7"},
+     .help = "The device's externalId, uuid, serialNumber or id.", .example = "plant-7"},
 };
 
 #define ORGANISATION                                                                               \
@@ -88,6 +88,14 @@ static const struct bb_field list_reply[] = {
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define BASE "/api/meter-reads"
 
+/* A path of older clients. */
+#define OLDER_SUBMIT(older)                                                                        \
+    {.method = "POST", .path = older, .roles = ROLES, .handler = reading_submit,                   \
+     .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                                    \
+     .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
+     .values_max = 8 * READING_MOST, .success = 201, .reply = BB_TABLE(submit_reply),              \
+     .help = "An older path of POST /api/meter-reads/new/:externalId."}
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_submit,
      .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
@@ -95,6 +103,8 @@ static const struct bb_route routes[] = {
      .body_max = 4194304, .values_max = 8 * READING_MOST, .success = 201,
      .reply = BB_TABLE(submit_reply),
      .help = "Stores one reading or many, all or none; 409 above the plausible ceiling."},
+    OLDER_SUBMIT(BASE "/addByAdmin/new/:externalId"),
+    OLDER_SUBMIT(BASE "/:externalId"),
     {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list,
      .segments = BB_TABLE(device_segment), .query = BB_TABLE(list_query),
      .reply = BB_TABLE(list_reply), .help = "A device's readings, by their end."},

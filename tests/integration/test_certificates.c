@@ -252,6 +252,9 @@ START_TEST(an_external_issuer_moves_entries_and_final_states_stay)
              404, "");
     ck_error(http(host, "PATCH", LOG "/1", admin->token, json_pack("{ss}", "status", "Failed")),
              409, "");
+    ck_error(
+        http(host, "PATCH", LOG "/999999999", admin->token, json_pack("{ss}", "status", "Failed")),
+        404, "");
     PQfinish(database);
     host_stop(external);
 }

@@ -290,6 +290,86 @@ START_TEST(lists_are_filtered_and_paged)
     ck_assert_ptr_null(answer_header(rest, "Link"));
 }
 
+/* The externalIds of a list, in order: "A B". */
+static const char *names_in(const struct person *who, const char *query)
+{
+    struct answer *list =
+        ck_status(http(host, "GET", text(DEVICE "/my?%s", query), who->token, NULL), 200);
+    const char *names = "";
+    size_t i;
+    const json_t *device;
+
+    json_array_foreach(list->json, i, device) names = text(
+        "%s%s%s", names, i ? " " : "", json_string_value(json_object_get(device, "externalId")));
+    return names;
+}
+
+static void make_filtered(const struct person *who, const char *name, const char *country,
+                          double capacity, const char *commissioned)
+{
+    ck_status(device_post(who, json_pack("{ss ss sf ss ss ss}", "externalId", name, "countryCode",
+                                         country, "capacity", capacity, "commissioningDate",
+                                         commissioned, "serialNumber", text("SN%s", name),
+                                         "address", text("Long Road 100%% %s", name))),
+              201);
+}
+
+static const struct {
+    const char *query, *names;
+} filters[] = {
+    {"countryCode=de", "Fa Fb"},
+    {"countryCode=DEU", "Fa Fb"},
+    {"countryCode=QQ", ""},
+    {"externalId=fB", "Fb"},
+    {"externalId=F", ""},
+    {"search=ROAD%20100%25%20f", "Fa Fb Fc"},
+    {"search=snfa", "Fa"},
+    {"search=%25", "Fa Fb Fc"},
+    {"search=_", ""},
+    {"capacityFrom=2", "Fb Fc"},
+    {"capacityTo=2", "Fa Fb"},
+    {"capacityFrom=1.5&capacityTo=2.5", "Fb"},
+    {"commissionedFrom=2022-01-01", "Fb Fc"},
+    {"commissionedTo=2022-01-01", "Fa Fb"},
+    {"commissionedFrom=2022-01-02&countryCode=FRA", "Fc"},
+};
+
+START_TEST(lists_are_filtered_by_what_one_looks_for)
+{
+    struct person *lister = person_make(host, admin, "devices.filters", NULL);
+
+    make_filtered(lister, "Fa", "DE", 1, "2021-06-01");
+    make_filtered(lister, "Fb", "DEU", 2, "2022-01-01");
+    make_filtered(lister, "Fc", "FR", 3, "2023-01-01");
+    for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++)
+        ck_assert_str_eq(names_in(lister, filters[i].query), filters[i].names);
+    struct answer *counted = ck_status(
+        http(host, "GET", DEVICE "?count=true&limit=1&countryCode=DE", lister->token, NULL), 200);
+
+    ck_assert_uint_eq(json_array_size(counted->json), 1);
+    ck_assert_str_eq(answer_header(counted, "X-Total-Count"), "2");
+    ck_error(http(host, "GET", DEVICE "?commissionedFrom=yesterday", lister->token, NULL), 400, "");
+    ck_error(http(host, "GET", DEVICE "?capacityFrom=-1", lister->token, NULL), 400, "");
+}
+
+START_TEST(a_device_is_found_by_its_id_and_by_the_older_path)
+{
+    struct answer *made = ck_status(device_post(m, device_named("By id")), 201);
+    const char *id = text("%jd", (intmax_t)json_integer_value(json_object_get(made->json, "id")));
+
+    ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), "By id");
+    struct answer *older =
+        ck_status(http(host, "GET", DEVICE "/externalId/By%20id", m->token, NULL), 200);
+
+    ck_assert_str_eq(answer_text(older, "uuid"), answer_text(made, "uuid"));
+    ck_error(device_get(k, id), 404, "");
+    ck_error(device_get(m, text("0%s", id)), 404, "");
+    ck_error(device_get(m, "9223372036854775808"), 404, "");
+    /* another device of that name goes first */
+    ck_status(device_post(m, device_named(id)), 201);
+    ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), id);
+}
+
 Suite *device_owners_suite(void)
 {
     const TTest *const tests[] = {
@@ -304,6 +384,8 @@ Suite *device_owners_suite(void)
         other_roles_register_nothing,
         parallel_changes_of_different_fields_all_survive,
         lists_are_filtered_and_paged,
+        lists_are_filtered_by_what_one_looks_for,
+        a_device_is_found_by_its_id_and_by_the_older_path,
     };
 
     return stage_suite("device_owners", set_up, 60, TESTS(tests));

@@ -37,6 +37,21 @@ START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     ck_assert(json_equal(latest->json, read));
 }
 
+START_TEST(older_clients_use_other_paths)
+{
+    static const char *const paths[] = {"/api/meter-reads/", "/api/meter-reads/addByAdmin/new/"};
+    const char *key = plant("older");
+
+    for (int i = 0; i < 2; i++) {
+        ck_status(http(host, "POST", text("%s%s", paths[i], key), m->token,
+                       json_pack("{ss ss ss ss sf}", "type", "Delta", "unit", "Wh", "startDate",
+                                 time_text(days_ago(9 - i)), "endDate", time_text(days_ago(8 - i)),
+                                 "value", 5.0)),
+                  201);
+    }
+    ck_assert_uint_eq(json_array_size(ck_status(meter_list(host, m, key, ""), 200)->json), 2);
+}
+
 START_TEST(every_unit_is_rounded_to_a_watt_hour)
 {
     static const struct {
@@ -310,6 +325,7 @@ Suite *readings_suite(void)
 {
     const TTest *const tests[] = {
         a_reading_is_answered_and_read_back_in_watt_hours,
+        older_clients_use_other_paths,
         every_unit_is_rounded_to_a_watt_hour,
         a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict,
         a_corrected_capacity_lets_the_reading_pass,
