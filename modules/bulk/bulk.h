@@ -21,6 +21,7 @@
 enum {
     BULK_TYPES_MAX = 32,
     BULK_ROWS_DEFAULT = 500, /* of a call, where the type does not say */
+    BULK_PART_ROWS = 500,    /* of a part, and of a transaction */
     BULK_FILE_MAX = 52428800,
     BULK_ROWS_MAX = 200000,
     BULK_PAGE_MAX = 1000
@@ -141,7 +142,8 @@ int bulk_check_parts(struct bb_request *rq, const struct bulk_type *type, struct
 /* What the type's functions are told of a job. */
 struct bb_bulk_job bulk_face(const struct bulk_job *job);
 
-/* call.c: calls check or store (tx not NULL) of the type. 0 or -1: `bb_failed(rq)`. */
+/* call.c: calls check or store (tx not NULL) of the type for all rows that have no problems, so many
+ * at a time as the type wants. 0 or -1: `bb_failed(rq)`. */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 

@@ -2,7 +2,9 @@
 #include "bulk.h"
 
 struct call {
-    const struct bulk_batch *batch;
+    const struct bulk_type *type;
+    struct bb_bulk_row **rows;
+    size_t count;
     struct bb_bulk_job job;
     struct bb_tx *tx;
 };
@@ -10,26 +12,28 @@ struct call {
 static int call(struct bb_request *rq, void *arg)
 {
     struct call *called = arg;
-    const struct bulk_batch *batch = called->batch;
-    const struct bb_bulk_rows *rows = batch->type->rows;
+    const struct bb_bulk_rows *rows = called->type->rows;
 
-    struct bb_bulk_row **whole = bb_alloc(rq, (batch->count + 1) * sizeof(struct bb_bulk_row *));
-    size_t count = 0;
-
-    for (size_t i = 0; i < batch->count; i++)
-        if (!batch->rows[i]->problems)
-            whole[count++] = batch->rows[i];
-    if (!count)
-        return 0;
     if (called->tx)
-        return rows->store(rq, called->tx, &called->job, whole, count);
-    return rows->check(rq, &called->job, whole, count);
+        return rows->store(rq, called->tx, &called->job, called->rows, called->count);
+    return rows->check(rq, &called->job, called->rows, called->count);
 }
 
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job)
 {
-    struct call called = {.batch = batch, .job = bulk_face(job), .tx = tx};
+    struct call called = {.type = batch->type, .job = bulk_face(job), .tx = tx};
+    struct bb_bulk_row **whole = bb_alloc(rq, (batch->count + 1) * sizeof(struct bb_bulk_row *));
+    size_t count = 0, most = batch->type->rows_max;
 
-    return bb_call_as(rq, batch->type->host, call, &called);
+    for (size_t i = 0; i < batch->count; i++)
+        if (!batch->rows[i]->problems)
+            whole[count++] = batch->rows[i];
+    for (size_t from = 0; from < count; from += most) {
+        called.rows = whole + from;
+        called.count = count - from < most ? count - from : most;
+        if (bb_call_as(rq, batch->type->host, call, &called))
+            return -1;
+    }
+    return 0;
 }

@@ -175,7 +175,7 @@ static int store_part(struct bb_request *rq, struct bb_tx *tx, struct batch *bat
     const struct bulk *bulk = rq->state;
     struct bulk_job *job = &batch->job;
     const struct bulk_type *type = bulk_type_named(bulk, job->type);
-    size_t most = job->cursor < job->single ? 1 : type->rows_max;
+    size_t most = job->cursor < job->single ? 1 : BULK_PART_ROWS;
     const char *bytes = bb_cell(rq, part, 0, 3);
     const struct bulk_batch *rows =
         bulk_batch_of(rq, type, bulk_job_columns(rq, bulk, job), bytes, strlen(bytes),

@@ -8,7 +8,7 @@
 
 #include "reader.h"
 
-enum { SCAN_PART_BYTES = 131072 }; /* a part has so many, or its last row brings it over them */
+enum { SCAN_PART_BYTES = 262144 }; /* a part has so many, or its last row brings it over them */
 
 struct scan_part {
     size_t begin, end;   /* in the file */

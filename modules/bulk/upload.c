@@ -83,10 +83,10 @@ static void drop_json(void *json)
     json_decref(json);
 }
 
-static int look_through(struct bb_request *rq, const struct bulk_type *type, struct scan *scan)
+static int look_through(struct bb_request *rq, struct scan *scan)
 {
     bb_defer(rq, drop_scan, scan);
-    scan->part_rows = type->rows_max;
+    scan->part_rows = BULK_PART_ROWS;
     scan->rows_max = BULK_ROWS_MAX;
     if (bb_offload(rq, BULK_POOL, scan_run, scan))
         return bb_failed(rq);
@@ -213,7 +213,7 @@ int bulk_upload(struct bb_request *rq)
     if (refused)
         return refused;
     scan->path = file->path;
-    refused = look_through(rq, type, scan);
+    refused = look_through(rq, scan);
     if (!refused)
         refused = fill(rq, type, file, scan, &job);
     return refused ? refused : check(rq, type, &job, scan);

@@ -16,6 +16,9 @@ extern struct person *m;
  * device and reading. */
 struct host_spec bulk_spec(const char *name, bool heap);
 
+/* Waits until the modules' tables are there: a host listens before. */
+void bulk_settle(const char *database);
+
 /* For a suite's set-up. */
 void bulk_open(const char *name);
 

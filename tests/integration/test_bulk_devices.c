@@ -10,6 +10,7 @@ static void set_up(void)
     struct host_spec spec = bulk_spec("bulk_devices", false);
 
     stage_open(&spec);
+    bulk_settle("bulk_devices");
     m = person_make(host, admin, "bulk_devices.m", NULL);
     k = person_make(host, admin, "bulk_devices.k", NULL);
 }

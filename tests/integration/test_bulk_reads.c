@@ -13,6 +13,7 @@ static void set_up(void)
     struct host_spec spec = bulk_spec("bulk_reads", false);
 
     stage_open(&spec);
+    bulk_settle("bulk_reads");
     m = person_make(host, admin, "bulk_reads.m", NULL);
     k = person_make(host, admin, "bulk_reads.k", NULL);
 }
