@@ -142,8 +142,8 @@ int bulk_check_parts(struct bb_request *rq, const struct bulk_type *type, struct
 /* What the type's functions are told of a job. */
 struct bb_bulk_job bulk_face(const struct bulk_job *job);
 
-/* call.c: calls check or store (tx not NULL) of the type for all rows that have no problems, so many
- * at a time as the type wants. 0 or -1: `bb_failed(rq)`. */
+/* call.c: calls check or store (tx not NULL) of the type for all rows that have no problems, so
+ * many at a time as the type wants. 0 or -1: `bb_failed(rq)`. */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 

@@ -166,6 +166,8 @@ int bulk_check_parts(struct bb_request *rq, const struct bulk_type *type, struct
     int refused = 0;
 
     *check = (struct check){.type = type, .columns = columns, .scan = scan, .job = job};
+    if (claims_reserve(&check->claims, scan->rows))
+        return bb_fail(rq, 503, "Out of memory");
     bb_defer(rq, drop_claims, &check->claims);
     for (size_t i = 0; i < scan->part_count && !refused; i++) {
         check->part = &scan->parts[i];

@@ -25,6 +25,13 @@ static void digest(const char *name, uint64_t digest[2])
     digest[1] = b;
 }
 
+int claims_reserve(struct claims *claims, size_t count)
+{
+    claims->list = calloc(count ? count : 1, sizeof(*claims->list));
+    claims->room = claims->list ? count : 0;
+    return claims->list ? 0 : -1;
+}
+
 int claims_add(struct claims *claims, const char *name, struct claim claim)
 {
     if (claims->count == claims->room) {

@@ -22,7 +22,8 @@ struct claims {
     size_t count, room;
 };
 
-/* -1: no memory. */
+/* Room for so many, so that none is copied as they grow. -1: no memory, here and below. */
+int claims_reserve(struct claims *claims, size_t count);
 int claims_add(struct claims *claims, const char *name, struct claim claim);
 void claims_free(struct claims *claims);
 
