@@ -50,6 +50,29 @@ static void add(struct page *page, int64_t number, const char *name, const char 
     page->after = number;
 }
 
+/* $1 job, $2 row */
+static const struct bb_sql part_with = {
+    "SELECT first_row, bytes FROM bulk_part WHERE job = $1::uuid AND last_row >= $2::bigint"
+    " ORDER BY last_row LIMIT 1",
+    0,
+};
+
+/* The name of a row whose finding has none, for it was found by what other rows say. NULL: none. */
+static const char *name_in_part(struct bb_request *rq, const struct page *page, int64_t number)
+{
+    const struct bb_rows *part =
+        page->type ? bb_query(rq, &part_with, BB_ARGS(bb_t(page->job->id), bb_i(number))) : NULL;
+
+    if (!part || !bb_count(rq, part))
+        return NULL;
+    const char *bytes = bb_cell(rq, part, 0, 1);
+    const struct bulk_batch *batch =
+        bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
+                      bb_cell_int(rq, part, 0, 0), number - 1, 1);
+
+    return batch->why || !batch->count ? NULL : bulk_name_of(page->type, batch->rows[0]);
+}
+
 static int failed_rows(struct bb_request *rq, struct page *page)
 {
     const struct bb_rows *rows =
@@ -61,9 +84,13 @@ static int failed_rows(struct bb_request *rq, struct page *page)
     size_t count = bb_count(rq, rows);
 
     page->more = count > page->limit;
-    for (size_t i = 0; i < count && i < page->limit; i++)
-        add(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
+    for (size_t i = 0; i < count && i < page->limit; i++) {
+        int64_t number = bb_cell_int(rq, rows, i, 0);
+        const char *name = bb_cell(rq, rows, i, 1);
+
+        add(page, number, name ? name : name_in_part(rq, page, number), "failed",
             json_loads(bb_cell(rq, rows, i, 2), 0, NULL));
+    }
     return 0;
 }
 

@@ -16,16 +16,17 @@ static struct host *second; /* on the same database */
 static struct person *other;
 
 /* A host of the test's own, on a database of its own, to be killed. */
-static void own_host(const char *name)
+static void own_host(const char *name, struct postgres *pg)
 {
     struct host_spec spec = bulk_spec(name, true);
 
-    spec.database = database_make(the_postgres, name);
+    the_postgres = pg;
+    spec.database = database_make(pg, name);
     spec.keep_port = true;
     host = host_start(&spec);
     bulk_settle(name);
     PQfinish(db);
-    db = database_connect(the_postgres, name);
+    db = database_connect(pg, name);
     admin = admin_of(host);
     m = person_make(host, admin, text("%s.m", name), NULL);
 }
@@ -103,7 +104,7 @@ static int64_t cursor_of(const char *id)
 /* Acceptance 4 */
 START_TEST(a_run_that_is_killed_goes_on_and_does_every_row_once)
 {
-    own_host("bulk_killed");
+    own_host("bulk_killed", the_postgres);
     const char *id = upload_of(m, "kill", KILL_ROWS);
     unsigned seed = 7;
 
@@ -119,6 +120,28 @@ START_TEST(a_run_that_is_killed_goes_on_and_does_every_row_once)
     bulk_await(m, id, "finished");
     is_whole(id, "kill", KILL_ROWS);
     host_stop(host);
+}
+
+START_TEST(a_run_goes_on_when_the_database_is_there_again)
+{
+    struct postgres *pg = postgres_make("bulk", true);
+
+    own_host("bulk_stopped", pg);
+    const char *id = upload_of(m, "stop", KILL_ROWS);
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 1000);
+    PQfinish(db);
+    postgres_stop(pg, SIGQUIT);
+    ck_status(bulk_log_of(m, id, ""), 503);
+    postgres_start(pg);
+    db = database_connect(pg, "bulk_stopped");
+    await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
+    is_whole(id, "stop", KILL_ROWS);
+    host_stop(host);
+    PQfinish(db);
+    db = NULL;
+    postgres_stop(pg, SIGINT);
 }
 
 struct confirm {
@@ -237,7 +260,7 @@ START_TEST(a_run_is_told_in_the_log)
 /* As a job that is 91 days old, and an upload that died. */
 START_TEST(what_is_old_is_swept_away)
 {
-    own_host("bulk_swept");
+    own_host("bulk_swept", the_postgres);
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
 
     bulk_store(m, old);
@@ -283,6 +306,7 @@ Suite *bulk_run_suite(void)
 {
     const TTest *const tests[] = {
         a_run_that_is_killed_goes_on_and_does_every_row_once,
+        a_run_goes_on_when_the_database_is_there_again,
         fifty_confirms_at_once_on_two_hosts_are_one_run,
         cancel_and_confirm_at_once_have_one_outcome,
         a_run_is_cancelled_in_the_middle,
