@@ -93,7 +93,7 @@ static struct scan_part *part_for(struct scan *scan, const struct reader_row *ro
 
     if (last && last->rows < scan->part_rows && last->end - last->begin < SCAN_PART_BYTES)
         return last;
-    if (scan->part_count == scan->part_room) {
+    if (!scan->parts || scan->part_count == scan->part_room) {
         size_t room = scan->part_room ? scan->part_room * 2 : 64;
         struct scan_part *parts = realloc(scan->parts, room * sizeof(*parts));
 
