@@ -31,15 +31,10 @@ static const struct bb_sql list_few = {LIST, 0}, list_long = {LIST, BB_SQL_LONG}
 
 enum column { TYPE, START, END, WH, CREATED };
 
-struct range {
-    const char *type; /* NULL: both */
-    int64_t start, end;
-    int64_t after; /* the cursor */
-    const char *after_type;
+struct cursor {
+    int64_t end; /* of the last reading seen */
+    const char *type;
 };
-
-#define EARLIEST INT64_C(-62135596800000) /* 0001-01-01 */
-#define LATEST INT64_C(253402300799999)   /* 9999-12-31 */
 
 static int64_t time_arg(struct bb_request *rq, const char *name, int64_t absent)
 {
@@ -49,29 +44,36 @@ static int64_t time_arg(struct bb_request *rq, const char *name, int64_t absent)
     return text && moment_parse(text, &moment) == 0 ? moment.ms : absent;
 }
 
-/* 0, or the status of the 400. */
-static int read_range(struct bb_request *rq, struct range *range)
+int reading_range(struct bb_request *rq, struct reading_range *range)
 {
-    const char *type = bb_arg(rq, "type"), *after = bb_arg(rq, "after");
-    char *end = NULL;
+    const char *type = bb_arg(rq, "type");
 
-    *range = (struct range){.start = time_arg(rq, "start", EARLIEST),
-                            .end = time_arg(rq, "end", LATEST),
-                            .after = EARLIEST,
-                            .after_type = ""};
+    *range = (struct reading_range){.start = time_arg(rq, "start", READING_EARLIEST),
+                                    .end = time_arg(rq, "end", READING_LATEST)};
     if (type && !unit_type(type))
         return bb_invalid(rq, "type", "must be History or Delta");
     if (type)
         range->type = unit_type(type) == 'H' ? "H" : "D";
+    return 0;
+}
+
+/* 0, or the status of the 400. */
+static int read_cursor(struct bb_request *rq, struct cursor *cursor)
+{
+    const char *after = bb_arg(rq, "after");
+    char *end = NULL;
+
+    *cursor = (struct cursor){.end = READING_EARLIEST, .type = ""};
     if (!after)
         return 0;
     errno = 0;
-    range->after = strtoll(after, &end, 10);
-    bool good = end != after && !errno && range->after >= EARLIEST && range->after <= LATEST;
+    cursor->end = strtoll(after, &end, 10);
+    bool good =
+        end != after && !errno && cursor->end >= READING_EARLIEST && cursor->end <= READING_LATEST;
 
     if (!good || end[0] != '-' || (end[1] != 'H' && end[1] != 'D') || end[2])
         return bb_invalid(rq, "after", "must be a cursor that a Link header gave");
-    range->after_type = end[1] == 'H' ? "H" : "D";
+    cursor->type = end[1] == 'H' ? "H" : "D";
     return 0;
 }
 
@@ -101,9 +103,12 @@ int reading_list(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
     struct bb_device device;
-    struct range range;
-    int refused = read_range(rq, &range);
+    struct reading_range range;
+    struct cursor cursor;
+    int refused = reading_range(rq, &range);
 
+    if (!refused)
+        refused = read_cursor(rq, &cursor);
     if (!refused)
         refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
     if (refused)
@@ -111,7 +116,7 @@ int reading_list(struct bb_request *rq)
     const struct bb_rows *rows =
         bb_query(rq, limit > MANY ? &list_long : &list_few,
                  BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
-                         bb_i(range.after), bb_t(range.after_type), bb_i(limit + 1)));
+                         bb_i(cursor.end), bb_t(cursor.type), bb_i(limit + 1)));
 
     return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
 }

@@ -59,6 +59,19 @@ static const struct bb_field list_query[] = {
     {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
     ORGANISATION,
 };
+static const char *const spans[] = {"day", "month", "year", NULL};
+static const struct bb_field totals_query[] = {
+    {.name = "by", .type = BB_CHOICE, .choices = spans, .help = "What is summed (day)."},
+    {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
+     .help = "IANA name of the zone whose days they are; without it the device's, or UTC."},
+    {.name = "start", .type = BB_TIME, .help = "Only readings that end later."},
+    {.name = "end", .type = BB_TIME, .help = "Only readings that end at this time or earlier."},
+    {.name = "type", .type = BB_TEXT, .max = 16, .help = "History or Delta."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Sums in a page (1000)."},
+    {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST,
+     .help = "Cursor of a Link header."},
+    ORGANISATION,
+};
 static const struct bb_field organisation_query[] = {ORGANISATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
@@ -79,6 +92,19 @@ static const struct bb_field submit_reply[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(stored_item),
      .help = "What was stored, in the order in which it was sent."},
+};
+static const struct bb_field total[] = {
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the zone."},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the zone."},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
+    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "How many readings."},
+};
+static const struct bb_field total_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(total)},
+};
+static const struct bb_field totals_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
 };
 static const struct bb_field list_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(stored_item)},
@@ -108,6 +134,10 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list,
      .segments = BB_TABLE(device_segment), .query = BB_TABLE(list_query),
      .reply = BB_TABLE(list_reply), .help = "A device's readings, by their end."},
+    {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
+     .handler = reading_totals, .segments = BB_TABLE(device_segment),
+     .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
+     .help = "A device's readings summed by days, months or years of a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(stored),

@@ -131,6 +131,19 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
                      int64_t created);
 int reading_reply(struct bb_request *rq, int status, json_t *json);
 
+/* What the database and the API have room for, ms since 1970: 0001-01-01 to 9999-12-31. */
+#define READING_EARLIEST INT64_C(-62135596800000)
+#define READING_LATEST INT64_C(253402300799999)
+
+/* Of which readings a list or sums are: those that end behind `start` and not behind `end`. */
+struct reading_range {
+    const char *type;   /* "H" or "D"; NULL: both */
+    int64_t start, end; /* ms since 1970 */
+};
+
+/* list.c: of the query. */
+int reading_range(struct bb_request *rq, struct reading_range *range);
+
 /* device.c: the device of the path, with the query's or the given organisation. */
 int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device *device);
 
@@ -143,6 +156,7 @@ extern const struct bb_bulk_rows reading_rows;
 /* The handlers and the job. */
 int reading_submit(struct bb_request *rq);
 int reading_list(struct bb_request *rq);
+int reading_totals(struct bb_request *rq);
 int reading_latest(struct bb_request *rq);
 void reading_partitions(struct bb_request *rq);
 

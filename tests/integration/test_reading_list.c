@@ -54,6 +54,72 @@ START_TEST(readings_are_listed_by_their_end_in_pages_and_by_period_and_type)
     ck_error(meter_list(host, m, key, "?type=x"), 400, "");
 }
 
+#define CLOCK_PUT_FORWARD                                                                          \
+    INT64_C(1774735200000) /* 2026-03-28T22:00Z: an hour before that day in Berlin */
+
+static struct answer *totals(const char *key, const char *query)
+{
+    return http(host, "GET", text("/api/meter-reads/new/%s/totals?%s", key, query), m->token, NULL);
+}
+
+/* "value/reads" of each sum. */
+static const char *sums(const char *key, const char *query)
+{
+    struct answer *list = ck_status(totals(key, query), 200);
+    const char *sums = "";
+    size_t i;
+    const json_t *sum;
+
+    json_array_foreach(list->json, i, sum) sums =
+        text("%s%s%jd/%jd", sums, i ? " " : "", (intmax_t)int_in(sum, "value"),
+             (intmax_t)int_in(sum, "reads"));
+    return sums;
+}
+
+START_TEST(readings_are_summed_by_days_of_a_zone)
+{
+    meter_make(host, m, "summed", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
+    ck_status(meter_series(host, m, "summed", "Delta", CLOCK_PUT_FORWARD, 3600000, 48, 10), 201);
+    ck_status(
+        meter_series(host, m, "summed", "History", CLOCK_PUT_FORWARD + 4 * DAY_MS, DAY_MS, 1, 7),
+        201);
+    ck_assert_str_eq(sums("summed", "timezone=Europe/Berlin"), "10/1 230/23 240/24 7/1");
+    ck_assert_str_eq(sums("summed", "timezone=UTC"), "20/2 240/24 220/22 7/1");
+    ck_assert_str_eq(sums("summed", ""), sums("summed", "by=day&timezone=UTC"));
+    ck_assert_str_eq(sums("summed", "by=month&timezone=Europe/Berlin"), "480/48 7/1");
+    ck_assert_str_eq(sums("summed", "by=year"), "487/49");
+    ck_assert_str_eq(sums("summed", "by=year&type=history"), "7/1");
+    ck_assert_str_eq(sums("summed", "by=year&start=2026-03-29T00:00Z&end=2026-03-29T02:00Z"),
+                     "20/2");
+    const json_t *day =
+        item_of(ck_status(totals("summed", "timezone=Europe/Berlin"), 200), NULL, 1);
+
+    ck_assert_str_eq(text_in(day, "startDate"), "2026-03-28T23:00:00.000Z");
+    ck_assert_str_eq(text_in(day, "endDate"), "2026-03-29T22:00:00.000Z");
+}
+
+START_TEST(sums_come_in_pages_and_bad_questions_are_refused)
+{
+    meter_make(host, m, "paged sums", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
+    ck_status(meter_series(host, m, "paged sums", "Delta", CLOCK_PUT_FORWARD, DAY_MS / 2, 9, 10),
+              201);
+    struct answer *page = ck_status(totals("paged%20sums", "limit=3&timezone=Europe/Berlin"), 200);
+    size_t pages = 1, count = json_array_size(page->json);
+
+    ck_assert_uint_eq(count, 3);
+    for (const char *next; (next = next_page(page)); pages++) {
+        page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+        count += json_array_size(page->json);
+    }
+    ck_assert_uint_eq(pages, 2);
+    ck_assert_uint_eq(count, 5);
+    ck_error(totals("summed", "by=week"), 400, "");
+    ck_error(totals("summed", "timezone=Mars/Olympus"), 400, "");
+    ck_error(totals("summed", "timezone=../../etc/passwd"), 400, "");
+    ck_error(totals("summed", "after=9223372036854775807"), 400, "");
+    ck_error(http(host, "GET", "/api/meter-reads/new/summed/totals", b->token, NULL), 404, "");
+}
+
 START_TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
 {
     const char *key = plant("latest");
@@ -234,6 +300,8 @@ Suite *reading_list_suite(void)
     const TTest *const tests[] = {
         another_organisations_device_is_unknown,
         readings_are_listed_by_their_end_in_pages_and_by_period_and_type,
+        readings_are_summed_by_days_of_a_zone,
+        sums_come_in_pages_and_bad_questions_are_refused,
         the_latest_reading_is_the_one_that_ends_last_whenever_it_came,
         each_type_of_a_request_raises_one_event_with_what_was_stored,
         an_idempotency_key_gives_the_first_answer_again,
