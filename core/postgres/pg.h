@@ -118,6 +118,8 @@ void pg_item_free(struct pg_item *item);
  * Given back by pg_tx_end(); if a statement is under way then, the connection is closed.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
+/* Runs an item's statements on it; the item is taken, and is the caller's again with 0. 0 or -1. */
+int pg_tx_run_item(struct pg_tx *tx, struct pg_item *item);
 /* Runs one statement on it: the result (owned by the request's arena), or NULL with the failure. */
 PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                     size_t count);

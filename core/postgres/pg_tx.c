@@ -188,31 +188,41 @@ static PGresult *keep_result(struct core_request *rq, struct pg_item *item)
     return result;
 }
 
+int pg_tx_run_item(struct pg_tx *tx, struct pg_item *item)
+{
+    struct core_request *rq = tx->rq;
+
+    if (!tx->conn || tx->item) { /* lost, or given up on: nothing more can be said on it */
+        pg_item_free(item);
+        return request_fail(rq, tx->item ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
+    }
+    tx->item = item;
+    pg_conn_queue(tx->conn, item, false);
+    if (request_wait(rq, &item->done))
+        return -1; /* pg_tx_end() closes the connection, and the item with it */
+    tx->item = NULL;
+    if (!item->failure.kind)
+        return 0;
+    sql_failed(rq, &item->failure);
+    pg_item_free(item);
+    return -1;
+}
+
 PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                     size_t count)
 {
     struct core_request *rq = tx->rq;
-    PGresult *result = NULL;
-
-    if (!tx->conn || tx->item) { /* lost, or given up on: nothing more can be said on it */
-        request_fail(rq, tx->item ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
-        return NULL;
-    }
     struct pg_item *item = pg_item_new(rq);
+
     if (!item || !pg_item_add(item, sql, values, count)) {
         if (item)
             pg_item_free(item);
         request_out_of_memory(rq);
     }
-    tx->item = item;
-    pg_conn_queue(tx->conn, item, false);
-    if (request_wait(rq, &item->done))
-        return NULL; /* pg_tx_end() closes the connection, and the item with it */
-    tx->item = NULL;
-    if (item->failure.kind)
-        sql_failed(rq, &item->failure);
-    else
-        result = keep_result(rq, item);
+    if (pg_tx_run_item(tx, item))
+        return NULL;
+    PGresult *result = keep_result(rq, item);
+
     pg_item_free(item);
     return result;
 }

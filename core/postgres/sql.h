@@ -28,7 +28,8 @@ struct bb_tx {
     struct core_request *rq;
     struct bb_tx *next;        /* of the request */
     struct pg_tx *checked_out; /* interactive: the connection */
-    struct pg_item *item;      /* unit: what will be sent */
+    struct pg_item *item;      /* what will be sent: a unit; interactive: what hooks have added */
+    int gathered_from;         /* interactive: the index of its first statement */
     bool over;                 /* unit: it has been committed, or that was tried */
     bool refused;              /* a statement of it was, so it cannot be committed */
     int count;                 /* statements so far */

@@ -9,6 +9,8 @@
 #include "core/request/reply.h"
 #include "core/transaction/idempotency.h"
 
+enum { GATHERED_BYTES = 65536 };
+
 static const struct bb_sql begin = {"BEGIN", 0};
 static const struct bb_sql commit = {"COMMIT", 0};
 static const struct bb_sql rollback = {"ROLLBACK", 0};
@@ -35,13 +37,15 @@ static struct bb_tx *tx_new(struct core_request *rq)
     return tx;
 }
 
-/* A unit that was made but never committed. */
+/* A unit that was made but never committed, or what was gathered and never sent. */
 static void drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
+    struct pg_item *item = tx->item;
 
-    if (tx->item)
-        pg_item_free(tx->item);
+    tx->item = NULL;
+    if (item)
+        pg_item_free(item);
 }
 
 struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
@@ -80,9 +84,60 @@ static void remember(struct bb_tx *tx, int index, PGresult *result)
     tx->results[index] = result;
 }
 
+static void keep_results(struct bb_tx *tx, int first, struct pg_item *item)
+{
+    for (struct pg_op *op = item->ops; op; op = op->next)
+        remember(tx, first++, op->result);
+}
+
+static void free_item(void *item)
+{
+    pg_item_free(item);
+}
+
+/* What hooks have added to an interactive transaction, before its next statement. 0 or -1. */
+static int send_gathered(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_item *item = tx->item;
+
+    if (!item)
+        return 0;
+    tx->item = NULL;
+    if (pg_tx_run_item(tx->checked_out, item))
+        return -1;
+    if (arena_defer(rq->arena, free_item, item)) {
+        pg_item_free(item);
+        request_out_of_memory(rq);
+    }
+    keep_results(tx, tx->gathered_from, item);
+    return 0;
+}
+
+/* Events come in crowds, and each one's statements wait for no answer: they travel together. */
+static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                  size_t count)
+{
+    struct core_request *rq = tx->rq;
+
+    if (tx->item && tx->item->bytes > GATHERED_BYTES && send_gathered(tx))
+        return -1;
+    if (!tx->item) {
+        tx->item = pg_item_new(rq);
+        if (!tx->item || arena_defer(rq->arena, drop_item, tx))
+            request_out_of_memory(rq);
+        tx->gathered_from = tx->count;
+    }
+    if (!pg_item_add(tx->item, sql, values, count))
+        request_out_of_memory(rq);
+    return tx->count++;
+}
+
 static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                    size_t count)
 {
+    if (send_gathered(tx))
+        return -1;
     PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
 
     if (!result)
@@ -106,7 +161,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
     if (!tx_usable(request_running(), tx, "bb_add()") || !is_admitted(tx, sql))
         return -1;
     if (tx->checked_out)
-        return add_now(tx, sql, values, count);
+        return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
     if (!pg_item_add(tx->item, sql, values, count))
         request_out_of_memory(tx->rq);
     tx->rq->open_units += !tx->count;
@@ -144,19 +199,6 @@ static void committed(struct bb_tx *tx)
     bus_committed(tx);
 }
 
-static void keep_results(struct bb_tx *tx, struct pg_item *item)
-{
-    int i = 0;
-
-    for (struct pg_op *op = item->ops; op; op = op->next)
-        remember(tx, i++, op->result);
-}
-
-static void free_item(void *item)
-{
-    pg_item_free(item);
-}
-
 /* 0 when the unit is in the database. The results live as long as the request. */
 static int unit_run(struct bb_tx *tx)
 {
@@ -181,7 +223,7 @@ static int unit_run(struct bb_tx *tx)
         pg_item_free(item);
         request_out_of_memory(rq);
     }
-    keep_results(tx, item);
+    keep_results(tx, 0, item);
     return 0;
 }
 
@@ -276,7 +318,7 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
         mistake(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
-    if (!is_admitted(tx, sql))
+    if (!is_admitted(tx, sql) || send_gathered(tx))
         return NULL;
     return (struct bb_rows *)pg_tx_run(tx->checked_out, sql, values, count);
 }
@@ -298,6 +340,8 @@ static int try_commit(struct bb_tx *tx)
 
     if (tx->refused)
         return request_fail(rq, FAILED_REFUSED);
+    if (send_gathered(tx))
+        return -1;
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
         return -1;
     PGresult *result = pg_tx_run(tx->checked_out, &commit, NULL, 0);

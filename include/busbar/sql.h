@@ -173,7 +173,9 @@ static inline struct bb_tx *bb_unit(struct bb_request *rq, uint64_t key)
 
 /*
  * Adds a statement: to a unit's list (values are copied), or runs it at once in an interactive
- * transaction. Returns its index for bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
+ * transaction; those of hooks `within` run together, before the publisher's next statement or the
+ * commit, which fails where one of them does. Returns its index for bb_unit_rows(), or -1 (then
+ * `return bb_failed(rq)`).
  */
 static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)
