@@ -107,6 +107,7 @@ void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *row
 struct certificate_filter {
     struct certificate_scope scope;
     int64_t device, group;            /* 0: any */
+    int64_t least_wh, most_wh;        /* 0 and INT64_MAX: any */
     const char *start, *end, *status; /* NULL: any */
     int64_t after_ms, after_id;       /* the cursor */
 };
@@ -155,7 +156,10 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
 /* The handlers, the job and the command. */
 int certificate_group_create(struct bb_request *rq);
 int certificate_group_list(struct bb_request *rq);
+int certificate_group_get(struct bb_request *rq);
+int certificate_group_rename(struct bb_request *rq);
 int certificate_log(struct bb_request *rq);
+int certificate_one(struct bb_request *rq);
 int certificate_pages(struct bb_request *rq);
 int certificate_export(struct bb_request *rq);
 int certificate_change(struct bb_request *rq);

@@ -10,9 +10,10 @@
 
 /*
  * $1 $2 scope, $3 device, $4 from, $5 before, $6 $7 cursor, $8 how many, and of those that are
- * narrowed $9 group, $10 status. One statement for each way to find entries, so that each has its
- * index and reads little more than it gives, whatever there is: such a one travels with the reads.
- * No index has group and status: where these narrow, it may take long.
+ * narrowed $9 group, $10 status, $11 least and $12 most Wh. One statement for each way to find
+ * entries, so that each has its index and reads little more than it gives, whatever there is: such
+ * a one travels with the reads. No index has group and status: where these narrow, it may take
+ * long.
  *
  * Where an index begins with a device or an organisation, both ends are rows that begin with it:
  * equality would let the planner take the index of times and pass over everybody else's entries.
@@ -24,7 +25,8 @@
 #define FROM "coalesce($4::timestamptz, '-infinity'), 0)"
 #define NARROW                                                                                     \
     " AND ($9::bigint IS NULL OR e.group_id = $9::bigint)"                                         \
-    " AND ($10::text IS NULL OR e.status = $10::text)"
+    " AND ($10::text IS NULL OR e.status = $10::text)"                                             \
+    " AND e.wh BETWEEN $11::bigint AND $12::bigint"
 #define NEWEST "e.start_at DESC, e.id DESC"
 #define MOST " LIMIT $8::bigint"
 #define FETCH(from)                                                                                \
@@ -90,6 +92,8 @@ int certificate_filter(struct bb_request *rq, struct certificate_filter *filter)
     *filter = (struct certificate_filter){
         .device = bb_arg_int(rq, "deviceId", 0),
         .group = bb_arg_int(rq, "groupId", 0),
+        .least_wh = bb_arg_int(rq, "minWatthour", 0),
+        .most_wh = bb_arg_int(rq, "maxWatthour", INT64_MAX),
         .start = bb_arg(rq, "start"),
         .end = bb_arg(rq, "end"),
         .status = bb_arg(rq, "status"),
@@ -99,12 +103,17 @@ int certificate_filter(struct bb_request *rq, struct certificate_filter *filter)
     return refused ? refused : read_cursor(rq, filter);
 }
 
+static bool is_narrowed(const struct certificate_filter *filter)
+{
+    return filter->group || filter->status || filter->least_wh || filter->most_wh != INT64_MAX;
+}
+
 const struct bb_rows *certificate_fetch(struct bb_request *rq,
                                         const struct certificate_filter *filter, int64_t limit)
 {
     const struct bb_sql *sql = &by_organisation;
 
-    if (filter->group || filter->status || filter->scope.count > FEW || limit > MANY)
+    if (is_narrowed(filter) || filter->scope.count > FEW || limit > MANY)
         return certificate_fetch_long(rq, filter, limit);
     if (filter->device || filter->scope.all)
         sql = filter->device ? &by_device : &by_time;
@@ -127,7 +136,7 @@ const struct bb_rows *certificate_fetch_long(struct bb_request *rq,
                             filter->device ? bb_i(filter->device) : bb_null(), bb_t(filter->start),
                             bb_t(filter->end), bb_i(filter->after_ms), bb_i(filter->after_id),
                             bb_i(limit), filter->group ? bb_i(filter->group) : bb_null(),
-                            bb_t(filter->status)));
+                            bb_t(filter->status), bb_i(filter->least_wh), bb_i(filter->most_wh)));
 }
 
 void certificate_move(struct bb_request *rq, struct certificate_filter *filter,

@@ -1,4 +1,4 @@
-/* GET /api/certificate-log: entries by themselves, newest first. */
+/* GET /api/certificate-log: entries by themselves, newest first; and one of them. */
 #include <inttypes.h>
 
 #include "certificate.h"
@@ -42,4 +42,32 @@ int certificate_log(struct bb_request *rq)
     const struct bb_rows *rows = certificate_fetch(rq, &filter, limit + 1);
 
     return rows ? answer(rq, &filter, rows, (size_t)limit) : bb_failed(rq);
+}
+
+/* $1 $2 scope, $3 entry */
+static const struct bb_sql get = {"SELECT " CERTIFICATE_COLUMNS
+                                  " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
+                                  " WHERE " CERTIFICATE_SEES " AND e.id = $3::bigint",
+                                  0};
+
+/* What belongs to others is as unknown as what there is not. */
+int certificate_one(struct bb_request *rq)
+{
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &get, BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Certificate log entry not found");
+    const struct bb_device *devices = certificate_devices(rq, rows, 1);
+
+    if (!devices)
+        return bb_failed(rq);
+    return certificate_reply(rq, 200, certificate_entry(rq, rows, 0, devices));
 }

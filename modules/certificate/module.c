@@ -27,6 +27,10 @@ static const struct bb_field id_segment[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The log entry."},
 };
 
+static const struct bb_field group_segment[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
+};
+
 static const char *const statuses[] = {"Requested", "Succeeded", "Failed",
                                        "Retry",     "Cancelled", NULL};
 static const char *const outcomes[] = {"Succeeded", "Failed", "Retry", "Cancelled", NULL};
@@ -42,6 +46,10 @@ static const char *const frequencies[] = {"hourly", "daily", "weekly", "monthly"
     {.name = "start", .type = BB_TIME, .help = "Periods that begin then or later."},               \
     {.name = "end", .type = BB_TIME, .help = "Periods that begin earlier."},                       \
     {.name = "status", .type = BB_CHOICE, .choices = statuses, .help = "In this state."},          \
+    {.name = "minWatthour", .type = BB_INT, .min = 0, .max = INT64_MAX,                            \
+     .help = "Of at least so many Wh."},                                                           \
+    {.name = "maxWatthour", .type = BB_INT, .min = 0, .max = INT64_MAX,                            \
+     .help = "Of at most so many Wh."},                                                            \
     ORGANISATION
 
 static const struct bb_field log_query[] = {
@@ -56,6 +64,7 @@ static const struct bb_field pages_query[] = {
     {.name = "end_date", .type = BB_TIME, .help = "Last day (UTC) on which a period begins."},
     ORGANISATION,
 };
+static const struct bb_field one_query[] = {ORGANISATION};
 static const struct bb_field group_query[] = {ORGANISATION};
 static const struct bb_field groups_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Groups in a page (100)."},
@@ -87,6 +96,11 @@ static const struct bb_field group_body[] = {
     {.name = "end", .type = BB_TIME, .flags = BB_NULLABLE, .help = "When the last one ends."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
      .help = "Organisation that it is for; without it the caller's own."},
+};
+
+static const struct bb_field rename_body[] = {
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 255,
+     .example = "Rooftops, south"},
 };
 
 static const struct bb_field group[] = {
@@ -167,6 +181,13 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
      .query = BB_TABLE(groups_query), .reply = BB_TABLE(groups_reply),
      .help = "Groups, oldest first."},
+    {.method = "GET", .path = GROUPS "/:id", .roles = MANAGERS, .handler = certificate_group_get,
+     .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
+     .help = "A group."},
+    {.method = "PATCH", .path = GROUPS "/:id", .roles = MANAGERS,
+     .handler = certificate_group_rename, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(rename_body), .reply = BB_TABLE(group),
+     .help = "Gives a group another name."},
     {.method = "GET", .path = LOG, .roles = READERS, .handler = certificate_log,
      .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
      .help = "Entries of the certificate log, newest period first."},
@@ -175,6 +196,9 @@ static const struct bb_route routes[] = {
      .help = "The log in numbered pages of 20 entries, under their certificates."},
     {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export,
      .query = BB_TABLE(export_query), .help = "The log as CSV, streamed."},
+    {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
+     .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(entry),
+     .help = "An entry of the certificate log."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(entry),
      .help = "Says what became of an entry at an external issuer."},

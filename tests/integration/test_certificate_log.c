@@ -106,6 +106,64 @@ START_TEST(the_log_is_filtered_and_paged_by_cursor)
     ck_error(http(host, "GET", LOG "?status=Done", m->token, NULL), 400, "");
 }
 
+START_TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
+{
+    struct person *m = certificate_person("cert.one"), *b = certificate_person("cert.one.b");
+
+    meter_make(host, m, "one1", 10, days_ago(100));
+    ck_status(meter_read(host, m, "one1", "History", days_ago(50), days_ago(48), 2000), 201);
+    certificates_issue(db, host);
+    const json_t *listed = item_of(log_of(m, ""), NULL, 0);
+    const char *path = text(LOG "/%jd", (intmax_t)int_in(listed, "id"));
+    struct answer *one = ck_status(http(host, "GET", path, m->token, NULL), 200);
+
+    ck_assert(json_equal(one->json, listed));
+    ck_assert_str_eq(keys_of(one->json), ENTRY_KEYS);
+    ck_status(http(host, "GET", path, admin->token, NULL), 200);
+    ck_error(http(host, "GET", path, b->token, NULL), 404, "Certificate log entry not found");
+    ck_error(http(host, "GET", text("%s?organizationId=%jd", path, (intmax_t)b->organisation),
+                  admin->token, NULL),
+             404, "");
+    ck_error(http(host, "GET", LOG "/9223372036854775807", m->token, NULL), 404, "");
+    static const char *const bad[] = {"0", "-1", "x", "1.5", "9223372036854775808", "%00"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_error(http(host, "GET", text(LOG "/%s", bad[i]), m->token, NULL), 400, "");
+}
+
+START_TEST(amounts_narrow_the_list_and_the_export)
+{
+    struct person *m = certificate_person("cert.amount");
+    static const int wh[] = {1000, 1999, 2000, 2001, 3000};
+
+    meter_make(host, m, "am1", 10, days_ago(100));
+    for (int i = 0; i < 5; i++)
+        ck_status(meter_read(host, m, "am1", "History", days_ago(50 - i), days_ago(49 - i), wh[i]),
+                  201);
+    certificates_issue(db, host);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?minWatthour=2000")->json), 3);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?maxWatthour=2000")->json), 3);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?minWatthour=1999&maxWatthour=2001")->json), 3);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?minWatthour=2001&maxWatthour=1999")->json), 0);
+    struct answer *page = log_of(m, "?minWatthour=1999&limit=3");
+    const char *next = next_page(page);
+
+    ck_assert_uint_eq(json_array_size(page->json), 3);
+    ck_assert_ptr_nonnull(next);
+    page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(page->json), 1);
+    ck_assert_int_eq(int_in(item_of(page, NULL, 0), "readvalue_watthour"), 1999);
+    struct answer *csv = http(host, "GET", LOG "/export.csv?maxWatthour=1000", m->token, NULL);
+    const char *row = strchr(ck_status(csv, 200)->body, '\n') + 1;
+
+    ck_assert_ptr_nonnull(strstr(row, ",1000,"));
+    ck_assert_str_eq(strchr(row, '\n'), "\n");
+    static const char *const bad[] = {"minWatthour=-1", "maxWatthour=x", "minWatthour=1e99"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_error(http(host, "GET", text(LOG "?%s", bad[i]), m->token, NULL), 400, "");
+}
+
 /* C02 */
 START_TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
 {
@@ -157,6 +215,8 @@ Suite *certificate_log_suite(void)
         each_sees_the_log_of_its_organisations,
         numbered_pages_count_all_entries_and_days_narrow_them,
         the_log_is_filtered_and_paged_by_cursor,
+        one_entry_is_read_by_those_who_see_it_in_the_list,
+        amounts_narrow_the_list_and_the_export,
         the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run,
     };
 

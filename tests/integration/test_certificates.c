@@ -212,6 +212,36 @@ START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
     json_decref(wanted);
 }
 
+START_TEST(a_group_is_read_and_renamed_by_its_organisation)
+{
+    struct person *m = certificate_person("cert.rename"), *b = certificate_person("cert.rename.b");
+    int64_t device = meter_make(host, m, "rn1", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(5), &device, 1);
+    const char *path = text(GROUPS "/%jd", (intmax_t)group);
+    struct answer *all = ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
+    struct answer *one = ck_status(http(host, "GET", path, m->token, NULL), 200);
+
+    ck_assert(json_equal(one->json, item_of(all, NULL, 0)));
+    ck_error(http(host, "GET", path, b->token, NULL), 404, "Device group not found");
+    ck_error(http(host, "PATCH", path, b->token, json_pack("{ss}", "name", "Taken")), 404, "");
+    struct answer *renamed = ck_status(
+        http(host, "PATCH", path, m->token,
+             json_pack("{ss si ss}", "name", "South \u2600", "id", 1, "frequency", "hourly")),
+        200);
+
+    ck_assert_str_eq(answer_text(renamed, "name"), "South \u2600");
+    json_object_set_new(one->json, "name", json_string("South \u2600"));
+    ck_assert(json_equal(renamed->json, one->json)); /* and nothing else has changed */
+    one = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+    ck_assert(json_equal(one->json, renamed->json));
+    ck_error(http(host, "PATCH", path, m->token, json_pack("{ss}", "name", "  ")), 400, "");
+    ck_error(http(host, "PATCH", path, m->token, json_object()), 400, "");
+    ck_error(http(host, "GET", GROUPS "/x", m->token, NULL), 400, "");
+    ck_error(http(host, "PATCH", GROUPS "/9223372036854775807", m->token,
+                  json_pack("{ss}", "name", "Nowhere")),
+             404, "");
+}
+
 START_TEST(an_external_issuer_moves_entries_and_final_states_stay)
 {
     struct host *external =
@@ -368,6 +398,7 @@ Suite *certificates_suite(void)
         a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle,
         a_device_is_in_one_group_of_its_own_organisation,
         devices_of_a_group_are_named_by_any_of_their_keys,
+        a_group_is_read_and_renamed_by_its_organisation,
         an_external_issuer_moves_entries_and_final_states_stay,
     };
 
