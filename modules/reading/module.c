@@ -72,6 +72,16 @@ static const struct bb_field totals_query[] = {
      .help = "Cursor of a Link header."},
     ORGANISATION,
 };
+static const struct bb_field refused_query[] = {
+    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
+     .help = "Only of this device: its externalId, uuid, serialNumber or id."},
+    {.name = "start", .type = BB_TIME, .help = "Only what was refused later."},
+    {.name = "end", .type = BB_TIME, .help = "Only what was refused at this time or earlier."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Readings in a page (1000)."},
+    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Cursor of a Link header."},
+    ORGANISATION,
+};
 static const struct bb_field organisation_query[] = {ORGANISATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
@@ -92,6 +102,24 @@ static const struct bb_field submit_reply[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(stored_item),
      .help = "What was stored, in the order in which it was sent."},
+};
+static const struct bb_field refused[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "null, as the other three: not known, by a mistake."},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh."},
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "All that was wrong."},
+    {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field refused_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(refused)},
+};
+static const struct bb_field refused_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(refused_item)},
 };
 static const struct bb_field total[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the zone."},
@@ -142,6 +170,9 @@ static const struct bb_route routes[] = {
      .handler = reading_latest, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(stored),
      .help = "A device's latest reading."},
+    {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
+     .query = BB_TABLE(refused_query), .reply = BB_TABLE(refused_reply),
+     .help = "Readings that were refused in the last 90 days, with the reason; newest first."},
 };
 
 static const struct bb_field accepted_payload[] = {
@@ -179,6 +210,7 @@ static const struct bb_need needs[] = {{"devices", 3}};
 
 static const struct bb_job jobs[] = {
     {.name = "reading.partitions", .every_s = 86400, .flags = BB_ONCE, .run = reading_partitions},
+    {.name = "reading.refused", .every_s = 3600, .flags = BB_ONCE, .run = reading_sweep_refused},
 };
 
 static const struct bb_pool pools[] = {{.name = READING_POOL, .threads = 1, .queue = 64}};

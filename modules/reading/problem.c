@@ -122,6 +122,7 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 
     if (!list)
         return bb_fail(rq, 503, "Out of memory");
+    reading_keep_refused(rq, submission);
     return submission->mistakes[READING_INVALID] ? bb_refuse(rq, list)
                                                  : conflict(rq, submission, list);
 }

@@ -98,6 +98,8 @@ void reading_clash(struct bb_request *rq, struct reading_submission *submission,
                    enum reading_mistake kind, size_t index, const char *format, ...);
 /* Whether any was noted. */
 bool reading_wrong(const struct reading_submission *submission);
+/* refused.c: keeps the readings that have mistakes, for reading_refused(). A failure is logged. */
+void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission);
 /* The answer that names all mistakes: 400, or 409 where all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
 
@@ -153,11 +155,13 @@ int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device
 /* rows.c: the service "bulk rows:Reads". */
 extern const struct bb_bulk_rows reading_rows;
 
-/* The handlers and the job. */
+/* The handlers and the jobs. */
 int reading_submit(struct bb_request *rq);
 int reading_list(struct bb_request *rq);
 int reading_totals(struct bb_request *rq);
 int reading_latest(struct bb_request *rq);
+int reading_refused(struct bb_request *rq);
+void reading_sweep_refused(struct bb_request *rq);
 void reading_partitions(struct bb_request *rq);
 
 #endif

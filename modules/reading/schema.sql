@@ -209,3 +209,20 @@ CREATE FUNCTION reading_first_start(device bigint) RETURNS timestamptz LANGUAGE 
         SELECT r.start_at FROM reading r WHERE r.device = $1 AND r.type = t.type
         ORDER BY r.end_at LIMIT 1) f
 $$;
+
+-- step 5: readings that were refused, with the reason
+
+CREATE TABLE reading_refused (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    organisation bigint NOT NULL, -- the device's when it was refused; 0: none
+    device       bigint NOT NULL,
+    type         "char",          -- as in reading; null, as the next three: not known
+    start_at     timestamptz,
+    end_at       timestamptz,
+    wh           bigint,
+    problem      text NOT NULL,
+    refused_at   timestamptz NOT NULL
+);
+CREATE INDEX reading_refused_organisation ON reading_refused (organisation, id);
+CREATE INDEX reading_refused_device ON reading_refused (device, id);
+CREATE INDEX reading_refused_at ON reading_refused (refused_at);

@@ -118,6 +118,8 @@ static const struct matrix_row matrix[] = {
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
     {"GET", "/api/meter-reads/new/:externalId/totals",
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
+    {"GET", "/api/meter-reads/refused",
+     {401, 403, 403, 403, 403, 200, 200, 200, 200, 200}, false},
     {"GET", "/api/meter-reads/latestread/:externalId",
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
     {"POST", "/api/bulk-upload", /* of devices, without a file */

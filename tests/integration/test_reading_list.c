@@ -295,6 +295,58 @@ START_TEST(the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_
                              expected_total(rows, count, rows[i].id));
 }
 
+static struct answer *refused(const struct person *by, const char *query)
+{
+    return http(host, "GET", text("/api/meter-reads/refused%s", query), by->token, NULL);
+}
+
+START_TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
+{
+    const char *key = plant("refusing");
+    int64_t start = days_ago(5);
+
+    ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 3, 70000), 409);
+    ck_status(meter_read(host, m, key, "Delta", start, start, 1), 400);
+    ck_assert_int_eq(stored(key), 0);
+    struct answer *list = ck_status(refused(m, text("?externalId=%s", key)), 200);
+
+    ck_assert_uint_eq(json_array_size(list->json), 4);
+    const json_t *last = item_of(list, NULL, 1);
+
+    ck_assert_int_eq(int_in(last, "value"), 70000);
+    ck_assert_str_eq(text_in(last, "type"), "Delta");
+    ck_assert_str_eq(text_in(last, "endDate"), time_text(start + 3 * DAY_MS));
+    ck_assert_ptr_nonnull(strstr(text_in(last, "problem"), "plausible ceiling"));
+    ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 3, 10), 201);
+    struct answer *page = ck_status(refused(m, text("?externalId=%s&limit=3", key)), 200);
+
+    page = ck_status(http(host, "GET", next_page(page), m->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(page->json), 1);
+    ck_assert_uint_eq(json_array_size(refused(b, "")->json), 0);
+    ck_error(refused(b, text("?externalId=%s", key)), 404, "Device");
+    ck_error(refused(m, "?after=x"), 400, "");
+    ck_assert_uint_ge(json_array_size(refused(m, "")->json), 4);
+    ck_assert_uint_ge(json_array_size(refused(admin, "")->json), 4);
+    ck_assert_uint_eq(json_array_size(refused(m, "?start=2100-01-01")->json), 0);
+}
+
+START_TEST(of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kept)
+{
+    const char *key = plant("flooding");
+
+    for (int i = 0; i < 102; i++)
+        ck_status(meter_series(host, m, key, "Delta", days_ago(90), HOUR_MS, 101, 70000), 409);
+    int64_t count = 0;
+
+    for (const char *next = "/api/meter-reads/refused"; next;) {
+        struct answer *page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+
+        count += (int64_t)json_array_size(page->json);
+        next = next_page(page);
+    }
+    ck_assert_int_eq(count, 10000);
+}
+
 Suite *reading_list_suite(void)
 {
     const TTest *const tests[] = {
@@ -307,6 +359,8 @@ Suite *reading_list_suite(void)
         an_idempotency_key_gives_the_first_answer_again,
         a_client_that_leaves_before_the_answer_has_its_reading_stored_once,
         the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why,
+        what_was_refused_is_kept_with_the_reason_and_is_no_reading,
+        of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kept,
     };
 
     return stage_suite("reading_list", set_up, 120, TESTS(tests));
