@@ -75,6 +75,7 @@
     X(reading_batches)                                                                             \
     X(reading_list)                                                                                \
     X(bulk)                                                                                        \
+    X(bulk_daily)                                                                                  \
     X(bulk_devices)                                                                                \
     X(bulk_files)                                                                                  \
     X(bulk_reads)                                                                                  \
