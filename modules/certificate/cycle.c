@@ -95,10 +95,15 @@ static const struct bb_sql issue = {
 /* So many devices have at most some 200,000 hourly readings in a cycle. */
 static int64_t chunk_size(const struct cycle *cycle)
 {
+    static const struct {
+        char initial;
+        int64_t most;
+    } sizes[] = {{'w', 1200}, {'m', 300}, {'q', 100}, {'y', 24}};
     int64_t most = 8000;
 
-    if (cycle->frequency[0] == 'm' || cycle->frequency[0] == 'w')
-        most = cycle->frequency[0] == 'm' ? 300 : 1200;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (cycle->frequency[0] == sizes[i].initial)
+            most = sizes[i].most;
     return most < cycle->devices ? most : cycle->devices;
 }
 

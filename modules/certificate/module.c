@@ -34,7 +34,8 @@ static const struct bb_field group_segment[] = {
 static const char *const statuses[] = {"Requested", "Succeeded", "Failed",
                                        "Retry",     "Cancelled", NULL};
 static const char *const outcomes[] = {"Succeeded", "Failed", "Retry", "Cancelled", NULL};
-static const char *const frequencies[] = {"hourly", "daily", "weekly", "monthly", NULL};
+static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
+                                          "monthly", "quarterly", "yearly", NULL};
 
 #define ORGANISATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \

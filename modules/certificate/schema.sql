@@ -134,3 +134,43 @@ CREATE TABLE certificate_history (
     first_at timestamptz NOT NULL,
     last_at  timestamptz NOT NULL
 );
+
+-- step 3: cycles of three months and of a year
+
+ALTER TABLE certificate_group DROP CONSTRAINT certificate_group_frequency_check;
+ALTER TABLE certificate_group ADD CONSTRAINT certificate_group_frequency_check CHECK
+    (frequency IN ('hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly'));
+
+-- How many months a cycle has; null: it has an even length.
+CREATE FUNCTION certificate_months(frequency text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE frequency WHEN 'monthly' THEN 1 WHEN 'quarterly' THEN 3 WHEN 'yearly' THEN 12 END
+$$;
+
+CREATE OR REPLACE FUNCTION certificate_cycle(frequency text, start_at timestamptz, at timestamptz)
+    RETURNS integer LANGUAGE plpgsql IMMUTABLE SET timezone = 'UTC' AS $$
+DECLARE
+    months integer := certificate_months(frequency);
+    number integer;
+BEGIN
+    IF months IS NULL THEN
+        RETURN ceil(extract(epoch FROM at - start_at)
+                    / extract(epoch FROM ('1 ' || CASE frequency WHEN 'hourly' THEN 'hour'
+                                          WHEN 'daily' THEN 'day' ELSE 'week' END)::interval)) - 1;
+    END IF;
+    number := (extract(year FROM at) - extract(year FROM start_at)) * 12
+              + extract(month FROM at) - extract(month FROM start_at);
+    IF start_at + make_interval(months => number) >= at THEN
+        number := number - 1;
+    END IF;
+    RETURN floor(number::numeric / months);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz,
+                                                number integer)
+    RETURNS timestamptz LANGUAGE sql IMMUTABLE SET timezone = 'UTC' AS $$
+    SELECT start_at + number * (CASE frequency WHEN 'hourly' THEN interval '1 hour'
+                                WHEN 'daily' THEN interval '1 day'
+                                WHEN 'weekly' THEN interval '7 days'
+                                ELSE make_interval(months => certificate_months(frequency)) END)
+$$;

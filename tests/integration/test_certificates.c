@@ -155,7 +155,7 @@ START_TEST(a_device_is_in_one_group_of_its_own_organisation)
     int64_t same[] = {devices[1], devices[1]};
 
     ck_error(certificate_group_try(m, "daily", days_ago(20), same, 2), 400, "");
-    ck_error(certificate_group_try(m, "yearly", days_ago(20), devices + 1, 1), 400, "");
+    ck_error(certificate_group_try(m, "biennial", days_ago(20), devices + 1, 1), 400, "");
     ck_error(certificate_group_try(admin, "daily", days_ago(20), devices, 1), 400, "");
     struct answer *elsewhere =
         http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organisation), m->token,
@@ -240,6 +240,70 @@ START_TEST(a_group_is_read_and_renamed_by_its_organisation)
     ck_error(http(host, "PATCH", GROUPS "/9223372036854775807", m->token,
                   json_pack("{ss}", "name", "Nowhere")),
              404, "");
+}
+
+/* Starts at the ends of months and on a leap day, and every half day of six years. */
+START_TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
+{
+    static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
+                                              "monthly", "quarterly", "yearly"};
+    static const char *const starts[] = {"2020-02-29", "2021-01-31", "2021-11-30", "2022-01-01"};
+
+    for (int f = 0; f < 6; f++)
+        for (int s = 0; s < 4; s++) {
+            const char *at = text("FROM (VALUES ('%s', '%sT00:00:00Z'::timestamptz)) v (f, s),"
+                                  " generate_series(s + interval '1 hour', s + interval '6 years',"
+                                  " '11 hours') t, certificate_cycle(f, s, t) n",
+                                  frequencies[f], starts[s]);
+
+            ck_assert_int_ge(sql_number(db, text("SELECT count(*) %s", at)), 4000);
+            ck_assert_int_eq(
+                sql_number(db,
+                           text("SELECT count(*) %s WHERE n < 0 OR certificate_cycle_at(f, s, n)"
+                                " >= t OR certificate_cycle_at(f, s, n + 1) < t"
+                                " OR certificate_cycle(f, s, certificate_cycle_at(f, s, n + 1))"
+                                " <> n",
+                                at)),
+                0);
+        }
+}
+
+static int64_t utc_ms(const char *date)
+{
+    return sql_number(
+        db, text("SELECT extract(epoch FROM '%sT00:00:00Z'::timestamptz)::bigint * 1000", date));
+}
+
+START_TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
+{
+    static const struct {
+        const char *frequency, *start, *end;
+    } cycles[] = {
+        {"quarterly", "2025-01-31", "2025-04-30"},
+        {"yearly", "2024-02-29", "2025-02-28"},
+    };
+    struct person *m = certificate_person("cert.quarters");
+
+    for (int i = 0; i < 2; i++) {
+        const char *name = text("quarter%d", i);
+        int64_t start = utc_ms(cycles[i].start), end = utc_ms(cycles[i].end);
+        int64_t device = meter_make(host, m, name, 10, start - 100 * DAY_MS);
+        int64_t group = certificate_group_make(m, cycles[i].frequency, start, &device, 1);
+
+        ck_status(meter_read(host, m, name, "Delta", start - DAY_MS, start, 5000), 201);
+        ck_status(meter_read(host, m, name, "Delta", start, start + DAY_MS, 1600), 201);
+        ck_status(meter_read(host, m, name, "Delta", end - DAY_MS, end, 1700), 201);
+        ck_status(meter_read(host, m, name, "Delta", end, end + DAY_MS, 2000), 201);
+        certificates_issue(db, host);
+        struct answer *log = log_of(m, text("?groupId=%jd", (intmax_t)group));
+        const json_t *first = item_of(log, NULL, json_array_size(log->json) - 1);
+
+        ck_assert_uint_eq(json_array_size(log->json), 2);
+        ck_assert_int_eq(int_in(first, "readvalue_watthour"), 3300);
+        ck_assert_str_eq(text_in(first, "ongoing_start_date"), time_text(start));
+        ck_assert_str_eq(text_in(first, "ongoing_end_date"), time_text(end));
+        ck_assert_int_eq(certificate_group_carried(m, group), 300);
+    }
 }
 
 START_TEST(an_external_issuer_moves_entries_and_final_states_stay)
@@ -399,6 +463,8 @@ Suite *certificates_suite(void)
         a_device_is_in_one_group_of_its_own_organisation,
         devices_of_a_group_are_named_by_any_of_their_keys,
         a_group_is_read_and_renamed_by_its_organisation,
+        every_time_lies_in_exactly_one_cycle_whatever_its_frequency,
+        quarters_and_years_are_cycles_that_keep_the_end_of_the_month,
         an_external_issuer_moves_entries_and_final_states_stay,
     };
 
