@@ -75,7 +75,11 @@ struct bb_device {
     double yield;              /* kWh/kW per year: its own, else its country's, else the default */
 };
 
-/* "devices" 3: the device directory. Functions park; -1 means failed (bb_failed()). */
+/*
+ * "devices" 4: the device directory. Functions park; -1 means failed (bb_failed()). For statements
+ * there is device_status(device bigint), 'Active' or 'Inactive', null where there is none; since
+ * version 4.
+ */
 struct bb_devices {
     size_t size;
     /*
@@ -105,10 +109,10 @@ struct bb_devices {
 };
 
 /*
- * "readings" 3: the stored meter readings, for statements of other modules. The service is five
+ * "readings" 4: the stored meter readings, for statements of other modules. The service is six
  * functions in SQL, so that a million readings are summed where they lie;
  * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
- * device and type never overlap, are never changed and never deleted.
+ * device and type never overlap, are never changed, and go with their device only.
  *
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
@@ -118,11 +122,25 @@ struct bb_devices {
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
  *   reading_first_start(device bigint)
  *       the start of its first reading of either type, or null. Since version 3.
+ *   reading_forget(device bigint)
+ *       deletes its readings; its caller deletes the device in the same transaction. Since
+ *       version 4.
  *   reading_take_fresh(type "char", most integer)
  *       (device, first, last): where the ends of readings lie that were stored since the last call,
  *       or ever. Whoever commits the call has taken them: there is one taker, whoever issues.
  */
 struct bb_readings {
+    size_t size;
+};
+
+/*
+ * "certificates" 1: what was certified, for statements of other modules: a function in SQL.
+ *
+ *   certificate_forget(device bigint)
+ *       whether nothing of the device was certified or accounted for; it is in no group then. Its
+ *       caller deletes the device in the same transaction, or undoes that.
+ */
+struct bb_certificates {
     size_t size;
 };
 

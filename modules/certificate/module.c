@@ -220,6 +220,11 @@ static const struct bb_event_face events[] = {
      .help = "A certificate was issued, for a History reading or a group's cycle."},
 };
 
+static const struct bb_certificates certificates = {.size = sizeof(certificates)};
+static const struct bb_service_face services[] = {
+    {.name = "certificates", .version = 1, .interface = &certificates},
+};
+
 static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 3}, {"readings", 2}};
 
 static const struct bb_job jobs[] = {
@@ -237,6 +242,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
+    .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
     .jobs = BB_TABLE(jobs),
     .commands = BB_TABLE(commands),

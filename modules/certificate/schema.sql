@@ -174,3 +174,24 @@ CREATE OR REPLACE FUNCTION certificate_cycle_at(frequency text, start_at timesta
                                 WHEN 'weekly' THEN interval '7 days'
                                 ELSE make_interval(months => certificate_months(frequency)) END)
 $$;
+
+-- step 4: devices are deleted
+
+-- Forgets a device, unless something of it was certified or accounted for: whether it did. The locks
+-- keep those out who account for it and who issue.
+CREATE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM certificate_group g JOIN certificate_member m ON m.group_id = g.id
+        WHERE m.device = certificate_forget.device FOR UPDATE OF g;
+    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
+    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
+    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
+        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_member m
+            ON m.group_id = a.group_id AND m.device = a.device
+            WHERE m.device = certificate_forget.device) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
+    RETURN true;
+END
+$$;

@@ -34,7 +34,7 @@ enum device_field {
 };
 
 enum {
-    DEVICE_BODY_FIELDS = DEVICE_FIELDS + 2, /* organizationId and attributes, too */
+    DEVICE_BODY_FIELDS = DEVICE_FIELDS + 3, /* organizationId, attributes and status, too */
     YIELD_MIN = 1,                          /* kWh/kW per year */
     YIELD_MAX = 4000
 };
@@ -73,6 +73,7 @@ struct device_values {
     const char *text[DEVICE_FIELDS]; /* NULL: not sent */
     const char *attributes;          /* JSON object of what is no field; NULL: nothing */
     int64_t organisation;            /* organizationId; 0: not sent */
+    const char *status;              /* NULL: not sent */
 };
 
 /* A device as it is stored. */
@@ -84,6 +85,7 @@ struct device_record {
     const char *attributes;          /* JSON object */
     const char *documents;           /* JSON array */
     const char *created_at, *updated_at;
+    const char *status; /* Active or Inactive */
 };
 
 /* Documents that came with a request and lie in the store now. */
@@ -119,14 +121,14 @@ struct device_scope {
 #define DEVICE_FACTS                                                                               \
     "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
     " d.commissioning_date, d.capacity, d.address, d.latitude, d.longitude, d.fuel_code,"          \
-    " d.device_type_code, d.serial_number, d.timezone, d.yield_value"
+    " d.device_type_code, d.serial_number, d.timezone, d.yield_value, d.status"
 #define DEVICE_COLUMNS                                                                             \
     DEVICE_FACTS ", d.attributes,"                                                                 \
                  " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.created_at, f.place)," \
                  " '[]') FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(             \
                      "d.created_at") ", " DEVICE_TIME("d.updated_at")
 
-enum { DEVICE_FACT_COUNT = 3 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
+enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
 /* fields.c: the fields of a body, for routes too; in the order of enum device_field. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
@@ -207,6 +209,9 @@ int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents);
 
+int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx,
+                        const struct device_record *record);
+
 /* keep.c: puts them into the store, for a device of this organisation. 0, or the status of the
  * answer given. */
 int device_documents_take(struct bb_request *rq, int64_t organisation,
@@ -246,5 +251,6 @@ int device_get(struct bb_request *rq);
 int device_documents_list(struct bb_request *rq);
 int device_download(struct bb_request *rq);
 int device_document_delete(struct bb_request *rq);
+int device_delete(struct bb_request *rq);
 
 #endif

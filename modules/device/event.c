@@ -1,4 +1,4 @@
-/* device.registered and device.updated. */
+/* device.registered, device.updated and device.deleted. */
 #include "device.h"
 
 /* What both say of the device; given, NULL without memory. */
@@ -36,8 +36,15 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
             json_array_append_new(changed, json_string(device_field_name(field)));
     if (values->attributes)
         json_array_append_new(changed, json_string("attributes"));
+    if (values->status)
+        json_array_append_new(changed, json_string("status"));
     if (documents)
         json_array_append_new(changed, json_string("documents"));
     return emit(rq, tx, "device.updated", record,
                 json_pack("{s:o, s:o}", "device", face(record), "changed", changed));
+}
+
+int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
+{
+    return emit(rq, tx, "device.deleted", record, json_pack("{s:o}", "device", face(record)));
 }

@@ -8,6 +8,8 @@
 /* The host hands the fields over as they were sent, so that one answer can name all mistakes. */
 #define OPTIONAL (BB_AS_SENT | BB_NULLABLE)
 
+static const char *const states[] = {"Active", "Inactive", NULL};
+
 const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "externalId", .type = BB_ANY, .flags = OPTIONAL, .example = "PLANT-7",
      .help = "The developer's own name, 1 to 255 characters, unique in the organisation whatever"
@@ -43,6 +45,8 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
      .help = "In which organisation one acts; it never moves a device."},
     {.name = "attributes", .type = BB_OBJECT, .flags = OPTIONAL,
      .help = "Anything else, 32 KiB at most; unknown fields beside it are added to it."},
+    {.name = "status", .type = BB_CHOICE, .flags = OPTIONAL, .choices = states,
+     .help = "Inactive: it generates no more; readings are refused, and lists pass it by."},
 };
 
 // clang-format on
@@ -206,6 +210,7 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
     bb_defer(rq, drop, checked); /* texts of it are the values */
     *values = (struct device_values){
         .organisation = json_integer_value(json_object_get(checked, "organizationId")),
+        .status = json_string_value(json_object_get(checked, "status")),
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         if (read_field(rq, checked, field, values, errors))

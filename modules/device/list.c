@@ -13,7 +13,7 @@ enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
     " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
     " WHERE f.device = d.id) AS bytes"
-/* $3 to $14 */
+/* $3 to $15 */
 #define FILTERS                                                                                    \
     "($3::text IS NULL OR d.site_name = $3) AND ($4::text IS NULL OR d.serial_number = $4)"        \
     " AND ($5::text IS NULL OR d.country_code IN ($5, $6))"                                        \
@@ -25,20 +25,21 @@ enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
     " AND ($11::float8 IS NULL OR d.capacity >= $11) AND ($12::float8 IS NULL"                     \
     " OR d.capacity <= $12) AND ($13::timestamptz IS NULL"                                         \
     " OR d.commissioning_date >= ($13 AT TIME ZONE 'UTC')::date) AND ($14::timestamptz IS NULL"    \
-    " OR d.commissioning_date <= ($14 AT TIME ZONE 'UTC')::date)"
+    " OR d.commissioning_date <= ($14 AT TIME ZONE 'UTC')::date)"                                  \
+    " AND ($15::text = 'All' OR d.status = $15)"
 #define FOUND                                                                                      \
     "SELECT d.id, " BYTES " FROM device d WHERE " DEVICE_SEES " AND " FILTERS                      \
-    " AND d.id > $15::bigint ORDER BY d.id LIMIT $16::bigint"
+    " AND d.id > $16::bigint ORDER BY d.id LIMIT $17::bigint"
 
 /*
- * $15 behind this id, $16 how many, $17 bytes. Behind the columns stands how many there are without
+ * $16 behind this id, $17 how many, $18 bytes. Behind the columns stands how many there are without
  * the bound of bytes, which the first device alone may exceed.
  */
 #define LIST                                                                                       \
     "SELECT " DEVICE_COLUMNS ", p.found FROM (SELECT q.id, q.bytes, count(*) OVER () AS found,"    \
     " sum(q.bytes) OVER (ORDER BY q.id) AS upto FROM (" FOUND                                      \
     ") q) p JOIN device d ON d.id = p.id"                                                          \
-    " WHERE p.upto - p.bytes < $17::bigint ORDER BY d.id"
+    " WHERE p.upto - p.bytes < $18::bigint ORDER BY d.id"
 
 /* Few of very many may pass the filters, and many devices take their time, too: on the connections
  * for long statements, then. */
@@ -49,7 +50,7 @@ static const struct bb_sql count_all = {
 
 /* The scope and the filters, of which texts are as they are stored; those that are not sent null.
  */
-enum { FILTERS_FIRST = 2, COUNTRY = 4, FILTER_VALUES = 14, PAGE_VALUES = 17 };
+enum { FILTERS_FIRST = 2, COUNTRY = 4, STATUS = 14, FILTER_VALUES = 15, PAGE_VALUES = 18 };
 
 /* Devices have either code, as they were sent. What is no country's is compared as it is. */
 static void country_values(struct bb_request *rq, struct bb_value values[2])
@@ -70,9 +71,9 @@ static bool filter_values(struct bb_request *rq, const struct device_scope *scop
                           struct bb_value values[FILTER_VALUES])
 {
     static const char *const names[FILTER_VALUES] = {
-        NULL,           NULL,         "siteName",         "serialNumber",  "countryCode",
-        NULL,           "fuelCode",   "deviceTypeCode",   "externalId",    "search",
-        "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo"};
+        NULL,           NULL,         "siteName",         "serialNumber",   "countryCode",
+        NULL,           "fuelCode",   "deviceTypeCode",   "externalId",     "search",
+        "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo", "status"};
     const struct bb_value seen[] = {DEVICE_SCOPE_ARGS(scope)};
     bool any = false;
 
@@ -85,6 +86,8 @@ static bool filter_values(struct bb_request *rq, const struct device_scope *scop
         values[i] = bb_t(text ? device_trimmed(rq, text) : NULL);
     }
     country_values(rq, &values[COUNTRY]);
+    if (!bb_arg(rq, "status"))
+        values[STATUS] = bb_t("Active");
     return any;
 }
 

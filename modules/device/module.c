@@ -78,6 +78,7 @@ static const struct bb_field document_segments[] = {
      .help = "Only in this organisation."}
 
 static const struct bb_field organisation_query[] = {ORGANISATION_ARG};
+static const char *const shown[] = {"Active", "Inactive", "All", NULL};
 static const struct bb_field list_query[] = {
     ORGANISATION_ARG,
     {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
@@ -93,6 +94,8 @@ static const struct bb_field list_query[] = {
     {.name = "capacityTo", .type = BB_NUMBER, .min = 0, .max = 10000000, .help = "kW, at most."},
     {.name = "commissionedFrom", .type = BB_TIME, .help = "On this day or later."},
     {.name = "commissionedTo", .type = BB_TIME, .help = "On this day or earlier."},
+    {.name = "status", .type = BB_CHOICE, .choices = shown,
+     .help = "Active (without it), Inactive or All."},
     {.name = "count", .type = BB_BOOL,
      .help = "true: the header X-Total-Count says how many there are in all pages."},
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Devices in a page."},
@@ -132,6 +135,8 @@ static const struct bb_field device[] = {
     {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},
     {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = shown,
+     .help = "Active or Inactive."},
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "What was sent and is no field."},
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
@@ -207,6 +212,10 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
      .reply = BB_TABLE(device),
      .help = "Changes the fields that are sent, and adds the documents."},
+    {.method = "DELETE", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
+     .handler = device_delete, .segments = BB_TABLE(key_segment),
+     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(success_reply),
+     .help = "Deletes a device with its readings and documents, of which nothing was certified."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
      .handler = device_update_site, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(site_segment),
      .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
@@ -248,10 +257,12 @@ static const struct bb_event_face events[] = {
      .help = "A device was registered."},
     {.name = "device.updated", .version = 1, .payload = BB_TABLE(updated),
      .help = "Fields of a device were changed, or documents added."},
+    {.name = "device.deleted", .version = 1, .payload = BB_TABLE(registered),
+     .help = "A device was deleted, with its readings and documents."},
 };
 
 static const struct bb_service_face services[] = {
-    {.name = "devices", .version = 3, .interface = &device_directory},
+    {.name = "devices", .version = 4, .interface = &device_directory},
     {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
 };
 static const struct bb_pool pools[] = {
@@ -274,7 +285,7 @@ static const struct bb_command commands[] = {
      .help = "Deletes files in the store that no document names."},
 };
 static const struct bb_need needs[] = {{"accounts", 3}};
-static const struct bb_need wants[] = {{"readings", 3}};
+static const struct bb_need wants[] = {{"readings", 4}, {"certificates", 1}};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("device", "1.0.0"),

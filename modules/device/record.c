@@ -34,6 +34,7 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         record.text[field] = bb_cell(rq, rows, row, 3 + field);
+    record.status = bb_cell(rq, rows, row, 3 + DEVICE_FIELDS);
     return record;
 }
 
@@ -65,6 +66,7 @@ json_t *device_facts_json(const struct device_record *record)
         failed |= json_object_set_new(json, device_field_name(field),
                                       field_json(field, record->text[field]));
     failed |= json_object_set_new(json, "organizationId", json_integer(record->organisation));
+    failed |= json_object_set_new(json, "status", json_string(record->status));
     if (!failed)
         return json;
     json_decref(json);

@@ -3,13 +3,13 @@
 
 #include "device.h"
 
-/* $1 id, $2 uuid, $3 organisation, $4 to $16 the fields, $17 attributes, $18 time */
+/* $1 id, $2 uuid, $3 organisation, $4 to $16 the fields, $17 attributes, $18 time, $19 status */
 static const struct bb_sql insert = {
     "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
     " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
-    " serial_number, timezone, yield_value, attributes, created_at, updated_at)"
+    " serial_number, timezone, yield_value, attributes, created_at, updated_at, status)"
     " VALUES ($1::bigint, $2::uuid, $3::bigint, $4, $5, $6, $7::date, $8::float8, $9, $10, $11,"
-    " $12, $13, $14, $15, $16::float8, $17::jsonb, $18::timestamptz, $18::timestamptz)",
+    " $12, $13, $14, $15, $16::float8, $17::jsonb, $18::timestamptz, $18::timestamptz, $19)",
     BB_SQL_WRITE,
 };
 
@@ -22,7 +22,7 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
                           bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]), bb_t(text[4]),
                           bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]), bb_t(text[9]),
                           bb_t(text[10]), bb_t(text[11]), bb_t(text[12]), bb_t(record->attributes),
-                          bb_t(record->created_at)));
+                          bb_t(record->created_at), bb_t(record->status)));
 }
 
 static int store(struct bb_request *rq, const struct device_record *record,
@@ -62,6 +62,7 @@ int device_register(struct bb_request *rq)
         return refused;
     memcpy(record.text, values.text, sizeof(record.text));
     record.uuid = bb_new_uuid(rq);
+    record.status = values.status ? values.status : "Active";
     record.attributes = values.attributes ? values.attributes : "{}";
     record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     record.updated_at = record.created_at;

@@ -103,3 +103,12 @@ CREATE TRIGGER device_document_deleted AFTER DELETE ON device_document
 -- step 4: how long the attributes are as text, so that a page is bounded without reading them
 ALTER TABLE device ADD COLUMN attributes_bytes integer NOT NULL
     GENERATED ALWAYS AS (octet_length(attributes::text)) STORED;
+
+-- step 5: devices that generate no more
+
+ALTER TABLE device ADD COLUMN status text NOT NULL DEFAULT 'Active'
+    CONSTRAINT device_status_known CHECK (status IN ('Active', 'Inactive'));
+
+-- null: there is no such device
+CREATE FUNCTION device_status(device bigint) RETURNS text LANGUAGE sql STABLE
+    AS 'SELECT status FROM device WHERE id = $1';

@@ -6,7 +6,10 @@
  */
 #include "device.h"
 
-/* $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came; what is null stays */
+/*
+ * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came, $18 status; what is null
+ * stays
+ */
 static const struct bb_sql update = {
     "UPDATE device d SET external_id = coalesce($2, external_id),"
     " site_name = coalesce($3, site_name), country_code = coalesce($4, country_code),"
@@ -17,15 +20,16 @@ static const struct bb_sql update = {
     " serial_number = coalesce($12, serial_number), timezone = coalesce($13, timezone),"
     " yield_value = coalesce($14::float8, yield_value),"
     " attributes = attributes || coalesce($15::jsonb, '{}'),"
-    " updated_at = greatest($16::timestamptz, updated_at)"
+    " status = coalesce($18, status), updated_at = greatest($16::timestamptz, updated_at)"
     " WHERE id = $1::bigint AND ($17::boolean OR (coalesce($2, external_id),"
     " coalesce($3, site_name), coalesce($4, country_code), coalesce($5::date, commissioning_date),"
     " coalesce($6::float8, capacity), coalesce($7, address), coalesce($8, latitude),"
     " coalesce($9, longitude), coalesce($10, fuel_code), coalesce($11, device_type_code),"
     " coalesce($12, serial_number), coalesce($13, timezone), coalesce($14::float8, yield_value),"
-    " attributes || coalesce($15::jsonb, '{}')) IS DISTINCT FROM (external_id, site_name,"
+    " attributes || coalesce($15::jsonb, '{}'), coalesce($18, status)) IS DISTINCT FROM "
+    "(external_id, site_name,"
     " country_code, commissioning_date, capacity, address, latitude, longitude, fuel_code,"
-    " device_type_code, serial_number, timezone, yield_value, attributes))"
+    " device_type_code, serial_number, timezone, yield_value, attributes, status))"
     " RETURNING " DEVICE_COLUMNS,
     BB_SQL_WRITE,
 };
@@ -50,7 +54,8 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
                                bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
                                bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
                                bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
-                               bb_t(now), bb_b(change->documents.rows != NULL)));
+                               bb_t(now), bb_b(change->documents.rows != NULL),
+                               bb_t(change->values.status)));
 }
 
 static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct change *change)

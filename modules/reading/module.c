@@ -144,7 +144,7 @@ static const struct bb_field list_reply[] = {
 
 /* A path of older clients. */
 #define OLDER_SUBMIT(older)                                                                        \
-    {.method = "POST", .path = older, .roles = ROLES, .handler = reading_submit,                   \
+    {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                   \
      .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                                    \
      .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
      .values_max = 8 * READING_MOST, .success = 201, .reply = BB_TABLE(submit_reply),              \
@@ -195,7 +195,7 @@ static const struct bb_event_face events[] = {
 
 static const struct bb_readings readings = {.size = sizeof(readings)};
 static const struct bb_service_face services[] = {
-    {.name = "readings", .version = 3, .interface = &readings},
+    {.name = "readings", .version = 4, .interface = &readings},
     {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 
@@ -206,7 +206,7 @@ static const struct bb_metric metrics[] = {
      .help = "Readings that were refused: above the plausible ceiling of their device."},
 };
 
-static const struct bb_need needs[] = {{"devices", 3}};
+static const struct bb_need needs[] = {{"devices", 4}};
 
 static const struct bb_job jobs[] = {
     {.name = "reading.partitions", .every_s = 86400, .flags = BB_ONCE, .run = reading_partitions},

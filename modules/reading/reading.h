@@ -118,7 +118,9 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 bool reading_placed(const struct reading_item *item);
 /* overlap.c: notes the readings that overlap stored ones. */
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
-/* store.c: stores and answers; the answer's status. */
+/* store.c: whether the device generates no more, or is gone; asked once readings are refused. */
+int reading_find_idle(struct bb_request *rq, const struct bb_device *device);
+/* Stores and answers; the answer's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /* Adds all of it to a unit or transaction, with the events. -1: `bb_failed(rq)`. */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,

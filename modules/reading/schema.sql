@@ -226,3 +226,20 @@ CREATE TABLE reading_refused (
 CREATE INDEX reading_refused_organisation ON reading_refused (organisation, id);
 CREATE INDEX reading_refused_device ON reading_refused (device, id);
 CREATE INDEX reading_refused_at ON reading_refused (refused_at);
+
+-- step 6: devices are deleted
+
+-- Deletes the readings of a device. Whoever stores readings changes both rows of reading_device
+-- first: so what comes at the same time is stored before, and deleted, or finds no device.
+CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
+                                     known_end)
+        SELECT reading_forget.device, t.type, now(), now(), 0, now(), now()
+        FROM (VALUES ('D'::"char"), ('H')) t (type)
+        ON CONFLICT ON CONSTRAINT reading_device_pkey DO UPDATE SET known_end = d.known_end;
+    DELETE FROM reading r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_refused r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_device r WHERE r.device = reading_forget.device;
+END
+$$;

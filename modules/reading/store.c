@@ -47,7 +47,9 @@ static const struct bb_sql store = {
     " SELECT $1::bigint, $2::\"char\", reading_time(r.s), reading_time(r.e), r.w,"
     " reading_time($6::bigint)"
     " FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS r (s, e, w))"
-    " SELECT busbar_require(CASE WHEN max(d.known_end) <= reading_time(($7::bigint[])[1]) THEN true"
+    " SELECT busbar_require(coalesce(device_status($1::bigint), '') = 'Active', 409,"
+    " 'Conflict: the device is Inactive, or was deleted'), busbar_require(CASE WHEN "
+    "max(d.known_end) <= reading_time(($7::bigint[])[1]) THEN true"
     " ELSE NOT EXISTS (SELECT FROM reading_overlapping($1::bigint, $7::bigint[], $8::bigint[])) "
     "END,"
     " 409, 'Conflict: the period overlaps a stored reading')"
@@ -187,13 +189,29 @@ static json_t *answer(struct bb_request *rq, const struct reading_submission *su
                      device->external_id, "uuid", device->uuid, "reads", list);
 }
 
+int reading_find_idle(struct bb_request *rq, const struct bb_device *device)
+{
+    static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
+    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(device->id)));
+    const char *status = rows ? bb_cell(rq, rows, 0, 0) : NULL;
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!status)
+        return bb_fail(rq, 404, "Device not found");
+    return strcmp(status, "Active") != 0 ? bb_fail(rq, 409, "Conflict: the device is %s", status)
+                                         : 0;
+}
+
 /* The commit failed. If for an overlap, it is looked at again, reading by reading. */
 static int refused(struct bb_request *rq, struct reading_submission *submission)
 {
     if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
         return bb_failed(rq);
-    int failed = reading_find_overlaps(rq, submission);
+    int failed = reading_find_idle(rq, &submission->device);
 
+    if (!failed)
+        failed = reading_find_overlaps(rq, submission);
     if (failed)
         return failed;
     if (!reading_wrong(submission))

@@ -100,6 +100,8 @@ static const struct matrix_row matrix[] = {
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
     {"PATCH", "/api/device/:externalId",
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
+    {"DELETE", "/api/device/:externalId",
+     {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
     {"PATCH", "/api/device/by-site/:siteName",
      {401, 403, 403, 403, 403, 404, 404, 404, 404, 404}, false},
     {"GET", "/api/device/:externalId/documents",

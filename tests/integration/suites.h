@@ -64,6 +64,7 @@
     X(devices)                                                                                     \
     X(device_owners)                                                                               \
     X(device_changes)                                                                              \
+    X(device_delete)                                                                               \
     X(device_files)                                                                                \
     X(device_refused)                                                                              \
     X(device_uploads)                                                                              \

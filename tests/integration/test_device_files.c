@@ -178,6 +178,21 @@ START_TEST(a_document_is_removed_and_its_file_with_it)
     ck_assert(wait_until(swept, &left, 10000));
 }
 
+/* On a host without the modules reading and certificate. */
+START_TEST(a_deleted_device_takes_its_documents_along)
+{
+    struct upload_body body = files_named("Taken along");
+
+    for (int i = 0; i < 3; i++)
+        upload_file(&body, "SF_02C", "x", text("taken along %d", i), 13);
+    int left = files_now(store);
+
+    ck_status(files_post(host, m, &body), 201);
+    ck_status(http(host, "DELETE", DEVICE "/Taken%20along", m->token, NULL), 200);
+    ck_error(files_get(host, m, "Taken%20along"), 404, "");
+    ck_assert(wait_until(swept, &left, 10000));
+}
+
 START_TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
 {
     struct upload_body body = files_named("Empty fields");
@@ -463,6 +478,7 @@ Suite *device_files_suite(void)
     tcase_add_test(tests, parts_must_be_those_that_there_are);
     tcase_add_test(tests, unknown_texts_lists_and_files_without_a_name_are_taken);
     tcase_add_test(tests, a_document_is_removed_and_its_file_with_it);
+    tcase_add_test(tests, a_deleted_device_takes_its_documents_along);
     tcase_add_test(tests, fields_of_a_form_that_were_left_empty_are_passed_over);
     tcase_add_test(tests, names_of_files_are_data);
     tcase_add_test(tests, no_stored_name_makes_a_header_of_its_own);

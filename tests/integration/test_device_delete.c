@@ -1,0 +1,162 @@
+/* Devices that are deleted, and those that are Inactive: what becomes of readings and groups. */
+#include <string.h>
+
+#include "certificates.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { SUBMITTERS = 15 };
+
+static void set_up(void)
+{
+    certificates_open("device_delete");
+}
+
+static struct answer *delete_device(const struct person *by, const char *key)
+{
+    return http(host, "DELETE", text("/api/device/%s", key), by->token, NULL);
+}
+
+static struct answer *set_status(const struct person *by, const char *key, const char *status)
+{
+    return http(host, "PATCH", text("/api/device/%s", key), by->token,
+                json_pack("{ss}", "status", status));
+}
+
+/* Rows of a table about a device. */
+static int64_t rows_of(const char *table, int64_t device)
+{
+    return sql_number(db,
+                      text("SELECT count(*) FROM %s WHERE device = %jd", table, (intmax_t)device));
+}
+
+START_TEST(a_device_goes_with_its_readings)
+{
+    struct person *m = certificate_person("delete.whole");
+    int64_t device = meter_make(host, m, "gone", 10, days_ago(100));
+
+    ck_status(meter_series(host, m, "gone", "Delta", days_ago(50), DAY_MS, 5, 700), 201);
+    ck_status(meter_read(host, m, "gone", "History", days_ago(40), days_ago(39), 10), 201);
+    ck_error(meter_read(host, m, "gone", "History", days_ago(30), days_ago(29), 1e9), 409, "");
+    ck_assert_int_eq(rows_of("reading_refused", device), 1);
+    ck_status(delete_device(m, "gone"), 200);
+    static const char *const tables[] = {"reading", "reading_device", "reading_refused",
+                                         "certificate_look", "certificate_history"};
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+        ck_assert_msg(rows_of(tables[i], device) == 0, "%s", tables[i]);
+    ck_error(http(host, "GET", "/api/device/gone", m->token, NULL), 404, "");
+    ck_error(meter_list(host, m, "gone", ""), 404, "");
+    ck_error(delete_device(m, "gone"), 404, "");
+    meter_make(host, m, "gone", 10, days_ago(100));
+    ck_assert_int_eq(meter_total(host, m, "gone"), 0);
+}
+
+START_TEST(only_who_may_change_a_device_deletes_it)
+{
+    struct person *m = certificate_person("delete.own"), *b = certificate_person("delete.other");
+
+    meter_make(host, m, "kept", 10, days_ago(100));
+    ck_error(delete_device(b, "kept"), 404, "");
+    ck_status(http(host, "GET", "/api/device/kept", m->token, NULL), 200);
+    ck_status(delete_device(admin, "kept"), 200);
+}
+
+START_TEST(what_was_certified_keeps_its_device)
+{
+    struct person *m = certificate_person("delete.certified");
+    int64_t history = meter_make(host, m, "history", 10, days_ago(100));
+    int64_t member = meter_make(host, m, "member", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &member, 1);
+
+    ck_status(meter_read(host, m, "history", "History", days_ago(50), days_ago(48), 5000), 201);
+    ck_status(meter_read(host, m, "member", "Delta", days_ago(10), days_ago(9), 300), 201);
+    certificates_issue(db, host);
+    ck_error(delete_device(m, "history"), 409, "Conflict: the device has certificates");
+    ck_error(delete_device(m, "member"), 409, "Conflict: the device has certificates");
+    ck_assert_int_eq(rows_of("reading", history), 1);
+    ck_assert_int_eq(certificate_group_carried(m, group), 300);
+}
+
+START_TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
+{
+    struct person *m = certificate_person("delete.member");
+    int64_t devices[2] = {meter_make(host, m, "first", 10, days_ago(100)),
+                          meter_make(host, m, "second", 10, days_ago(100))};
+
+    certificate_group_make(m, "daily", days_ago(20), devices, 2);
+    ck_status(delete_device(m, "first"), 200);
+    ck_assert_int_eq(rows_of("certificate_member", devices[0]), 0);
+    ck_assert_int_eq(rows_of("certificate_member", devices[1]), 1);
+    ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
+}
+
+START_TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
+{
+    struct person *m = certificate_person("delete.inactive");
+
+    meter_make(host, m, "idle", 10, days_ago(100));
+    ck_status(meter_read(host, m, "idle", "Delta", days_ago(50), days_ago(49), 100), 201);
+    ck_error(set_status(m, "idle", "inactive"), 400, "");
+    ck_assert_str_eq(answer_text(ck_status(set_status(m, "idle", "Inactive"), 200), "status"),
+                     "Inactive");
+    ck_error(meter_read(host, m, "idle", "Delta", days_ago(49), days_ago(48), 100), 409,
+             "Conflict: the device is Inactive");
+    struct answer *listed = ck_status(http(host, "GET", "/api/device", m->token, NULL), 200);
+    struct answer *idle =
+        ck_status(http(host, "GET", "/api/device?status=Inactive", m->token, NULL), 200);
+    struct answer *all =
+        ck_status(http(host, "GET", "/api/device?status=All", m->token, NULL), 200);
+
+    ck_assert_uint_eq(json_array_size(listed->json), 0);
+    ck_assert_uint_eq(json_array_size(idle->json), 1);
+    ck_assert(json_equal(idle->json, all->json));
+    ck_assert_int_eq(meter_total(host, m, "idle"), 100);
+    ck_status(set_status(m, "idle", "Active"), 200);
+    ck_status(meter_read(host, m, "idle", "Delta", days_ago(49), days_ago(48), 100), 201);
+}
+
+/* Whatever comes first: no reading is left without its device. */
+START_TEST(a_deletion_among_readings_leaves_none_behind)
+{
+    struct person *m = certificate_person("delete.race");
+
+    for (int round = 0; round < 5; round++) {
+        const char *key = text("race%d", round);
+        int64_t device = meter_make(host, m, key, 10, days_ago(100));
+        struct call calls[SUBMITTERS + 1];
+        struct answer *answers[SUBMITTERS + 1];
+
+        for (int i = 0; i < SUBMITTERS; i++)
+            calls[i] = (struct call){
+                .method = "POST",
+                .path = text("/api/meter-reads/new/%s", key),
+                .token = m->token,
+                .body = text("{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%s\","
+                             "\"endDate\":\"%s\",\"value\":5}",
+                             time_text(days_ago(60 - i)), time_text(days_ago(59 - i)))};
+        calls[SUBMITTERS] = (struct call){
+            .method = "DELETE", .path = text("/api/device/%s", key), .token = m->token};
+        parallel(host, calls, answers, SUBMITTERS + 1);
+        ck_status(answers[SUBMITTERS], 200);
+        for (int i = 0; i < SUBMITTERS; i++)
+            ck_assert_msg(answers[i]->status == 201 || answers[i]->status == 404, "%s",
+                          answers[i]->body);
+        ck_assert_int_eq(rows_of("reading", device), 0);
+        ck_assert_int_eq(rows_of("reading_device", device), 0);
+    }
+}
+
+Suite *device_delete_suite(void)
+{
+    const TTest *const tests[] = {
+        a_device_goes_with_its_readings,
+        only_who_may_change_a_device_deletes_it,
+        what_was_certified_keeps_its_device,
+        a_member_of_which_nothing_is_accounted_for_leaves_its_group,
+        an_inactive_device_is_passed_by_and_takes_no_readings,
+        a_deletion_among_readings_leaves_none_behind,
+    };
+
+    return stage_suite("device_delete", set_up, 60, TESTS(tests));
+}
