@@ -347,6 +347,32 @@ START_TEST(of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kep
     ck_assert_int_eq(count, 10000);
 }
 
+static int64_t old_refused(void)
+{
+    return sql_number(db, "SELECT count(*) FROM reading_refused WHERE refused_at < now() -"
+                          " interval '90 days'");
+}
+
+static bool is_swept(void *arg)
+{
+    (void)arg;
+    return old_refused() == 0;
+}
+
+START_TEST(what_was_refused_90_days_ago_is_swept_away)
+{
+    const char *key = plant("forgetting");
+    ck_status(meter_read(host, m, key, "Delta", days_ago(5), days_ago(4), 70000), 409);
+    ck_status(meter_read(host, m, key, "Delta", days_ago(5), days_ago(4), 70001), 409);
+    sql_run(db, "INSERT INTO reading_refused (organisation, device, problem, refused_at)"
+                " SELECT 0, 0, '', now() - interval '91 days' FROM generate_series(1, 2500)");
+    ck_assert_int_eq(old_refused(), 2500);
+    host_stop(host);
+    ck_assert(host_run(host)); /* the job's first run follows */
+    ck_assert(wait_until(is_swept, NULL, 20000));
+    ck_assert_uint_eq(json_array_size(refused(m, text("?externalId=%s", key))->json), 2);
+}
+
 Suite *reading_list_suite(void)
 {
     const TTest *const tests[] = {
@@ -361,6 +387,7 @@ Suite *reading_list_suite(void)
         the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why,
         what_was_refused_is_kept_with_the_reason_and_is_no_reading,
         of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kept,
+        what_was_refused_90_days_ago_is_swept_away,
     };
 
     return stage_suite("reading_list", set_up, 120, TESTS(tests));
