@@ -153,11 +153,11 @@ install_specimens() {
     return $bad
 }
 
-# README shows the example as it is, but for its first comment.
+# The tour shows the example as it is, but for its first comment.
 readme_shows_hello() {
     diff <(sed '1d' "$top/examples/modules/hello/hello.c") \
-        <(sed -n '/^```c$/,/^```$/{/^```/!p}' "$top/README.md") >&2 || {
-        say "README.md shows another hello.c than examples/modules/hello has"
+        <(sed -n '/^```c$/,/^```$/{/^```/!p}' "$top/docs/tour.md") >&2 || {
+        say "docs/tour.md shows another hello.c than examples/modules/hello has"
         return 1
     }
 }

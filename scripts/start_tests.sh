@@ -2,7 +2,7 @@
 # works in a copy of the sources below build/start, with a state of its own; the build is shared.
 
 start_names="pages owner idle signals port lock"
-start_pages="README.md docs/devices.md docs/modules.md"
+start_pages="README.md docs/tour.md docs/devices.md docs/modules.md"
 
 # A port that nothing listens on now.
 free_port() {
@@ -51,7 +51,20 @@ ended() { # SECONDS: whether ./start ends in time, with status 0
     wait "$start_pid"
 }
 
+# Whether each page with an `sh' block is among those that are run.
+all_pages() {
+    local page
+
+    for page in $(cd "$top" && grep -l '^```sh$' README.md docs/*.md); do
+        case " $start_pages " in
+        *" $page "*) ;;
+        *) say "no test runs the commands of $page" && return 1 ;;
+        esac
+    done
+}
+
 start_pages() {
+    all_pages || return 1
     # shellcheck disable=SC2086 # words are wanted
     python3 "$tree/tests/start/blocks" "$tree" "$(free_port)" "$(free_port)" $start_pages >&2
 }
