@@ -166,9 +166,9 @@ START_TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
 
 START_TEST(unknown_parameters_are_named)
 {
-    struct answer *answer = get("/api/device?status=Active&limit=1&na%2Cme=%01&status=x");
+    struct answer *answer = get("/api/device?colour=blue&limit=1&na%2Cme=%01&colour=x");
 
-    ck_assert_str_eq(answer_header(answer, IGNORED), "status, na%2Cme");
+    ck_assert_str_eq(answer_header(answer, IGNORED), "colour, na%2Cme");
     ck_assert_ptr_null(answer_header(get("/api/device?limit=1"), IGNORED));
     answer = post(FIND "?verbose", "{}");
     ck_assert_str_eq(answer_header(ck_status(answer, 200), IGNORED), "verbose");
