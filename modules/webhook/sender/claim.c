@@ -60,13 +60,52 @@ static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, 
     return NULL;
 }
 
-/* The body of a row, held; NULL: no memory, or a large one that was not read. */
+/*
+ * The large bodies of claimed rows that this host has, held from before the others are read:
+ * whoever else has them may end with them meanwhile, and they would be neither here nor read.
+ */
+struct held {
+    size_t count;
+    struct body **bodies; /* by row; NULL: it has none, or it was taken */
+};
+
+static void let_go_all(void *arg)
+{
+    struct held *held = arg;
+
+    for (size_t row = 0; row < held->count; row++)
+        body_let_go(held->bodies[row]);
+}
+
+static struct held *hold_known(struct bb_request *rq, const struct claim *claim,
+                               const struct bb_rows *rows)
+{
+    size_t count = bb_count(rq, rows);
+    struct held *held = bb_alloc(rq, sizeof(*held));
+
+    held->bodies = bb_alloc(rq, (count + 1) * sizeof(struct body *));
+    held->count = count;
+    bb_defer(rq, let_go_all, held);
+    for (size_t row = 0; row < count; row++) {
+        int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+
+        held->bodies[row] = id ? body_find(claim->db_task.sender, id) : NULL;
+    }
+    return held;
+}
+
+/* The body of a row, the caller's; NULL: no memory, or a large one that was not read. */
 static struct body *body_of(struct bb_request *rq, const struct claim *claim,
-                            const struct bb_rows *rows, size_t row, const struct bb_rows *bodies)
+                            const struct bb_rows *rows, size_t row, struct held *held,
+                            const struct bb_rows *bodies)
 {
     struct sender *sender = claim->db_task.sender;
     int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
-    struct body *body = id ? body_find(sender, id) : NULL;
+    struct body *body = held->bodies[row];
+
+    held->bodies[row] = NULL;
+    if (!body && id)
+        body = body_find(sender, id); /* of a row before this one */
     const char *text = bb_cell(rq, rows, row, BODY);
     size_t length = text ? rq->api->rows_length(rows, row, BODY) : 0;
 
@@ -79,27 +118,24 @@ static struct body *body_of(struct bb_request *rq, const struct claim *claim,
 }
 
 /* The ids of the large bodies that this host does not have, each once. */
-static size_t missing(struct bb_request *rq, const struct claim *claim, const struct bb_rows *rows,
+static size_t missing(struct bb_request *rq, const struct bb_rows *rows, const struct held *held,
                       int64_t *ids)
 {
     size_t count = 0;
 
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
-        struct body *body = id ? body_find(claim->db_task.sender, id) : NULL;
-        bool known = !id || body || (count && ids[count - 1] == id);
 
-        body_let_go(body);
-        if (!known)
+        if (id && !held->bodies[row] && !(count && ids[count - 1] == id))
             ids[count++] = id;
     }
     return count;
 }
 
 static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_rows *rows,
-                    size_t row, const struct bb_rows *bodies)
+                    size_t row, struct held *held, const struct bb_rows *bodies)
 {
-    struct body *body = body_of(rq, claim, rows, row, bodies);
+    struct body *body = body_of(rq, claim, rows, row, held, bodies);
     struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, ID), body) : NULL;
 
     body_let_go(body);
@@ -126,13 +162,14 @@ static void claim_work(struct bb_request *rq, struct db_task *db_task)
         return;
     db_task->ok = true;
     claim->none = bb_count(rq, rows) == 0;
+    struct held *held = hold_known(rq, claim, rows);
     int64_t *ids = bb_alloc(rq, bb_count(rq, rows) * sizeof(*ids) + 1);
-    size_t count = missing(rq, claim, rows, ids);
+    size_t count = missing(rq, rows, held, ids);
     const struct bb_rows *bodies =
         count ? bb_query(rq, &read_bodies, BB_ARGS(bb_ints(ids, count))) : NULL;
 
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        if (take_row(rq, claim, rows, row, bodies))
+        if (take_row(rq, claim, rows, row, held, bodies))
             return;
 }
 
