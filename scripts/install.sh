@@ -154,7 +154,7 @@ install_specimens() {
 }
 
 # The tour shows the example as it is, but for its first comment.
-readme_shows_hello() {
+tour_shows_hello() {
     diff <(sed '1d' "$top/examples/modules/hello/hello.c") \
         <(sed -n '/^```c$/,/^```$/{/^```/!p}' "$top/docs/tour.md") >&2 || {
         say "docs/tour.md shows another hello.c than examples/modules/hello has"
@@ -170,7 +170,7 @@ install_hello() {
         cmp "$work/hello/hello.so" "$root/lib/busbar/modules/hello.so" &&
         [ "$(wc -l <"$work/hello/hello.c")" -le 60 ] &&
         "$root/bin/busbar" inspect --json "$work/hello/hello.so" |
-        grep '"path": "/api/hello"' >/dev/null && readme_shows_hello
+        grep '"path": "/api/hello"' >/dev/null && tour_shows_hello
 }
 
 install_service() {
