@@ -33,19 +33,27 @@ copy_readings() {
     rm -f "$file"
 }
 
+# run_issue ROUND MEASURE SQL: what the file has made is issued.
 run_issue() {
     local began ended
 
-    sql_file postgres busbar month
+    sql_file postgres busbar "$3"
     began=$(date +%s%N)
     step "$program" --config "$conf" certificate issue >"$work/output" 2>&1 ||
         die "issuing failed: $(tail -3 "$work/output")"
     # the host's own job may have taken a part of it
-    until [ "$(sql busbar -Atc 'SELECT count(*) FROM certificate_due WHERE cycle_end <= now()')" = 0 ]; do
+    until [ "$(sql busbar -Atc 'SELECT (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())
+        + (SELECT count(*) FROM certificate_history)')" = 0 ]; do
         sleep 0.05
     done
     ended=$(date +%s%N)
-    note_value "$1" issue busbar "$(awk "BEGIN { print ($ended - $began) / 1e9 }")" s
+    note_value "$1" "$2" busbar "$(awk "BEGIN { print ($ended - $began) / 1e9 }")" s
+}
+
+run_day() { # ROUND
+    run_issue "$1" histories day
+    [ "$(sql busbar -Atc 'SELECT count(*) FROM certificate_entry')" = 480000 ] ||
+        die "not all History readings were issued"
 }
 
 reading_round() {
@@ -63,7 +71,8 @@ reading_round() {
     sql_file postgres busbar filled -v readings=0
     checkpoint
     pgbench_set=t=0 run_pgbench "$1" reading
-    run_issue "$1"
+    run_issue "$1" issue month
+    run_day "$1"
     sql_file postgres busbar entries
     run_wrk_pages "$1"
 }
@@ -94,7 +103,11 @@ reading_bench() {
     log_in admin admin
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
-        reading_round "$number"
+        if [ -n "$only_day" ]; then run_day "$number"; else reading_round "$number"; fi
     done
+    [ -z "$only_day" ] || {
+        awk '/histories/' "$work/results"
+        return 0
+    }
     finish reading reading-notes.md
 }

@@ -18,7 +18,7 @@ run_start() {
     end_child "$host_pid" 11 || true
     write_reload_conf "$rest, webhook"
     for ((number = 0; number < starts; number++)); do
-        PORT=$host_port step node "$top/bench/start.js" "$program" serve --config "$conf" \
+        PORT=$host_port step node "$top/bench/start.js" "$program" serve --no-supervisor --config "$conf" \
             >>"$work/starts.$1" 2>>"$var/log/host.log" || die "a host did not start"
     done
     note_value "$1" start answer "$(sort -n "$work/starts.$1" | sed -n "$((starts / 2 + 1))p")" us

@@ -31,6 +31,8 @@ const wanted = [
     pairs(runs, ['single', 'busbar'], ['reading', 'pgbench'], rate)),
   atMost('issuing 1,000,000 hourly readings in daily cycles', 60,
     median(of(runs, 'issue', 'busbar', (r) => r.rate)), 's'),
+  atMost('issuing a day of hourly History of 20,000 devices', 60,
+    median(of(runs, 'histories', 'busbar', (r) => r.rate)), 's'),
   atMost('a page of the log at 1,000,000 entries, p99', 20,
     median(of(runs, 'pages', 'busbar', (r) => r.p99)) / 1000, 'ms')]
 

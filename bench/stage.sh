@@ -75,7 +75,7 @@ sql_file() {
 start_busbar() {
     (
         export BUSBAR_DATABASE=$1 BUSBAR_PORT=$2
-        exec_child TERM "$(id -un)" "$program" serve --config "$conf"
+        exec_child TERM "$(id -un)" "$program" serve --no-supervisor --config "$conf"
     ) </dev/null >>"$var/log/$3.log" 2>&1 &
     started=$!
 }

@@ -26,11 +26,11 @@ module_statement() {
         -e 's/",.*//' -e 's/" *"//g' -e 's/\x01/"/g'
 }
 
-# What pgbench has in place of the parameters of modules/reading/store.c, for one Delta reading.
+# What pgbench has in place of the parameters of modules/reading/store/store.c, for one Delta reading.
 reading_statement() {
     local text now='(extract(epoch FROM now()) * 1000)::bigint' i
 
-    text=$(module_statement reading/store.c "$1")
+    text=$(module_statement reading/store/store.c "$1")
     if [ "$1" = touch ]; then
         text=${text//'$10::bigint'/null}
         for i in 7 8 9; do text=${text//"\$$i::bigint"/null}; done

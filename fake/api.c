@@ -63,15 +63,18 @@ const struct bb_api fake_api = {
     .tx_query = fake_tx_query,
     .next_id = fake_sql_next_id,
     .after = fake_tx_after,
+    .before = fake_tx_before,
 
     .stopping = fake_stopping,
     .wake = fake_wake,
     .run = fake_run_now,
-    .gate = fake_request_gate,
-    .gate_wait = fake_request_gate_wait,
-    .gate_open = fake_gate_open,
+    .gate = fake_request_completion,
+    .gate_wait = fake_request_completion_wait,
+    .gate_open = fake_completion_signal,
     .json = fake_request_json,
+    .json_read = fake_request_json_read,
     .event_names = fake_event_names,
+    .module_at = fake_module_at,
 
     .emit = fake_tx_emit,
 

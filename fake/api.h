@@ -23,14 +23,15 @@ int fake_seal(struct bb_host *host, const void *plain, size_t length, const char
               unsigned char **sealed, size_t *sealed_length);
 int fake_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
                 unsigned char **plain, size_t *plain_length);
-bool fake_stopping(struct bb_seat *seat);
-int64_t fake_leave_ms(struct bb_seat *seat);
+bool fake_stopping(struct bb_worker_context *context);
+int64_t fake_leave_ms(struct bb_worker_context *context);
 bool fake_superseded(struct bb_host *host);
 void fake_wake(struct bb_host *host, const char *worker);
 int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
 int fake_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
                   void (*then)(void *, bool), void *arg);
-void fake_gate_open(struct bb_gate *gate);
+void fake_completion_signal(struct bb_completion *completion);
+const struct bb_module *fake_module_at(struct bb_host *host, size_t index);
 size_t fake_event_names(struct bb_host *host, const char *const **names);
 void fake_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
 
@@ -79,9 +80,11 @@ const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
                                                 const char *const *argv, const size_t *lengths);
 char *fake_request_uuid(struct bb_request *rq);
 char *fake_request_time(struct bb_request *rq, int64_t ms);
-struct bb_gate *fake_request_gate(struct bb_request *rq);
-int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms);
+struct bb_completion *fake_request_completion(struct bb_request *rq);
+int fake_request_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                                 int64_t timeout_ms);
 char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *length);
+json_t *fake_request_json_read(struct bb_request *rq, const char *text);
 char *fake_request_metrics(struct bb_request *rq, size_t *length);
 int fake_request_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
                              size_t length);

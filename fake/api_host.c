@@ -158,15 +158,15 @@ int fake_unseal(struct bb_host *host, const void *sealed, size_t length, const c
     return 0;
 }
 
-bool fake_stopping(struct bb_seat *seat)
+bool fake_stopping(struct bb_worker_context *context)
 {
-    (void)seat;
+    (void)context;
     return true;
 }
 
-int64_t fake_leave_ms(struct bb_seat *seat)
+int64_t fake_leave_ms(struct bb_worker_context *context)
 {
-    (void)seat;
+    (void)context;
     return 0;
 }
 
@@ -201,9 +201,15 @@ int fake_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *
     return 0;
 }
 
-void fake_gate_open(struct bb_gate *gate)
+void fake_completion_signal(struct bb_completion *completion)
 {
-    gate->open = true;
+    completion->open = true;
+}
+
+/* It is alone. */
+const struct bb_module *fake_module_at(struct bb_host *host, size_t index)
+{
+    return index ? NULL : host->module;
 }
 
 size_t fake_event_names(struct bb_host *host, const char *const **names)
@@ -212,7 +218,7 @@ size_t fake_event_names(struct bb_host *host, const char *const **names)
     const char **list = fake_pool_alloc(&fake_of(host)->pool, (events->count + 1) * sizeof *list);
 
     for (size_t i = 0; i < events->count; i++)
-        list[i] = ROW(bb_event_face, *events, i)->name;
+        list[i] = ROW(bb_event_descriptor, *events, i)->name;
     *names = list;
     return events->count;
 }

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/json_in.h"
 #include "fake/api.h"
 
 void *fake_request_alloc(struct bb_request *rq, size_t size)
@@ -79,6 +81,8 @@ const char *fake_request_header(struct bb_request *rq, const char *name)
 {
     const struct pair *pair = fake_pair_find(run_of(rq)->fake->headers, name, true);
 
+    if (!pair && !strcasecmp(name, "traceparent"))
+        return "00-00000000000000000000000000000001-0000000000000001-00";
     return pair ? pair->text : NULL;
 }
 
@@ -280,19 +284,20 @@ char *fake_request_time(struct bb_request *rq, int64_t ms)
     return bb_format(rq, "%s.%03" PRId64 "Z", text, ms % 1000);
 }
 
-struct bb_gate *fake_request_gate(struct bb_request *rq)
+struct bb_completion *fake_request_completion(struct bb_request *rq)
 {
-    return fake_request_alloc(rq, sizeof(struct bb_gate));
+    return fake_request_alloc(rq, sizeof(struct bb_completion));
 }
 
-int fake_request_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
+int fake_request_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                                 int64_t timeout_ms)
 {
     (void)rq;
     (void)timeout_ms;
-    if (!gate || gate->waited)
-        fake_die("a gate is waited for once");
-    gate->waited = true;
-    return gate->open ? 0 : -1;
+    if (!completion || completion->waited)
+        fake_die("a completion is waited for once");
+    completion->waited = true;
+    return completion->open ? 0 : -1;
 }
 
 char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *length)
@@ -303,6 +308,19 @@ char *fake_request_json(struct bb_request *rq, const json_t *json, size_t *lengt
     free(made);
     *length = strlen(text);
     return text;
+}
+
+/* The failure is one that bb_failed() answers with 500. */
+json_t *fake_request_json_read(struct bb_request *rq, const char *text)
+{
+    bool memory = false;
+    json_t *json = text ? json_read_stored(text, &memory) : NULL;
+
+    if (memory)
+        fake_die("out of memory");
+    if (!json)
+        run_of(rq)->sqlstate = "XX000";
+    return json;
 }
 
 /* The fake counts for the module's test only; see bb_fake_metric(). */

@@ -34,7 +34,7 @@ static void check_segments(struct run *run, const struct bb_route *route, struct
     }
 }
 
-/* What is declared of "a=b&c=d", and the defaults of what is absent. */
+/* What is declared of "a=b&c=d". */
 static void check_query(struct run *run, const struct bb_route *route, const char *query,
                         struct problems *problems)
 {
@@ -44,13 +44,6 @@ static void check_query(struct run *run, const struct bb_route *route, const cha
         return;
     for (size_t i = 0; i < values.count; i++)
         fake_pair_set(&run->pool, &run->query, values.list[i].name, values.list[i].value);
-    for (size_t i = 0; i < route->query.count; i++) {
-        struct bb_field room;
-        const struct bb_field *field = field_at(&route->query, i, &room);
-
-        if (field->fallback && !fake_pair_find(run->query, field->name, false))
-            fake_pair_set(&run->pool, &run->query, field->name, field->fallback);
-    }
     if (values.ignored)
         fake_request_reply_header(&run->rq, "X-Ignored-Parameters", values.ignored);
 }

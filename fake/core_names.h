@@ -25,6 +25,7 @@
 #define arena_vformat fake_core_arena_vformat
 #define clock_mono_ms fake_core_clock_mono_ms
 #define clock_mono_us fake_core_clock_mono_us
+#define clock_thread_us fake_core_clock_thread_us
 #define clock_wall_ms fake_core_clock_wall_ms
 #define email_valid fake_core_email_valid
 #define field_at fake_core_field_at
@@ -40,8 +41,10 @@
 #define fields_keep_others fake_core_fields_keep_others
 #define fields_object fake_core_fields_object
 #define form_read fake_core_form_read
+#define json_out_text fake_core_json_out_text
 #define json_read fake_core_json_read
 #define json_read_most fake_core_json_read_most
+#define json_read_stored fake_core_json_read_stored
 #define json_starves fake_core_json_starves
 #define json_watch_memory fake_core_json_watch_memory
 #define json_write fake_core_json_write
@@ -61,7 +64,9 @@
 #define text_code_point fake_core_text_code_point
 #define text_hex fake_core_text_hex
 #define text_hex_decode fake_core_text_hex_decode
+#define text_integer fake_core_text_integer
 #define text_is_uuid fake_core_text_is_uuid
+#define text_ms fake_core_text_ms
 #define text_percent fake_core_text_percent
 #define text_space fake_core_text_space
 #define text_time fake_core_text_time

@@ -213,7 +213,7 @@ const char *bb_fake_event(const struct bb_fake *fake, size_t index)
 {
     const struct raised *raised = raised_at(fake, index);
 
-    return raised ? raised->face.name : NULL;
+    return raised ? raised->descriptor.name : NULL;
 }
 
 json_t *bb_fake_payload(const struct bb_fake *fake, size_t index)

@@ -48,7 +48,7 @@ struct statement {
 
 struct raised {
     struct raised *next;
-    struct bb_event face;
+    struct bb_event descriptor;
     json_t *payload;
 };
 
@@ -64,16 +64,23 @@ struct after {
     void *arg;
 };
 
+struct before {
+    struct before *next;
+    int (*last)(struct bb_request *, struct bb_tx *, void *);
+    void *state;
+};
+
 struct bb_tx {
     struct bb_request *rq;
     bool interactive;
     bool over;                    /* committed, or its function has returned */
     struct statement *statements; /* a unit's, in their order */
     struct raised *raised;
+    struct before *before;
     struct after *after;
 };
 
-struct bb_gate {
+struct bb_completion {
     bool open, waited;
 };
 
@@ -180,6 +187,8 @@ struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                               const struct bb_value *values, size_t count);
 void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
                    void *arg);
+void *fake_tx_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
+                     size_t size);
 int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
                  const struct bb_audience *audience);
 bool fake_tx_finish(struct bb_tx *tx);

@@ -116,13 +116,38 @@ int fake_tx_transaction(struct bb_request *rq,
 
     tx->interactive = true;
     int status = work(rq, tx, arg);
+    bool good = status >= 0 && status < 400;
 
+    while (tx->before && good) {
+        struct before *at = tx->before;
+
+        tx->before = at->next;
+        good = at->last(rq, tx, at->state) == 0;
+    }
     tx->over = true;
-    if (status >= 0 && status < 400)
+    if (good)
         fake_tx_finish(tx);
     else
         drop(tx);
-    return status;
+    return good || status < 0 || status >= 400 ? status : bb_failed(rq);
+}
+
+void *fake_tx_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
+                     size_t size)
+{
+    struct before **end = &tx->before;
+
+    use(tx, "bb_before()");
+    while (*end && (*end)->last != last)
+        end = &(*end)->next;
+    if (!*end && tx->interactive) {
+        struct pool *pool = &run_of(tx->rq)->pool;
+
+        *end = fake_pool_alloc(pool, sizeof **end);
+        (*end)->last = last;
+        (*end)->state = fake_pool_alloc(pool, size);
+    }
+    return *end ? (*end)->state : NULL;
 }
 
 void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
@@ -149,7 +174,7 @@ int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
         fake_die("the event %s has no payload, or the module does not declare it", name);
     while (*end)
         end = &(*end)->next;
-    raised->face = (struct bb_event){.size = sizeof raised->face, .name = name};
+    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor, .name = name};
     raised->payload = payload;
     *end = raised;
     return 0;

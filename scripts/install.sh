@@ -1,7 +1,7 @@
 # What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
 # works with the build `gcc` of the linters, installed into an emptied prefix.
 
-install_names="prefix headers modcheck specimens hello cpp rust service boot man dist"
+install_names="prefix headers modcheck specimens hello contacts cpp rust service boot operating man reference dist"
 
 # The empty prefix; once in a run.
 installed=
@@ -173,6 +173,11 @@ install_hello() {
         grep '"path": "/api/hello"' >/dev/null && tour_shows_hello
 }
 
+# The third party of docs/modules.md, which adds a type to bulk uploads.
+install_contacts() {
+    example contacts contacts CFLAGS="-O2 -g -Wall -Wextra -Werror"
+}
+
 install_service() {
     local said
 
@@ -203,6 +208,17 @@ install_boot() {
     return "$status"
 }
 
+# The commands of docs/operating.md, as they stand, on a system that is booted for them.
+install_operating() {
+    local status=0
+
+    need_bootable || return 1
+    "$top/tests/boot/boot" "$top/build/boot/root" "$top/tests/boot/operate" \
+        "$top/build/operating.log" || status=$?
+    [ "$status" -eq 77 ] || cat "$top/build/operating.log" >&2
+    return "$status"
+}
+
 install_man() {
     local page said
 
@@ -217,11 +233,42 @@ install_man() {
     done
 }
 
+# `make docs` writes pages that lead to nothing but each other, and a document of every module.
+install_reference() {
+    local pages=$top/build/gcc/reference link module bad=0
+
+    make -C "$top/build/gcc" -s --no-print-directory docs >&2 || return 1
+    [ -s "$pages/openapi.yaml" ] || bad=1
+    for module in "$top"/modules/*/module.c; do
+        module=$(basename "$(dirname "$module")")
+        grep -q "\"tags\":\[\"$module\"\]" "$pages/openapi.json" || {
+            say "make docs has nothing of the module $module"
+            bad=1
+        }
+    done
+    [ -e "$top/modules/docs/web/dist/index.html" ] || {
+        say "the page of the reference is not built (scripts/make-web): only its documents are tested"
+        return $bad
+    }
+    for link in $(grep -oE '(src|href)="[^"]*"' "$pages/index.html" | cut -d'"' -f2); do
+        [[ $link != /* && $link != *:* ]] && [ -s "$pages/$link" ] || {
+            say "the page of make docs leads to $link, which is not beside it"
+            bad=1
+        }
+    done
+    return $bad
+}
+
 # What autotools, and `make dist`, put into a tarball.
 dist_made='^(MANIFEST|Makefile\.in|aclocal\.m4|config\.h\.in|configure|build-aux/[a-z0-9.-]*)$'
 
-# A tarball that holds what git tracks and no more, builds, passes the unit tests (make check), installs
-# and is clean afterwards.
+# The files that git tracks, and the pages that are built.
+dist_wanted() {
+    (cd "$top" && git ls-files && find modules -path 'modules/*/web/dist/*' -type f)
+}
+
+# A tarball that holds what git tracks, the pages that are built, and no more, builds, passes the unit
+# tests (make check), installs and is clean afterwards.
 install_dist() {
     local tarball differ context=$top/build/boost-context
 
@@ -234,10 +281,10 @@ install_dist() {
     }
     git -C "$top" rev-parse HEAD >/dev/null 2>&1 || return 0
     tarball=$(ls "$top"/build/gcc/busbar-*.tar.xz)
-    differ=$(diff <(git -C "$top" ls-files | grep -vE "$dist_made" | LC_ALL=C sort) \
+    differ=$(diff <(dist_wanted | grep -vE "$dist_made" | LC_ALL=C sort) \
         <(tar -tf "$tarball" | grep -v '/$' | cut -d/ -f2- | grep -vE "$dist_made" |
             LC_ALL=C sort)) || {
-        say "the tarball differs from what git tracks (<: is missing, >: is too much):
+        say "the tarball differs from what git tracks and the pages built (<: is missing, >: is too much):
 $differ"
         return 1
     }

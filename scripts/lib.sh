@@ -102,9 +102,12 @@ build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config libmicro
     libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev)
 run_packages=(postgresql redis-server tzdata)
+web_packages=() # Node.js with npm builds the pages; other packages than Debian's have both in one
+command -v node >/dev/null || web_packages+=(nodejs)
+command -v npm >/dev/null || web_packages+=(npm)
 test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
-    libclang-rt-dev man-db mandoc nodejs openssl procps python3 rustc systemd xz-utils)
-command -v npm >/dev/null || test_packages+=(npm) # other packages of Node.js than Debian's have it
+    libclang-rt-dev man-db mandoc openssl procps python3 rustc systemd xz-utils)
+contract_packages=(python3-venv)
 
 missing_packages() {
     local package
@@ -205,7 +208,8 @@ source_sum() {
         build-aux/sql2h core docs/man examples/modules fake include modules tests conf/sysusers.d \
         conf/busbar.service.in conf/{busbar,cluster,minimal,start}.yaml -type f \
         \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.map' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
-        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name sql2h \) -print0 |
+        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name sql2h \
+        -o -path '*/web/dist/*' \) -not -path '*/node_modules/*' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
 }
 
@@ -238,6 +242,7 @@ build() {
     local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
     local arguments=$*
+    make_web
     sum=$(source_sum "$@")
     [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
     case $top in
@@ -262,6 +267,17 @@ or special characters; move the sources" ;;
     step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
         build_failed "make install (build/$name/install.log)"
     printf '%s\n' "$sum" >"$dir/.built"
+    exec 8>&-
+}
+
+# What browsers get. Without it the host works, and says which pages it does not have.
+make_web() {
+    [ -z "${web_made:-}" ] || return 0
+    mkdir -p "$top/build"
+    web_made=yes
+    exec 8>"$top/build/.lock"
+    flock 8
+    "$top/scripts/make-web" || say "go on without these pages"
     exec 8>&-
 }
 

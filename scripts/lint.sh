@@ -27,11 +27,14 @@ lint_flags=(
     -DHAVE_CONFIG_H
     -DBUSBAR_CONF='"busbar.yaml"'
     -DBUSBAR_MODULES='"modules"'
+    -DCONSOLE_PAGES='"console"'
+    -DDOCS_PAGES='"swagger"'
     -DTEST_CHAT='"chat.so"'
     -DTEST_CONF='"conf"'
     -DTEST_EXAMPLES='"examples"'
     -DTEST_MODULES='"modules"'
     -DTEST_S3='"s3"'
+    -DTEST_SOURCES='"sources"'
     -DTEST_RECEIVER='"receiver"'
     -DTEST_TORTURE='"torture.so"'
     -DTEST_WITNESS='"witness.so"'
@@ -97,7 +100,8 @@ lint_format() {
 
 # What the documents and the bench repeat of the sources must be what the sources say.
 lint_folders() {
-    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") && "$top/scripts/lint-folders" "$top/build/gcc"
+    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    "$top/scripts/lint-names" && "$top/scripts/lint-folders" "$top/build/gcc"
 }
 
 lint_docs() {

@@ -1,7 +1,7 @@
 # What ./test start proves of ./start, one function each: 0 when it holds. Sourced by ./test. All of it
 # works in a copy of the sources below build/start, with a state of its own; the build is shared.
 
-start_names="pages owner idle signals port lock"
+start_names="pages commands owner idle signals port lock"
 start_pages="README.md docs/tour.md docs/devices.md docs/modules.md"
 
 # A port that nothing listens on now.
@@ -56,6 +56,7 @@ all_pages() {
     local page
 
     for page in $(cd "$top" && grep -l '^```sh$' README.md docs/*.md); do
+        [ "$page" != docs/operating.md ] || continue # by ./test install operating
         case " $start_pages " in
         *" $page "*) ;;
         *) say "no test runs the commands of $page" && return 1 ;;
@@ -91,6 +92,35 @@ start_owner() {
     return $status
 }
 
+# Commands find the host that ./start runs, and its configuration; secrets are not shown.
+start_commands() {
+    local log=$tree/commands.log status=0 said
+
+    BUSBAR_PORT=$(free_port) started "$log" || return 1
+    said=$(cd "$tree" && ./start status && ./start check && ./start migrate && ./start reload) ||
+        status=1
+    case $said in
+    *"PostgreSQL answers"*"the database is up to date"*"0 steps applied now"*"generation 2 is live"*) ;;
+    *) status=1 ;;
+    esac
+    said+=$(cd "$tree" && ./start check --print) || status=1
+    case $said in
+    *"$(cat "$tree/var/secret.key")"*) status=1 ;;
+    *'keys: ["(hidden)"]'*) ;;
+    *) status=1 ;;
+    esac
+    [ "$(stat -c %a "$tree/var/environment")" = 600 ] || status=1
+    [ "$status" -eq 0 ] || say "commands on a running ./start say: $said"
+    kill -TERM "$start_pid"
+    ended 20 || status=1
+    return $status
+}
+
+# The process that serves, of the supervisor that ./start has started.
+worker_of() { # PID
+    tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
 # How often threads of a process went to sleep so far.
 sleeps() { # PID
     cat /proc/"$1"/task/*/status | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }'
@@ -103,7 +133,7 @@ start_idle() {
     local log=$tree/idle.log status=1 host before rate round twice
 
     BUSBAR_PORT=$(free_port) started "$log" || return 1
-    host=$(cat "$tree/var/busbar.pid")
+    host=$(worker_of "$(cat "$tree/var/busbar.pid")")
     [ "$(cat /proc/"$host"/task/*/comm | grep -cx busbar)" = 1 ] || {
         say "threads of the host have no names: $(cat /proc/"$host"/task/*/comm | tr '\n' ' ')"
         kill -TERM "$start_pid"

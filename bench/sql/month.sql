@@ -1,7 +1,8 @@
 -- A million hourly readings of 1,000 devices in a daily group, as fresh as if they had been posted.
 \set ON_ERROR_STOP on
-TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_due,
-    certificate_look, certificate_account, certificate, certificate_entry, certificate_day;
+TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_former,
+    certificate_share, certificate_due, certificate_look, certificate_history, certificate_account,
+    certificate, certificate_entry, certificate_day;
 INSERT INTO reading
 SELECT d, 'D', '2016-01-01T00:00Z'::timestamptz + h * interval '1 hour',
        '2016-01-01T01:00Z'::timestamptz + h * interval '1 hour', 137 + (h * d) % 101, now()

@@ -1,5 +1,5 @@
 -- pgbench -M prepared: what POST /api/meter-reads/new/:externalId sends in its unit for one reading
--- (modules/reading/store.c), in a transaction of its own. Each client has 100 devices, whose minutes
+-- (modules/reading/store/store.c), in a transaction of its own. Each client has 100 devices, whose minutes
 -- follow each other.
 \set d :client_id * 100 + random(1, 100)
 \set t :t + 1

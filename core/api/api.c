@@ -6,6 +6,7 @@
 
 #include "core/api/api_text.h"
 #include "core/base/chunk.h"
+#include "core/base/json_in.h"
 #include "core/base/json_out.h"
 #include "core/base/log.h"
 #include "core/base/meter.h"
@@ -18,6 +19,7 @@
 #include "core/postgres/pg_listener.h"
 #include "core/postgres/sql.h"
 #include "core/redis/redis.h"
+#include "core/request/module_error.h"
 #include "core/request/pool.h"
 #include "core/request/reply.h"
 #include "core/request/worker.h"
@@ -147,6 +149,19 @@ static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
     return bytes;
 }
 
+static json_t *api_json_read(struct bb_request *rq, const char *text)
+{
+    bool memory = false;
+    json_t *json = text ? json_read_stored(text, &memory) : NULL;
+
+    if (json)
+        return json;
+    request_fail(request_of(rq), memory ? FAILED_MEMORY : FAILED_REFUSED);
+    if (!memory)
+        module_error_log(request_of(rq), "a module reads as JSON what is none", NULL);
+    return NULL;
+}
+
 const struct bb_api core_api = {
     .size = sizeof core_api,
     .minor = BB_ABI_MINOR,
@@ -206,14 +221,17 @@ const struct bb_api core_api = {
     .tx_query = api_tx_query,
     .next_id = api_next_id,
     .after = api_after,
+    .before = api_before,
     .stopping = api_stopping,
     .wake = api_wake,
     .run = api_run,
-    .gate = api_gate,
-    .gate_wait = api_gate_wait,
-    .gate_open = api_gate_open,
+    .gate = api_completion,
+    .gate_wait = api_completion_wait,
+    .gate_open = api_completion_signal,
     .json = api_json,
+    .json_read = api_json_read,
     .event_names = api_event_names,
+    .module_at = api_module_at,
     .emit = api_emit,
     .leave_ms = api_leave_ms,
     .superseded = api_superseded,

@@ -5,7 +5,7 @@
 
 #include "core/api/api.h"
 #include "core/http/http_txn.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/reply.h"
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
@@ -15,16 +15,21 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
     struct core_request *core = request_of(rq);
     int instead;
 
-    if (!mistake_free_response(core, status, STATUS_LEAST, &instead)) {
+    if (!module_error_free_response(core, status, STATUS_LEAST, &instead)) {
         json_decref(json);
         return instead;
     }
-    if (!mistake_wants_body(status)) {
+    if (!module_error_wants_body(status)) {
         json_decref(json);
         return reply_bytes(core, status, NULL, 0);
     }
     if (!json)
-        return mistake_no_json(core, status);
+        return module_error_no_json(core, status);
+    if (status < ERROR_LEAST && core->starved) { /* a text that was read may lack a byte */
+        json_decref(json);
+        request_fail(core, FAILED_MEMORY);
+        return reply_failed(core);
+    }
     return reply_json_aside(core, status, reply_with_warnings(core, status, json));
 }
 
@@ -33,7 +38,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 {
     int instead;
 
-    if (!mistake_free_response(request_of(rq), status, STATUS_LEAST, &instead))
+    if (!module_error_free_response(request_of(rq), status, STATUS_LEAST, &instead))
         return instead;
     char *copy = malloc(length + 1);
 
@@ -48,7 +53,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 
 int api_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
-    mistake_tell_response(request_of(rq), 200);
+    module_error_log_response(request_of(rq), 200);
     return reply_file(request_of(rq), fd, length);
 }
 
@@ -56,7 +61,7 @@ int api_vfail(struct bb_request *rq, int status, const char *format, va_list arg
 {
     int instead;
 
-    if (!mistake_free_response(request_of(rq), status, ERROR_LEAST, &instead))
+    if (!module_error_free_response(request_of(rq), status, ERROR_LEAST, &instead))
         return instead;
     return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
 }
@@ -67,7 +72,7 @@ int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const ch
     char message[512];
     int instead;
 
-    if (!mistake_free_response(request_of(rq), status, ERROR_LEAST, &instead)) {
+    if (!module_error_free_response(request_of(rq), status, ERROR_LEAST, &instead)) {
         json_decref(errors);
         return instead;
     }
@@ -85,13 +90,13 @@ int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, 
     json_object_set_new(entry, "field", json_string(field));
     json_object_set_new(entry, "problem", reply_text(text));
     json_array_append_new(list, entry);
-    mistake_tell_response(request_of(rq), 400);
+    module_error_log_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }
 
 int api_refuse(struct bb_request *rq, json_t *errors)
 {
-    mistake_tell_response(request_of(rq), 400);
+    module_error_log_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
@@ -101,7 +106,7 @@ int api_failed(struct bb_request *rq)
 
     if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
         return reply_failed(core);
-    mistake_tell(core, "a module answers an error after its transaction was committed", NULL);
+    module_error_log(core, "a module answers an error after its transaction was committed", NULL);
     return core->response.status;
 }
 

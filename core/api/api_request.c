@@ -60,6 +60,8 @@ const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);
 
+    if (!strcasecmp(name, "traceparent"))
+        return request_trace(request_of(rq));
     if (request_of(rq)->kind != REQUEST_HTTP)
         return NULL;
     if (!strcasecmp(name, "Authorization") && !(txn->match.flags & BB_OAUTH_ERRORS))

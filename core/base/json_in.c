@@ -9,8 +9,9 @@ static _Thread_local bool reading, missed; /* missed: since it reads */
 static _Thread_local bool *starved;
 
 /*
- * The library goes on reading when it got no memory for a text, and asks again for each byte that
- * follows: seconds, for a long one. So it is refused at once for the rest of what it reads.
+ * The library goes on reading when it got no memory for a text: it leaves that byte out, and asks
+ * again for the next one, seconds for a long text. So it is refused at once for the rest of what it
+ * reads, and what it then returns is not what was written.
  */
 static void *watched(size_t size)
 {
@@ -113,6 +114,20 @@ static const char *words(enum json_error_code code)
     }
 }
 
+/* NULL: not JSON, or a byte that found no room is missing in a text; then `missed` is set. */
+static json_t *load(const char *bytes, size_t length, size_t flags, json_error_t *error)
+{
+    missed = false;
+    reading = true;
+    json_t *value = json_loadb(bytes, length, flags, error);
+
+    reading = false;
+    if (!missed)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem)
 {
     return json_read_most(bytes, length, JSON_COMMAS_MAX, problem);
@@ -133,15 +148,21 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
     if (over)
         return refuse_at(problem, why, bytes, over);
     json_error_t error;
+    json_t *value = load(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
-    missed = false;
-    reading = true;
-    json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
+    if (value)
+        return value;
+    refuse(problem, words(missed ? json_error_out_of_memory : json_error_code(&error)), error.line,
+           error.column);
+    problem->memory = missed;
+    return NULL;
+}
 
-    reading = false;
-    if (!value) {
-        refuse(problem, words(json_error_code(&error)), error.line, error.column);
-        problem->memory = missed;
-    }
+json_t *json_read_stored(const char *text, bool *memory)
+{
+    json_error_t error;
+    json_t *value = load(text, strlen(text), JSON_DECODE_ANY, &error);
+
+    *memory = !value && missed;
     return value;
 }

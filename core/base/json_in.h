@@ -38,4 +38,10 @@ json_t *json_read(const char *bytes, size_t length, struct json_problem *problem
 /* The same with at most so many commas: reading a value takes up to 1 us of the loop's time. */
 json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
+/*
+ * A text that the service wrote itself, whatever it holds and however much: the value, the
+ * caller's. NULL: not JSON, or *memory, where there was not enough for it.
+ */
+json_t *json_read_stored(const char *text, bool *memory);
+
 #endif

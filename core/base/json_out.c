@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 
 #define LEVELS_MAX 128
+#define REPLACEMENT "\xef\xbf\xbd"
 #define EACH UINT64_C(0x0101010101010101) /* of eight bytes */
 #define EXACT_MAX 9007199254740992.0      /* 2^53: every whole number up to here is a double */
 
@@ -166,9 +167,7 @@ static bool put_real(struct sink *sink, double number)
     if (!isfinite(number))
         return false;
     if (fabs(number) < EXACT_MAX && number == trunc(number)) {
-        int length = snprintf(out, sizeof(out), "%lld", (long long)number);
-
-        return put(sink, out, (size_t)length);
+        return put(sink, out, text_integer((int64_t)number, out));
     }
     shortest(fabs(number), text, sizeof(text));
     char *e = strchr(text, 'e');
@@ -187,10 +186,9 @@ static bool put_real(struct sink *sink, double number)
 
 static bool put_integer(struct sink *sink, json_int_t number)
 {
-    char text[24];
-    int length = snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, number);
+    char text[TEXT_INTEGER_SIZE];
 
-    return put(sink, text, (size_t)length);
+    return put(sink, text, text_integer(number, text));
 }
 
 static bool put_value(struct sink *sink, const json_t *value, int levels);
@@ -260,4 +258,25 @@ char *json_write(const json_t *value, size_t *length)
     if (length)
         *length = sink.used;
     return sink.bytes;
+}
+
+json_t *json_out_text(const char *text)
+{
+    size_t left = strlen(text), size;
+
+    if (text_utf8(text, left))
+        return json_string(text);
+    char *bytes = malloc(left * strlen(REPLACEMENT)), *end = bytes;
+
+    for (; bytes && left; text += size, left -= size) {
+        bool valid = text_code_point(text, left, &size) >= 0;
+        size_t length = valid ? size : strlen(REPLACEMENT);
+
+        memcpy(end, valid ? text : REPLACEMENT, length);
+        end += length;
+    }
+    json_t *json = bytes ? json_stringn(bytes, (size_t)(end - bytes)) : NULL;
+
+    free(bytes);
+    return json;
 }

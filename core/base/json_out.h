@@ -20,4 +20,7 @@
  */
 char *json_write(const json_t *value, size_t *length);
 
+/* A text of any bytes, with U+FFFD for each that is no UTF-8; the caller's. NULL: no memory. */
+json_t *json_out_text(const char *text);
+
 #endif

@@ -1,6 +1,7 @@
 #include "core/base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -27,18 +28,19 @@
  */
 struct writer {
     int fd;
+    char *path; /* of the file that fd is, which is the writer's then; NULL: the caller's fd */
     char ring[RING_SIZE];
     uint64_t head, tail;
     uint64_t dropped, told; /* lines; of them, those that the log has told of */
-    bool sleeping, closing, done, abandoned;
+    bool sleeping, closing, done, abandoned, reopening;
     bool torn; /* the last write ended inside a line; the thread's own */
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
     pthread_t thread;
 };
 
-/* `gate` keeps a writer from being freed while a caller is about to use it. */
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+/* `writer_use` keeps a writer from being freed while a caller is about to use it. */
+static pthread_rwlock_t writer_use = PTHREAD_RWLOCK_INITIALIZER;
 static struct writer *current;
 static atomic_int lowest = BB_INFO;
 static atomic_bool as_json;
@@ -148,8 +150,47 @@ static void gather(struct writer *writer)
     pthread_mutex_lock(&writer->lock);
 }
 
+static int open_path(const char *path)
+{
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+}
+
+/* The line goes where the log has gone until now. */
+static void tell_not_reopened(struct writer *writer, const char *reason)
+{
+    struct log_text line;
+
+    log_text_start(&line, atomic_load(&as_json), BB_ERROR, "the log cannot be opened again");
+    log_text_pair(&line, "file", writer->path);
+    log_text_pair(&line, "reason", reason);
+    log_text_end(&line);
+    write_all(writer, line.bytes, line.used);
+}
+
+/* Called with the lock held; lets go of it while opening. Between two writes: no line is lost. */
+static void reopen(struct writer *writer)
+{
+    writer->reopening = false;
+    pthread_mutex_unlock(&writer->lock);
+    int fd = open_path(writer->path);
+
+    if (fd < 0) {
+        tell_not_reopened(writer, strerror(errno));
+    } else {
+        int old = writer->fd;
+
+        writer->fd = fd; /* a crash report must find it open */
+        writer->torn = false;
+        close(old);
+    }
+    pthread_mutex_lock(&writer->lock);
+}
+
 static void writer_free(struct writer *writer)
 {
+    if (writer->path && writer->fd >= 0)
+        close(writer->fd);
+    free(writer->path);
     pthread_mutex_destroy(&writer->lock);
     pthread_cond_destroy(&writer->wake);
     pthread_cond_destroy(&writer->finished);
@@ -162,14 +203,17 @@ static void *writer_run(void *arg)
 
     thread_name("log", NULL);
     pthread_mutex_lock(&writer->lock);
-    while (!writer->closing || writer->head != writer->tail) {
+    while (!writer->closing || writer->reopening || writer->head != writer->tail) {
+        if (writer->reopening)
+            reopen(writer);
         if (writer->head != writer->tail) {
             write_run(writer);
             gather(writer);
             continue;
         }
         writer->sleeping = true;
-        pthread_cond_wait(&writer->wake, &writer->lock);
+        if (!writer->reopening) /* it may have been asked while the lock was not held */
+            pthread_cond_wait(&writer->wake, &writer->lock);
         writer->sleeping = false;
     }
     if (writer->dropped != writer->told)
@@ -197,13 +241,9 @@ static int writer_start(struct writer *writer)
     return failed;
 }
 
-int log_open(int fd, enum bb_level level, bool json)
+/* Takes the writer, whose fd and path are set. */
+static int open_writer(struct writer *writer, enum bb_level level, bool json)
 {
-    struct writer *writer = calloc(1, sizeof(*writer));
-
-    if (!writer)
-        return -1;
-    writer->fd = fd;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->wake, NULL);
     condition_init(&writer->finished);
@@ -216,10 +256,50 @@ int log_open(int fd, enum bb_level level, bool json)
     }
     log_level(level, json);
     atomic_store(&lost, 0);
-    pthread_rwlock_wrlock(&gate);
+    pthread_rwlock_wrlock(&writer_use);
     current = writer;
-    pthread_rwlock_unlock(&gate);
+    pthread_rwlock_unlock(&writer_use);
     return 0;
+}
+
+int log_open(int fd, enum bb_level level, bool json)
+{
+    struct writer *writer = calloc(1, sizeof(*writer));
+
+    if (!writer)
+        return -1;
+    writer->fd = fd;
+    return open_writer(writer, level, json);
+}
+
+int log_open_file(const char *path, enum bb_level level, bool json)
+{
+    struct writer *writer = calloc(1, sizeof(*writer));
+
+    if (!writer)
+        return -1;
+    writer->path = strdup(path);
+    writer->fd = writer->path ? open_path(path) : -1;
+    if (writer->fd >= 0)
+        return open_writer(writer, level, json);
+    int reason = errno;
+
+    free(writer->path);
+    free(writer);
+    errno = reason;
+    return -1;
+}
+
+void log_reopen(void)
+{
+    pthread_rwlock_rdlock(&writer_use);
+    if (current && current->path) {
+        pthread_mutex_lock(&current->lock);
+        current->reopening = true;
+        pthread_cond_signal(&current->wake);
+        pthread_mutex_unlock(&current->lock);
+    }
+    pthread_rwlock_unlock(&writer_use);
 }
 
 /* Whether the writer ended in time; one that did not frees itself when its write returns. */
@@ -243,11 +323,11 @@ static bool wait_for(struct writer *writer)
 
 void log_close(void)
 {
-    pthread_rwlock_wrlock(&gate);
+    pthread_rwlock_wrlock(&writer_use);
     struct writer *writer = current;
 
     current = NULL;
-    pthread_rwlock_unlock(&gate);
+    pthread_rwlock_unlock(&writer_use);
     if (!writer)
         return;
     pthread_t thread = writer->thread;
@@ -307,12 +387,12 @@ static void enqueue(struct writer *writer, const char *bytes, size_t length)
 static void submit(struct log_text *line)
 {
     log_text_end(line);
-    pthread_rwlock_rdlock(&gate);
+    pthread_rwlock_rdlock(&writer_use);
     if (current)
         enqueue(current, line->bytes, line->used);
     else
         write_some(STDERR_FILENO, line->bytes, line->used);
-    pthread_rwlock_unlock(&gate);
+    pthread_rwlock_unlock(&writer_use);
 }
 
 void log_line(enum bb_level level, const char *message, ...)
@@ -341,4 +421,19 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
     for (size_t i = 0; i < count; i++)
         log_text_pair(&line, pairs[i].key, pairs[i].value);
     submit(&line);
+}
+
+void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
+{
+    struct log_text line;
+
+    log_text_start(&line, atomic_load(&as_json), level, message);
+    for (size_t i = 0; i < count; i++)
+        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    log_text_end(&line);
+    const struct writer *writer = current;
+    int fd = writer ? writer->fd : STDERR_FILENO;
+
+    if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, RETRY_MS) > 0)
+        write_some(fd, line.bytes, line.used);
 }

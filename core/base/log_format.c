@@ -28,13 +28,23 @@ static bool unseen(int32_t c)
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
 }
 
-/* The bytes from the start that need no escape, as far as they are ASCII. */
-static size_t harmless(const char *text, size_t length)
+enum { HARMLESS = 1 /* needs no escape */, BARE = 2 /* nor quotes, for readers of logfmt */ };
+
+/* clang-format off */
+static const unsigned char classes[256] = {
+    [' '] = HARMLESS, ['!'] = HARMLESS, ['#' ... ','] = HARMLESS, ['-' ... ':'] = HARMLESS | BARE,
+    [';' ... '?'] = HARMLESS, ['@' ... 'Z'] = HARMLESS | BARE, ['['] = HARMLESS,
+    [']' ... '^'] = HARMLESS, ['_'] = HARMLESS | BARE, ['`'] = HARMLESS,
+    ['a' ... 'z'] = HARMLESS | BARE, ['{' ... '~'] = HARMLESS,
+};
+/* clang-format on */
+
+/* The bytes from the start that are of the class. */
+static size_t run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;
 
-    while (at < length && text[at] >= 0x20 && text[at] < 0x7F && text[at] != '"' &&
-           text[at] != '\\')
+    while (at < length && classes[(unsigned char)text[at]] & class)
         at++;
     return at;
 }
@@ -46,7 +56,7 @@ static void put_escaped(struct log_text *line, const char *text, size_t length)
 
     while (length && !line->cut) {
         size_t size, room = LOG_LINE_MAX - TAIL - line->used;
-        size_t run = harmless(text, length < room ? length : room);
+        size_t run = run_of(HARMLESS, text, length < room ? length : room);
 
         put(line, text, run);
         text += run;
@@ -72,26 +82,17 @@ static void put_escaped(struct log_text *line, const char *text, size_t length)
     }
 }
 
-static void put_quoted(struct log_text *line, const char *text)
+static void put_quoted(struct log_text *line, const char *text, size_t length)
 {
     put(line, "\"", 1);
-    put_escaped(line, text, strlen(text));
+    put_escaped(line, text, length);
     line->bytes[line->used++] = '"'; /* from the tail, where need be */
 }
 
 /* What logfmt readers take unquoted. */
-static bool plain(const char *text)
+static bool plain(const char *text, size_t length)
 {
-    const char *at = text;
-
-    for (; *at; at++) {
-        char c = *at;
-
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
-            c != '-' && c != '_' && c != '.' && c != ':' && c != '/' && c != '@')
-            return false;
-    }
-    return at > text;
+    return length && run_of(BARE, text, length) == length;
 }
 
 /* Keys whose values programs calculate with; another's value may look like a number by chance. */
@@ -124,23 +125,23 @@ static bool number(const char *text)
 
 void log_text_pair(struct log_text *line, const char *key, const char *value)
 {
-    size_t before = line->used;
-    bool quoted = value && (line->json ? !counts(key) || !number(value) : !plain(value));
-
     if (!value || line->cut)
         return;
+    size_t before = line->used, length = strlen(value), named = strlen(key);
+    bool quoted = line->json ? !counts(key) || !number(value) : !plain(value, length);
+
     /* The key, what stands around it, and the quote fit; only the value may be cut. */
-    if (strlen(key) + 5 > LOG_LINE_MAX - TAIL - line->used) {
+    if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
         line->cut = true;
         return;
     }
     put(line, line->json ? ",\"" : " ", line->json ? 2 : 1);
-    put(line, key, strlen(key));
+    put(line, key, named);
     put(line, line->json ? "\":" : "=", line->json ? 2 : 1);
     if (quoted)
-        put_quoted(line, value);
+        put_quoted(line, value, length);
     else
-        put(line, value, strlen(value));
+        put(line, value, length);
     if (line->cut && !quoted)
         line->used = before;
 }
@@ -167,7 +168,7 @@ void log_text_start(struct log_text *line, bool json, enum bb_level level, const
         put(line, ",\"msg\":", 7);
     else
         put(line, " msg=", 5);
-    put_quoted(line, message);
+    put_quoted(line, message, strlen(message));
 }
 
 void log_text_end(struct log_text *line)

@@ -51,7 +51,7 @@ struct multipart {
 
 /*
  * The boundary of a Content-Type, if this is multipart/form-data. 1 with it in `boundary`; 0: it is
- * of another type; -1: it is, and its boundary is missing or not valid.
+ * of another type; -1: it is, and its boundary is missing or not valid; -2: there is no memory.
  */
 int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDARY_MAX + 1]);
 

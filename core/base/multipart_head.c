@@ -111,7 +111,7 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     if (content_type[length] && !strchr("; \t", content_type[length]))
         return 0;
     char *copy = strdup(content_type + length);
-    int found = copy ? find_boundary(copy, boundary) : -1;
+    int found = copy ? find_boundary(copy, boundary) : -2;
 
     free(copy);
     return found;

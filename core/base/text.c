@@ -218,3 +218,31 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length)
     }
     return text[2 * length] ? -1 : 0;
 }
+
+size_t text_integer(int64_t number, char out[TEXT_INTEGER_SIZE])
+{
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    char digits[TEXT_INTEGER_SIZE];
+    size_t at = sizeof digits;
+
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        digits[--at] = '-';
+    memcpy(out, digits + at, sizeof digits - at);
+    out[sizeof digits - at] = '\0';
+    return sizeof digits - at;
+}
+
+void text_ms(int64_t us, char out[TEXT_MS_SIZE])
+{
+    char *at = out + text_integer(us / 1000, out);
+    int rest = (int)(us % 1000);
+
+    *at++ = '.';
+    *at++ = (char)('0' + rest / 100);
+    *at++ = (char)('0' + rest / 10 % 10);
+    *at++ = (char)('0' + rest % 10);
+    *at = '\0';
+}

@@ -49,6 +49,20 @@ bool text_is_uuid(const char *text);
 int text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena, char **out,
                  size_t *out_length);
 
+enum { TEXT_RANDOM_MAX = 16 };
+
+/* Up to TEXT_RANDOM_MAX random bytes, of a buffer of the thread's: for ids, not for keys. */
+void text_random(unsigned char *out, size_t length);
+
+#define TEXT_INTEGER_SIZE 21 /* "-9223372036854775808" */
+#define TEXT_MS_SIZE 26
+
+/* As "%lld", in a tenth of the time. The length without the NUL. */
+size_t text_integer(int64_t number, char out[TEXT_INTEGER_SIZE]);
+
+/* Milliseconds with three decimals of microseconds (>= 0): "12.345". */
+void text_ms(int64_t us, char out[TEXT_MS_SIZE]);
+
 /* A new UUID, version 7. */
 void text_uuid7(char out[TEXT_UUID_SIZE]);
 
@@ -80,6 +94,7 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
+int64_t clock_thread_us(void); /* of a processor, that the calling thread has had */
 int64_t clock_wall_ms(void);
 
 #endif

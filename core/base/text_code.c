@@ -85,18 +85,17 @@ static void fill_random(unsigned char *bytes, size_t length)
         abort();
 }
 
-/* Ten bytes of a buffer that belongs to the thread: one call of RAND_bytes for 51 UUIDs. */
-static void random_ten(unsigned char *out)
+void text_random(unsigned char *out, size_t length)
 {
-    static _Thread_local unsigned char buffer[510];
+    static _Thread_local unsigned char buffer[TEXT_RANDOM_MAX * 32];
     static _Thread_local size_t left;
 
-    if (!left) {
+    if (left < length) {
         fill_random(buffer, sizeof(buffer));
         left = sizeof(buffer);
     }
-    left -= 10;
-    memcpy(out, buffer + left, 10);
+    left -= length;
+    memcpy(out, buffer + left, length);
 }
 
 void text_uuid7(char out[TEXT_UUID_SIZE])
@@ -106,7 +105,7 @@ void text_uuid7(char out[TEXT_UUID_SIZE])
 
     for (int i = 0; i < 6; i++)
         bytes[i] = (unsigned char)(now >> (40 - 8 * i));
-    random_ten(bytes + 6);
+    text_random(bytes + 6, 10);
     bytes[6] = (unsigned char)((bytes[6] & 0x0F) | 0x70);
     bytes[8] = (unsigned char)((bytes[8] & 0x3F) | 0x80);
 

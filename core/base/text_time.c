@@ -177,12 +177,22 @@ static int64_t clock_ms(clockid_t clock)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t clock_mono_us(void)
+static int64_t clock_us(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t clock_mono_us(void)
+{
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+int64_t clock_thread_us(void)
+{
+    return clock_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
 int64_t clock_mono_ms(void)

@@ -2,12 +2,14 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SLICE_NS = 100000 };
+enum { SLICE_NS = 100000, ALTERNATE = 64 * 1024 };
 
 /* struct sched_attr of sched_setattr(2), version 0: glibc has none before 2.41. */
 struct attributes {
@@ -18,12 +20,44 @@ struct attributes {
     uint64_t runtime, deadline, period;
 };
 
+static pthread_key_t alternate;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* At the thread's end. */
+static void drop_stack(void *stack)
+{
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    munmap(stack, ALTERNATE);
+}
+
+static void make_key(void)
+{
+    (void)pthread_key_create(&alternate, drop_stack);
+}
+
+void thread_alternate_stack(void)
+{
+    if (THREAD_SANITIZED || pthread_once(&once, make_key) || pthread_getspecific(alternate))
+        return;
+    void *stack = mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+    if (stack == MAP_FAILED)
+        return;
+    if (!pthread_setspecific(alternate, stack) &&
+        !sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = ALTERNATE}, NULL))
+        return;
+    pthread_setspecific(alternate, NULL);
+    munmap(stack, ALTERNATE);
+}
+
 void thread_name(const char *owner, const char *what)
 {
     char name[16];
 
     snprintf(name, sizeof name, "%s%s%s", owner, what ? "/" : "", what ? what : "");
     pthread_setname_np(pthread_self(), name);
+    thread_alternate_stack();
 }
 
 void thread_wants_short_slices(void)

@@ -2,7 +2,28 @@
 #ifndef CORE_THREAD_H
 #define CORE_THREAD_H
 
-/* Names the calling thread "OWNER" or "OWNER/WHAT", cut to the 15 bytes that the kernel keeps. */
+/* Whether the build has a sanitizer, which has handlers and stacks for signals of its own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define THREAD_SANITIZED 1
+#endif
+#endif
+#ifndef THREAD_SANITIZED
+#define THREAD_SANITIZED 0
+#endif
+
+/*
+ * Gives the calling thread a stack for signal handlers, so that the overflow of its own one can be
+ * reported; it goes when the thread ends. Without memory there is none. No effect with a sanitizer.
+ */
+void thread_alternate_stack(void);
+
+/*
+ * Names the calling thread "OWNER" or "OWNER/WHAT", cut to the 15 bytes that the kernel keeps, and
+ * gives it an alternate stack. Every thread of the host begins with it.
+ */
 void thread_name(const char *owner, const char *what);
 
 /*

@@ -1,4 +1,5 @@
 #include "core/command/cli.h"
+#include "core/command/env_file.h"
 #include "core/module/module_names.h"
 #include "core/observe/metrics.h"
 
@@ -14,21 +15,30 @@
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
 #endif
 
+/* What became of a word that may be an option of all commands. */
+enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* nothing follows it */, OPTION_FAILED };
+
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
-     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads.",
-     NULL},
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads. A "
+     "supervisor starts it again when it crashes; --no-supervisor leaves that to others.",
+     "[--no-supervisor]"},
     {"reload", cmd_reload, "have the running host read its configuration anew",
      "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays.",
      NULL},
     {"status", cmd_status, "show what the running host is doing",
-     "Generations, modules with versions and build ids, pools, connections, queues.", NULL},
+     "Generations, modules with versions and build ids, pools, connections, queues. --json prints "
+     "the same for programs.",
+     "[--json]"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
-     "Applies the missing steps of the host and its modules; no harm if none is missing.", NULL},
+     "Applies the missing steps of the host and its modules; no harm if none is missing. --dry-run "
+     "names them, and changes nothing.",
+     "[--dry-run]"},
     {"check", cmd_check, "judge the configuration without running it",
      "Reads the settings and the modules' tables; runs no line of a module. Looks whether the "
-     "database is migrated, if that answers, and changes nothing.",
-     NULL},
+     "database is migrated, if that answers, and changes nothing. --print shows the settings in "
+     "force instead, as YAML, with all defaults and without secrets.",
+     "[--print]"},
     {"settings", cmd_settings, "print the reference of all settings",
      "Markdown, of the host and of the modules that the configuration loads.", NULL},
     {"metrics", cmd_metrics, "print the reference of all metrics",
@@ -55,14 +65,15 @@ const struct cli_command *cli_find(const char *name)
 
 static void print_usage(FILE *out)
 {
-    fputs("usage: busbar [-c FILE] COMMAND [options]\n", out);
+    fputs("usage: busbar [-c FILE] [--env-file FILE] COMMAND [options]\n", out);
 }
 
 /* Own commands first, then what the configured modules bring, if they can be loaded. */
 int cmd_help(const struct cli *cli)
 {
     print_usage(stdout);
-    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n\ncommands:\n", cli->conf);
+    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n", cli->conf);
+    puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
     for (size_t i = 0; i < cli_command_count; i++)
         printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
     if (access(cli->conf, R_OK))
@@ -147,32 +158,71 @@ int cli_misused(const char *reason, const char *arg)
     return CLI_USAGE;
 }
 
-/* Takes -c FILE, --config FILE or --config=FILE at argv[*at]. 1: taken, 0: it is none, -1. */
-static int take_config(struct cli *cli, int argc, char **argv, int *at)
+/* The file that the environment names, or the one that was built in. */
+static const char *conf_default(void)
+{
+    const char *named = getenv("BUSBAR_CONF");
+
+    return named && *named ? named : BUSBAR_CONF;
+}
+
+static enum option take_config(struct cli *cli, const char *path)
+{
+    cli->conf = path;
+    cli->conf_given = true;
+    return OPTION_TAKEN;
+}
+
+static enum option take_env_file(struct cli *cli, const char *path)
+{
+    if (env_file_read(path))
+        return OPTION_FAILED;
+    if (!cli->conf_given)
+        cli->conf = conf_default();
+    return OPTION_TAKEN;
+}
+
+/* The options that all commands have, and what takes the file that follows. */
+static const struct {
+    const char *name;
+    enum option (*take)(struct cli *cli, const char *path);
+} common[] = {{"--config", take_config}, {"-c", take_config}, {"--env-file", take_env_file}};
+
+/* Takes an option of all commands at argv[*at], whose file follows as a word or behind a =. */
+static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
 
-    if (!strncmp(arg, "--config=", 9)) {
-        cli->conf = arg + 9;
-        return 1;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        size_t length = strlen(common[i].name);
+
+        if (strncmp(arg, common[i].name, length) != 0)
+            continue;
+        if (arg[length] == '=' && length > 2)
+            return common[i].take(cli, arg + length + 1);
+        if (arg[length])
+            continue;
+        return *at + 1 < argc ? common[i].take(cli, argv[++*at]) : OPTION_BARE;
     }
-    if (strcmp(arg, "-c") != 0 && strcmp(arg, "--config") != 0)
-        return 0;
-    if (*at + 1 >= argc)
-        return -1;
-    cli->conf = argv[++*at];
-    return 1;
+    return OPTION_OTHER;
+}
+
+/* The exit status for an option that could not be taken. */
+static int not_taken(enum option taken, const char *arg)
+{
+    return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
 }
 
 static int print_help(const struct cli_command *command)
 {
-    printf("usage: busbar [-c FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
+    printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
            command->words ? " " : "", command->words ? command->words : "", command->name,
            command->summary, command->help);
     return CLI_DONE;
 }
 
-/* Takes -c and --help; what else there is stays for a command that has words of its own. */
+/* Takes -c, --env-file and --help; what else there is stays for a command that has words of its
+ * own. */
 static int run_own(const struct cli_command *command, struct cli *cli)
 {
     int kept = 0;
@@ -180,13 +230,13 @@ static int run_own(const struct cli_command *command, struct cli *cli)
     for (int i = 0; i < cli->argc; i++) {
         if (is_help(cli->argv[i]))
             return print_help(command);
-        int taken = take_config(cli, cli->argc, cli->argv, &i);
+        enum option taken = take_common(cli, cli->argc, cli->argv, &i);
 
-        if (taken < 0)
-            return cli_misused("a file must follow", cli->argv[i]);
-        if (!taken && !command->words)
+        if (taken > OPTION_OTHER)
+            return not_taken(taken, cli->argv[i]);
+        if (taken == OPTION_OTHER && !command->words)
             return cli_misused("unknown option", cli->argv[i]);
-        if (!taken)
+        if (taken == OPTION_OTHER)
             cli->argv[kept++] = cli->argv[i];
     }
     cli->argc = kept;
@@ -211,16 +261,15 @@ static bool is_command(const char *name)
 
 int cli_main(int argc, char **argv)
 {
-    const char *environment = getenv("BUSBAR_CONF");
-    struct cli cli = {.conf = environment && *environment ? environment : BUSBAR_CONF};
+    struct cli cli = {.conf = conf_default()};
 
     module_names_reserve(is_command, host_metric_named);
     for (int i = 1; i < argc; i++) {
-        int taken = take_config(&cli, argc, argv, &i);
+        enum option taken = take_common(&cli, argc, argv, &i);
 
-        if (taken < 0)
-            return cli_misused("a file must follow", argv[i]);
-        if (taken)
+        if (taken > OPTION_OTHER)
+            return not_taken(taken, argv[i]);
+        if (taken == OPTION_TAKEN)
             continue;
         if (is_help(argv[i]))
             return cmd_help(&cli);

@@ -1,7 +1,7 @@
 /*
- * The command line: `busbar [-c FILE] COMMAND [options]`. The host's commands are rows of a table;
- * any other name is looked for among the commands of the modules that the configuration loads.
- * Exit statuses: 0 done, 1 failed, 2 not understood.
+ * The command line: `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. The host's commands are
+ * rows of a table; any other name is looked for among the commands of the modules that the
+ * configuration loads. Exit statuses: 0 done, 1 failed, 2 not understood.
  */
 #ifndef CORE_CLI_H
 #define CORE_CLI_H
@@ -14,6 +14,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 struct cli {
     const char *conf; /* path of the settings file */
+    bool conf_given;  /* by -c: it goes before $BUSBAR_CONF */
     int argc;         /* what follows the command's name */
     char **argv;
 };
@@ -23,7 +24,8 @@ struct cli_command {
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
     const char *help;    /* what more there is to say */
-    const char *words;   /* what may follow it, for the usage; NULL: nothing but -c and --help */
+    const char
+        *words; /* what may follow it, for the usage; NULL: nothing but -c, --env-file and --help */
 };
 
 extern const struct cli_command cli_commands[];
@@ -74,6 +76,9 @@ bool cli_lacks(const struct generation *generation);
  * a message on standard error. Secret ones come from the environment or standard input.
  */
 json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
+
+/* The option that may be given as a bare word: the first required one. NULL: there is none. */
+const struct bb_field *cli_word(const struct bb_table *fields);
 
 /* "first-name" of "firstName", into `out` of `size` bytes. */
 void cli_option_name(const char *field, char *out, size_t size);

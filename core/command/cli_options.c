@@ -54,12 +54,26 @@ static int complain(const char *option, const char *reason)
     return -1;
 }
 
+const struct bb_field *cli_word(const struct bb_table *fields)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+
+    for (size_t i = 0; i < fields->count; i++)
+        if ((rows[i].flags & (BB_REQUIRED | BB_SECRET)) == BB_REQUIRED)
+            return &rows[i];
+    return NULL;
+}
+
 /* Takes the option at argv[*at], and its value if that is a word of its own. */
 static int take_option(struct reader *reader, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at], *value;
     const struct bb_field *field = find_option(reader->fields, arg, &value);
 
+    if (!field && (arg[0] != '-' || !arg[1])) {
+        field = cli_word(reader->fields);
+        value = arg;
+    }
     if (!field)
         return complain(arg, "unknown option");
     size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));

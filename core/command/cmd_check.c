@@ -1,5 +1,6 @@
 /* `busbar check` and `busbar version`. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/version.h"
 #include "core/command/cli.h"
@@ -7,11 +8,12 @@
 
 static void print_module(const struct core_module *module)
 {
-    const struct bb_module *face = module->face;
+    const struct bb_module *descriptor = module->descriptor;
 
     printf("  %-12s %-8s %zu routes, %zu events, %zu hooks, %zu jobs, %zu commands  (%s)\n",
-           face->name, face->version, face->routes.count, face->events.count, face->hooks.count,
-           face->jobs.count, face->commands.count, module->path);
+           descriptor->name, descriptor->version, descriptor->routes.count,
+           descriptor->events.count, descriptor->hooks.count, descriptor->jobs.count,
+           descriptor->commands.count, module->path);
 }
 
 static int print_refusal(const char *problem)
@@ -41,25 +43,36 @@ static int check_database(const struct generation *g)
     return CLI_DONE;
 }
 
-int cmd_check(const struct cli *cli)
+static int report(const struct cli *cli, const struct generation *g)
 {
     size_t routes = 0;
 
+    for (size_t i = 0; i < g->module_count; i++)
+        routes += g->modules[i].descriptor->routes.count;
+    printf("ok: %s, %zu modules, %zu routes\n", cli->conf, g->module_count, routes);
+    for (size_t i = 0; i < g->module_count; i++)
+        print_module(&g->modules[i]);
+    return check_database(g);
+}
+
+int cmd_check(const struct cli *cli)
+{
+    bool print = cli->argc == 1 && !strcmp(cli->argv[0], "--print");
+    int status = CLI_FAILED;
+
+    if (cli->argc && !print)
+        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
     cli_guard_files();
     struct generation *g = cli_validated(cli);
 
     if (!g)
         return CLI_FAILED;
-    if (cli_lacks(g)) {
-        generation_destroy(g);
-        return CLI_FAILED;
-    }
-    for (size_t i = 0; i < g->module_count; i++)
-        routes += g->modules[i].face->routes.count;
-    printf("ok: %s, %zu modules, %zu routes\n", cli->conf, g->module_count, routes);
-    for (size_t i = 0; i < g->module_count; i++)
-        print_module(&g->modules[i]);
-    int status = check_database(g);
+    bool lacks = cli_lacks(g);
+
+    if (!lacks && print)
+        status = settings_print(g->settings, stdout) ? print_refusal("out of memory") : CLI_DONE;
+    else if (!lacks)
+        status = report(cli, g);
     generation_destroy(g);
     return status;
 }

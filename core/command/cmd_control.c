@@ -100,5 +100,9 @@ int cmd_reload(const struct cli *cli)
 
 int cmd_status(const struct cli *cli)
 {
-    return ask(cli, "status\n");
+    bool json = cli->argc == 1 && !strcmp(cli->argv[0], "--json");
+
+    if (cli->argc && !json)
+        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
+    return ask(cli, json ? "status --json\n" : "status\n");
 }

@@ -13,20 +13,20 @@ static int complain(const char *path, const char *why)
     return CLI_FAILED;
 }
 
-/* The face as JSON, with what the file alone knows. */
-static json_t *face_json(struct arena *arena, const struct elf_file *file,
-                         const struct elf_image *image, char *why, size_t why_size)
+/* The descriptor as JSON, with what the file alone knows. */
+static json_t *descriptor_json(struct arena *arena, const struct elf_file *file,
+                               const struct elf_image *image, char *why, size_t why_size)
 {
     size_t size = 0;
-    const struct bb_module *face = elf_image_find(image, file, BB_MODULE_SYMBOL, &size);
+    const struct bb_module *descriptor = elf_image_find(image, file, BB_MODULE_SYMBOL, &size);
     char id[129];
 
     snprintf(why, why_size, "is no busbar module: it exports no data " BB_MODULE_SYMBOL);
-    if (face)
-        face = module_face_copy(arena, face, size, why, why_size);
-    if (!face)
+    if (descriptor)
+        descriptor = module_descriptor_copy(arena, descriptor, size, why, why_size);
+    if (!descriptor)
         return NULL;
-    json_t *json = inspect_json(face);
+    json_t *json = inspect_json(descriptor);
 
     snprintf(why, why_size, "has texts that are no UTF-8");
     if (json && elf_file_build_id(file, id, sizeof id))
@@ -56,7 +56,7 @@ static int show(const char *path, const struct elf_file *file, bool as_json)
     json_t *json = NULL;
 
     if (arena && !elf_image_make(&image, file, why, sizeof why))
-        json = face_json(arena, file, &image, why, sizeof why);
+        json = descriptor_json(arena, file, &image, why, sizeof why);
     int status = CLI_DONE;
 
     if (!json)

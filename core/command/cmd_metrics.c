@@ -19,11 +19,11 @@ static void print_host(void)
     putchar('\n');
 }
 
-static void print_metric(const struct bb_module *face, const struct bb_metric *metric)
+static void print_metric(const struct bb_module *descriptor, const struct bb_metric *metric)
 {
     char name[METRIC_NAME_MAX];
 
-    metric_full_name(face, metric, name);
+    metric_full_name(descriptor, metric, name);
     printf("| `%s` | %s | ", name, metric->kind == BB_COUNTER ? "counter" : "gauge");
     if (metric->label)
         printf("%s: ", metric->label);
@@ -32,16 +32,16 @@ static void print_metric(const struct bb_module *face, const struct bb_metric *m
     printf(" | %s |\n", metric->help);
 }
 
-static void print_module(const struct bb_module *face)
+static void print_module(const struct bb_module *descriptor)
 {
     char title[128];
 
-    if (!face->metrics.count)
+    if (!descriptor->metrics.count)
         return;
-    snprintf(title, sizeof title, "Module %s %s", face->name, face->version);
+    snprintf(title, sizeof title, "Module %s %s", descriptor->name, descriptor->version);
     print_head(title);
-    for (size_t i = 0; i < face->metrics.count; i++)
-        print_metric(face, &MODULE_ROWS(bb_metric, face->metrics)[i]);
+    for (size_t i = 0; i < descriptor->metrics.count; i++)
+        print_metric(descriptor, &MODULE_ROWS(bb_metric, descriptor->metrics)[i]);
     putchar('\n');
 }
 
@@ -53,7 +53,7 @@ int cmd_metrics(const struct cli *cli)
 
     print_host();
     for (size_t i = 0; g && i < g->module_count; i++)
-        print_module(g->modules[i].face);
+        print_module(g->modules[i].descriptor);
     if (g)
         generation_destroy(g);
     setting_problems_print(&problems, stderr);

@@ -13,7 +13,7 @@
 void cmd_module_list(const struct generation *generation)
 {
     for (size_t i = 0; i < generation->module_count; i++) {
-        const struct bb_table *table = &generation->modules[i].face->commands;
+        const struct bb_table *table = &generation->modules[i].descriptor->commands;
         const struct bb_command *rows = MODULE_ROWS(bb_command, *table);
 
         for (size_t k = 0; k < table->count; k++)
@@ -71,8 +71,13 @@ static void print_option(const struct bb_field *field)
 static void print_help(const struct bb_command *command)
 {
     const struct bb_field *options = MODULE_ROWS(bb_field, command->options);
+    const struct bb_field *word = cli_word(&command->options);
+    char name[80] = "";
 
-    printf("usage: busbar [-c FILE] %s%s\n\n%s\n", command->name,
+    if (word)
+        cli_variable_name(word->name, name, sizeof name);
+    printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s%s\n\n%s\n", command->name,
+           word ? " " : "", word ? name + strlen("BUSBAR_") : "",
            command->options.count ? " [options]" : "", command->help ? command->help : "");
     for (size_t i = 0; i < command->options.count; i++)
         print_option(&options[i]);

@@ -8,12 +8,23 @@
 #include "core/engine/engine.h"
 #include "core/host/serve.h"
 #include "core/host/stop.h"
+#include "core/recovery/crash.h"
+#include "core/recovery/supervised.h"
 
 static int open_log(const struct generation *g)
 {
+    enum bb_level level = log_level_of(settings_text(g->settings, "log", "level"));
     bool json = !strcmp(settings_text(g->settings, "log", "format"), "json");
+    const char *file = settings_text(g->settings, "log", "file");
 
-    return log_open(STDERR_FILENO, log_level_of(settings_text(g->settings, "log", "level")), json);
+    supervised_log(json);
+    if (!*file)
+        return log_open(STDERR_FILENO, level, json);
+    const char *path = *file == '/'
+                           ? file
+                           : arena_format(g->arena, "%s/%s", settings_directory(g->settings), file);
+
+    return path ? log_open_file(path, level, json) : -1;
 }
 
 static int open_modules(struct generation *g)
@@ -26,11 +37,29 @@ static int open_modules(struct generation *g)
     return failed;
 }
 
+/* Of the worker before this one, and what this one does without for it. */
+static void tell_of_crash(const struct generation *g)
+{
+    const struct crash_note *last = &supervised_history()->last;
+
+    if (*last->how)
+        log_line(BB_WARN, "the worker before this one has ended", "how", last->how, "module",
+                 *last->module ? last->module : NULL, "report", *last->report ? last->report : NULL,
+                 NULL);
+    for (size_t i = 0; i < g->left_out_count; i++)
+        log_line(BB_ERROR, "A MODULE IS LEFT OUT until a reload", "module", g->left_out[i].name,
+                 "reason", g->left_out[i].why, NULL);
+}
+
 int cmd_serve(const struct cli *cli)
 {
     int status = CLI_FAILED;
 
+    for (int i = 0; i < cli->argc; i++) /* read by supervisor_run() already */
+        if (strcmp(cli->argv[i], "--no-supervisor") != 0)
+            return cli_misused("unknown option", cli->argv[i]);
     signals_hold_reload();
+    crash_install();
     struct generation *g = cli_generation(cli);
 
     if (!g)
@@ -44,6 +73,7 @@ int cmd_serve(const struct cli *cli)
         generation_destroy(g);
         return CLI_FAILED;
     }
+    tell_of_crash(g);
     if (open_modules(g))
         generation_destroy(g);
     else

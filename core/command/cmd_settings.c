@@ -46,7 +46,12 @@ static void print_cell(const char *text)
 
 static void print_field(const struct bb_field *field)
 {
-    printf("| `%s` | %s | ", field->name, type_text(field));
+    const char *unit = setting_unit(field);
+
+    if (unit)
+        printf("| `%s` | time, %s | ", field->name, unit);
+    else
+        printf("| `%s` | %s | ", field->name, type_text(field));
     if (field->fallback)
         printf("`%s`", *field->fallback ? field->fallback : "\"\"");
     else if (field->flags & BB_REQUIRED)
@@ -83,11 +88,12 @@ static void print_section(const char *title, const char *help, const struct bb_t
 static void print_modules(const struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *face = g->modules[i].face;
+        const struct bb_module *descriptor = g->modules[i].descriptor;
         char title[128];
 
-        snprintf(title, sizeof title, "%s: module %s %s", face->name, face->name, face->version);
-        print_section(title, NULL, &face->settings);
+        snprintf(title, sizeof title, "%s: module %s %s", descriptor->name, descriptor->name,
+                 descriptor->version);
+        print_section(title, NULL, &descriptor->settings);
     }
 }
 

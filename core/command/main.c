@@ -10,6 +10,9 @@
 #include "core/base/json_in.h"
 #include "core/command/cli.h"
 #include "core/postgres/pg.h"
+#include "core/recovery/crash.h"
+#include "core/recovery/supervised.h"
+#include "core/recovery/supervisor.h"
 
 /* Above this size malloc maps blocks by themselves, so that those of argon2 go back when freed. */
 #define MAP_FROM (256 * 1024)
@@ -30,12 +33,17 @@ static int set_up(void)
 
 int main(int argc, char **argv)
 {
+    int status = CLI_DONE;
+
+    if (supervisor_run(argc, argv, &status)) /* before anything that takes memory */
+        return status;
+    supervised_begin();
     if (set_up()) {
         fputs("busbar: OpenSSL or libcurl cannot be initialised\n", stderr);
         return CLI_FAILED;
     }
-    int status = cli_main(argc, argv);
-
+    status = cli_main(argc, argv);
+    crash_exits();
     curl_global_cleanup();
     return fflush(stdout) || ferror(stdout) ? CLI_FAILED : status;
 }

@@ -15,6 +15,7 @@ struct pg_listener;
 struct resolver;
 struct reclaimer;
 struct reloader;
+struct job_log;
 
 enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
 
@@ -28,8 +29,12 @@ struct engine {
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): they take turns */
     bool stopping;
-    char schema_problem[512];              /* … to here; see readiness.h */
-    atomic_int schema;                     /* enum schema_state */
+    char schema_problem[512];       /* … to here; see readiness.h */
+    atomic_int schema;              /* enum schema_state */
+    atomic_uint migrations_pending; /* steps that the database was seen to lack */
+    atomic_uint reloads_done, reloads_refused;
+    struct job_log *job_log;               /* NULL: a command */
+    atomic_uint stalls;                    /* see stall.h */
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
     struct resolver *database_resolver, *redis_resolver;
     int64_t started_ms;
@@ -57,6 +62,17 @@ void engine_unhold(struct engine *engine);
 
 /* Runs call(loop, arg) on every loop and waits for all. Only while held. */
 void engine_each_loop(struct engine *engine, void (*call)(struct loop *loop, void *arg), void *arg);
+
+/*
+ * The same, but waits for no loop that stands: that one does it when it goes on, if it ever does.
+ * ended(arg) is called behind the last one, maybe later and on a loop. The number of loops that
+ * have not done it yet; -1: no memory, and nothing was called. Only while held.
+ */
+int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
+                      void (*ended)(void *arg), void *arg);
+
+/* Whether a loop stands, as the watcher of stalls sees it. Any thread. */
+bool engine_stands(const struct engine *engine);
 
 /* Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
  */

@@ -1,5 +1,8 @@
 /* What threads beside the loops ask of the engine: who is alive, and that it stays so meanwhile. */
+#include <errno.h>
 #include <semaphore.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "core/engine/engine.h"
 #include "core/request/worker.h"
@@ -108,4 +111,100 @@ void engine_each_loop(struct engine *engine, void (*call)(struct loop *, void *)
             ;
     }
     sem_destroy(&done);
+}
+
+enum { TURN_MS = 2000 }; /* that a loop may take until it is not waited for any more */
+
+/* Freed by the last of the loops and of who asked. */
+struct telling {
+    atomic_uint holders;
+    sem_t done;
+    void (*call)(struct loop *, void *);
+    void (*ended)(void *);
+    void *arg;
+    struct told_loop {
+        struct message message; /* first */
+        struct loop *loop;
+        struct telling *telling;
+    } loops[];
+};
+
+static void telling_release(struct telling *telling)
+{
+    if (atomic_fetch_sub(&telling->holders, 1) != 1)
+        return;
+    telling->ended(telling->arg);
+    sem_destroy(&telling->done);
+    free(telling);
+}
+
+static void tell_loop(struct message *message)
+{
+    const struct told_loop *told = (struct told_loop *)(void *)message;
+    struct telling *telling = told->telling;
+
+    telling->call(told->loop, telling->arg);
+    sem_post(&telling->done);
+    telling_release(telling);
+}
+
+/* Those that are worth waiting for. */
+static unsigned turning(const struct engine *engine)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        count += !atomic_load(&engine->loops[i].stands_ms);
+    return count;
+}
+
+/* Until so many have done it, or it takes too long; how many have not. */
+static unsigned wait_for_loops(struct telling *telling, unsigned count)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += TURN_MS / 1000;
+    while (count) {
+        if (!sem_timedwait(&telling->done, &until))
+            count--;
+        else if (errno != EINTR)
+            break;
+    }
+    return count;
+}
+
+int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
+                      void (*ended)(void *), void *arg)
+{
+    unsigned count = engine->loop_count;
+    struct telling *telling = calloc(1, sizeof *telling + count * sizeof *telling->loops);
+
+    if (!telling)
+        return -1;
+    sem_init(&telling->done, 0, 0);
+    atomic_init(&telling->holders, count + 1);
+    telling->call = call;
+    telling->ended = ended;
+    telling->arg = arg;
+    for (unsigned i = 0; i < count; i++) {
+        struct told_loop *told = &telling->loops[i];
+
+        *told = (struct told_loop){
+            .message.run = tell_loop, .loop = &engine->loops[i], .telling = telling};
+        loop_post(told->loop, &told->message);
+    }
+    unsigned awaited = turning(engine);
+    unsigned left = count - awaited + wait_for_loops(telling, awaited);
+
+    telling_release(telling);
+    return (int)left;
+}
+
+bool engine_stands(const struct engine *engine)
+{
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        if (atomic_load_explicit(&engine->loops[i].stands_ms, memory_order_relaxed))
+            return true;
+    return false;
 }

@@ -113,6 +113,29 @@ static bool is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
+/* The default of a row, which was checked when its module was loaded; a new reference. */
+static json_t *fallback_of(const struct bb_field *field)
+{
+    bool memory;
+
+    if (field->type == BB_INT || field->type == BB_NUMBER || field->type == BB_BOOL ||
+        field->type >= BB_OBJECT)
+        return json_read_stored(field->fallback, &memory);
+    return json_string(field->fallback);
+}
+
+/* A member that is absent: false after a problem or without memory. */
+static bool absent(const struct bb_field *field, const struct place *place, json_t *checked,
+                   struct problems *problems)
+{
+    if (field->flags & BB_REQUIRED) {
+        place_problem(place, problems, "is required");
+        return false;
+    }
+    return !field->fallback ||
+           !json_object_set_new_nocheck(checked, field->name, fallback_of(field));
+}
+
 /* Checks one member and sets it in `checked`. False after a problem or without memory. */
 static bool member(const struct bb_field *field, const json_t *object, const struct place *up,
                    json_t *checked, struct problems *problems)
@@ -125,15 +148,11 @@ static bool member(const struct bb_field *field, const json_t *object, const str
         value = json_object_get(object, field->alias);
         place.name = field->alias;
     }
-    if (!value || (json_is_null(value) && field->flags & BB_NULLABLE)) {
-        if (!(field->flags & BB_REQUIRED))
-            return true;
-        place_problem(&place, problems, "is required");
-        return false;
-    }
+    if (!value || (json_is_null(value) && field->flags & BB_NULLABLE))
+        return absent(field, &place, checked, problems);
     if (is_empty(field, value, problems)) {
         place_warn(&place, problems, EMPTY);
-        return true;
+        return absent(field, &place, checked, problems);
     }
     if (field->flags & BB_AS_SENT && field->type != BB_LIST)
         return !json_object_set_nocheck(checked, field->name, value);

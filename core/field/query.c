@@ -138,6 +138,8 @@ static bool take(const struct bb_field *field, const struct slot *slot, struct a
     size_t wrong = problems->count;
     const char *value = field_check_text(field, text, arena, problems);
 
+    if (!value && problems->count == wrong && !arena_starved(arena))
+        value = field->fallback;
     if (!value)
         return problems->count == wrong && !(field->flags & BB_REQUIRED) && !arena_starved(arena);
     values->list[values->count++] = (struct query_value){field->name, value};

@@ -1,5 +1,6 @@
 #include "core/generation/generation.h"
 #include "core/module/module_read.h"
+#include "core/recovery/running.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,14 @@ static void report_open(struct core_module *module, struct setting_problems *pro
 {
     const char *reason = module->handle.open_problem;
 
-    setting_problem(problems, "module %s: %s", module->face->name,
+    setting_problem(problems, "module %s: %s", module->descriptor->name,
                     reason ? reason : "cannot be opened and does not say why");
+}
+
+/* Its code runs now, called by this verb. */
+static struct running note(const struct core_module *module, const char *verb)
+{
+    return running_enter((struct running){.module = module->descriptor->name, .kind = verb});
 }
 
 static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
@@ -40,19 +47,22 @@ static int open_module(struct core_module *module, struct arena *arena, const st
 
     host->api = api;
     if (meters_bind(module, arena)) {
-        setting_problem(problems, "module %s: out of memory", module->face->name);
+        setting_problem(problems, "module %s: out of memory", module->descriptor->name);
         return -1;
     }
     module->handle.opening = true;
-    if (module->face->open)
-        failed = module->face->open(host, &host->state);
+    struct running before = note(module, "open");
+
+    if (module->descriptor->open)
+        failed = module->descriptor->open(host, &host->state);
+    running_leave(before);
     module->handle.opening = false;
     module->opened = !failed;
     if (failed)
         report_open(module, problems);
     if (!failed && module->handle.broken)
         setting_problem(problems, "module %s: asks for a setting that it does not declare",
-                        module->face->name);
+                        module->descriptor->name);
     return failed || module->handle.broken ? -1 : 0;
 }
 
@@ -104,9 +114,11 @@ void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
+        struct running before = note(module, "start");
 
-        if (module->face->start)
-            module->face->start(&module->handle.host, module->handle.host.state);
+        if (module->descriptor->start)
+            module->descriptor->start(&module->handle.host, module->handle.host.state);
+        running_leave(before);
         module->started = true;
     }
 }
@@ -115,9 +127,11 @@ void generation_quiesce(struct generation *g)
 {
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
+        struct running before = note(module, "quiesce");
 
-        if (module->started && module->face->quiesce)
-            module->face->quiesce(&module->handle.host, module->handle.host.state);
+        if (module->started && module->descriptor->quiesce)
+            module->descriptor->quiesce(&module->handle.host, module->handle.host.state);
+        running_leave(before);
         module->started = false;
     }
 }
@@ -152,9 +166,11 @@ void generation_destroy(struct generation *g)
     generation_quiesce(g);
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
+        struct running before = note(module, "close");
 
-        if (module->opened && module->face->close)
-            module->face->close(&module->handle.host, module->handle.host.state);
+        if (module->opened && module->descriptor->close)
+            module->descriptor->close(&module->handle.host, module->handle.host.state);
+        running_leave(before);
         free(module->handle.open_problem);
         module_unread(module);
     }
@@ -165,7 +181,7 @@ void generation_destroy(struct generation *g)
 const struct core_module *generation_module(const struct generation *g, const char *name)
 {
     for (size_t i = 0; i < g->module_count; i++)
-        if (!strcmp(g->modules[i].face->name, name))
+        if (!strcmp(g->modules[i].descriptor->name, name))
             return &g->modules[i];
     return NULL;
 }
@@ -173,7 +189,7 @@ const struct core_module *generation_module(const struct generation *g, const ch
 const struct core_event *generation_event(const struct generation *g, const char *name)
 {
     for (size_t i = 0; i < g->event_count; i++)
-        if (!strcmp(g->events[i].face->name, name))
+        if (!strcmp(g->events[i].descriptor->name, name))
             return &g->events[i];
     return NULL;
 }
@@ -182,7 +198,7 @@ const struct bb_command *generation_command(const struct generation *g, const ch
                                             struct core_module **module)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_table *table = &g->modules[i].face->commands;
+        const struct bb_table *table = &g->modules[i].descriptor->commands;
         const struct bb_command *rows = MODULE_ROWS(bb_command, *table);
 
         *module = &g->modules[i];

@@ -32,13 +32,28 @@ struct core_hook {
 
 /* A declared event with the hooks on it, those on "*" included, in the order of the modules. */
 struct core_event {
-    const struct bb_event_face *face;
+    const struct bb_event_descriptor *descriptor;
     const struct core_module *module;
     const struct core_hook *within, *committed;
     size_t within_count, committed_count;
 };
 
 struct reclaiming;
+
+/* A module of the list that is not loaded; see generation_left_out.c. */
+struct left_out {
+    const char *name, *why;
+};
+
+enum request_logged { LOGGED_NONE, LOGGED_PROBLEMS, LOGGED_ALL };
+
+/* What each request goes by: looked up once, for a look-up compares texts. */
+struct request_settings {
+    int64_t deadline_ms, slow_us; /* slow_us 0: nothing is slow */
+    size_t max_body;              /* bytes */
+    enum request_logged logged;   /* which get a line in the log */
+    uint64_t one_in;              /* of those without a problem, where all are logged */
+};
 
 struct generation {
     atomic_size_t holders;
@@ -58,8 +73,11 @@ struct generation {
     unsigned number;
     struct arena *arena;
     struct settings *settings;
-    struct core_module *modules; /* in the order they were opened in */
+    struct request_settings request; /* those of `settings` that every request asks for */
+    struct core_module *modules;     /* in the order they were opened in */
     size_t module_count;
+    struct left_out *left_out; /* as many places as modules */
+    size_t left_out_count;
     bool only_read;        /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
     struct aead_keys *seal;
@@ -127,6 +145,9 @@ const struct bb_command *generation_command(const struct generation *generation,
 
 /* bb_superseded() */
 bool api_superseded(struct bb_host *host);
+
+/* bb_module_at() */
+const struct bb_module *api_module_at(struct bb_host *host, size_t index);
 
 /* bb_event_names() */
 size_t api_event_names(struct bb_host *host, const char *const **names);

@@ -74,12 +74,12 @@ struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);
     const struct generation *g = handle->generation;
-    const struct bb_module *face = handle->module->face;
-    unsigned version = version_needed(&face->needs, name);
-    const struct bb_service_face *given;
+    const struct bb_module *descriptor = handle->module->descriptor;
+    unsigned version = version_needed(&descriptor->needs, name);
+    const struct bb_service_descriptor *given;
 
     if (!version && !handle->opening)
-        version = version_needed(&face->wants, name);
+        version = version_needed(&descriptor->wants, name);
     const struct core_module *giver =
         version ? service_provider(g->modules, g->module_count, name, version, &given) : NULL;
 
@@ -102,11 +102,12 @@ static unsigned kind_needed(const struct bb_table *table, const char *kind)
 }
 
 /* The caller may know less of the struct, or more. */
-static bool tell_given(struct core_module *module, const struct bb_service_face *face,
+static bool tell_given(struct core_module *module, const struct bb_service_descriptor *descriptor,
                        struct bb_given *given)
 {
     size_t size = given->size;
-    struct bb_given all = {size, face->name, face->version, face->interface, &module->handle.host};
+    struct bb_given all = {size, descriptor->name, descriptor->version, descriptor->interface,
+                           &module->handle.host};
 
     memcpy(given, &all, size < sizeof all ? size : sizeof all);
     return true;
@@ -116,16 +117,18 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
 {
     const struct host_handle *handle = handle_of(host);
     const struct generation *g = handle->generation;
-    unsigned version = handle->opening ? 0 : kind_needed(&handle->module->face->wants, kind);
+    unsigned version = handle->opening ? 0 : kind_needed(&handle->module->descriptor->wants, kind);
     size_t length = strlen(kind);
 
     for (size_t i = 0; i < g->module_count && version; i++) {
-        const struct bb_table *table = &g->modules[i].face->services;
-        const struct bb_service_face *faces = MODULE_ROWS(bb_service_face, *table);
+        const struct bb_table *table = &g->modules[i].descriptor->services;
+        const struct bb_service_descriptor *descriptors =
+            MODULE_ROWS(bb_service_descriptor, *table);
 
         for (size_t k = 0; k < table->count; k++)
-            if (!strncmp(faces[k].name, kind, length) && faces[k].version >= version && !index--)
-                return tell_given(&g->modules[i], &faces[k], given);
+            if (!strncmp(descriptors[k].name, kind, length) && descriptors[k].version >= version &&
+                !index--)
+                return tell_given(&g->modules[i], &descriptors[k], given);
     }
     return false;
 }
@@ -147,6 +150,13 @@ int api_unseal(struct bb_host *host, const void *sealed, size_t length, const ch
 bool api_superseded(struct bb_host *host)
 {
     return generation_superseded(handle_of(host)->generation);
+}
+
+const struct bb_module *api_module_at(struct bb_host *host, size_t index)
+{
+    const struct generation *g = handle_of(host)->generation;
+
+    return index < g->module_count ? g->modules[index].descriptor : NULL;
 }
 
 size_t api_event_names(struct bb_host *host, const char *const **names)

@@ -9,11 +9,11 @@ static bool has_keys(const struct generation *g)
 static void lacks_database(const struct generation *g, struct setting_problems *problems)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        if (!g->modules[i].face->schema)
+        if (!g->modules[i].descriptor->schema)
             continue;
         settings_complain(g->settings, problems, "database", "url",
                           "is empty, but module %s keeps tables: say how to reach PostgreSQL",
-                          g->modules[i].face->name);
+                          g->modules[i].descriptor->name);
         return;
     }
 }
@@ -21,12 +21,12 @@ static void lacks_database(const struct generation *g, struct setting_problems *
 static void lacks_keys(const struct generation *g, struct setting_problems *problems)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        if (!(g->modules[i].face->flags & BB_MODULE_SEALS))
+        if (!(g->modules[i].descriptor->flags & BB_MODULE_SEALS))
             continue;
         settings_complain(g->settings, problems, "secrets", "keys",
                           "is empty, but module %s encrypts with it: `openssl rand -hex 32` makes "
                           "a key",
-                          g->modules[i].face->name);
+                          g->modules[i].descriptor->name);
         return;
     }
 }

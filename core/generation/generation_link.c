@@ -12,15 +12,15 @@ static void out_of_memory(const struct generation *g, struct setting_problems *p
 static void add_routes(struct generation *g, struct core_module *module,
                        struct setting_problems *problems)
 {
-    const struct bb_route *routes = MODULE_ROWS(bb_route, module->face->routes);
+    const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
     char why[256];
 
-    for (size_t i = 0; i < module->face->routes.count; i++) {
+    for (size_t i = 0; i < module->descriptor->routes.count; i++) {
         if (!routes[i].method || !routes[i].path)
             continue; /* reported by module_validate() */
         if (router_add(g->router, &routes[i], &module->handle, why, sizeof why))
             setting_problem(problems, "%s: module %s: route %s %s: %s", module->path,
-                            module->face->name, routes[i].method, routes[i].path, why);
+                            module->descriptor->name, routes[i].method, routes[i].path, why);
     }
 }
 
@@ -38,9 +38,9 @@ static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook
 
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
-        const struct bb_hook *hooks = MODULE_ROWS(bb_hook, module->face->hooks);
+        const struct bb_hook *hooks = MODULE_ROWS(bb_hook, module->descriptor->hooks);
 
-        for (size_t k = 0; k < module->face->hooks.count; k++) {
+        for (size_t k = 0; k < module->descriptor->hooks.count; k++) {
             if (!hook_fits(&hooks[k], event, kind))
                 continue;
             if (out)
@@ -70,7 +70,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
     size_t count = 0;
 
     for (size_t i = 0; i < g->module_count; i++)
-        count += g->modules[i].face->events.count;
+        count += g->modules[i].descriptor->events.count;
     struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
 
     g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
@@ -79,20 +79,20 @@ static void link_events(struct generation *g, struct setting_problems *problems)
         return;
     }
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *face = g->modules[i].face;
+        const struct bb_module *descriptor = g->modules[i].descriptor;
 
-        for (size_t k = 0; k < face->events.count; k++) {
+        for (size_t k = 0; k < descriptor->events.count; k++) {
             struct core_event *event = &events[g->event_count];
 
-            event->face = &MODULE_ROWS(bb_event_face, face->events)[k];
-            if (!event->face->name)
+            event->descriptor = &MODULE_ROWS(bb_event_descriptor, descriptor->events)[k];
+            if (!event->descriptor->name)
                 continue; /* reported by module_validate() */
             event->module = &g->modules[i];
             event->within =
-                hooks_on(g, event->face->name, BB_WITHIN, &event->within_count, problems);
-            event->committed =
-                hooks_on(g, event->face->name, BB_COMMITTED, &event->committed_count, problems);
-            g->event_names[g->event_count++] = event->face->name;
+                hooks_on(g, event->descriptor->name, BB_WITHIN, &event->within_count, problems);
+            event->committed = hooks_on(g, event->descriptor->name, BB_COMMITTED,
+                                        &event->committed_count, problems);
+            g->event_names[g->event_count++] = event->descriptor->name;
         }
     }
     g->events = events;
@@ -103,10 +103,10 @@ static const struct bb_route *guarded_route(const struct generation *g,
                                             const struct core_module **module)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_route *routes = MODULE_ROWS(bb_route, g->modules[i].face->routes);
+        const struct bb_route *routes = MODULE_ROWS(bb_route, g->modules[i].descriptor->routes);
 
         *module = &g->modules[i];
-        for (size_t k = 0; k < g->modules[i].face->routes.count; k++)
+        for (size_t k = 0; k < g->modules[i].descriptor->routes.count; k++)
             if (!(routes[k].roles & BB_ANYONE))
                 return &routes[k];
     }
@@ -115,11 +115,11 @@ static const struct bb_route *guarded_route(const struct generation *g,
 
 static void link_authenticator(struct generation *g, struct setting_problems *problems)
 {
-    const struct bb_service_face *face;
+    const struct bb_service_descriptor *descriptor;
     const struct core_module *module = NULL;
     const struct core_module *giver =
-        service_provider(g->modules, g->module_count, "authenticator", 1, &face);
-    const struct bb_authenticator *authenticator = giver ? face->interface : NULL;
+        service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor);
+    const struct bb_authenticator *authenticator = giver ? descriptor->interface : NULL;
 
     if (authenticator && authenticator->size >= sizeof *authenticator &&
         authenticator->authenticate) {
@@ -129,12 +129,12 @@ static void link_authenticator(struct generation *g, struct setting_problems *pr
     }
     if (giver)
         setting_problem(problems, "%s: module %s: its service \"authenticator\" is incomplete",
-                        giver->path, giver->face->name);
+                        giver->path, giver->descriptor->name);
     else if (guarded_route(g, &module))
         setting_problem(problems,
                         "module %s has routes for certain roles, but no module of the list "
                         "`modules` gives the service \"authenticator\" (the module auth does)",
-                        module->face->name);
+                        module->descriptor->name);
 }
 
 void generation_link(struct generation *g, struct setting_problems *problems)

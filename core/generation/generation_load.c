@@ -5,6 +5,7 @@
 
 #include <libpq-fe.h>
 
+#include "core/recovery/crash.h"
 #include "core/settings/host_settings.h"
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
@@ -88,6 +89,39 @@ static void check_places(struct generation *g, struct setting_problems *problems
     PQconninfoFree(options);
 }
 
+/* Before modules are loaded, for their constructors may crash. */
+static void place_reports(const struct generation *g)
+{
+    const char *path = settings_text(g->settings, "host", "state");
+    const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
+
+    if (path && *path && *path != '/')
+        path = arena_format(g->arena, "%s/%s", settings_directory(g->settings), path);
+    else if ((!path || !*path) && own)
+        path = arena_text(g->arena, own, strcspn(own, ":"));
+    crash_directory(path);
+}
+
+static enum request_logged logged_of(const struct settings *settings)
+{
+    const char *which = settings_text(settings, "log", "requests");
+
+    if (!settings_int(settings, "log", "access") || !which || *which == 'n')
+        return LOGGED_NONE;
+    return *which == 'a' ? LOGGED_ALL : LOGGED_PROBLEMS;
+}
+
+static struct request_settings request_settings_of(const struct settings *settings)
+{
+    return (struct request_settings){
+        .deadline_ms = settings_int(settings, "http", "deadline"),
+        .slow_us = settings_int(settings, "http", "slow") * 1000,
+        .max_body = (size_t)settings_int(settings, "http", "max_body"),
+        .logged = logged_of(settings),
+        .one_in = (uint64_t)settings_int(settings, "log", "one_in"),
+    };
+}
+
 static bool sections_there(const struct generation *g)
 {
     for (size_t i = 0; i < host_section_count; i++)
@@ -104,6 +138,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     host_settings_bind(g->settings, problems);
     if (!sections_there(g))
         return -1;
+    g->request = request_settings_of(g->settings);
+    place_reports(g);
     load_keys(g, problems);
     g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
     g->inside = load_networks(g, "inside", problems);

@@ -21,4 +21,12 @@ bool generation_is_installed(const void *generation, const char *name);
 /* Router, events with their hooks, authenticator. */
 void generation_link(struct generation *generation, struct setting_problems *problems);
 
+/*
+ * generation_left_out.c. Whether this entry of the list `modules` is in quarantine, and left out:
+ * noted then. And, once all others are loaded: leaves out those that need what is not
+ * there because of it.
+ */
+bool generation_leaves_out(struct generation *g, const char *entry);
+void generation_leave_needy_out(struct generation *g);
+
 #endif

@@ -35,7 +35,7 @@ static size_t count_values(const struct bb_metric *metric)
 
 int meters_bind(struct core_module *module, struct arena *arena)
 {
-    const struct bb_table *table = &module->face->metrics;
+    const struct bb_table *table = &module->descriptor->metrics;
     const struct bb_metric *rows = MODULE_ROWS(bb_metric, *table);
 
     module->handle.meters = arena_alloc(arena, (table->count + 1) * sizeof(struct meter *));
@@ -45,7 +45,7 @@ int meters_bind(struct core_module *module, struct arena *arena)
         if (rows[i].read)
             continue;
         module->handle.meters[i] =
-            meter_named(name_of(module->face->name, &rows[i]), count_values(&rows[i]));
+            meter_named(name_of(module->descriptor->name, &rows[i]), count_values(&rows[i]));
         if (!module->handle.meters[i])
             return -1;
     }
@@ -56,7 +56,7 @@ void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t 
 {
     const struct host_handle *handle = handle_of(host);
     struct meter *meter =
-        metric < handle->module->face->metrics.count ? handle->meters[metric] : NULL;
+        metric < handle->module->descriptor->metrics.count ? handle->meters[metric] : NULL;
 
     if (meter)
         meter_add(meter, value, by);

@@ -97,9 +97,9 @@ static void bind_settings(struct generation *g, struct core_module *module,
 {
     module->handle.generation = g;
     module->handle.module = module;
-    if (!settings_section(g->settings, module->face->name))
-        module->handle.settings =
-            settings_bind(g->settings, module->face->name, &module->face->settings, problems);
+    if (!settings_section(g->settings, module->descriptor->name))
+        module->handle.settings = settings_bind(g->settings, module->descriptor->name,
+                                                &module->descriptor->settings, problems);
 }
 
 void generation_load_modules(struct generation *g, struct setting_problems *problems)
@@ -108,12 +108,18 @@ void generation_load_modules(struct generation *g, struct setting_problems *prob
     size_t count = json_array_size(entries);
 
     g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
-    if (!g->modules) {
+    g->left_out = arena_alloc(g->arena, (count + 1) * sizeof *g->left_out);
+    if (!g->modules || !g->left_out) {
         setting_problem(problems, "%s: out of memory", settings_path(g->settings));
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        load_entry(g, json_string_value(json_array_get(entries, i)), problems);
+    for (size_t i = 0; i < count; i++) {
+        const char *entry = json_string_value(json_array_get(entries, i));
+
+        if (!generation_leaves_out(g, entry))
+            load_entry(g, entry, problems);
+    }
+    generation_leave_needy_out(g);
     for (size_t i = 0; i < g->module_count; i++)
         module_validate(&g->modules[i], problems);
     module_validate_set(g->modules, g->module_count, problems);

@@ -1,5 +1,7 @@
 #include "core/host/activate.h"
 
+#include <stdlib.h>
+
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
@@ -93,6 +95,37 @@ static struct generation *swap(struct engine *engine, struct generation *g)
     return before;
 }
 
+/* Behind the last loop, which may have stood. */
+static void changed(void *arg)
+{
+    struct change *change = arg;
+
+    generation_release(change->from);
+    generation_release(change->to);
+    free(change);
+}
+
+/* Without memory every loop is waited for. */
+static void change_loops(const struct change *change)
+{
+    struct change *kept = malloc(sizeof *kept);
+
+    if (kept) {
+        *kept = *change;
+        generation_acquire(kept->from);
+        generation_acquire(kept->to);
+        int left = engine_tell_loops(change->engine, change_loop, changed, kept);
+
+        if (left > 0)
+            log_line(BB_WARN, "a loop stands: it takes the new configuration when it goes on",
+                     NULL);
+        if (left >= 0)
+            return;
+        changed(kept);
+    }
+    engine_each_loop(change->engine, change_loop, (void *)(uintptr_t)change);
+}
+
 void activate(struct engine *engine, struct generation *g)
 {
     struct change change = {.engine = engine, .to = g};
@@ -102,7 +135,7 @@ void activate(struct engine *engine, struct generation *g)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
-    engine_each_loop(engine, change_loop, &change);
+    change_loops(&change);
     workers_go(g->workers);
     reclaim(engine->reclaimer, change.from);
 }

@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/host/reload.h"
+#include "core/recovery/supervised.h"
 
 enum {
     CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
@@ -111,11 +112,49 @@ static void make_directory(const char *path)
     free(directory);
 }
 
+static char *kept_key(const struct control *control)
+{
+    char *key;
+
+    return asprintf(&key, "control:%s", control->path) < 0 ? NULL : key;
+}
+
+/* The socket of the worker before, as long as its name is there; its backlog has who waits. */
+static bool take_over(struct control *control)
+{
+    char *key = kept_key(control);
+    int fds[8];
+    struct stat about;
+    bool kept = key && supervised_take(key, fds) == 1;
+
+    free(key);
+    if (!kept)
+        return false;
+    if (stat(control->path, &about) || !S_ISSOCK(about.st_mode)) {
+        close(fds[0]);
+        return false;
+    }
+    control->listen_fd = fds[0];
+    control->inode = about.st_ino;
+    return true;
+}
+
+static void hand_up(const struct control *control)
+{
+    char *key = kept_key(control);
+
+    if (key)
+        supervised_keep(key, &control->listen_fd, 1);
+    free(key);
+}
+
 static int open_socket(struct control *control)
 {
     char *own = NULL;
     struct stat about;
 
+    if (take_over(control))
+        return 0;
     if (taken(control->path)) {
         errno = EADDRINUSE;
         return -1;
@@ -136,6 +175,7 @@ static int open_socket(struct control *control)
     if (control->listen_fd < 0)
         return -1;
     control->inode = about.st_ino;
+    hand_up(control);
     return 0;
 }
 
@@ -173,8 +213,8 @@ static void serve_client(struct control *control, int fd)
     read_line(fd, line);
     if (!strcmp(line, "reload")) {
         reloader_ask(control->engine->reloader, fd);
-    } else if (!strcmp(line, "status")) {
-        char *text = status_text(control->engine);
+    } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
+        char *text = status_text(control->engine, line[6] != '\0');
 
         control_answer(fd, text);
         free(text);

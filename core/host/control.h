@@ -5,8 +5,8 @@
  * crash) is replaced; where another host answers, that one keeps it and this one goes without,
  * which is logged. Without it SIGHUP reloads as well.
  *
- * A client sends one line ("reload", "status") and reads to the end: a line with its exit status,
- * then text for people.
+ * A client sends one line ("reload", "status", "status --json") and reads to the end: a line with
+ * its exit status, then text for people.
  *
  * The path: $BUSBAR_CONTROL, else the setting control.socket. A client must find it while the file
  * is broken: then it takes the setting's default.
@@ -34,7 +34,8 @@ void control_answer(int fd, const char *text);
  * memory. Given: free() it. */
 char *control_path(const struct settings *settings);
 
-/* What `busbar status` prints, as control_answer() takes it; given, NULL: no memory. (status.c) */
-char *status_text(struct engine *engine);
+/* What `busbar status`, or with `json` `busbar status --json`, prints, as control_answer() takes
+ * it; given, NULL: no memory. (status.c) */
+char *status_text(struct engine *engine, bool json);
 
 #endif

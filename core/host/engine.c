@@ -1,4 +1,5 @@
 #include "core/engine/engine.h"
+#include "core/engine/job_log.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -19,13 +20,16 @@
 #include "core/http/http.h"
 #include "core/http/stream.h"
 #include "core/observe/sd_notify.h"
+#include "core/observe/stall.h"
 #include "core/observe/watchdog.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
 #include "core/postgres/resolver.h"
 #include "core/postgres/sql.h"
+#include "core/recovery/crash.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
+#include "core/request/request.h"
 #include "core/wire/listener.h"
 
 static int64_t number(const struct generation *g, const char *section, const char *name)
@@ -132,6 +136,7 @@ void engine_free(struct engine *engine)
         quota_table_free(engine->quotas[quota]);
     generation_quiesce(g);
     activate_discard(g);
+    job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
     resolver_free(engine->database_resolver);
@@ -179,6 +184,7 @@ static int make_shares(struct engine *engine)
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
+    requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
@@ -229,6 +235,7 @@ static _Noreturn void give_up(void)
 {
     log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
     log_close();
+    crash_exits();
     _exit(1);
 }
 
@@ -240,9 +247,13 @@ static void run_loops(struct engine *engine)
         if (pthread_create(&loop->thread, NULL, loop_main, loop))
             give_up();
     }
+    engine->loops[0].thread = pthread_self();
+    struct stall *stall = stall_new(engine);
+
     listeners_tell(&engine->listeners);
     sd_notify_ready();
     loop_run(&engine->loops[0]);
+    stall_free(stall); /* it looks at threads, which must be there */
     for (unsigned i = 1; i < engine->loop_count; i++)
         pthread_join(engine->loops[i].thread, NULL);
 }
@@ -257,7 +268,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
 
     engine->reclaimer = reclaimer_new(engine);
     engine->reloader = reloader_new(engine);
-    if (signals && engine->reclaimer && engine->reloader) {
+    if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
         activate_first(engine);
         control = control_new(engine);
         watchdog = watchdog_new(engine);
@@ -267,9 +278,9 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     }
     watchdog_free(watchdog);
     control_free(control);
+    signals_free(signals); /* it asks the reloader */
     reloader_free(engine->reloader);
     reclaimer_free(engine->reclaimer);
-    signals_free(signals);
     return status;
 }
 

@@ -1,6 +1,8 @@
 /* Commands of modules: the engine without a listener, one fiber, and out. */
+#include <signal.h>
 #include <stdio.h>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/host/activate.h"
@@ -52,6 +54,40 @@ static void command_ended(struct core_request *rq)
     rq->loop->stop = true;
 }
 
+/* ---- commands that may be interrupted ---- */
+
+static const int interrupts[] = {SIGINT, SIGTERM};
+static atomic_bool *interrupted; /* set before the handlers are */
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    atomic_store(interrupted, true);
+}
+
+/* Each of them once: the second one ends the process. One that is ignored stays so. */
+static void hear_interrupts(struct generation *generation)
+{
+    struct sigaction before,
+        heard = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+
+    interrupted = &generation->superseded;
+    sigemptyset(&heard.sa_mask);
+    for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
+        if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(interrupts[i], &heard, NULL);
+}
+
+/* The generation goes: what comes now ends the process. */
+static void forget_interrupts(void)
+{
+    struct sigaction before;
+
+    for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
+        if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler == on_interrupt)
+            signal(interrupts[i], SIG_DFL);
+}
+
 static int run_command(struct engine *engine, struct core_module *module,
                        const struct bb_command *command, json_t *options)
 {
@@ -69,7 +105,8 @@ static int run_command(struct engine *engine, struct core_module *module,
     run->rq.entry = command_entry;
     run->rq.ended = command_ended;
     run->rq.body = options;
-    run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
+    if (!(command->flags & BB_COMMAND_LONG))
+        run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
     request_enter(&run->rq, &module->handle.host);
     request_schedule(&run->rq);
     loop_run(&engine->loops[0]);
@@ -85,9 +122,17 @@ int engine_command(struct generation *generation, struct core_module *module,
                    const struct bb_command *command, json_t *options)
 {
     struct engine engine = {.generation = generation};
+    bool lasts = command->flags & BB_COMMAND_LONG;
 
     pthread_mutex_init(&engine.lock, NULL);
+    if (lasts) {
+        log_level(BB_WARN, false);
+        hear_interrupts(generation);
+    }
     int status = run_command(&engine, module, command, options);
+
+    if (lasts)
+        forget_interrupts();
     engine_free(&engine);
     return status;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/engine/job_log.h"
 #include "core/postgres/sql.h"
 #include "core/transaction/idempotency.h"
 
@@ -18,7 +20,7 @@ struct job {
     struct timer timer; /* first */
     struct loop *loop;
     struct generation *generation; /* holds what it runs in, which frees this */
-    const struct bb_job *face;
+    const struct bb_job *descriptor;
     struct bb_host *host; /* NULL: the host's own */
     bool running;
     bool again; /* the run that is under way left something */
@@ -33,6 +35,7 @@ struct jobs {
 struct job_run {
     struct core_request rq; /* first */
     struct job *job;
+    int64_t began_us; /* 0: it did not run, for another host does */
 };
 
 static const struct bb_sql lock = {"SELECT pg_try_advisory_lock(hashtextextended($1, 0))", 0};
@@ -51,6 +54,11 @@ static void drop_checked_out(void *tx)
     pg_tx_drop(tx);
 }
 
+static void began(struct core_request *rq)
+{
+    ((struct job_run *)(void *)rq)->began_us = clock_mono_us();
+}
+
 /*
  * The connection that holds the lock is the one for the job's transactions: with another one two
  * jobs could each wait for the other's, and one without a lock any more could still commit.
@@ -67,6 +75,7 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
     }
     PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
     if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
+        began(rq);
         rq->checked_out = tx;
         job->run(&rq->pub);
         rq->checked_out = NULL;
@@ -77,12 +86,25 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
 
 static void job_entry(struct core_request *rq)
 {
-    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->face;
+    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->descriptor;
 
-    if (job->flags & BB_ONCE)
+    if (job->flags & BB_ONCE) {
         run_once(rq, job);
-    else
+    } else {
+        began(rq);
         job->run(&rq->pub);
+    }
+}
+
+/* A run that was refused the database before it began is one that failed, too. */
+static void note_run(const struct job_run *run)
+{
+    const struct core_request *rq = &run->rq;
+    bool failed = rq->failure.kind || rq->response.status >= 500;
+
+    if (run->began_us || failed)
+        job_log_note(rq->loop->engine, run->job->descriptor->name, failed,
+                     run->began_us ? clock_mono_us() - run->began_us : 0);
 }
 
 /* After jobs_end() it has no place among the timers, and gets none. */
@@ -90,6 +112,7 @@ static void job_ended(struct core_request *rq)
 {
     struct job *job = ((struct job_run *)(void *)rq)->job;
 
+    note_run((struct job_run *)(void *)rq);
     job->running = false;
     if (job->again && job->timer.slot)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
@@ -109,11 +132,11 @@ static void job_start(struct job *job)
     struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, job->generation);
 
     if (!run) {
-        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->face->name, NULL);
+        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->descriptor->name, NULL);
         return;
     }
     run->job = job;
-    run->rq.name = job->face->name;
+    run->rq.name = job->descriptor->name;
     run->rq.entry = job_entry;
     run->rq.ended = job_ended;
     run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
@@ -129,7 +152,7 @@ static void job_timer(struct timer *timer)
 
     if (!job->running)
         job_start(job);
-    int64_t next_ms = job->loop->now_ms + (int64_t)job->face->every_s * 1000;
+    int64_t next_ms = job->loop->now_ms + (int64_t)job->descriptor->every_s * 1000;
 
     /* on a beat, apart from the other jobs as the first runs were */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
@@ -145,15 +168,15 @@ static struct loop *loop_of(struct engine *engine, const char *name)
     return &engine->loops[sum % engine->loop_count];
 }
 
-static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *face,
+static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *descriptor,
                     struct bb_host *host)
 {
     struct job *job = &jobs->list[jobs->count++];
 
     *job = (struct job){.timer.fire = job_timer,
-                        .loop = loop_of(engine, face->name),
+                        .loop = loop_of(engine, descriptor->name),
                         .generation = jobs->generation,
-                        .face = face,
+                        .descriptor = descriptor,
                         .host = host};
 }
 
@@ -165,7 +188,7 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
     if (!jobs)
         return NULL;
     for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].face->jobs.count;
+        count += generation->modules[i].descriptor->jobs.count;
     jobs->generation = generation;
     jobs->list = calloc(count, sizeof *jobs->list);
     if (!jobs->list) {
@@ -176,8 +199,8 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
 
-        for (size_t j = 0; j < module->face->jobs.count; j++)
-            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->face->jobs)[j],
+        for (size_t j = 0; j < module->descriptor->jobs.count; j++)
+            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->descriptor->jobs)[j],
                     &module->handle.host);
     }
     return jobs;
@@ -186,7 +209,7 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
 static const struct job *same_job(const struct jobs *jobs, const struct job *job)
 {
     for (size_t i = 0; jobs && i < jobs->count; i++)
-        if (!strcmp(jobs->list[i].face->name, job->face->name))
+        if (!strcmp(jobs->list[i].descriptor->name, job->descriptor->name))
             return &jobs->list[i];
     return NULL;
 }
@@ -194,7 +217,7 @@ static const struct job *same_job(const struct jobs *jobs, const struct job *job
 /* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
 static int64_t first_run(const struct job *job, const struct job *before, size_t index)
 {
-    int64_t every = (int64_t)job->face->every_s * 1000, now = job->loop->now_ms;
+    int64_t every = (int64_t)job->descriptor->every_s * 1000, now = job->loop->now_ms;
     int64_t first =
         now + (every < FIRST_MS ? every : FIRST_MS) + (int64_t)(index * APART_MS) % every;
 

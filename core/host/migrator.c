@@ -74,6 +74,9 @@ static void migrate(struct migrator *migrator)
         enum migrate_outcome outcome =
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
 
+        /* of an attempt to apply it is not known, but where all is done */
+        if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
+            atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
         note_outcome(migrator, outcome, failed, report.problem);
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);

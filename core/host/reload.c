@@ -14,6 +14,7 @@
 #include "core/host/migrator.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/sd_notify.h"
+#include "core/recovery/supervised.h"
 
 enum { ASKERS_MAX = 32 };
 
@@ -36,16 +37,16 @@ static const char *schema_of(const struct generation *g, const char *module)
 {
     const struct core_module *found = generation_module(g, module);
 
-    return found ? found->face->schema : NULL;
+    return found ? found->descriptor->schema : NULL;
 }
 
 static bool new_schema(const struct generation *from, const struct generation *to)
 {
     for (size_t i = 0; i < to->module_count; i++) {
-        const struct bb_module *face = to->modules[i].face;
-        const char *before = schema_of(from, face->name);
+        const struct bb_module *descriptor = to->modules[i].descriptor;
+        const char *before = schema_of(from, descriptor->name);
 
-        if (face->schema && (!before || strcmp(before, face->schema) != 0))
+        if (descriptor->schema && (!before || strcmp(before, descriptor->schema) != 0))
             return true;
     }
     return false;
@@ -179,6 +180,8 @@ static void note(struct reloader *reloader, const struct reload_history *now)
     struct reload_history *history = &reloader->history;
     unsigned done = history->done + now->last_done, refused = history->refused + !now->last_done;
 
+    atomic_store(&reloader->engine->reloads_done, done);
+    atomic_store(&reloader->engine->reloads_refused, refused);
     *history = *now;
     history->done = done;
     history->refused = refused;
@@ -210,6 +213,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     size_t modules = next->module_count;
 
     activate(engine, next);
+    supervised_forgive(); /* what was left out is tried again */
     engine_unhold(engine);
     hand_migration_on(reloader, next); /* may wait for the database: not while the loops must */
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",

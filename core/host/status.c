@@ -9,25 +9,33 @@
 #include "core/base/version.h"
 #include "core/host/control.h"
 #include "core/host/reload.h"
+#include "core/host/status.h"
 #include "core/http/http.h"
+#include "core/observe/crashes.h"
 #include "core/observe/readiness.h"
-#include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
-struct loop_status {
-    size_t requests, connections;
-    bool database;
-    struct pg_lane_status lanes[PG_LANES];
-    int64_t redis_ms; /* -1: away; -2: none */
+/* What loops are asked to fill in, and who asked reads; freed by the last of both. */
+struct looks {
+    atomic_uint holders;
+    struct loop_status loops[];
 };
+
+static void let_go(void *arg)
+{
+    struct looks *looks = arg;
+
+    if (atomic_fetch_sub(&looks->holders, 1) == 1)
+        free(looks);
+}
 
 /* On the loop. */
 static void look(struct loop *loop, void *arg)
 {
-    struct loop_status *status = &((struct loop_status *)arg)[loop->index];
+    struct loop_status *status = &((struct looks *)arg)->loops[loop->index];
 
     status->requests = loop->requests;
     status->connections = loop->http->connection_count;
@@ -35,6 +43,7 @@ static void look(struct loop *loop, void *arg)
     for (int kind = 0; loop->pg && kind < PG_LANES; kind++)
         pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &status->lanes[kind]);
     status->redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -2;
+    atomic_store(&status->looked, true);
 }
 
 static void print_loop(FILE *out, unsigned index, const struct loop_status *status)
@@ -54,15 +63,41 @@ static void print_loop(FILE *out, unsigned index, const struct loop_status *stat
     }
 }
 
+struct loop_status *status_loops(struct engine *engine)
+{
+    struct looks *looks = calloc(1, sizeof *looks + engine->loop_count * sizeof *looks->loops);
+
+    if (!looks)
+        return NULL;
+    atomic_init(&looks->holders, 2);
+    int left = engine_tell_loops(engine, look, let_go, looks);
+
+    if (left < 0) { /* no loop has heard of it */
+        free(looks);
+        return NULL;
+    }
+    struct loop_status *status = calloc(engine->loop_count, sizeof *status);
+
+    for (unsigned i = 0; status && i < engine->loop_count; i++)
+        if (atomic_load(&looks->loops[i].looked))
+            status[i] = looks->loops[i];
+    let_go(looks);
+    return status;
+}
+
 static int print_loops(FILE *out, struct engine *engine)
 {
-    struct loop_status *status = calloc(engine->loop_count, sizeof *status);
+    struct loop_status *status = status_loops(engine);
 
     if (!status)
         return -1;
-    engine_each_loop(engine, look, status);
-    for (unsigned i = 0; i < engine->loop_count; i++)
-        print_loop(out, i, &status[i]);
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        if (atomic_load(&status[i].looked))
+            print_loop(out, i, &status[i]);
+        else
+            fprintf(out, "loop %u: STANDS for %.1f s, see the log\n", i,
+                    (double)atomic_load(&engine->loops[i].stands_ms) / 1000);
+    }
     free(status);
     return 0;
 }
@@ -96,8 +131,9 @@ static void print_generation(FILE *out, const struct generation *g, bool live, i
     for (size_t i = 0; i < g->module_count; i++) {
         const struct core_module *module = &g->modules[i];
 
-        fprintf(out, "  module %s %s, build %s, %s\n", module->face->name, module->face->version,
-                *module->build_id ? module->build_id : "unknown", module->path);
+        fprintf(out, "  module %s %s, build %s, %s\n", module->descriptor->name,
+                module->descriptor->version, *module->build_id ? module->build_id : "unknown",
+                module->path);
     }
     print_runtime(out, g);
 }
@@ -108,6 +144,7 @@ static void print_generations(FILE *out, struct engine *engine)
     struct generation *live = engine_generation(engine);
     size_t count = engine_generations(engine, list);
 
+    crashes_print(out, live);
     generation_release(live); /* the list, made later, holds it or its successor */
     for (size_t i = 0; i < count; i++)
         print_generation(out, list[i], list[i] == live, clock_mono_ms());
@@ -156,16 +193,28 @@ static void print_host(FILE *out, struct engine *engine)
         fprintf(out, "%" PRIu64 " lines of the log were dropped\n", log_dropped());
 }
 
-static int print_all(FILE *out, struct engine *engine)
+static int print_json(FILE *out, struct engine *engine)
+{
+    json_t *json = status_json(engine);
+    int failed = json ? json_dumpf(json, out, JSON_INDENT(2)) : -1;
+
+    fputc('\n', out);
+    json_decref(json);
+    return failed;
+}
+
+static int print_all(FILE *out, struct engine *engine, bool json)
 {
     fputs(CONTROL_DONE, out);
+    if (json)
+        return print_json(out, engine);
     print_host(out, engine);
     print_reloads(out, engine->reloader);
     print_generations(out, engine);
     return print_loops(out, engine);
 }
 
-char *status_text(struct engine *engine)
+char *status_text(struct engine *engine, bool json)
 {
     char *text = NULL;
     size_t length;
@@ -178,7 +227,7 @@ char *status_text(struct engine *engine)
         fputs(CONTROL_FAILED "the host is stopping\n", out);
         failed = 0;
     } else {
-        failed = print_all(out, engine);
+        failed = print_all(out, engine, json);
         engine_unhold(engine);
     }
     if (!fclose(out) && !failed)

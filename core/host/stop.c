@@ -1,19 +1,24 @@
 #include "core/host/stop.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/thread.h"
 #include "core/host/job.h"
 #include "core/host/reload.h"
 #include "core/http/http.h"
 #include "core/http/stream.h"
 #include "core/observe/sd_notify.h"
+#include "core/recovery/crash.h"
 
-enum { STOP_MS = 10000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
+enum { STOP_MS = 10000, LATE_MS = 1000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
 
 struct stop {
     struct message message; /* first */
@@ -26,6 +31,7 @@ static _Noreturn void end_now(const char *why, int status)
 {
     log_line(BB_WARN, why, NULL);
     log_close();
+    crash_exits();
     _exit(status);
 }
 
@@ -93,9 +99,12 @@ static void stop_begin(struct message *message)
 }
 
 struct signals {
-    struct watch watch; /* first */
     struct engine *engine;
     struct stop *stops; /* one a loop */
+    pthread_t thread;
+    bool runs; /* the thread */
+    int fd, end_fd;
+    int64_t until_ms; /* when a stop must have come to an end; 0: there is none yet */
 };
 
 static void stop_all(struct signals *signals)
@@ -104,7 +113,8 @@ static void stop_all(struct signals *signals)
 
     log_line(BB_INFO, "stopping", NULL);
     sd_notify_stopping();
-    engine_stop(engine, engine->loops[0].now_ms + WORKERS_MS);
+    signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
+    engine_stop(engine, clock_mono_ms() + WORKERS_MS);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         struct stop *stop = &signals->stops[i];
 
@@ -114,18 +124,44 @@ static void stop_all(struct signals *signals)
     }
 }
 
-static void signals_ready(struct watch *watch, uint32_t events)
+static void take(struct signals *signals)
 {
-    struct signals *signals = (struct signals *)(void *)watch;
     struct signalfd_siginfo info;
 
-    (void)events;
-    while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
+    while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGUSR1)
+            log_reopen();
+        else if (info.ssi_signo == SIGHUP)
             reloader_ask(signals->engine->reloader, -1);
         else if (!engine_stopping(signals->engine))
             stop_all(signals);
     }
+}
+
+/* Loops end in time, unless one stands: that one never looks at the clock. */
+static int wait_ms(const struct signals *signals)
+{
+    int64_t left = signals->until_ms - clock_mono_ms();
+
+    if (!signals->until_ms)
+        return -1;
+    if (left <= 0)
+        end_now("stopped with a loop that stands", 1);
+    return (int)left;
+}
+
+static void *signals_main(void *arg)
+{
+    struct signals *signals = arg;
+    struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
+                           {.fd = signals->end_fd, .events = POLLIN}};
+
+    thread_name("signals", NULL);
+    while (!fds[1].revents) {
+        if (poll(fds, 2, wait_ms(signals)) > 0 && fds[0].revents)
+            take(signals);
+    }
+    return NULL;
 }
 
 void signals_hold_reload(void)
@@ -134,6 +170,7 @@ void signals_hold_reload(void)
 
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -143,36 +180,55 @@ void signals_block(sigset_t *set)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+static void signals_drop(struct signals *signals)
+{
+    if (signals->fd >= 0)
+        close(signals->fd);
+    if (signals->end_fd >= 0)
+        close(signals->end_fd);
+    free(signals->stops);
+    free(signals);
 }
 
 struct signals *signals_new(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = calloc(1, sizeof *signals);
-    int fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
 
-    if (signals)
-        signals->stops = calloc(engine->loop_count, sizeof *signals->stops);
-    if (fd < 0 || !signals || !signals->stops)
-        goto failed;
+    if (!signals)
+        return NULL;
     signals->engine = engine;
-    signals->watch = (struct watch){.fd = -1, .ready = signals_ready};
-    if (!loop_watch(&engine->loops[0], &signals->watch, fd, EPOLLIN))
+    signals->stops = calloc(engine->loop_count, sizeof *signals->stops);
+    signals->fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+    signals->end_fd = eventfd(0, EFD_CLOEXEC);
+    if (signals->stops && signals->fd >= 0 && signals->end_fd >= 0)
         return signals;
-failed:
-    if (fd >= 0)
-        close(fd);
-    if (signals)
-        free(signals->stops);
-    free(signals);
+    signals_drop(signals);
     return NULL;
+}
+
+int signals_go(struct signals *signals)
+{
+    int failed = pthread_create(&signals->thread, NULL, signals_main, signals);
+
+    if (failed)
+        log_line(BB_ERROR, "the thread that takes signals cannot be started", NULL);
+    signals->runs = !failed;
+    return failed ? -1 : 0;
 }
 
 void signals_free(struct signals *signals)
 {
+    uint64_t one = 1;
+
     if (!signals)
         return;
-    close(signals->watch.fd);
-    free(signals->stops);
-    free(signals);
+    while (signals->runs && write(signals->end_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    if (signals->runs)
+        pthread_join(signals->thread, NULL);
+    signals_drop(signals);
 }

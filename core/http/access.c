@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/http/http_txn.h"
+#include "core/postgres/pg.h"
 #include "core/request/quota.h"
 #include "core/request/reply.h"
 
@@ -23,7 +24,7 @@ static int framing(struct http_txn *txn)
     return reply_error(&txn->rq, head->status, "%s", head->reason);
 }
 
-/* A sane X-Request-Id of the client's, or one of our own. */
+/* A sane X-Request-Id of the client's, or one of our own; and the trace. */
 static void take_id(struct http_txn *txn)
 {
     const char *given = http_txn_header(txn, "X-Request-Id");
@@ -37,6 +38,7 @@ static void take_id(struct http_txn *txn)
         memcpy(txn->id, given, length + 1);
     else
         text_uuid7(txn->id);
+    trace_parent(http_txn_header(txn, "traceparent"), txn->rq.trace);
 }
 
 /* CORS: other origins are answered only if http.cors_origins names them. */
@@ -62,7 +64,8 @@ static int response_options(struct http_txn *txn)
         http_txn_header(txn, "Access-Control-Request-Method")) {
         reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
         reply_header(rq, "Access-Control-Allow-Headers",
-                     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id");
+                     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, "
+                     "traceparent");
         reply_header(rq, "Access-Control-Max-Age", "600");
     }
     return reply_bytes(rq, 204, NULL, 0);
@@ -217,12 +220,26 @@ static int admit(struct http_txn *txn)
     return reply_error(&txn->rq, 403, "Forbidden");
 }
 
+/* See spending.h; its body, if one follows, has not been read yet. */
+static void wait_for_share(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+    bool others = spending_meets_others(&loop->spending, &rq->owner, loop->now_ms);
+    int64_t wait_ms = spending_wait_ms(&loop->spending, &rq->owner, loop->now_ms);
+
+    if (others && wait_ms && loop->pg && pg_is_late(loop->pg))
+        request_sleep(rq, wait_ms < SPENDING_WAIT_MS ? wait_ms : SPENDING_WAIT_MS);
+}
+
 void access_entry(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
+    int refused = admit(txn);
 
-    if (!admit(txn))
-        check_use(txn);
+    if (refused)
+        return;
+    wait_for_share(rq);
+    check_use(txn);
 }
 
 int access_again(struct core_request *rq)

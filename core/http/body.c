@@ -100,7 +100,7 @@ static size_t limit_of(const struct http_txn *txn)
     size_t limit = route->body_max;
 
     if (!limit)
-        limit = (size_t)settings_int(txn->rq.generation->settings, "http", "max_body");
+        limit = txn->rq.generation->request.max_body;
     return txn->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
 }
 
@@ -195,8 +195,13 @@ static int begin_upload(struct http_txn *txn)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
     int64_t declared = txn->head.length;
+    int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
 
-    if (multipart_boundary(http_txn_header(txn, "Content-Type"), boundary) < 0)
+    if (found == -2) {
+        request_fail(&txn->rq, FAILED_MEMORY);
+        return reply_failed(&txn->rq);
+    }
+    if (found < 0)
         return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
     connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
     return upload_begin(txn, boundary);

@@ -9,22 +9,20 @@
 
 #include "core/base/log.h"
 #include "core/engine/engine.h"
-#include "core/http/told.h"
+#include "core/http/loop_stats.h"
 #include "core/wire/listener.h"
 
 enum {
     ACCEPT_MAX = 64, /* connections accepted in one turn */
-    PATROL_MS = 500,
+    SWEEP_MS = 500,
     POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
-    BYTES_PER_MS = 16,     /* who reads an answer or sends an upload slower than 16 KiB/s is cut */
     REFUSE_MS = 200,
     DROPS_MS = 500,
     RUNS_MAX = 32,
     IDLE_RUNS_MAX = 32, /* runs that libmicrohttpd may ask for while nothing comes of them, */
     IDLE_RUNS_WRITING_MAX =
         1024, /* or while large answers are sent, of which the host hears nothing */
-    REST_MS = 2,
-    DRAIN_MS = 1000 /* a stop: for a request that is just being sent on a connection kept open */
+    REST_MS = 2
 };
 
 /* What libmicrohttpd 1.0 answers lies in one place of the connection, until it is asked again. */
@@ -61,7 +59,7 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     http->connections = connection;
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
-    if (!place_take(connection)) {
+    if (!connection_limit_take(connection)) {
         http->rejected++;
         connection_cut(connection);
     }
@@ -156,7 +154,7 @@ static void connection_closed(struct http *http, struct connection *connection)
         http->connections = connection->next;
     http->connection_count--;
     http->writing -= connection->stage == STAGE_WRITE;
-    place_give(connection);
+    connection_limit_release(connection);
     if (!connection->cut && reader_unread(&connection->reader))
         linger(&http->lingers, http->loop, connection->fd);
     http_know(http, connection->fd, NULL);
@@ -165,42 +163,13 @@ static void connection_closed(struct http *http, struct connection *connection)
     free(connection);
 }
 
-static void sd_notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
-                                 enum MHD_ConnectionNotificationCode code)
+static void mhd_notify_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                                  enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         connection_started(cls, mhd, context);
     else
         connection_closed(cls, *context);
-}
-
-void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes)
-{
-    const struct http_settings *settings = &connection->http->settings;
-    int64_t now = connection->http->loop->now_ms;
-
-    connection->http->progressed = true;
-    connection->http->writing -= connection->stage == STAGE_WRITE;
-    connection->http->writing += stage == STAGE_WRITE;
-    connection->stage = stage;
-    connection->looked = connection->ended = false;
-    connection->drops = NULL;
-    switch (stage) {
-    case STAGE_IDLE:
-        connection->limit_ms = now + settings->idle_ms + settings->header_ms;
-        break;
-    case STAGE_HEADER:
-        connection->limit_ms = now + settings->header_ms;
-        break;
-    case STAGE_BODY:
-        connection->limit_ms = now + settings->body_ms + (int64_t)bytes / BYTES_PER_MS;
-        break;
-    case STAGE_WRITE:
-        connection->limit_ms = now + settings->write_ms + (int64_t)bytes / BYTES_PER_MS;
-        break;
-    default:
-        connection->limit_ms = 0; /* the request has a deadline of its own */
-    }
 }
 
 static void watch_listeners(struct http *http, bool on)
@@ -214,81 +183,19 @@ static void watch_listeners(struct http *http, bool on)
     }
 }
 
-/* The socket is shut down; libmicrohttpd sees it and cleans up. */
-void connection_cut(struct connection *connection)
-{
-    if (connection->cut)
-        return;
-    connection->cut = true;
-    shutdown(connection->fd, SHUT_RDWR);
-}
-
-/*
- * A client that sent its last bytes and closed in one go: libmicrohttpd, told of both by one edge,
- * reads the bytes and waits for others. So the sweep of time-outs looks: once at an idle
- * connection, and always where a body is not complete.
- */
-static bool has_left(struct connection *connection)
-{
-    char next;
-
-    if (connection->stage != STAGE_BODY && (connection->stage != STAGE_IDLE || connection->looked))
-        return false;
-    if (connection->stage == STAGE_BODY && !reader_lacks(&connection->reader))
-        return false;
-    connection->looked = true;
-    if (recv(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT))
-        return false;
-    if (connection->stage != STAGE_BODY || connection->ended)
-        return true;
-    connection->ended = true; /* libmicrohttpd reads once more, and the body is refused */
-    return shutdown(connection->fd, SHUT_RD) != 0;
-}
-
-/* Whether the client is still to be told that a part of its request takes too long to come. */
-static bool is_awaited(const struct connection *connection)
-{
-    if (connection->stage == STAGE_HEADER)
-        return reader_began(&connection->reader);
-    return connection->stage == STAGE_BODY && reader_in_body(&connection->reader);
-}
-
-/*
- * The time for a head or a body is over. The end of what can be read makes libmicrohttpd read once
- * more, and the reader tells it that the request is refused; the answer can still be sent.
- */
-static void refuse_late(struct connection *connection)
-{
-    connection->reader.late = true;
-    connection_stage(connection, STAGE_WRITE, 0);
-    shutdown(connection->fd, SHUT_RD);
-}
-
-/* Cuts what is over its limit. */
 static void sweep_timeouts(struct timer *timer)
 {
     struct http *http = BB_CONTAINER_OF(timer, struct http, sweep);
     int64_t now = http->loop->now_ms;
 
-    for (struct connection *at = http->connections; at; at = at->next) {
-        bool over = (at->limit_ms && at->limit_ms <= now) || (at->stop_ms && at->stop_ms <= now);
-
-        if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + DRAIN_MS)
-            at->limit_ms = now + DRAIN_MS;
-        if (over && !at->cut && is_awaited(at))
-            refuse_late(at);
-        else if (over || (!at->cut && has_left(at)))
-            connection_cut(at);
-        else if (at->drops && at->drops_ms <= now)
-            connection_stop_body(at, at->drops, at->drops_status);
-    }
+    connections_sweep(http);
     if (http->refusing) {
         http->refusing = false;
         watch_listeners(http, true);
     }
-    told_publish(http->loop, http->connection_count, http->rejected);
+    loop_stats_publish(http->loop, http->connection_count, http->rejected);
     timer_set(&http->loop->timers, timer,
-              timer_beat(now, http->connection_count ? PATROL_MS : TIMER_IDLE_MS));
+              timer_beat(now, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }
 
 /* Out of descriptors or memory: waits a little instead of turning at full speed. */
@@ -352,8 +259,9 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
         NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, http_txn_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
-        http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION, sd_notify_connection, http,
-        MHD_OPTION_CONNECTION_LIMIT, http->settings.max_connections + ACCEPT_MAX + PLACES_RESERVE,
+        http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION, mhd_notify_connection, http,
+        MHD_OPTION_CONNECTION_LIMIT,
+        http->settings.max_connections + ACCEPT_MAX + CONNECTIONS_RESERVED,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(http->settings.idle_ms / 1000), MHD_OPTION_END);
 }

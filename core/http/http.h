@@ -97,17 +97,19 @@ int64_t http_timeout_ms(struct http *http);
 /* Stops accepting and closes what is idle; true when nothing is left. */
 bool http_drain(struct http *http);
 
+/* connection_timeout.c: cuts the connections that exceed the time of their stage. */
+void connections_sweep(struct http *http);
 /* The connection goes on to a stage; sets its limit. `bytes`: size of the answer to write, or of
  * an upload to read. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
 /*
- * places.c: counts it among the connections of all loops, for there may be so many of all and of
- * its address. One that does nothing may have to end for it. false: there is no place.
+ * connection_limit.c: counts it among the connections of all loops, for there may be so many of all
+ * and of its address. One that does nothing may have to end for it. false: there is no place.
  */
-enum { PLACES_RESERVE = 16 }; /* for who asks from the machine itself */
-bool place_take(struct connection *connection);
-void place_give(struct connection *connection);
+enum { CONNECTIONS_RESERVED = 16 }; /* for who asks from the machine itself */
+bool connection_limit_take(struct connection *connection);
+void connection_limit_release(struct connection *connection);
 
 /* Its request has been answered, or has ended otherwise: the next one may follow. */
 void connection_answered(struct connection *connection, struct MHD_Connection *mhd);

@@ -10,7 +10,7 @@
 #include "core/http/stream.h"
 #include "core/http/upload.h"
 #include "core/loop/fiber.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/pool.h"
 #include "core/request/reply.h"
 #include "core/transaction/idempotency.h"
@@ -132,7 +132,7 @@ static unsigned deadline_of(const struct http_txn *txn)
 
     if (own)
         return own;
-    return (unsigned)settings_int(txn->rq.generation->settings, "http", "deadline");
+    return (unsigned)txn->rq.generation->request.deadline_ms;
 }
 
 static bool wants_idempotency(const struct http_txn *txn)
@@ -169,7 +169,7 @@ static void handler_entry(struct core_request *rq)
     rq->only_names_problems = rq->errors != NULL;
     if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
         return;
-    mistake_look_back(rq, route->handler(&rq->pub));
+    module_error_look_back(rq, route->handler(&rq->pub));
 }
 
 static void check_aside(void *arg)
@@ -247,7 +247,9 @@ static enum MHD_Result response_early(struct http_txn *txn)
 static enum MHD_Result begin(struct http_txn *txn)
 {
     txn->phase = PHASE_BODY;
-    if (!txn->target) {
+    if (!txn->target) { /* nor the headers, which may have an id */
+        text_uuid7(txn->id);
+        trace_parent(NULL, txn->rq.trace);
         request_fail(&txn->rq, FAILED_MEMORY);
         reply_failed(&txn->rq);
         txn->close = true;

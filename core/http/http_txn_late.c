@@ -39,6 +39,7 @@ static int inherit(struct http_txn *successor, const struct http_txn *from)
     successor->path = copied(arena, from->path, &failed);
     successor->target = successor->path;
     memcpy(successor->id, from->id, sizeof successor->id);
+    memcpy(successor->rq.trace, from->rq.trace, sizeof successor->rq.trace);
     memcpy(successor->address, from->address, sizeof successor->address);
     successor->started_us = from->started_us;
     successor->rq.id = successor->id;

@@ -35,6 +35,13 @@ static struct MHD_Response *headers_only(void)
     return mhd;
 }
 
+/* False without memory. What libmicrohttpd does not let an answer have is left out. */
+static bool add_header(struct MHD_Response *mhd, const char *name, const char *value)
+{
+    errno = 0;
+    return MHD_add_response_header(mhd, name, value) == MHD_YES || errno != ENOMEM;
+}
+
 static struct MHD_Response *response_of_stream(struct http_txn *txn)
 {
     bool head = !strcmp(txn->method, "HEAD");
@@ -42,9 +49,11 @@ static struct MHD_Response *response_of_stream(struct http_txn *txn)
     txn->close = true;
     struct MHD_Response *mhd = head ? headers_only() : stream_response(txn->stream);
 
-    if (mhd)
-        stream_headers(txn->stream, mhd);
-    return mhd;
+    if (!mhd || (add_header(mhd, "Content-Type", stream_type(txn->stream)) &&
+                 add_header(mhd, "X-Accel-Buffering", "no")))
+        return mhd;
+    MHD_destroy_response(mhd);
+    return NULL;
 }
 
 static struct MHD_Response *response_of(struct http_txn *txn)
@@ -77,20 +86,14 @@ static bool stays_open(const struct http_txn *txn)
            (head->minor || head->keeps);
 }
 
-/* False without memory. What libmicrohttpd does not let an answer have is left out. */
-static bool add_header(struct MHD_Response *mhd, const char *name, const char *value)
-{
-    errno = 0;
-    return MHD_add_response_header(mhd, name, value) == MHD_YES || errno != ENOMEM;
-}
-
 /* A client that keeps the connection must not use it just when it is closed. */
 static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *mhd)
 {
-    char value[32];
+    static const char begin[] = "timeout=";
+    char value[sizeof begin + TEXT_INTEGER_SIZE];
 
-    snprintf(value, sizeof value, "timeout=%lld",
-             (long long)(txn->connection->http->settings.idle_ms / 1000));
+    memcpy(value, begin, sizeof begin);
+    text_integer(txn->connection->http->settings.idle_ms / 1000, value + sizeof begin - 1);
     MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
     return add_header(mhd, "Keep-Alive", value);
 }
@@ -115,17 +118,18 @@ static void bound_headers(struct http_txn *txn)
 static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = &txn->rq.response;
-    bool own_type = false, added = true;
+    bool own_type = false, kept = false, added = true;
 
     for (const struct response_header *h = response->headers; h; h = h->next) {
         added = added && add_header(mhd, h->name, h->value);
         own_type = own_type || !strcmp(h->name, "Content-Type");
+        kept = kept || !strcmp(h->name, "Cache-Control");
     }
     if (response->length && !own_type)
         added = added && add_header(mhd, "Content-Type", "application/json; charset=utf-8");
     added = added && add_header(mhd, "X-Request-Id", txn->id) &&
             add_header(mhd, "X-Content-Type-Options", "nosniff") &&
-            add_header(mhd, "Cache-Control", "no-store");
+            (kept || add_header(mhd, "Cache-Control", "no-store"));
     if (stays_open(txn))
         return added && tell_idle_time(txn, mhd);
     return added && add_header(mhd, "Connection", "close");
@@ -167,25 +171,53 @@ static void count(const struct http_txn *txn, int status)
         meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
 }
 
+static bool had_problem(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
+{
+    int64_t slow_us = txn->rq.generation->request.slow_us;
+
+    if (txn->rq.response.status >= 400)
+        return true;
+    if (txn->stream) /* lasts, and ends when its client goes */
+        return false;
+    return why != MHD_REQUEST_TERMINATED_COMPLETED_OK ||
+           (slow_us && txn->rq.spent.work_us >= slow_us);
+}
+
+/* Whether the request gets a line: log.access, log.requests, log.one_in. */
+static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
+{
+    static _Thread_local uint64_t count; /* of those without a problem */
+    const struct request_settings *settings = &txn->rq.generation->request;
+
+    if (!log_wants(BB_INFO) || settings->logged == LOGGED_NONE)
+        return false;
+    if (had_problem(txn, why))
+        return true;
+    return settings->logged == LOGGED_ALL && count++ % settings->one_in == 0;
+}
+
 /* One line a request. The query is left out: it may hold what should not be there. */
 void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
     const struct core_request *rq = &txn->rq;
     const struct bb_principal *principal = rq->pub.principal;
-    char status[8], ms[24], account[24];
+    char status[TEXT_INTEGER_SIZE], ms[TEXT_MS_SIZE], account[TEXT_INTEGER_SIZE];
+    char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
     int answered = txn->rq.response.status;
 
     count(txn, answered);
     if (!txn->stream)
         slow_log(txn, us);
-    if (!log_wants(BB_INFO) || !settings_int(rq->generation->settings, "log", "access"))
+    if (!is_logged(txn, why))
         return;
-    snprintf(status, sizeof status, "%d", answered);
-    snprintf(ms, sizeof ms, "%lld.%03lld", (long long)(us / 1000), (long long)(us % 1000));
-    snprintf(account, sizeof account, "%lld", (long long)(principal ? principal->account : 0));
+    text_integer(answered, status);
+    text_ms(us, ms);
+    text_integer(principal ? principal->account : 0, account);
+    trace_id(rq->trace, trace);
     const struct log_pair pairs[] = {
         {"request", txn->id},
+        {"trace", *trace ? trace : NULL},
         {"method", txn->method},
         {"route", txn->match.route ? txn->match.route->path : NULL},
         {"path", txn->path},

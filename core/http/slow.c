@@ -1,14 +1,11 @@
 /* Where a request's time went, and the line in the log about one that took long. */
-#include <stdio.h>
-
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/http/http_txn.h"
-
-enum { TEXT = 24 };
 
 static const char *ms_text(char *text, int64_t us)
 {
-    snprintf(text, TEXT, "%lld.%03lld", (long long)(us / 1000), (long long)(us % 1000));
+    text_ms(us, text);
     return text;
 }
 
@@ -20,15 +17,17 @@ void slow_log(const struct http_txn *txn, int64_t whole_us)
 {
     const struct core_request *rq = &txn->rq;
     const struct request_spent *spent = &rq->spent;
-    int64_t limit_us = settings_int(rq->generation->settings, "http", "slow") * 1000;
+    int64_t limit_us = rq->generation->request.slow_us;
     int64_t handler_us = spent->work_us - spent->queue_us - spent->database_us;
-    char status[TEXT], ms[TEXT], work[TEXT], queue[TEXT], database[TEXT], handler[TEXT];
+    char trace[TRACE_ID_SIZE], status[TEXT_INTEGER_SIZE], ms[TEXT_MS_SIZE], work[TEXT_MS_SIZE],
+        queue[TEXT_MS_SIZE], database[TEXT_MS_SIZE], handler[TEXT_MS_SIZE];
 
     if (!limit_us || spent->work_us < limit_us)
         return;
-    snprintf(status, sizeof status, "%d", rq->response.status);
-    log_line(BB_WARN, "slow request", "request", txn->id, "method", txn->method, "route",
-             txn->match.route ? txn->match.route->path : "none", "status", status, "ms",
+    text_integer(rq->response.status, status);
+    trace_id(rq->trace, trace);
+    log_line(BB_WARN, "slow request", "request", txn->id, "trace", trace, "method", txn->method,
+             "route", txn->match.route ? txn->match.route->path : "none", "status", status, "ms",
              ms_text(ms, whole_us), "work_ms", ms_text(work, spent->work_us), "queue_ms",
              ms_text(queue, spent->queue_us), "database_ms", ms_text(database, spent->database_us),
              "handler_ms", ms_text(handler, handler_us > 0 ? handler_us : 0), NULL);

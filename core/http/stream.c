@@ -8,7 +8,7 @@
 #include "core/base/chunk.h"
 #include "core/base/log.h"
 #include "core/http/http_txn.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/reply.h"
 
 enum {
@@ -184,7 +184,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     struct core_request *rq = request_of(pub);
 
     if (rq->kind != REQUEST_HTTP || http_txn_of(pub)->stream)
-        return mistake(rq, "a module opens a stream where it cannot", NULL);
+        return module_error(rq, "a module opens a stream where it cannot", NULL);
     if (http_txn_of(pub)->late)
         return refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing || !take_place(rq->generation))
@@ -294,10 +294,9 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
     return response;
 }
 
-void stream_headers(const struct bb_stream *stream, struct MHD_Response *response)
+const char *stream_type(const struct bb_stream *stream)
 {
-    MHD_add_response_header(response, "Content-Type", stream->options.type);
-    MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    return stream->options.type;
 }
 
 /* ---- the end ---- */

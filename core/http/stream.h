@@ -39,10 +39,10 @@ void streams_stop(struct loop *loop);
 /* How many are open in the process. */
 size_t streams_open(void);
 
-/* response.c, http_txn.c: the response that reads from it; headers of it, or of the answer to a
- * HEAD; that it is over. Loop's thread. */
+/* response.c, http_txn.c: the response that reads from it; its media type; that it is over. Loop's
+ * thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
-void stream_headers(const struct bb_stream *stream, struct MHD_Response *response);
+const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);
 
 /* stream_check.c: looks at the tokens of a loop's streams from time to time. */

@@ -283,9 +283,8 @@ static int part_data(void *arg, const char *bytes, size_t length)
         return 0;
     if (upload->part->kind == BB_PART_FILES)
         return file_data(upload, bytes, length);
-    size_t limit = (size_t)settings_int(txn->rq.generation->settings, "http", "max_body");
 
-    return body_keep(txn, bytes, length, limit) ? -1 : 0;
+    return body_keep(txn, bytes, length, txn->rq.generation->request.max_body) ? -1 : 0;
 }
 
 /* A file without data has a name at least; else it is a field of a form that was left empty. */

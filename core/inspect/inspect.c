@@ -44,6 +44,7 @@ static json_t *route_flags(unsigned flags)
     } rows[] = {
         {BB_CREATES, "creates"},          {BB_NO_BODY, "noBody"}, {BB_FORM_TOO, "formToo"},
         {BB_OAUTH_ERRORS, "oauthErrors"}, {BB_INSIDE, "inside"},  {BB_KEEP_OTHERS, "keepOthers"},
+        {BB_REPLY_IN_503, "replyIn503"},
     };
     json_t *list = json_array();
 
@@ -79,7 +80,7 @@ static json_t *route_json(const void *row)
 
 static json_t *event_json(const void *row)
 {
-    const struct bb_event_face *event = row;
+    const struct bb_event_descriptor *event = row;
 
     return json_pack("{s:s, s:i, s:o, s:s}", "name", or_empty(event->name), "version",
                      (int)event->version, "payload", inspect_fields(&event->payload), "help",
@@ -96,7 +97,7 @@ static json_t *hook_json(const void *row)
 
 static json_t *service_json(const void *row)
 {
-    const struct bb_service_face *service = row;
+    const struct bb_service_descriptor *service = row;
 
     return json_pack("{s:s, s:i}", "name", or_empty(service->name), "version",
                      (int)service->version);
@@ -171,19 +172,21 @@ static json_t *migrations_json(const char *schema)
     return list;
 }
 
-json_t *inspect_json(const struct bb_module *face)
+json_t *inspect_json(const struct bb_module *descriptor)
 {
     char abi[32];
 
-    snprintf(abi, sizeof abi, "%u.%u", face->abi_major, face->abi_minor);
+    snprintf(abi, sizeof abi, "%u.%u", descriptor->abi_major, descriptor->abi_minor);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "name", face->name, "version", face->version, "abi", abi, "settings",
-        inspect_fields(&face->settings), "routes", each(&face->routes, route_json), "events",
-        each(&face->events, event_json), "hooks", each(&face->hooks, hook_json), "services",
-        each(&face->services, service_json), "needs", each(&face->needs, need_json), "wants",
-        each(&face->wants, need_json), "channels", each(&face->channels, channel_json), "jobs",
-        each(&face->jobs, job_json), "pools", each(&face->pools, pool_json), "workers",
-        each(&face->workers, worker_json), "metrics", each(&face->metrics, metric_json), "commands",
-        each(&face->commands, command_json), "migrations", migrations_json(face->schema));
+        "name", descriptor->name, "version", descriptor->version, "abi", abi, "settings",
+        inspect_fields(&descriptor->settings), "routes", each(&descriptor->routes, route_json),
+        "events", each(&descriptor->events, event_json), "hooks",
+        each(&descriptor->hooks, hook_json), "services", each(&descriptor->services, service_json),
+        "needs", each(&descriptor->needs, need_json), "wants", each(&descriptor->wants, need_json),
+        "channels", each(&descriptor->channels, channel_json), "jobs",
+        each(&descriptor->jobs, job_json), "pools", each(&descriptor->pools, pool_json), "workers",
+        each(&descriptor->workers, worker_json), "metrics", each(&descriptor->metrics, metric_json),
+        "commands", each(&descriptor->commands, command_json), "migrations",
+        migrations_json(descriptor->schema));
 }

@@ -1,6 +1,6 @@
 /*
- * `busbar inspect`: a module's face as JSON and as text. The face is any that module_face_copy()
- * has made; nothing of the module is called.
+ * `busbar inspect`: a module's descriptor as JSON and as text. The descriptor is any that
+ * module_descriptor_copy() has made; nothing of the module is called.
  */
 #ifndef CORE_INSPECT_H
 #define CORE_INSPECT_H
@@ -11,10 +11,10 @@
 #include <busbar/module.h>
 
 /*
- * The face as JSON, the caller's; NULL: out of memory, or a text in it is no UTF-8. A face that
- * does not fit the rules of module_validate() is shown as it is.
+ * The descriptor as JSON, the caller's; NULL: out of memory, or a text in it is no UTF-8. A
+ * descriptor that does not fit the rules of module_validate() is shown as it is.
  */
-json_t *inspect_json(const struct bb_module *face);
+json_t *inspect_json(const struct bb_module *descriptor);
 
 /* A table of fields as JSON (inspect_field.c); likewise. */
 json_t *inspect_fields(const struct bb_table *fields);
@@ -26,6 +26,6 @@ json_t *inspect_fields(const struct bb_table *fields);
 int inspect_sanitize(json_t *json);
 
 /* What inspect_json() made, sanitize, for people. */
-void inspect_print(const json_t *face, FILE *out);
+void inspect_print(const json_t *descriptor, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A module's face for people, from its JSON, see inspect.h. */
+/* A module's descriptor for people, from its JSON, see inspect.h. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void print_migration(const json_t *row, FILE *out)
     fprintf(out, "  step %d: %s\n", number(row, "step"), word(row, "title"));
 }
 
-void inspect_print(const json_t *face, FILE *out)
+void inspect_print(const json_t *descriptor, FILE *out)
 {
     static const struct {
         const char *table;
@@ -204,10 +204,11 @@ void inspect_print(const json_t *face, FILE *out)
     const json_t *row;
     size_t k;
 
-    fprintf(out, "%s %s: module ABI %s, build id %s\n", word(face, "name"), word(face, "version"),
-            word(face, "abi"), *word(face, "buildId") ? word(face, "buildId") : "none");
+    fprintf(out, "%s %s: module ABI %s, build id %s\n", word(descriptor, "name"),
+            word(descriptor, "version"), word(descriptor, "abi"),
+            *word(descriptor, "buildId") ? word(descriptor, "buildId") : "none");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        const json_t *rows = json_object_get(face, parts[i].table);
+        const json_t *rows = json_object_get(descriptor, parts[i].table);
 
         if (json_array_size(rows))
             fprintf(out, "\n%s:\n", parts[i].table);

@@ -1,4 +1,4 @@
-/* Texts of a face without what terminals obey, see inspect.h. */
+/* Texts of a descriptor without what terminals obey, see inspect.h. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

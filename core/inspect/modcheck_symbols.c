@@ -43,7 +43,7 @@ static void excess_add(struct excess *excess, const char *name)
                                          excess->used ? ", " : "", name);
 }
 
-static void tell_exports(const struct modcheck *check, const struct excess *excess, bool face)
+static void tell_exports(const struct modcheck *check, const struct excess *excess, bool descriptor)
 {
     if (excess->count)
         modcheck_find(
@@ -53,7 +53,7 @@ static void tell_exports(const struct modcheck *check, const struct excess *exce
             "-Wl,--exclude-libs,ALL, C++ with a -Wl,--version-script that has " BB_MODULE_SYMBOL
             " alone",
             excess->count, excess->names);
-    if (!face)
+    if (!descriptor)
         modcheck_find(check, "exports no data " BB_MODULE_SYMBOL ", so it is no module; define "
                              "BB_EXPORT const struct bb_module " BB_MODULE_SYMBOL);
 }
@@ -62,7 +62,7 @@ void modcheck_exports(const struct modcheck *check)
 {
     struct elf_symbols symbols = elf_file_symbols(check->file, SHT_DYNSYM);
     struct excess excess = {.count = 0};
-    bool face = false;
+    bool descriptor = false;
     GElf_Sym symbol;
 
     for (size_t i = 0; i < symbols.count; i++) {
@@ -73,9 +73,9 @@ void modcheck_exports(const struct modcheck *check)
         if (strcmp(name, BB_MODULE_SYMBOL) != 0)
             excess_add(&excess, name);
         else if (GELF_ST_TYPE(symbol.st_info) == STT_OBJECT)
-            face = true;
+            descriptor = true;
     }
-    tell_exports(check, &excess, face);
+    tell_exports(check, &excess, descriptor);
 }
 
 /* A function that whoever has the library whole has, too. */

@@ -230,3 +230,10 @@ void fiber_exit(void)
     leave(running);
     abort();
 }
+
+bool fiber_guards(const void *address)
+{
+    const char *at = address, *bottom = running ? running->map : NULL;
+
+    return bottom && at >= bottom && at < bottom + GUARD;
+}

@@ -36,4 +36,7 @@ void fiber_park(void);
 /* Ends the running fiber from however deep. Nothing is unwound: undo belongs in the arena. */
 _Noreturn void fiber_exit(void);
 
+/* Whether the address lies in the guard below the running fiber's stack. Async-signal-safe. */
+bool fiber_guards(const void *address);
+
 #endif

@@ -69,6 +69,7 @@ void loop_free(struct loop *loop)
     pthread_mutex_destroy(&loop->inbox_lock);
     timers_free(&loop->timers);
     fiber_pool_free(loop->fibers);
+    atomic_store(&loop->turn_ms, 0);
     arena_thread_end();
 }
 
@@ -155,7 +156,7 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
 }
 
 /* All, or until those that took `heavy_us` each and longer have taken `share_us` together. */
-static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
+static void run_tasks(struct loop *loop, struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
 
@@ -163,9 +164,11 @@ static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
         struct task *task = tasks->first;
 
         tasks->first = task->next;
+        loop->at_work = (struct quota_owner){0};
         task->run(task);
         int64_t now = clock_mono_us();
 
+        spending_charge(&loop->spending, &loop->at_work, loop->now_ms, now - before);
         if (now - before >= heavy_us)
             spent_us += now - before;
         before = now;
@@ -174,8 +177,8 @@ static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 
 static void resume_ready(struct loop *loop)
 {
-    run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
-    run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
+    run_tasks(loop, &loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+    run_tasks(loop, &loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
 }
 
 static int wait_ms(struct loop *loop, int64_t timer_ms)
@@ -197,9 +200,12 @@ static int wait_ms(struct loop *loop, int64_t timer_ms)
 static void handle_events(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[LOOP_EVENTS];
+
+    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed);
     int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
 
     loop->now_ms = clock_mono_ms();
+    atomic_store_explicit(&loop->turn_ms, loop->now_ms, memory_order_relaxed);
     for (int i = 0; i < count; i++) {
         struct watch *watch = events[i].data.ptr;
 
@@ -214,7 +220,7 @@ void loop_run(struct loop *loop)
 
     meter_thread(loop->index);
     thread_wants_short_slices();
-    while (!loop->stop) {
+    while (!loop->stop || !loop_quiet(loop)) { /* what was posted in the last turn owns memory */
         handle_events(loop, wait_ms(loop, timer_ms));
         inbox_take(loop);
         timers_run(&loop->timers, loop->now_ms);
@@ -224,5 +230,6 @@ void loop_run(struct loop *loop)
         loop->now_ms = clock_mono_ms(); /* the turn may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
+    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed); /* it stands by right */
     arena_thread_end();
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/spending.h"
 #include "core/loop/timer.h"
 
 struct core_request;
@@ -64,7 +65,7 @@ struct loop_part {
 enum { LOOP_PARTS = 2 };
 
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
-struct loop_told {
+struct loop_stats {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
     atomic_size_t requests, connections, rejected;
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
@@ -77,7 +78,9 @@ struct loop {
     unsigned index;
     pthread_t thread;
     int epoll;
-    int64_t now_ms; /* monotonic, of this turn */
+    int64_t now_ms;                 /* monotonic, of this turn */
+    atomic_int_least64_t turn_ms;   /* when this turn began; 0: it waits */
+    atomic_int_least64_t stands_ms; /* how long it takes already, by who watches; 0: it turns */
     struct timers timers;
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
@@ -85,6 +88,8 @@ struct loop {
     struct tasks ready, patient; /* those that can go on */
     struct core_request *alive;  /* requests of this loop, of every kind */
     size_t requests;             /* how many */
+    struct spending spending;    /* who had how much of its time */
+    struct quota_owner at_work;  /* whose task runs */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */
     size_t part_count;
@@ -93,7 +98,7 @@ struct loop {
     struct id_block *ids;    /* blocks of sequences (sql.c) */
     struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
-    struct loop_told told;
+    struct loop_stats stats;
     uintptr_t admitted[LOOP_ADMITTED]; /* statements that may be sent (sql_admit.c) */
     bool stop;                         /* leave loop_run() after this turn */
     atomic_bool ended;                 /* the same, for the first loop, which ends last */
@@ -113,7 +118,7 @@ enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
 int loop_init(struct loop *loop, struct engine *engine, unsigned index);
 void loop_free(struct loop *loop);
 
-/* Turns until loop->stop. */
+/* Turns until loop->stop, and nothing waits in the inbox. */
 void loop_run(struct loop *loop);
 
 /* Begins to watch, changes the events, or ends (events 0). 0 or -1. Loop's thread. */

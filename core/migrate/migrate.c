@@ -23,6 +23,7 @@
 struct migration {
     struct migrate_db db;
     bool apply;
+    bool empty; /* there is no table of steps, and there shall be none: all are missing */
     void (*say)(void *arg, const char *line);
     void *arg;
 };
@@ -49,11 +50,8 @@ static int prepare(struct migration *run)
 
     if (exists < 0)
         return -1;
-    run->db.report->missing = !exists && !run->apply;
-    if (run->db.report->missing)
-        return migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
-                                           "`busbar migrate`");
-    return exists ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
+    run->empty = !exists && !run->apply;
+    return exists || run->empty ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
 }
 
 /*
@@ -98,16 +96,36 @@ static int run_step(struct migration *run, const char *module, const struct migr
     return failed;
 }
 
-static int apply_step(struct migration *run, const char *module, const struct migrate_step *step)
+static void say_step(const struct migration *run, const char *module,
+                     const struct migrate_step *step)
 {
     char line[192];
 
-    run->db.report->missing = !run->apply;
-    if (!run->apply)
-        return migrate_db_refuse(&run->db,
-                                 "migration of %s, step %u (%s) is missing in the database: run "
-                                 "`busbar migrate`",
-                                 module, step->number, step->title);
+    snprintf(line, sizeof line, "%s, step %u: %s", module, step->number, step->title);
+    if (run->say)
+        run->say(run->arg, line);
+}
+
+/* The first one is what the problem names. */
+static void note_missing(struct migration *run, const char *module, const struct migrate_step *step)
+{
+    if (!run->db.report->pending++ && run->empty)
+        migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
+                                    "`busbar migrate`");
+    else if (run->db.report->pending == 1)
+        migrate_db_refuse(&run->db,
+                          "migration of %s, step %u (%s) is missing in the database: run "
+                          "`busbar migrate`",
+                          module, step->number, step->title);
+    say_step(run, module, step);
+}
+
+static int apply_step(struct migration *run, const char *module, const struct migrate_step *step)
+{
+    if (!run->apply) {
+        note_missing(run, module, step);
+        return 0;
+    }
     char *sql = strndup(step->sql, step->length);
 
     if (!sql)
@@ -118,9 +136,7 @@ static int apply_step(struct migration *run, const char *module, const struct mi
     if (failed)
         return -1;
     run->db.report->applied++;
-    snprintf(line, sizeof line, "%s, step %u: %s", module, step->number, step->title);
-    if (run->say)
-        run->say(run->arg, line);
+    say_step(run, module, step);
     return 0;
 }
 
@@ -148,10 +164,11 @@ static int compare_step(struct migration *run, const char *module, const struct 
     return 0;
 }
 
+/* `applied` is NULL where there is no table of steps. */
 static int migrate_steps(struct migration *run, const char *module, const char *schema,
                          const PGresult *applied)
 {
-    unsigned present = (unsigned)PQntuples(applied), number = 0;
+    unsigned present = applied ? (unsigned)PQntuples(applied) : 0, number = 0;
     struct migrate_step step;
     char why[128];
     int found = 1;
@@ -175,9 +192,10 @@ static int migrate_steps(struct migration *run, const char *module, const char *
 
 static int migrate_module(struct migration *run, const char *module, const char *schema)
 {
-    PGresult *applied = migrate_db_run(&run->db, "busbar_migration", APPLIED, &module, 1);
+    PGresult *applied =
+        run->empty ? NULL : migrate_db_run(&run->db, "busbar_migration", APPLIED, &module, 1);
 
-    if (!applied)
+    if (!applied && !run->empty)
         return -1;
     int failed = migrate_steps(run, module, schema, applied);
 
@@ -192,7 +210,7 @@ static int migrate_all(struct migration *run, const struct generation *g)
         migrate_module(run, "busbar", migrate_schema))
         return -1;
     for (size_t i = 0; i < g->module_count; i++)
-        if (migrate_module(run, g->modules[i].face->name, g->modules[i].face->schema))
+        if (migrate_module(run, g->modules[i].descriptor->name, g->modules[i].descriptor->schema))
             return -1;
     return 0;
 }
@@ -208,5 +226,6 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
     int failed = migrate_all(&run, generation);
 
     migrate_db_close(&run.db);
-    return failed ? run.db.outcome : MIGRATE_DONE;
+    report->missing = !failed && report->pending;
+    return failed || report->pending ? run.db.outcome : MIGRATE_DONE;
 }

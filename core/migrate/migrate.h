@@ -20,14 +20,15 @@ enum migrate_outcome {
 struct migrate_report {
     unsigned applied;  /* steps applied by this run */
     unsigned present;  /* steps that were there already */
-    bool missing;      /* MIGRATE_FAILED because of a step that is still to be applied */
+    unsigned pending;  /* steps that are still to be applied */
+    bool missing;      /* MIGRATE_FAILED because of these, and of nothing else */
     char problem[512]; /* one precise message where the outcome is not MIGRATE_DONE */
 };
 
 /*
  * Compares the schemas with the database and applies what is missing; say(arg, line), unless NULL,
- * hears of each step after its commit. With `apply` false a missing step is MIGRATE_FAILED and the
- * database is only read.
+ * hears of each step after its commit. With `apply` false the database is only read, say() hears of
+ * each step that is missing, and any is MIGRATE_FAILED.
  */
 enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
                                  void (*say)(void *arg, const char *line), void *arg,

@@ -104,9 +104,9 @@ static int copy_events(struct copier *copier, struct bb_table *table)
 {
     void *rows;
 
-    if (copy_table(copier, table, sizeof(struct bb_event_face), "events", &rows))
+    if (copy_table(copier, table, sizeof(struct bb_event_descriptor), "events", &rows))
         return -1;
-    struct bb_event_face *events = rows;
+    struct bb_event_descriptor *events = rows;
 
     for (size_t i = 0; i < table->count; i++)
         if (copy_fields(copier, &events[i].payload, "payload", 0))
@@ -136,7 +136,7 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
         const char *name;
     } plain[] = {
         {&copy->hooks, sizeof(struct bb_hook), "hooks"},
-        {&copy->services, sizeof(struct bb_service_face), "services"},
+        {&copy->services, sizeof(struct bb_service_descriptor), "services"},
         {&copy->needs, sizeof(struct bb_need), "needs"},
         {&copy->channels, sizeof(struct bb_channel), "channels"},
         {&copy->jobs, sizeof(struct bb_job), "jobs"},
@@ -158,45 +158,46 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
 }
 
 /* The head has the same place in every version, so it is read before all else is believed. */
-static int check_head(struct copier *copier, const struct bb_module *face, size_t symbol_size)
+static int check_head(struct copier *copier, const struct bb_module *descriptor, size_t symbol_size)
 {
     if (symbol_size && symbol_size < FACE_MIN) {
         snprintf(copier->why, copier->why_size,
-                 "its symbol " BB_MODULE_SYMBOL " is too small to be a module's face");
+                 "its symbol " BB_MODULE_SYMBOL " is too small to be a module's descriptor");
         return -1;
     }
-    if (face->abi_major != BB_ABI_MAJOR) {
+    if (descriptor->abi_major != BB_ABI_MAJOR) {
         snprintf(copier->why, copier->why_size,
                  "was built for ABI %u.%u, this host has %d.%d: build the module with the headers "
                  "of this host",
-                 face->abi_major, face->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
+                 descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
         return -1;
     }
-    if (face->abi_minor > BB_ABI_MINOR) {
+    if (descriptor->abi_minor > BB_ABI_MINOR) {
         snprintf(copier->why, copier->why_size,
                  "needs ABI %u.%u, this host has %d.%d: upgrade the host, or build the module with "
                  "older headers",
-                 face->abi_major, face->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
+                 descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
         return -1;
     }
-    if (face->size < FACE_MIN || face->size > sizeof(struct bb_module) ||
-        (symbol_size && face->size > symbol_size)) {
+    if (descriptor->size < FACE_MIN || descriptor->size > sizeof(struct bb_module) ||
+        (symbol_size && descriptor->size > symbol_size)) {
         snprintf(copier->why, copier->why_size,
-                 "says that its face has %zu bytes, which no header of ABI %u.%u does (this "
+                 "says that its descriptor has %zu bytes, which no header of ABI %u.%u does (this "
                  "host's, %d.%d: %zu): build the module with the headers of this host",
-                 face->size, face->abi_major, face->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR,
-                 sizeof(struct bb_module));
+                 descriptor->size, descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR,
+                 BB_ABI_MINOR, sizeof(struct bb_module));
         return -1;
     }
     return 0;
 }
 
-const struct bb_module *module_face_copy(struct arena *arena, const struct bb_module *face,
-                                         size_t symbol_size, char *why, size_t why_size)
+const struct bb_module *module_descriptor_copy(struct arena *arena,
+                                               const struct bb_module *descriptor,
+                                               size_t symbol_size, char *why, size_t why_size)
 {
     struct copier copier = {arena, why, why_size, 0};
 
-    if (check_head(&copier, face, symbol_size))
+    if (check_head(&copier, descriptor, symbol_size))
         return NULL;
     struct bb_module *copy = arena_alloc(arena, sizeof *copy);
 
@@ -204,10 +205,10 @@ const struct bb_module *module_face_copy(struct arena *arena, const struct bb_mo
         snprintf(why, why_size, "finds no memory");
         return NULL;
     }
-    memcpy(copy, face, face->size);
+    memcpy(copy, descriptor, descriptor->size);
     copy->size = sizeof *copy;
     if (!copy->name || !copy->version) {
-        snprintf(why, why_size, "has no name or no version in its face");
+        snprintf(why, why_size, "has no name or no version in its descriptor");
         return NULL;
     }
     return copy_tables(&copier, copy) ? NULL : copy;

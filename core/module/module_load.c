@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/recovery/objects.h"
+#include "core/recovery/running.h"
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
@@ -139,6 +141,19 @@ static void *open_file(struct arena *arena, const char *path, char *why, size_t 
     return dl ? dl : open_in_place(arena, path, why, why_size);
 }
 
+/* Constructors of the file run; it has told its name to nobody yet. */
+static void *open_noted(struct arena *arena, const char *path, char *why, size_t why_size)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *name = arena_text(arena, file, strcspn(file, "."));
+    struct running before = running_enter((struct running){.module = name, .kind = "constructor"});
+    void *dl = open_file(arena, path, why, why_size);
+
+    running_leave(before);
+    objects_look();
+    return dl;
+}
+
 static int refuse(struct setting_problems *problems, const char *where, const char *path,
                   const char *reason)
 {
@@ -147,24 +162,24 @@ static int refuse(struct setting_problems *problems, const char *where, const ch
 }
 
 /* The exported symbol, with its size; NULL with the reason in `why`. */
-static const struct bb_module *find_face(void *dl, size_t *size, char *why, size_t why_size)
+static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why, size_t why_size)
 {
-    const struct bb_module *face = dlsym(dl, BB_MODULE_SYMBOL);
+    const struct bb_module *descriptor = dlsym(dl, BB_MODULE_SYMBOL);
     Dl_info info;
     void *entry = NULL;
 
     *size = 0;
-    if (!face) {
+    if (!descriptor) {
         snprintf(why, why_size, "is no busbar module: it exports no " BB_MODULE_SYMBOL);
         return NULL;
     }
-    if (!dladdr1(face, &info, &entry, RTLD_DL_SYMENT) || !entry)
-        return face;
+    if (!dladdr1(descriptor, &info, &entry, RTLD_DL_SYMENT) || !entry)
+        return descriptor;
     const ElfW(Sym) *symbol = entry;
 
     *size = symbol->st_size;
     if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
-        return face;
+        return descriptor;
     snprintf(why, why_size, "is no busbar module: its " BB_MODULE_SYMBOL " is no data");
     return NULL;
 }
@@ -172,7 +187,7 @@ static const struct bb_module *find_face(void *dl, size_t *size, char *why, size
 void module_set_handle(struct core_module *module)
 {
     module->handle.host.size = sizeof module->handle.host;
-    module->handle.host.module = module->face;
+    module->handle.host.module = module->descriptor;
     module->handle.module = module;
 }
 
@@ -185,19 +200,20 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
     if (module_file_check(path, why, sizeof why))
         return refuse(problems, where, path, why);
     module->path = arena_text(arena, path, strlen(path));
-    module->dl = open_file(arena, path, why, sizeof why);
+    module->dl = open_noted(arena, path, why, sizeof why);
     if (!module->path)
         return refuse(problems, where, path, "out of memory");
     if (!module->dl)
         return refuse(problems, where, path, why);
     module_build_id(module->dl, module->build_id);
-    const struct bb_module *face = find_face(module->dl, &size, why, sizeof why);
+    const struct bb_module *descriptor = find_descriptor(module->dl, &size, why, sizeof why);
 
-    if (!face)
+    if (!descriptor)
         return refuse(problems, where, path, why);
-    module->face = module_face_copy(arena, face, size, why, sizeof why);
-    if (!module->face)
+    module->descriptor = module_descriptor_copy(arena, descriptor, size, why, sizeof why);
+    if (!module->descriptor)
         return refuse(problems, where, path, why);
     module_set_handle(module);
+    objects_module(descriptor, module->descriptor->name, path);
     return 0;
 }

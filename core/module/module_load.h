@@ -43,7 +43,8 @@ static inline struct host_handle *handle_of(struct bb_host *host)
 struct elf_image;
 
 struct core_module {
-    const struct bb_module *face; /* a full copy; all its tables are arrays of the host's rows */
+    const struct bb_module
+        *descriptor; /* a full copy; all its tables are arrays of the host's rows */
     const char *path;
     void *dl;                            /* NULL: it was read (module_read.h), not loaded */
     struct elf_image *image;             /* of one that was read */
@@ -52,7 +53,7 @@ struct core_module {
     bool opened, started;
 };
 
-/* The rows of a copied table: MODULE_ROWS(bb_route, module->face->routes)[i] */
+/* The rows of a copied table: MODULE_ROWS(bb_route, module->descriptor->routes)[i] */
 #define MODULE_ROWS(type, table) ((const struct type *)(table).rows)
 
 /*
@@ -106,10 +107,11 @@ void module_build_id(void *dl, char id[MODULE_BUILD_ID_SIZE]);
 int module_file_check(const char *path, char *why, size_t why_size);
 
 /*
- * A copy of the face with all its tables, nested ones too, in host rows. NULL with the reason in
- * `why`. `symbol_size` is that of the ELF symbol, 0 if not known.
+ * A copy of the descriptor with all its tables, nested ones too, in host rows. NULL with the reason
+ * in `why`. `symbol_size` is that of the ELF symbol, 0 if not known.
  */
-const struct bb_module *module_face_copy(struct arena *arena, const struct bb_module *face,
-                                         size_t symbol_size, char *why, size_t why_size);
+const struct bb_module *module_descriptor_copy(struct arena *arena,
+                                               const struct bb_module *descriptor,
+                                               size_t symbol_size, char *why, size_t why_size);
 
 #endif

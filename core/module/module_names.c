@@ -4,10 +4,10 @@
 
 static bool (*is_command)(const char *name), (*is_metric)(const char *name);
 
-void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
+void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX])
 {
-    snprintf(name, METRIC_NAME_MAX, "busbar_%s_%s", face->name, metric->name);
+    snprintf(name, METRIC_NAME_MAX, "busbar_%s_%s", descriptor->name, metric->name);
 }
 
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name))

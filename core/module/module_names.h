@@ -7,7 +7,7 @@
 
 /* The name of a module's metric, in full. */
 enum { METRIC_NAME_MAX = 128 };
-void metric_full_name(const struct bb_module *face, const struct bb_metric *metric,
+void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX]);
 
 /* The host's own names, which no module may take. Set once, before any module is judged. */

@@ -3,20 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 0 with the face, which lies in the image; or -1 with the reason in `why`. */
-static int read_face(struct core_module *module, struct arena *arena, const struct elf_file *file,
-                     char *why, size_t why_size)
+/* 0 with the descriptor, which lies in the image; or -1 with the reason in `why`. */
+static int read_descriptor(struct core_module *module, struct arena *arena,
+                           const struct elf_file *file, char *why, size_t why_size)
 {
     size_t size = 0;
 
     if (elf_image_make(module->image, file, why, why_size))
         return -1;
-    const struct bb_module *face = elf_image_find(module->image, file, BB_MODULE_SYMBOL, &size);
+    const struct bb_module *descriptor =
+        elf_image_find(module->image, file, BB_MODULE_SYMBOL, &size);
 
     snprintf(why, why_size, "is no busbar module: it exports no " BB_MODULE_SYMBOL);
-    if (face)
-        module->face = module_face_copy(arena, face, size, why, why_size);
-    if (!module->face || module_links_check(file, why, why_size))
+    if (descriptor)
+        module->descriptor = module_descriptor_copy(arena, descriptor, size, why, why_size);
+    if (!module->descriptor || module_links_check(file, why, why_size))
         return -1;
     elf_file_build_id(file, module->build_id, sizeof module->build_id);
     return 0;
@@ -34,7 +35,7 @@ static int read_file(struct core_module *module, struct arena *arena, const char
     int failed = -1;
 
     if (module->path && module->image)
-        failed = read_face(module, arena, &file, why, why_size);
+        failed = read_descriptor(module, arena, &file, why, why_size);
     else
         snprintf(why, why_size, "out of memory");
     elf_file_close(&file);

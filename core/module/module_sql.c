@@ -38,7 +38,7 @@ static void check_symbol(const struct core_module *module, const struct elf_imag
 
     if (why && sql_is_sure(text))
         setting_problem(problems, "%s: module %s: the statement \"%s\" %s", module->path,
-                        module->face->name, sql_words(text, words, sizeof words), why);
+                        module->descriptor->name, sql_words(text, words, sizeof words), why);
 }
 
 static void check_symbols(const struct core_module *module, const struct elf_file *file,

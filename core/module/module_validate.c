@@ -23,7 +23,7 @@ static void complain(const struct core_module *module, struct setting_problems *
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    setting_problem(problems, "%s: module %s: %s", module->path, module->face->name, reason);
+    setting_problem(problems, "%s: module %s: %s", module->path, module->descriptor->name, reason);
 }
 
 /* Begins with a lower-case letter, goes on with these characters, and is not too long. */
@@ -35,11 +35,11 @@ static bool name_fits(const char *name, const char *more)
 
 static void check_name(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_module *face = module->face;
+    const struct bb_module *descriptor = module->descriptor;
 
-    if (!name_fits(face->name, LOWER DIGITS "_"))
+    if (!name_fits(descriptor->name, LOWER DIGITS "_"))
         complain(module, problems, "its name must be of a-z, 0-9 and _, and begin with a letter");
-    else if (host_settings_own(face->name) || !strcmp(face->name, "busbar"))
+    else if (host_settings_own(descriptor->name) || !strcmp(descriptor->name, "busbar"))
         complain(module, problems, "its name is taken by the host");
 }
 
@@ -56,25 +56,25 @@ static void check_tables_of_route(const struct core_module *module, const struct
     char place[256];
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        snprintf(place, sizeof place, "%s: %s %s: %s", module->face->name, route->method,
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
                  route->path, tables[i].what);
         fields_sane(tables[i].fields, place, problems);
     }
 }
 
-static bool has_setting(const struct bb_module *face, const char *name)
+static bool has_setting(const struct bb_module *descriptor, const char *name)
 {
     struct bb_field room;
-    const struct bb_field *field = name ? field_find(&face->settings, name, &room) : NULL;
+    const struct bb_field *field = name ? field_find(&descriptor->settings, name, &room) : NULL;
 
     return field && field->type == BB_TEXT;
 }
 
-static bool has_pool(const struct bb_module *face, const char *name)
+static bool has_pool(const struct bb_module *descriptor, const char *name)
 {
-    const struct bb_pool *pools = MODULE_ROWS(bb_pool, face->pools);
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, descriptor->pools);
 
-    for (size_t i = 0; i < face->pools.count; i++)
+    for (size_t i = 0; i < descriptor->pools.count; i++)
         if (name && pools[i].name && !strcmp(pools[i].name, name))
             return true;
     return false;
@@ -97,8 +97,8 @@ static void check_parts(const struct core_module *module, const struct bb_route 
     if (fields > 1 || files > BB_FILES_MAX)
         complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
                  route->method, route->path, BB_FILES_MAX);
-    if (files &&
-        (!has_setting(module->face, route->files_in) || !has_pool(module->face, route->files_pool)))
+    if (files && (!has_setting(module->descriptor, route->files_in) ||
+                  !has_pool(module->descriptor, route->files_pool)))
         complain(module, problems, "route %s %s must name a setting and a pool for its files",
                  route->method, route->path);
 }
@@ -119,7 +119,7 @@ static void check_route(const struct core_module *module, const struct bb_route 
     check_parts(module, route, problems);
 }
 
-static void check_event(const struct core_module *module, const struct bb_event_face *event,
+static void check_event(const struct core_module *module, const struct bb_event_descriptor *event,
                         struct setting_problems *problems)
 {
     char place[256];
@@ -129,7 +129,7 @@ static void check_event(const struct core_module *module, const struct bb_event_
                  event->name ? event->name : "");
         return;
     }
-    snprintf(place, sizeof place, "%s: event %s", module->face->name, event->name);
+    snprintf(place, sizeof place, "%s: event %s", module->descriptor->name, event->name);
     fields_sane(&event->payload, place, problems);
 }
 
@@ -158,21 +158,22 @@ static void check_needs(const struct core_module *module, const struct bb_table 
 
 static void check_services(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_service_face *given = MODULE_ROWS(bb_service_face, module->face->services);
+    const struct bb_service_descriptor *given =
+        MODULE_ROWS(bb_service_descriptor, module->descriptor->services);
 
-    for (size_t i = 0; i < module->face->services.count; i++)
+    for (size_t i = 0; i < module->descriptor->services.count; i++)
         if (!given[i].name || !given[i].version || !given[i].interface)
             complain(module, problems, "service \"%s\" needs a name, a version and an interface",
                      given[i].name ? given[i].name : "");
-    check_needs(module, &module->face->needs, problems);
-    check_needs(module, &module->face->wants, problems);
+    check_needs(module, &module->descriptor->needs, problems);
+    check_needs(module, &module->descriptor->wants, problems);
 }
 
 static void check_channels(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_channel *rows = MODULE_ROWS(bb_channel, module->face->channels);
+    const struct bb_channel *rows = MODULE_ROWS(bb_channel, module->descriptor->channels);
 
-    for (size_t i = 0; i < module->face->channels.count; i++)
+    for (size_t i = 0; i < module->descriptor->channels.count; i++)
         if (!name_fits(rows[i].name, LOWER DIGITS "_") || !rows[i].heard)
             complain(module, problems,
                      "channel \"%s\" needs a name of a-z, 0-9 and _, and a function",
@@ -181,19 +182,19 @@ static void check_channels(const struct core_module *module, struct setting_prob
 
 static void check_work(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_job *jobs = MODULE_ROWS(bb_job, module->face->jobs);
-    const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->face->pools);
-    const struct bb_worker *workers = MODULE_ROWS(bb_worker, module->face->workers);
+    const struct bb_job *jobs = MODULE_ROWS(bb_job, module->descriptor->jobs);
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->descriptor->pools);
+    const struct bb_worker *workers = MODULE_ROWS(bb_worker, module->descriptor->workers);
 
-    for (size_t i = 0; i < module->face->jobs.count; i++)
+    for (size_t i = 0; i < module->descriptor->jobs.count; i++)
         if (!jobs[i].name || !jobs[i].every_s || !jobs[i].run)
             complain(module, problems, "job \"%s\" needs a name, a period and a function",
                      jobs[i].name ? jobs[i].name : "");
-    for (size_t i = 0; i < module->face->workers.count; i++)
+    for (size_t i = 0; i < module->descriptor->workers.count; i++)
         if (!workers[i].name || !workers[i].run)
             complain(module, problems, "worker \"%s\" needs a name and a function",
                      workers[i].name ? workers[i].name : "");
-    for (size_t i = 0; i < module->face->pools.count; i++)
+    for (size_t i = 0; i < module->descriptor->pools.count; i++)
         if (!pools[i].name || !pools[i].threads || pools[i].threads > THREADS_MAX ||
             !pools[i].queue)
             complain(module, problems, "pool \"%s\" needs a name, 1 to %d threads and a queue",
@@ -232,9 +233,9 @@ static const char *metric_fault(const struct bb_metric *metric)
 
 static void check_metrics(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->face->metrics);
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
 
-    for (size_t i = 0; i < module->face->metrics.count; i++) {
+    for (size_t i = 0; i < module->descriptor->metrics.count; i++) {
         const char *fault = metric_fault(&rows[i]);
 
         if (fault)
@@ -264,13 +265,13 @@ static void check_command(const struct core_module *module, const struct bb_comm
     if (hidden_by_host(command->name))
         complain(module, problems, "command \"%s\" begins as one of the host's does",
                  command->name);
-    snprintf(place, sizeof place, "%s: command %s", module->face->name, command->name);
+    snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
     fields_sane(&command->options, place, problems);
 }
 
 static void check_schema(const struct core_module *module, struct setting_problems *problems)
 {
-    const char *cursor = module->face->schema;
+    const char *cursor = module->descriptor->schema;
     struct migrate_step step;
     char why[128];
     int found = cursor ? 1 : 0;
@@ -283,20 +284,20 @@ static void check_schema(const struct core_module *module, struct setting_proble
 
 void module_validate(const struct core_module *module, struct setting_problems *problems)
 {
-    const struct bb_module *face = module->face;
+    const struct bb_module *descriptor = module->descriptor;
     char place[256];
 
     check_name(module, problems);
-    snprintf(place, sizeof place, "%s: settings", face->name);
-    fields_sane(&face->settings, place, problems);
-    for (size_t i = 0; i < face->routes.count; i++)
-        check_route(module, &MODULE_ROWS(bb_route, face->routes)[i], problems);
-    for (size_t i = 0; i < face->events.count; i++)
-        check_event(module, &MODULE_ROWS(bb_event_face, face->events)[i], problems);
-    for (size_t i = 0; i < face->hooks.count; i++)
-        check_hook(module, &MODULE_ROWS(bb_hook, face->hooks)[i], problems);
-    for (size_t i = 0; i < face->commands.count; i++)
-        check_command(module, &MODULE_ROWS(bb_command, face->commands)[i], problems);
+    snprintf(place, sizeof place, "%s: settings", descriptor->name);
+    fields_sane(&descriptor->settings, place, problems);
+    for (size_t i = 0; i < descriptor->routes.count; i++)
+        check_route(module, &MODULE_ROWS(bb_route, descriptor->routes)[i], problems);
+    for (size_t i = 0; i < descriptor->events.count; i++)
+        check_event(module, &MODULE_ROWS(bb_event_descriptor, descriptor->events)[i], problems);
+    for (size_t i = 0; i < descriptor->hooks.count; i++)
+        check_hook(module, &MODULE_ROWS(bb_hook, descriptor->hooks)[i], problems);
+    for (size_t i = 0; i < descriptor->commands.count; i++)
+        check_command(module, &MODULE_ROWS(bb_command, descriptor->commands)[i], problems);
     check_services(module, problems);
     check_channels(module, problems);
     check_work(module, problems);

@@ -20,8 +20,8 @@ static const struct kind kinds[] = {
     {"worker", offsetof(struct bb_module, workers), true},
 };
 
-_Static_assert(offsetof(struct bb_service_face, name) == 0, "rows begin with their name");
-_Static_assert(offsetof(struct bb_event_face, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_service_descriptor, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_event_descriptor, name) == 0, "rows begin with their name");
 _Static_assert(offsetof(struct bb_command, name) == 0, "rows begin with their name");
 _Static_assert(offsetof(struct bb_job, name) == 0, "rows begin with their name");
 _Static_assert(offsetof(struct bb_pool, name) == 0, "rows begin with their name");
@@ -29,7 +29,7 @@ _Static_assert(offsetof(struct bb_worker, name) == 0, "rows begin with their nam
 
 static const struct bb_table *table_of(const struct core_module *module, const struct kind *kind)
 {
-    return (const struct bb_table *)(const void *)((const char *)module->face + kind->table);
+    return (const struct bb_table *)(const void *)((const char *)module->descriptor + kind->table);
 }
 
 static const char *row_name(const struct bb_table *table, size_t row)
@@ -56,28 +56,29 @@ static void check_row(const struct core_module *modules, size_t index, const str
     if (!name)
         return;
     if (rows_named(own, row, name))
-        setting_problem(problems, "module %s gives the %s \"%s\" twice", modules[index].face->name,
-                        kind->what, name);
+        setting_problem(problems, "module %s gives the %s \"%s\" twice",
+                        modules[index].descriptor->name, kind->what, name);
     for (size_t i = 0; i < index && !kind->per_module; i++) {
         const struct bb_table *other = table_of(&modules[i], kind);
 
         if (rows_named(other, other->count, name))
             setting_problem(problems, "modules %s and %s both give the %s \"%s\"",
-                            modules[i].face->name, modules[index].face->name, kind->what, name);
+                            modules[i].descriptor->name, modules[index].descriptor->name,
+                            kind->what, name);
     }
 }
 
 /* How many of the first `end` metrics of a module are shown under this name. */
-static size_t metrics_named(const struct bb_module *face, size_t end, const char *name)
+static size_t metrics_named(const struct bb_module *descriptor, size_t end, const char *name)
 {
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, face->metrics);
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, descriptor->metrics);
     char other[METRIC_NAME_MAX];
     size_t found = 0;
 
     for (size_t i = 0; i < end; i++) {
         if (!rows[i].name)
             continue;
-        metric_full_name(face, &rows[i], other);
+        metric_full_name(descriptor, &rows[i], other);
         found += !strcmp(other, name);
     }
     return found;
@@ -87,11 +88,11 @@ static size_t metrics_named(const struct bb_module *face, size_t end, const char
 static bool metric_taken(const struct core_module *modules, size_t index, size_t row,
                          const char *name)
 {
-    size_t found = metrics_named(modules[index].face, row, name);
+    size_t found = metrics_named(modules[index].descriptor, row, name);
 
     found += module_name_is_metric(name);
     for (size_t i = 0; i < index; i++)
-        found += metrics_named(modules[i].face, modules[i].face->metrics.count, name);
+        found += metrics_named(modules[i].descriptor, modules[i].descriptor->metrics.count, name);
     return found > 0;
 }
 
@@ -100,24 +101,24 @@ static bool metric_taken(const struct core_module *modules, size_t index, size_t
 static void check_metrics(const struct core_module *modules, size_t index,
                           struct setting_problems *problems)
 {
-    const struct bb_module *face = modules[index].face;
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, face->metrics);
+    const struct bb_module *descriptor = modules[index].descriptor;
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, descriptor->metrics);
     char name[METRIC_NAME_MAX];
 
-    for (size_t i = 0; i < face->metrics.count; i++) {
+    for (size_t i = 0; i < descriptor->metrics.count; i++) {
         if (!rows[i].name)
             continue;
-        metric_full_name(face, &rows[i], name);
+        metric_full_name(descriptor, &rows[i], name);
         if (metric_taken(modules, index, i, name))
-            setting_problem(problems, "module %s: metric \"%s\": there is a %s already", face->name,
-                            rows[i].name, name);
+            setting_problem(problems, "module %s: metric \"%s\": there is a %s already",
+                            descriptor->name, rows[i].name, name);
     }
 }
 
 static bool event_known(const struct core_module *modules, size_t count, const char *event)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct bb_table *events = &modules[i].face->events;
+        const struct bb_table *events = &modules[i].descriptor->events;
 
         if (rows_named(events, events->count, event))
             return true;
@@ -128,13 +129,13 @@ static bool event_known(const struct core_module *modules, size_t count, const c
 static void check_hooks(const struct core_module *modules, size_t count, size_t index,
                         struct setting_problems *problems)
 {
-    const struct bb_table *table = &modules[index].face->hooks;
+    const struct bb_table *table = &modules[index].descriptor->hooks;
     const struct bb_hook *hooks = MODULE_ROWS(bb_hook, *table);
 
     for (size_t i = 0; i < table->count; i++)
         if (hooks[i].event && !event_known(modules, count, hooks[i].event))
             setting_warning(problems, "module %s has a hook on \"%s\", which no module declares",
-                            modules[index].face->name, hooks[i].event);
+                            modules[index].descriptor->name, hooks[i].event);
 }
 
 void module_validate_set(const struct core_module *modules, size_t count,
@@ -142,9 +143,9 @@ void module_validate_set(const struct core_module *modules, size_t count,
 {
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(modules[k].face->name, modules[i].face->name))
+            if (!strcmp(modules[k].descriptor->name, modules[i].descriptor->name))
                 setting_problem(problems, "module %s is loaded twice: %s and %s",
-                                modules[i].face->name, modules[k].path, modules[i].path);
+                                modules[i].descriptor->name, modules[k].path, modules[i].path);
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
             for (size_t row = 0; row < table_of(&modules[i], &kinds[k])->count; row++)
                 check_row(modules, i, &kinds[k], row, problems);

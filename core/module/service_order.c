@@ -16,29 +16,30 @@ struct walk {
 
 /* The giver of a service in whatever version; NULL: none. */
 static const struct core_module *giver(const struct core_module *modules, size_t count,
-                                       const char *service, const struct bb_service_face **face)
+                                       const char *service,
+                                       const struct bb_service_descriptor **descriptor)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct bb_table *table = &modules[i].face->services;
-        const struct bb_service_face *rows = MODULE_ROWS(bb_service_face, *table);
+        const struct bb_table *table = &modules[i].descriptor->services;
+        const struct bb_service_descriptor *rows = MODULE_ROWS(bb_service_descriptor, *table);
 
         for (size_t k = 0; k < table->count; k++)
             if (rows[k].name && !strcmp(rows[k].name, service)) {
-                *face = &rows[k];
+                *descriptor = &rows[k];
                 return &modules[i];
             }
     }
-    *face = NULL;
+    *descriptor = NULL;
     return NULL;
 }
 
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
-                                           const struct bb_service_face **face)
+                                           const struct bb_service_descriptor **descriptor)
 {
-    const struct core_module *module = giver(modules, count, service, face);
+    const struct core_module *module = giver(modules, count, service, descriptor);
 
-    return module && (*face)->version >= version ? module : NULL;
+    return module && (*descriptor)->version >= version ? module : NULL;
 }
 
 /* "auth → log → auth", from where the way meets itself. */
@@ -51,37 +52,37 @@ static void report_cycle(struct walk *walk, size_t again)
         start++;
     for (size_t i = start; i < walk->depth && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s → ",
-                                 walk->modules[walk->way[i]].face->name);
+                                 walk->modules[walk->way[i]].descriptor->name);
     setting_problem(walk->problems, "modules need each other in a circle: %s%s", text,
-                    walk->modules[again].face->name);
+                    walk->modules[again].descriptor->name);
 }
 
 static void report_gap(struct walk *walk, const struct core_module *module,
                        const struct bb_need *need)
 {
-    const struct bb_service_face *face;
-    const struct core_module *older = giver(walk->modules, walk->count, need->service, &face);
+    const struct bb_service_descriptor *descriptor;
+    const struct core_module *older = giver(walk->modules, walk->count, need->service, &descriptor);
 
     if (older)
         setting_problem(walk->problems,
                         "module %s needs the service \"%s\" in version %u; module %s gives "
                         "version %u: upgrade it",
-                        module->face->name, need->service, need->version, older->face->name,
-                        face->version);
+                        module->descriptor->name, need->service, need->version,
+                        older->descriptor->name, descriptor->version);
     else
         setting_problem(walk->problems,
                         "module %s needs the service \"%s\", which no module of the list "
                         "`modules` gives",
-                        module->face->name, need->service);
+                        module->descriptor->name, need->service);
 }
 
 static void visit(struct walk *walk, size_t index);
 
 static void visit_need(struct walk *walk, size_t index, const struct bb_need *need)
 {
-    const struct bb_service_face *face;
+    const struct bb_service_descriptor *descriptor;
     const struct core_module *from =
-        service_provider(walk->modules, walk->count, need->service, need->version, &face);
+        service_provider(walk->modules, walk->count, need->service, need->version, &descriptor);
 
     if (!from)
         report_gap(walk, &walk->modules[index], need);
@@ -94,7 +95,7 @@ static void visit_need(struct walk *walk, size_t index, const struct bb_need *ne
 /* Depth first: what a module needs is placed before it. */
 static void visit(struct walk *walk, size_t index)
 {
-    const struct bb_table *table = &walk->modules[index].face->needs;
+    const struct bb_table *table = &walk->modules[index].descriptor->needs;
     const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
 
     if (walk->marks[index] == MARK_DONE)

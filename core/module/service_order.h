@@ -17,6 +17,6 @@ int service_order(const struct core_module *modules, size_t count, size_t *order
 /* The module that gives a service in at least this version; NULL: none. */
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
-                                           const struct bb_service_face **face);
+                                           const struct bb_service_descriptor **descriptor);
 
 #endif

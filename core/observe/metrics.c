@@ -37,7 +37,7 @@ static void write_head(struct metrics *metrics, const char *type, const char *he
 
 static double read_metric(const struct core_module *module, size_t row, size_t value)
 {
-    const struct bb_metric *metric = &MODULE_ROWS(bb_metric, module->face->metrics)[row];
+    const struct bb_metric *metric = &MODULE_ROWS(bb_metric, module->descriptor->metrics)[row];
 
     if (metric->read)
         return metric->read(module->handle.host.state, value);
@@ -46,11 +46,11 @@ static double read_metric(const struct core_module *module, size_t row, size_t v
 
 static void write_module(struct metrics *metrics, const struct core_module *module)
 {
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->face->metrics);
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
     char name[METRIC_NAME_MAX];
 
-    for (size_t i = 0; i < module->face->metrics.count; i++) {
-        metric_full_name(module->face, &rows[i], name);
+    for (size_t i = 0; i < module->descriptor->metrics.count; i++) {
+        metric_full_name(module->descriptor, &rows[i], name);
         metrics->name = name;
         write_head(metrics, rows[i].kind == BB_COUNTER ? "counter" : "gauge", rows[i].help);
         if (!rows[i].label)

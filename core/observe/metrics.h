@@ -50,6 +50,12 @@ void metrics_lane_ready(struct metrics *metrics);
 void metrics_lane_waiting(struct metrics *metrics);
 void metrics_lane_batches(struct metrics *metrics);
 
+/* crashes.c */
+void metrics_crashes(struct metrics *metrics);
+void metrics_restarts(struct metrics *metrics);
+void metrics_left_out(struct metrics *metrics);
+void metrics_stalls(struct metrics *metrics);
+
 /* metrics_process.c */
 void metrics_memory(struct metrics *metrics);
 void metrics_cpu(struct metrics *metrics);

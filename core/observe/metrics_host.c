@@ -5,10 +5,12 @@
 #include "core/base/quota_table.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
+#include "core/engine/job_log.h"
 #include "core/http/stream.h"
 #include "core/observe/metrics.h"
 #include "core/observe/readiness.h"
 #include "core/postgres/pg_listener.h"
+#include "core/postgres/sql.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 
@@ -137,6 +139,54 @@ static void generation_age(struct metrics *metrics)
     metric_number(metrics, (double)(clock_mono_ms() - metrics->rq->generation->live_ms) / 1000);
 }
 
+static void reloads(struct metrics *metrics)
+{
+    metric_labelled(metrics, "outcome", "done", atomic_load(&metrics->engine->reloads_done));
+    metric_labelled(metrics, "outcome", "refused", atomic_load(&metrics->engine->reloads_refused));
+}
+
+static void migrations_pending(struct metrics *metrics)
+{
+    if (readiness_of_schema(metrics->engine) <= 0)
+        metric_number(metrics, atomic_load(&metrics->engine->migrations_pending));
+}
+
+static void hooks_lost(struct metrics *metrics)
+{
+    metric_number(metrics, (double)bus_hooks_lost());
+}
+
+/* ---- jobs ---- */
+
+static void job_runs(struct metrics *metrics)
+{
+    struct job_record job;
+
+    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++) {
+        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"done\"}", metrics->name, job.name);
+        metric_end(metrics, (double)job.done);
+        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"failed\"}", metrics->name, job.name);
+        metric_end(metrics, (double)job.failed);
+    }
+}
+
+static void job_last_done(struct metrics *metrics)
+{
+    struct job_record job;
+
+    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++)
+        if (job.last_done_wall_ms)
+            metric_labelled(metrics, "job", job.name, (double)job.last_done_wall_ms / 1000);
+}
+
+static void job_duration(struct metrics *metrics)
+{
+    struct job_record job;
+
+    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++)
+        metric_labelled(metrics, "job", job.name, (double)job.last_us / 1000000);
+}
+
 static void log_lost(struct metrics *metrics)
 {
     metric_number(metrics, (double)log_dropped());
@@ -194,8 +244,31 @@ const struct host_metric host_metrics[] = {
      generations},
     {"busbar_generation", "gauge", NULL, "The number of the one that answers.", generation_number},
     {"busbar_generation_age_seconds", "gauge", NULL, "Since it went live.", generation_age},
+    {"busbar_reloads_total", "counter", "outcome", "Reloads that were asked for.", reloads},
+    {"busbar_migrations_pending", "gauge", NULL,
+     "Steps of the schemas that the database was seen to lack; `busbar migrate --dry-run` names them.",
+     migrations_pending},
+    {"busbar_hooks_lost_total", "counter", NULL,
+     "Committed hooks that could not be started, for want of memory or of room.", hooks_lost},
+    {"busbar_job_runs_total", "counter", "job, outcome",
+     "Runs of jobs on this host; outcome failed: a statement failed, or time or memory ran out.",
+     job_runs},
+    {"busbar_job_last_done_timestamp_seconds", "gauge", "job",
+     "When the job last ended well on this host, since 1970.", job_last_done},
+    {"busbar_job_last_duration_seconds", "gauge", "job", "How long its last run took.",
+     job_duration},
     {"busbar_log_lines_lost_total", "counter", NULL, "Lines that the log had no room for.",
      log_lost},
+    {"busbar_worker_restarts_total", "counter", NULL,
+     "Workers that the supervisor started after one had ended.", metrics_restarts},
+    {"busbar_crashes_total", "counter", "module",
+     "Ends of workers that nobody asked for, by the module to blame; unknown: none is.",
+     metrics_crashes},
+    {"busbar_module_left_out", "gauge", "module",
+     "Always 1: a module that is left out until a reload, for it or what it needs crashed again and again.",
+     metrics_left_out},
+    {"busbar_loop_stalls_total", "counter", NULL, "Times that a loop stood for a second and longer.",
+     metrics_stalls},
     {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", metrics_memory},
     {"process_cpu_seconds_total", "counter", NULL, "Time of the processors, of all threads.",
      metrics_cpu},

@@ -2,7 +2,7 @@
 #include "core/observe/metrics.h"
 #include "core/postgres/pg.h"
 
-static double told_of(const atomic_size_t *number)
+static double stat_of(const atomic_size_t *number)
 {
     return (double)atomic_load_explicit(number, memory_order_relaxed);
 }
@@ -11,12 +11,12 @@ static double told_of(const atomic_size_t *number)
 static void each_loop(struct metrics *metrics, size_t place)
 {
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
-        const char *told = (const char *)&metrics->engine->loops[i].told;
+        const char *told = (const char *)&metrics->engine->loops[i].stats;
         char index[16];
 
         snprintf(index, sizeof index, "%u", i);
         metric_labelled(metrics, "loop", index,
-                        told_of((const atomic_size_t *)(const void *)(told + place)));
+                        stat_of((const atomic_size_t *)(const void *)(told + place)));
     }
 }
 
@@ -25,42 +25,42 @@ static void each_lane(struct metrics *metrics, size_t place)
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
         const struct loop *loop = &metrics->engine->loops[i];
         const atomic_size_t *numbers =
-            (const atomic_size_t *)(const void *)((const char *)&loop->told + place);
+            (const atomic_size_t *)(const void *)((const char *)&loop->stats + place);
 
         for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
             fprintf(metrics->out, "%s{loop=\"%u\",lane=\"%s\"}", metrics->name, i,
                     pg_lane_names[kind]);
-            metric_end(metrics, told_of(&numbers[kind]));
+            metric_end(metrics, stat_of(&numbers[kind]));
         }
     }
 }
 
 void metrics_connections(struct metrics *metrics)
 {
-    each_loop(metrics, offsetof(struct loop_told, connections));
+    each_loop(metrics, offsetof(struct loop_stats, connections));
 }
 
 void metrics_rejected(struct metrics *metrics)
 {
-    each_loop(metrics, offsetof(struct loop_told, rejected));
+    each_loop(metrics, offsetof(struct loop_stats, rejected));
 }
 
 void metrics_alive(struct metrics *metrics)
 {
-    each_loop(metrics, offsetof(struct loop_told, requests));
+    each_loop(metrics, offsetof(struct loop_stats, requests));
 }
 
 void metrics_lane_ready(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_told, ready));
+    each_lane(metrics, offsetof(struct loop_stats, ready));
 }
 
 void metrics_lane_waiting(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_told, waiting));
+    each_lane(metrics, offsetof(struct loop_stats, waiting));
 }
 
 void metrics_lane_batches(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_told, batches));
+    each_lane(metrics, offsetof(struct loop_stats, batches));
 }

@@ -40,7 +40,7 @@ static struct amount database(const struct metrics *metrics)
         const struct loop *loop = &metrics->engine->loops[i];
 
         for (int kind = 0; loop->pg && kind < PG_LANES; kind++, lanes++)
-            amount.taken += atomic_load_explicit(&loop->told.waiting[kind], memory_order_relaxed);
+            amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
     }
     amount.all = queue * lanes;
     amount.each = quota_each(settings, queue) * lanes;

@@ -35,7 +35,7 @@ int readiness_of_schema(const struct engine *engine)
 
 int readiness_of_host(struct engine *engine)
 {
-    return engine_stopping(engine) ? -1 : 0;
+    return engine_stopping(engine) || engine_stands(engine) ? -1 : 0;
 }
 
 int readiness_of_database(const struct engine *engine, int64_t *latency_ms)

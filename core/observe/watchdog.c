@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/observe/sd_notify.h"
+#include "core/recovery/supervised.h"
 
 enum { TELL_MS = 1000 }; /* loops tell of themselves twice a second, see metrics_publish() */
 
@@ -20,7 +21,9 @@ static int64_t allowed_ms(void)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
 
-    if (!usec || (pid && strtol(pid, NULL, 10) != (long)getpid()))
+    long meant = pid ? strtol(pid, NULL, 10) : 0;
+
+    if (!usec || (pid && meant != (long)getpid() && !(supervised() && meant == (long)getppid())))
         return 0;
     return strtoll(usec, NULL, 10) / 1000;
 }
@@ -30,7 +33,7 @@ static bool loops_turn(const struct watchdog *watchdog, int64_t now_ms)
     const struct engine *engine = watchdog->engine;
 
     for (unsigned i = 0; i < engine->loop_count; i++) {
-        int64_t at_ms = atomic_load(&engine->loops[i].told.at_ms);
+        int64_t at_ms = atomic_load(&engine->loops[i].stats.at_ms);
 
         if (at_ms && at_ms + watchdog->every_ms + TELL_MS < now_ms)
             return false;
@@ -65,7 +68,7 @@ struct watchdog *watchdog_new(struct engine *engine)
         return NULL;
     }
     *watchdog = (struct watchdog){
-        .timer.fire = look, .engine = engine, .every_ms = ms / 2 > 0 ? ms / 2 : 1};
+        .timer.fire = look, .engine = engine, .every_ms = ms / 6 > 0 ? ms / 6 : 1};
     look(&watchdog->timer);
     return watchdog;
 }

@@ -1,8 +1,8 @@
 /*
  * PostgreSQL in a loop.
  *
- * What is asked is an *item*: one or more statements that belong together (a query is an item of
- * one, a unit an item of several). Items wait in a *lane* and travel in *batches*: all that a
+ * What is asked is an *entry*: one or more statements that belong together (a query is an entry of
+ * one, a unit an entry of several). Entries wait in a *lane* and travel in *batches*: all that a
  * connection is given in one turn, closed by one Sync, and so in one transaction. The lanes:
  *
  *   read   queries; several batches may be under way on a connection; a lost one is sent again
@@ -11,13 +11,14 @@
  *   long   statements that may take long, one at a time, so that nobody waits behind them
  *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
  *
- * When an item of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
- * is undone. Items that did not fail by themselves are sent again, those of the unit lane singly.
+ * When an entry of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
+ * is undone. Entries that did not fail by themselves are sent again, those of the unit lane singly.
  *
- * What waits is served owner by owner (turns.h), and one owner has a share of a lane (quota.h): of
- * what waits, of the long statements under way, and of the connections that are checked out.
+ * What waits is served owner by owner (fair_queue.h), and one owner has a share of a lane
+ * (quota.h): of what waits, of the long statements under way, and of the connections that are
+ * checked out.
  *
- * An item outlives its request: a request that gives up calls pg_item_abandon(), and what comes
+ * An entry outlives its request: a request that gives up calls pg_entry_abandon(), and what comes
  * later is dropped. All of this belongs to the loop's thread.
  */
 #ifndef CORE_PG_H
@@ -27,7 +28,7 @@
 
 #include <busbar/sql.h>
 
-#include "core/base/turns.h"
+#include "core/base/fair_queue.h"
 #include "core/loop/loop.h"
 #include "core/postgres/resolver.h"
 #include "core/request/request.h"
@@ -47,11 +48,11 @@ struct pg_op {
     PGresult *result; /* owned until taken */
 };
 
-struct pg_item {
-    struct pg_item *next;
-    struct turn turn;        /* among what waits; its owner, too, while it is under way */
-    struct pg_lane *lane;    /* while it has an owner */
-    struct core_request *rq; /* NULL: abandoned */
+struct pg_entry {
+    struct pg_entry *next;
+    struct fair_entry queued; /* among what waits; its owner, too, while it is under way */
+    struct pg_lane *lane;     /* while it has an owner */
+    struct core_request *rq;  /* NULL: abandoned */
     struct pg_op *ops, *last;
     size_t bytes;              /* of its values */
     uint64_t key;              /* unit lane: which connection */
@@ -63,13 +64,13 @@ struct pg_item {
     bool running;              /* counted as under way for its owner */
     bool done;                 /* the request may take the results */
     struct failure failure;
-    struct arena *memory; /* the item itself and its values */
+    struct arena *memory; /* the entry itself and its values */
 };
 
 struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
-    size_t queue;   /* items that may wait in a lane */
+    size_t queue;   /* entries that may wait in a lane */
     unsigned share; /* percent of it, and of long or checked out connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
@@ -82,14 +83,17 @@ struct pg_tx; /* a checked out connection */
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
-/* Changes how many items may wait in a lane, and how many percent of them for one owner. */
+/* Changes how many entries may wait in a lane, and how many percent of them for one owner. */
 void pg_set_queue(struct pg *pg, size_t queue, unsigned share);
+
+/* Whether short statements were answered late a moment ago: PostgreSQL lacks processors. */
+bool pg_is_late(const struct pg *pg);
 
 /* A lane, for who watches. */
 struct pg_lane_status {
     unsigned connections, ready; /* wanted, usable */
     size_t batches;              /* under way */
-    size_t waiting;              /* items; in the tx lane requests for a connection */
+    size_t waiting;              /* entries; in the tx lane requests for a connection */
 };
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
@@ -97,29 +101,30 @@ void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_st
 /* Sends what this turn gathered. Called once a turn. */
 void pg_flush(struct pg *pg);
 
-/* A new item for a request; NULL: out of memory. */
-struct pg_item *pg_item_new(struct core_request *rq);
+/* A new entry for a request; NULL: out of memory. */
+struct pg_entry *pg_entry_new(struct core_request *rq);
 
 /* Adds a statement; the values are copied. NULL: out of memory. */
-struct pg_op *pg_item_add(struct pg_item *item, const struct bb_sql *sql,
-                          const struct bb_value *values, size_t count);
+struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
+                           const struct bb_value *values, size_t count);
 
-/* Puts an item into a lane (pg NULL: no database is configured). 0; or -1 with the request's
+/* Puts an entry into a lane (pg NULL: no database is configured). 0; or -1 with the request's
  * failure set (busy, unavailable). */
-int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_item *item);
+int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_entry *entry);
 
-/* The request gives up; frees the item now or when its answer has come. */
-void pg_item_abandon(struct pg_item *item);
+/* The request gives up; frees the entry now or when its answer has come. */
+void pg_entry_abandon(struct pg_entry *entry);
 
-void pg_item_free(struct pg_item *item);
+void pg_entry_free(struct pg_entry *entry);
 
 /*
  * Lends a connection of the tx lane to the request, waiting for one. NULL with the failure set.
  * Given back by pg_tx_end(); if a statement is under way then, the connection is closed.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/* Runs an item's statements on it; the item is taken, and is the caller's again with 0. 0 or -1. */
-int pg_tx_run_item(struct pg_tx *tx, struct pg_item *item);
+/* Runs an entry's statements on it; the entry is taken, and is the caller's again with 0. 0 or -1.
+ */
+int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry);
 /* Runs one statement on it: the result (owned by the request's arena), or NULL with the failure. */
 PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                     size_t count);
@@ -130,18 +135,18 @@ void pg_tx_drop(struct pg_tx *tx);
 /* Fills a failure from an error result; op NULL: of the commit. */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
 
-/* pg_place.c: what PQconnectStartParams() takes. */
-struct pg_place {
+/* pg_connect.c: what PQconnectStartParams() takes. */
+struct pg_target {
     const struct pg_settings *settings;
     const char *keys[20], *values[20], **options;
     struct resolver_found found;
 };
 
 /* Fills it for the settings; RESOLVER_LATER and RESOLVER_NONE: there is nowhere to connect to. */
-enum resolver_state pg_place(const struct pg_settings *settings, struct pg_place *place);
+enum resolver_state pg_target(const struct pg_settings *settings, struct pg_target *place);
 
 /* Begins to connect. NULL: out of memory. */
-PGconn *pg_place_connect(struct pg_place *place);
+PGconn *pg_target_connect(struct pg_target *place);
 
 /*
  * Options of the server for a connection of any kind: those of the url (or PGOPTIONS) with what the

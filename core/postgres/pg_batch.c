@@ -1,270 +1,103 @@
-/* What has become of batches: their results, and which of their items are sent again. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/text.h"
+/*
+ * Batches: what waits for a connection when a turn of the loop ends is sent to PostgreSQL as one
+ * pipeline with one Sync. Here is what goes into a batch and when; pg_send.c sends it, pg_result.c
+ * reads its results.
+ */
+#include "core/loop/loop.h"
 #include "core/postgres/pg_lane.h"
 
-enum { TRIES_MAX = 4 };
+/* The key's order is the order of locks, so that batches of several hosts cannot deadlock. */
+static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *entry)
+{
+    struct pg_entry **at = &list;
+
+    while (*at && (*at)->key <= entry->key)
+        at = &(*at)->next;
+    entry->next = *at;
+    *at = entry;
+    return list;
+}
 
 /*
- * Sends an item of a failed batch again: by itself where the batch was undone as a whole, and one
- * that was in bad company twice.
+ * Makes one batch of what waits for the connection, so that it costs one round trip: at most
+ * batch_max entries, as pg_conn_next() chooses them. Units are ordered by key.
  */
-static void item_again(struct pg_conn *conn, struct pg_item *item)
+static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
 {
-    if (!item->rq) {
-        pg_item_free(item);
-        return;
+    bool by_key = conn->lane->kind == PG_UNIT;
+    struct pg_entry *list = NULL, **end = &list, *entry;
+    bool alone = false;
+
+    *count = 0;
+    while (!alone && *count < conn->lane->batch_max && (entry = pg_conn_next(conn, *count))) {
+        if (!entry->rq) {
+            pg_entry_free(entry);
+            continue;
+        }
+        alone = entry->alone;
+        if (by_key) {
+            list = insert_by_key(list, entry);
+        } else {
+            *end = entry;
+            end = &entry->next;
+        }
+        ++*count;
     }
-    if (item->tries >= TRIES_MAX) {
-        pg_item_fail(item, FAILED_UNAVAILABLE);
-        return;
-    }
-    item->failure = (struct failure){0};
-    item->alone = conn->lane->kind == PG_UNIT || item->write || item->tries > 1;
-    pg_conn_queue(conn, item, true);
+    return list;
 }
 
-static bool stale_statement(const struct failure *failure)
+/* In the long lane: whether one more statement may be under way beside the others of the lane. */
+static bool may_begin(const struct pg_lane *lane)
 {
-    return !strcmp(failure->sqlstate, "26000") || !strcmp(failure->sqlstate, "0A000");
-}
+    size_t running = 0;
 
-static bool worth_again(const struct failure *failure)
-{
-    return !strcmp(failure->sqlstate, "40001") || !strcmp(failure->sqlstate, "40P01") ||
-           stale_statement(failure);
-}
-
-/* The lists are sent again in their order, so the last is queued in front first. */
-static struct pg_item *reverse(struct pg_item *list)
-{
-    struct pg_item *back = NULL;
-
-    while (list) {
-        struct pg_item *next = list->next;
-
-        list->next = back;
-        back = list;
-        list = next;
-    }
-    return back;
-}
-
-/* An item's own verdict counts when nothing else shared its transaction, or nothing was undone. */
-static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
-                          const struct pg_item *item)
-{
-    bool own_failure = item->failure.kind == FAILED_SQL;
-
-    if (!batch->failed)
+    if (lane->kind != PG_LONG)
         return true;
-    if (conn->lane->kind == PG_TX)
-        return true;
-    if (own_failure && worth_again(&item->failure) && item->tries < TRIES_MAX)
-        return false;
-    /* what is written was undone with the batch, though its statement had succeeded */
-    if (conn->lane->kind == PG_UNIT || item->write)
-        return batch->count == 1 && own_failure;
-    return own_failure || (item->last && item->last->result);
+    for (unsigned i = 0; i < lane->count; i++)
+        running += lane->conns[i].batches;
+    return pg_pace_may_begin(&lane->pg->pace, lane->pg->loop->now_ms, running);
 }
 
-static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
+/* The next connection is the first to be looked at then. */
+static void begun(struct pg_conn *conn)
 {
-    struct pg_item *item = batch->failed ? reverse(batch->items) : batch->items;
+    struct pg_lane *lane = conn->lane;
 
-    struct pg *pg = conn->lane->pg;
-
-    conn->batches--;
-    conn->oldest_ms = pg->loop->now_ms;
-    if (conn->lane->kind == PG_READ)
-        pg_pace_answered(&pg->pace, pg->loop->now_ms, clock_mono_us() - batch->sent_us);
-    while (item) {
-        struct pg_item *next = item->next;
-
-        if (outcome_known(conn, batch, item))
-            pg_item_done(item);
-        else
-            item_again(conn, item);
-        item = next;
-    }
-    free(batch);
-}
-
-/* libpq's own, made for want of memory: what the server said, and did, is not known. */
-static bool is_outcome_unknown(struct pg_conn *conn, const PGresult *result)
-{
-    if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
-        !PQresultErrorField(result, PG_DIAG_SQLSTATE))
-        conn->outcome_unknown = true;
-    return conn->outcome_unknown;
-}
-
-static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
-{
-    e->batch->failed = true;
-    if (is_outcome_unknown(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
-        e->item->failure.kind)
+    if (lane->kind != PG_LONG)
         return;
-    pg_failure(&e->item->failure, e->op, result);
-    if (e->kind == PG_EXPECT_ROWS && stale_statement(&e->item->failure))
-        conn->recycle = true;
+    pg_pace_begun(&lane->pg->pace, lane->pg->loop->now_ms);
+    lane->first = (conn->index + 1) % lane->count;
 }
 
-static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+static void conn_flush(struct pg_conn *conn)
 {
-    ExecStatusType status = PQresultStatus(result);
+    /* who has borrowed it goes on to the end of the transaction */
+    while (conn->state == PG_READY && conn->waiting_count &&
+           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth &&
+           may_begin(conn->lane)) {
+        size_t count;
+        struct pg_entry *entries = make_batch(conn, &count);
 
-    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (e->kind == PG_EXPECT_ROWS) {
-            e->op->result = result;
+        if (!entries)
+            return;
+        begun(conn);
+        if (pg_batch_send(conn, entries, count)) {
+            pg_conn_lost(conn, "sending failed");
             return;
         }
-    } else {
-        take_error(conn, e, result);
-        if (e->kind == PG_EXPECT_PREPARE)
-            pg_prepared_forget(conn, e->sql);
     }
-    PQclear(result);
+    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->checked_out)
+        pg_conn_lost(conn, "prepared statements are stale");
 }
 
-/*
- * The commit at the Sync failed (a deferred constraint, say), so nothing of the batch is in the
- * database; the Sync's own result is still to come. Whose fault it was shows when each is alone.
- */
-static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
+static void pg_lane_flush(struct pg_lane *lane)
 {
-    batch->failed = true;
-    if (!is_outcome_unknown(conn, result) && batch->count == 1 && !batch->items->failure.kind)
-        pg_failure(&batch->items->failure, NULL, result);
-    PQclear(result);
+    for (unsigned i = 0, first = lane->first; i < lane->count; i++)
+        conn_flush(&lane->conns[(first + i) % lane->count]);
 }
 
-/*
- * Whether the batch that was just closed has left its transaction open, or failed: what follows
- * would become a part of it, and be lost with it. Not known while more is under way.
- */
-static bool is_astray(const struct pg_conn *conn)
+void pg_flush(struct pg *pg)
 {
-    PGTransactionStatusType status = PQtransactionStatus(conn->pg);
-
-    return conn->lane->kind != PG_TX && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR);
-}
-
-/*
- * libpq 15 that has no memory for the result of a Sync makes none, and says that it is busy for
- * ever. Only its text tells; the server's would have a severity before it.
- */
-static bool is_starved(const struct pg_conn *conn)
-{
-    static const char starved[] = "out of memory";
-    const char *text = PQerrorMessage(conn->pg), *last = text;
-    const char *newline = strchr(text, '\n');
-
-    for (; newline && newline[1]; newline = strchr(last, '\n'))
-        last = newline + 1;
-    return !strncmp(last, starved, strlen(starved));
-}
-
-/* What follows on the connection has been done with those settings, and is as good as lost. */
-static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
-{
-    return conn->lane->kind != PG_TX &&
-           pg_session_is_spoilt(conn, batch->count == 1 ? batch->items->rq : NULL);
-}
-
-/* One step: -1 when nothing more can be read now. */
-static int read_one(struct pg_conn *conn, bool *after_null)
-{
-    PGresult *result = PQgetResult(conn->pg);
-    struct pg_expect *e = pg_expect_at(conn, 0);
-
-    if (!result) {
-        /* a NULL ends each statement's results; two in a row mean that there is nothing */
-        if (*after_null)
-            return -1;
-        *after_null = true;
-        return 0;
-    }
-    *after_null = false;
-    struct pg_expect now = *e;
-    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
-        if (now.kind == PG_EXPECT_SYNC) {
-            take_commit_error(conn, now.batch, result);
-            return 0;
-        }
-        pg_expect_next(conn);
-        take_result(conn, &now, result);
-        return 0;
-    }
-    PQclear(result);
-    if (now.kind != PG_EXPECT_SYNC) { /* a result before it got lost */
-        conn->outcome_unknown = true;
-        return -1;
-    }
-    if (is_astray(conn)) {
-        conn->astray = true;
-        return -1;
-    }
-    pg_expect_next(conn);
-    conn->spoilt = has_spoilt(conn, now.batch);
-    batch_synced(conn, now.batch);
-    return conn->spoilt ? -1 : 0;
-}
-
-void pg_batch_read(struct pg_conn *conn)
-{
-    bool after_null = false;
-
-    conn->lane->pg->heard_ms = conn->lane->pg->loop->now_ms;
-    if (!PQconsumeInput(conn->pg)) {
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-        return;
-    }
-    while (conn->expect_count && !conn->outcome_unknown && !PQisBusy(conn->pg)) {
-        if (read_one(conn, &after_null))
-            break;
-    }
-    if (conn->expect_count && PQisBusy(conn->pg) && is_starved(conn))
-        conn->outcome_unknown = true;
-    if (PQstatus(conn->pg) == CONNECTION_BAD)
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-    else if (conn->outcome_unknown)
-        pg_conn_lost(conn, "an answer could not be kept");
-    else if (conn->astray)
-        pg_conn_lost(conn, "a transaction was left open");
-    else if (conn->spoilt)
-        pg_conn_lost(conn, "a setting was changed");
-}
-
-/* Whether the item may be sent again although nobody knows what became of it. */
-static bool safe_to_retry(const struct pg_conn *conn, const struct pg_item *item)
-{
-    enum pg_lane_kind kind = conn->lane->kind;
-
-    return (kind == PG_READ || kind == PG_LONG) && !item->write;
-}
-
-void pg_batch_lost(struct pg_conn *conn)
-{
-    while (conn->expect_count) {
-        struct pg_expect e = *pg_expect_at(conn, conn->expect_count - 1);
-
-        conn->expect_count--;
-        if (e.kind != PG_EXPECT_SYNC)
-            continue;
-        struct pg_item *item = reverse(e.batch->items);
-        while (item) {
-            struct pg_item *next = item->next;
-
-            if (safe_to_retry(conn, item))
-                item_again(conn, item);
-            else
-                pg_item_fail(item, FAILED_UNAVAILABLE);
-            item = next;
-        }
-        free(e.batch);
-    }
-    conn->batches = 0;
+    for (int kind = 0; kind < PG_LANES; kind++)
+        pg_lane_flush(&pg->lanes[kind]);
 }

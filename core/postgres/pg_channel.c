@@ -5,18 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/recovery/running.h"
+
 enum { NAMES_MAX = 256 /* channels */ };
+
+static void tell(const struct core_module *module, const struct bb_channel *channel,
+                 const char *payload)
+{
+    struct running before = running_enter((struct running){
+        .module = module->descriptor->name, .kind = "channel", .name = channel->name});
+
+    channel->heard(module->handle.host.state, payload);
+    running_leave(before);
+}
 
 static void tell_generation(const struct generation *generation, const char *name,
                             const char *payload)
 {
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
-        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->face->channels);
+        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->descriptor->channels);
 
-        for (size_t j = 0; j < module->face->channels.count; j++) {
+        for (size_t j = 0; j < module->descriptor->channels.count; j++) {
             if (!name || !strcmp(channels[j].name, name))
-                channels[j].heard(module->handle.host.state, payload);
+                tell(module, &channels[j], payload);
         }
     }
 }
@@ -50,7 +62,7 @@ static int add_name(struct names *names, const char *name)
 static int add_names(struct names *names, const struct generation *generation)
 {
     for (size_t i = 0; i < generation->module_count; i++) {
-        const struct bb_table *table = &generation->modules[i].face->channels;
+        const struct bb_table *table = &generation->modules[i].descriptor->channels;
 
         for (size_t j = 0; j < table->count; j++)
             if (add_name(names, MODULE_ROWS(bb_channel, *table)[j].name))

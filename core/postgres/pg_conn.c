@@ -90,7 +90,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
         tell(conn, "PostgreSQL cannot be reached", reason);
     forget_server(conn);
-    pg_batch_lost(conn);
+    pg_results_lost(conn);
     if (conn->lane->kind == PG_TX)
         pg_conn_fail_waiting(conn);
     if (conn->checked_out)
@@ -151,7 +151,7 @@ static void conn_ready(struct watch *watch, uint32_t events)
     if (events & EPOLLOUT)
         pg_conn_flush_output(conn);
     if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        pg_batch_read(conn);
+        pg_results_read(conn);
 }
 
 static void conn_timer(struct timer *timer)
@@ -179,8 +179,8 @@ static void conn_nowhere(struct pg_conn *conn)
 static void conn_attempt(struct pg_conn *conn)
 {
     struct pg *pg = conn->lane->pg;
-    struct pg_place place;
-    enum resolver_state found = pg_place(&pg->settings, &place);
+    struct pg_target place;
+    enum resolver_state found = pg_target(&pg->settings, &place);
 
     if (found == RESOLVER_LATER) {
         timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + NAMES_AGAIN_MS);
@@ -192,7 +192,7 @@ static void conn_attempt(struct pg_conn *conn)
     }
     conn->turn = place.found.turn;
     conn->state = PG_CONNECTING;
-    conn->pg = pg_place_connect(&place);
+    conn->pg = pg_target_connect(&place);
     if (!conn->pg) {
         conn->state = PG_DOWN;
         come_again(conn);
@@ -211,7 +211,7 @@ int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
                              .lane = lane,
                              .index = index,
-                             .ring.index = index,
+                             .queue.index = index,
                              .timer.fire = conn_timer};
     conn->prepared_room = 256;
     conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);
@@ -226,7 +226,7 @@ void pg_conn_close(struct pg_conn *conn)
     if (!conn->lane)
         return;
     forget_server(conn);
-    pg_batch_lost(conn);
+    pg_results_lost(conn);
     pg_conn_fail_waiting(conn);
     timer_clear(&conn->lane->pg->loop->timers, &conn->timer);
     free(conn->prepared);

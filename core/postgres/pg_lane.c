@@ -6,7 +6,7 @@
 
 enum {
     PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
-    BATCH_MAX = 64,     /* items in a batch: bounds what a failing one sends again */
+    BATCH_MAX = 64,     /* entries in a batch: bounds what a failing one sends again */
     PATROL_MS = 250,    /* while something is under way or waits */
     SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
     /* Nothing heard for so long, and the listener neither: PostgreSQL is away. A machine that is
@@ -27,12 +27,12 @@ static bool better(const struct pg_conn *one, const struct pg_conn *other)
 }
 
 /* Units keep to the connection of their key; the rest goes where least is under way. */
-static struct pg_conn *choose(struct pg_lane *lane, const struct pg_item *item)
+static struct pg_conn *choose(struct pg_lane *lane, const struct pg_entry *entry)
 {
     struct pg_conn *best = NULL;
 
     if (lane->kind == PG_UNIT)
-        return &lane->conns[(item->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
+        return &lane->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
     for (unsigned i = 0; i < lane->count; i++) {
         struct pg_conn *conn = &lane->conns[i];
 
@@ -49,113 +49,21 @@ bool pg_away(const struct pg *pg)
     return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
-int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_item *item)
+int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_entry *entry)
 {
     if (!pg)
-        return request_fail(item->rq, FAILED_UNAVAILABLE);
+        return request_fail(entry->rq, FAILED_UNAVAILABLE);
     struct pg_lane *lane = &pg->lanes[kind];
-    struct pg_conn *conn = choose(lane, item);
+    struct pg_conn *conn = choose(lane, entry);
 
     if (!conn || !pg_conn_expected(conn) || pg_away(pg))
-        return request_fail(item->rq, FAILED_UNAVAILABLE);
-    item->turn.owner = pg_enter(lane, item->rq);
-    if (!item->turn.owner)
+        return request_fail(entry->rq, FAILED_UNAVAILABLE);
+    entry->queued.owner = pg_enter(lane, entry->rq);
+    if (!entry->queued.owner)
         return -1;
-    item->lane = lane;
-    pg_conn_queue(conn, item, false);
+    entry->lane = lane;
+    pg_conn_queue(conn, entry, false);
     return 0;
-}
-
-/* The key's order is the order of locks, so that batches of several hosts cannot deadlock. */
-static struct pg_item *insert_by_key(struct pg_item *list, struct pg_item *item)
-{
-    struct pg_item **at = &list;
-
-    while (*at && (*at)->key <= item->key)
-        at = &(*at)->next;
-    item->next = *at;
-    *at = item;
-    return list;
-}
-
-static struct pg_item *gather(struct pg_conn *conn, size_t *count)
-{
-    bool by_key = conn->lane->kind == PG_UNIT;
-    struct pg_item *list = NULL, **end = &list, *item;
-    bool alone = false;
-
-    *count = 0;
-    while (!alone && *count < conn->lane->batch_max && (item = pg_conn_next(conn, *count))) {
-        if (!item->rq) {
-            pg_item_free(item);
-            continue;
-        }
-        alone = item->alone;
-        if (by_key) {
-            list = insert_by_key(list, item);
-        } else {
-            *end = item;
-            end = &item->next;
-        }
-        ++*count;
-    }
-    return list;
-}
-
-/* In the long lane: whether one more statement may be under way beside the others of the lane. */
-static bool may_begin(const struct pg_lane *lane)
-{
-    size_t running = 0;
-
-    if (lane->kind != PG_LONG)
-        return true;
-    for (unsigned i = 0; i < lane->count; i++)
-        running += lane->conns[i].batches;
-    return pg_pace_may_begin(&lane->pg->pace, lane->pg->loop->now_ms, running);
-}
-
-/* The next connection is the first to be looked at then. */
-static void begun(struct pg_conn *conn)
-{
-    struct pg_lane *lane = conn->lane;
-
-    if (lane->kind != PG_LONG)
-        return;
-    pg_pace_begun(&lane->pg->pace, lane->pg->loop->now_ms);
-    lane->first = (conn->index + 1) % lane->count;
-}
-
-static void conn_flush(struct pg_conn *conn)
-{
-    /* who has borrowed it goes on to the end of the transaction */
-    while (conn->state == PG_READY && conn->waiting_count &&
-           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth &&
-           may_begin(conn->lane)) {
-        size_t count;
-        struct pg_item *items = gather(conn, &count);
-
-        if (!items)
-            return;
-        begun(conn);
-        if (pg_batch_send(conn, items, count)) {
-            pg_conn_lost(conn, "sending failed");
-            return;
-        }
-    }
-    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->checked_out)
-        pg_conn_lost(conn, "prepared statements are stale");
-}
-
-static void pg_lane_flush(struct pg_lane *lane)
-{
-    for (unsigned i = 0, first = lane->first; i < lane->count; i++)
-        conn_flush(&lane->conns[(first + i) % lane->count]);
-}
-
-void pg_flush(struct pg *pg)
-{
-    for (int kind = 0; kind < PG_LANES; kind++)
-        pg_lane_flush(&pg->lanes[kind]);
 }
 
 /* What has not been sent yet need not wait for its deadline. */
@@ -216,7 +124,7 @@ static int lane_open(struct pg *pg, enum pg_lane_kind kind)
                              .count = pg->settings.connections[kind],
                              .depth = batched ? PIPELINE_DEPTH : 1,
                              .batch_max = batched ? BATCH_MAX : 1};
-    turns_init(&lane->owners, lane->count);
+    fair_init(&lane->owners, lane->count);
     lane->conns = calloc(lane->count, sizeof(struct pg_conn));
     if (!lane->conns)
         return -1;
@@ -235,6 +143,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
+    loop->spending.percent = settings->share;
     pg->sweep.fire = sweep_timeouts;
     pg_pace_init(&pg->pace, settings->connections[PG_LONG]);
     for (int kind = 0; kind < PG_LANES; kind++) {
@@ -251,6 +160,12 @@ void pg_set_queue(struct pg *pg, size_t queue, unsigned share)
 {
     pg->settings.queue = queue;
     pg->settings.share = share;
+    pg->loop->spending.percent = share;
+}
+
+bool pg_is_late(const struct pg *pg)
+{
+    return pg_pace_is_late(&pg->pace, pg->loop->now_ms);
 }
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)
@@ -275,7 +190,7 @@ void pg_free(struct pg *pg)
         for (unsigned i = 0; lane->conns && i < lane->count; i++)
             pg_conn_close(&lane->conns[i]);
         free(lane->conns);
-        turns_free(&lane->owners);
+        fair_free(&lane->owners);
     }
     free(pg);
 }

@@ -2,7 +2,7 @@
 #ifndef CORE_PG_LANE_H
 #define CORE_PG_LANE_H
 
-#include "core/base/turns.h"
+#include "core/base/fair_queue.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_pace.h"
 
@@ -17,16 +17,16 @@ struct pg_expect {
     enum pg_expect_kind kind;
     const struct bb_sql *sql;
     struct pg_batch *batch;
-    struct pg_item *item; /* PREPARE, ROWS */
-    struct pg_op *op;     /* PREPARE, ROWS */
+    struct pg_entry *entry; /* PREPARE, ROWS */
+    struct pg_op *op;       /* PREPARE, ROWS */
 };
 
-/* Values of a batch. One item may have more, for which others wait then, but for no second. */
+/* Values of a batch. One entry may have more, for which others wait then, but for no second. */
 enum { PG_BATCH_BYTES = 65536 };
 
-/* Items under one Sync. */
+/* Entries under one Sync. */
 struct pg_batch {
-    struct pg_item *items;
+    struct pg_entry *entries;
     size_t count;
     bool failed;
     int64_t sent_ms;
@@ -55,11 +55,11 @@ struct pg_conn {
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx lane */
-    struct turn_ring ring;     /* items that wait for this connection */
-    struct pg_item *again;     /* those that go before them, in their order */
+    struct fair_queue queue;   /* entries that wait for this connection */
+    struct pg_entry *again;    /* those that go before them, in their order */
     size_t waiting_count;      /* of both */
     unsigned round;            /* batches gathered */
-    bool crowded;              /* for this one items of several owners waited */
+    bool crowded;              /* for this one entries of several owners waited */
     size_t gathered_bytes;     /* of its values */
 };
 
@@ -70,9 +70,9 @@ struct pg_lane {
     unsigned count;
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
-    size_t queued;       /* items waiting in all connections */
-    unsigned first;      /* long lane: the connection whose turn it is */
-    struct turns owners; /* of what waits or is under way, and of what is checked out */
+    size_t queued;            /* entries waiting in all connections */
+    unsigned first;           /* long lane: the connection whose turn it is */
+    struct fair_table owners; /* of what waits or is under way, and of what is checked out */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
 };
 
@@ -90,7 +90,7 @@ int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Drops the connection, judges what was under way, and comes again after a while. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
-/* Whether items given now have a chance: it is connected, or is connecting for the first time. */
+/* Whether entries given now have a chance: it is connected, or is connecting for the first time. */
 bool pg_conn_usable(const struct pg_conn *conn);
 /* The same, or it will soon have one: PostgreSQL answers the listener, so the next attempt to
  * connect, within half a second, is likely to succeed. If it fails, what waits for the connection
@@ -109,26 +109,26 @@ struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);
 int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: no memory */
 void pg_expect_next(struct pg_conn *conn);                      /* the first has come */
 
-/* pg_send.c: items under one Sync. -1: the connection is of no use any more. */
-int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count);
+/* pg_send.c: entries under one Sync. -1: the connection is of no use any more. */
+int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count);
 /* The server has not prepared it after all: it will be prepared with the next use. */
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
-/* pg_batch.c */
-void pg_batch_read(struct pg_conn *conn);
-/* Judges the items of all batches under way after the connection was lost. */
-void pg_batch_lost(struct pg_conn *conn);
+/* pg_result.c */
+void pg_results_read(struct pg_conn *conn);
+/* Judges the entries of all batches under way after the connection was lost. */
+void pg_results_lost(struct pg_conn *conn);
 
 /* pg_queue.c */
 /* One thing more of the request's owner, if it has its share not yet. NULL with the failure. */
-struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq);
+struct fair_owner *pg_enter(struct pg_lane *lane, struct core_request *rq);
 /* Whether one thing more of it may be under way, in the long lane and that of transactions. */
-bool pg_may_run(const struct pg_lane *lane, const struct turn_owner *owner);
-/* The item does not wait and is not under way any more: its owner has room again. */
-void pg_item_leave(struct pg_item *item);
-void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front);
+bool pg_may_run(const struct pg_lane *lane, const struct fair_owner *owner);
+/* The entry does not wait and is not under way any more: its owner has room again. */
+void pg_entry_leave(struct pg_entry *entry);
+void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front);
 /* The next for the batch that is gathered; NULL: none may travel in it. */
-struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered);
+struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
 
 bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
@@ -141,9 +141,9 @@ void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
 size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
 
-/* pg_item.c */
-/* The item is over: wakes its request, or frees it when abandoned. */
-void pg_item_done(struct pg_item *item);
-void pg_item_fail(struct pg_item *item, enum failure_kind kind);
+/* pg_entry.c */
+/* The entry is over: wakes its request, or frees it when abandoned. */
+void pg_entry_done(struct pg_entry *entry);
+void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind);
 
 #endif

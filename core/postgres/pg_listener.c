@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -32,9 +33,9 @@ struct pg_listener {
     enum pg_listener_state state;
     struct timer timer;
     int64_t asked_ms;
-    unsigned turn;     /* see resolver_rotate() */
-    bool told;         /* that PostgreSQL is away */
-    sem_t *subscriber; /* who waits in pg_listener_subscribe() */
+    unsigned turn;                  /* see resolver_rotate() */
+    bool told;                      /* that PostgreSQL is away */
+    struct subscribing *subscriber; /* who waits in pg_listener_subscribe() */
 };
 
 /* Read by module code on any thread, so not in the struct: there is one listener a process. */
@@ -61,11 +62,33 @@ int64_t pg_listener_silent_ms(void)
     return since ? clock_mono_ms() - since : 0;
 }
 
+/* Freed by the last of the listener and of who waits. */
+struct subscribing {
+    struct message message; /* first */
+    struct pg_listener *listener;
+    atomic_uint holders;
+    sem_t done;
+    bool on_stack; /* for want of memory: who waits does so to the end */
+};
+
+static void subscribing_release(struct subscribing *subscribing)
+{
+    if (atomic_fetch_sub(&subscribing->holders, 1) != 1)
+        return;
+    sem_destroy(&subscribing->done);
+    free(subscribing);
+}
+
 static void subscribed(struct pg_listener *listener)
 {
-    if (listener->subscriber)
-        sem_post(listener->subscriber);
+    struct subscribing *subscriber = listener->subscriber;
+    bool shared = subscriber && !subscriber->on_stack;
+
     listener->subscriber = NULL;
+    if (subscriber)
+        sem_post(&subscriber->done);
+    if (shared)
+        subscribing_release(subscriber);
 }
 
 static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
@@ -233,8 +256,8 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
 
 static void pg_listener_connect(struct pg_listener *listener)
 {
-    struct pg_place place;
-    enum resolver_state found = pg_place(&listener->settings, &place);
+    struct pg_target place;
+    enum resolver_state found = pg_target(&listener->settings, &place);
 
     if (found == RESOLVER_LATER) {
         pg_listener_again(listener, NAMES_AGAIN_MS);
@@ -245,7 +268,7 @@ static void pg_listener_connect(struct pg_listener *listener)
         return;
     }
     listener->turn = place.found.turn;
-    listener->pg = pg_place_connect(&place);
+    listener->pg = pg_target_connect(&place);
     listener->state = LISTENER_CONNECTING;
     if (!listener->pg || PQstatus(listener->pg) == CONNECTION_BAD) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
@@ -272,34 +295,50 @@ static void pg_listener_timer(struct timer *timer)
     }
 }
 
-struct subscribing {
-    struct message message; /* first */
-    struct pg_listener *listener;
-    sem_t done;
-};
-
 /* A connection that is still to come listens to all that is there by then. */
 static void subscribe(struct message *message)
 {
     struct subscribing *subscribing = (struct subscribing *)(void *)message;
     struct pg_listener *listener = subscribing->listener;
 
-    listener->subscriber = &subscribing->done;
+    subscribed(listener); /* one that is not waited for any more */
+    listener->subscriber = subscribing;
     if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING)
         subscribed(listener);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
 }
 
+/* Until it is done, or the loop stands: that one does it when it goes on. */
+static void wait_for(struct subscribing *subscribing, const struct loop *loop)
+{
+    int failed;
+
+    do {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        failed = sem_timedwait(&subscribing->done, &until);
+    } while (failed && (subscribing->on_stack || !atomic_load(&loop->stands_ms)));
+}
+
 void pg_listener_subscribe(struct pg_listener *listener)
 {
-    struct subscribing subscribing = {.message.run = subscribe, .listener = listener};
+    struct subscribing own = {.on_stack = true}, *subscribing = calloc(1, sizeof *subscribing);
 
-    sem_init(&subscribing.done, 0, 0);
-    loop_post(listener->loop, &subscribing.message);
-    while (sem_wait(&subscribing.done)) /* interrupted */
-        ;
-    sem_destroy(&subscribing.done);
+    if (!subscribing)
+        subscribing = &own;
+    subscribing->message.run = subscribe;
+    subscribing->listener = listener;
+    atomic_init(&subscribing->holders, 2);
+    sem_init(&subscribing->done, 0, 0);
+    loop_post(listener->loop, &subscribing->message);
+    wait_for(subscribing, listener->loop);
+    if (subscribing == &own)
+        sem_destroy(&own.done);
+    else
+        subscribing_release(subscribing);
 }
 
 struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings)

@@ -51,6 +51,11 @@ bool pg_pace_may_begin(const struct pg_pace *pace, int64_t now_ms, size_t runnin
     return now_ms - pace->begun_ms >= PATIENCE_MS;
 }
 
+bool pg_pace_is_late(const struct pg_pace *pace, int64_t now_ms)
+{
+    return pace->allowed < pace->most && now_ms - pace->answered_ms < STEP_MS;
+}
+
 void pg_pace_begun(struct pg_pace *pace, int64_t now_ms)
 {
     pace->begun_ms = now_ms;

@@ -32,6 +32,9 @@ void pg_pace_answered(struct pg_pace *pace, int64_t now_ms, int64_t took_us);
  */
 bool pg_pace_may_begin(const struct pg_pace *pace, int64_t now_ms, size_t running);
 
+/* Whether short ones were answered late a moment ago. */
+bool pg_pace_is_late(const struct pg_pace *pace, int64_t now_ms);
+
 void pg_pace_begun(struct pg_pace *pace, int64_t now_ms);
 
 #endif

@@ -1,12 +1,16 @@
-/* What waits for a connection: who is refused, and whose turn it is. */
+/* What waits for a connection: who is refused, and who is served next. */
+#include "core/base/text.h"
 #include "core/postgres/pg_lane.h"
 #include "core/request/quota.h"
 
-enum { OWNER_BATCH = 16 }; /* items of one owner in a batch, while others wait, too */
+enum {
+    OWNER_BATCH = 16, /* entries of one owner in a batch, while others wait, too */
+    BYTES_IN_US = 50  /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
+};
 
-static struct pg_item *item_of(struct turn *turn)
+static struct pg_entry *entry_of(struct fair_entry *queued)
 {
-    return BB_CONTAINER_OF(turn, struct pg_item, turn);
+    return BB_CONTAINER_OF(queued, struct pg_entry, queued);
 }
 
 /* So many connections of the lane may be at work for one owner alone. */
@@ -15,132 +19,145 @@ static size_t running_max(const struct pg_lane *lane)
     return quota_part(lane->pg->settings.share, lane->count);
 }
 
-struct turn_owner *pg_enter(struct pg_lane *lane, struct core_request *rq)
+struct fair_owner *pg_enter(struct pg_lane *lane, struct core_request *rq)
 {
     size_t queue = lane->pg->settings.queue, each = quota_part(lane->pg->settings.share, queue);
     enum quota_result answer = QUOTA_ALL_FULL;
-    struct turn_owner *owner = NULL;
+    struct fair_owner *owner = NULL;
 
     if (lane->queued < queue)
-        owner = turns_enter(&lane->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
+        owner = fair_enter(&lane->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
     if (!owner)
         quota_fail(rq, QUOTA_DATABASE, answer);
     return owner;
 }
 
-bool pg_may_run(const struct pg_lane *lane, const struct turn_owner *owner)
+bool pg_may_run(const struct pg_lane *lane, const struct fair_owner *owner)
 {
     return quota_owner_host(&owner->owner) || owner->running < running_max(lane);
 }
 
-void pg_item_leave(struct pg_item *item)
+/* What PostgreSQL had to do for the owner, as far as it takes long. */
+static void charge(const struct pg_entry *entry, const struct quota_owner *owner)
 {
-    struct turn_owner *owner = item->turn.owner;
+    struct loop *loop = entry->lane->pg->loop;
+    int64_t took_us = (int64_t)(entry->bytes / BYTES_IN_US);
+
+    if (entry->running)
+        took_us = clock_mono_us() - entry->sent_us;
+    spending_charge(&loop->spending, owner, loop->now_ms, took_us);
+}
+
+void pg_entry_leave(struct pg_entry *entry)
+{
+    struct fair_owner *owner = entry->queued.owner;
 
     if (!owner)
         return;
-    owner->running -= item->running;
-    turns_leave(&item->lane->owners, owner);
-    item->turn.owner = NULL;
+    if (entry->sent_us)
+        charge(entry, &owner->owner);
+    owner->running -= entry->running;
+    fair_leave(&entry->lane->owners, owner);
+    entry->queued.owner = NULL;
 }
 
 /* What is sent again, and what belongs to a connection that is checked out, goes before everybody.
  */
-static void queue_in_front(struct pg_conn *conn, struct pg_item *item)
+static void queue_in_front(struct pg_conn *conn, struct pg_entry *entry)
 {
-    item->next = conn->again;
-    conn->again = item;
+    entry->next = conn->again;
+    conn->again = entry;
 }
 
-void pg_conn_queue(struct pg_conn *conn, struct pg_item *item, bool front)
+void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front)
 {
     conn->waiting_count++;
     conn->lane->queued++;
-    item->sent = false;
-    if (front || !item->turn.owner)
-        queue_in_front(conn, item);
+    entry->sent = false;
+    if (front || !entry->queued.owner)
+        queue_in_front(conn, entry);
     else
-        turn_wait(&conn->ring, &item->turn);
+        fair_wait(&conn->queue, &entry->queued);
 }
 
-static struct pg_item *taken(struct pg_conn *conn, struct pg_item *item)
+static struct pg_entry *taken(struct pg_conn *conn, struct pg_entry *entry)
 {
     conn->waiting_count--;
     conn->lane->queued--;
-    item->next = NULL;
-    return item;
+    entry->next = NULL;
+    return entry;
 }
 
-static struct pg_item *take_again(struct pg_conn *conn)
+static struct pg_entry *take_again(struct pg_conn *conn)
 {
-    struct pg_item *item = conn->again;
+    struct pg_entry *entry = conn->again;
 
-    conn->again = item->next;
-    return taken(conn, item);
+    conn->again = entry->next;
+    return taken(conn, entry);
 }
 
-/* Whether it may travel in the batch that is gathered: in the long lane a batch is one item. */
-static bool may_go(const struct pg_conn *conn, const struct pg_item *item,
-                   const struct turn_line *line)
+/* Whether it may travel in the batch that is gathered: in the long lane a batch is one entry. */
+static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
+                   const struct fair_flow *flow)
 {
-    if (!item->rq)
+    if (!entry->rq)
         return true;
     if (conn->lane->kind == PG_LONG)
-        return pg_may_run(conn->lane, item->turn.owner);
-    return !conn->crowded || line->round != conn->round || line->taken < OWNER_BATCH;
+        return pg_may_run(conn->lane, entry->queued.owner);
+    return !conn->crowded || flow->round != conn->round || flow->taken < OWNER_BATCH;
 }
 
-static void count_turn(struct pg_conn *conn, struct pg_item *item, struct turn_line *line)
+static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fair_flow *flow)
 {
-    if (line->round != conn->round)
-        line->taken = 0;
-    line->round = conn->round;
-    line->taken++;
+    if (flow->round != conn->round)
+        flow->taken = 0;
+    flow->round = conn->round;
+    flow->taken++;
     if (conn->lane->kind == PG_LONG) {
-        item->running = true;
-        item->turn.owner->running++;
+        entry->running = true;
+        entry->queued.owner->running++;
     }
 }
 
-/* The next one in turn, passing those by whose owners have their share. */
-static struct pg_item *take_turn(struct pg_conn *conn, size_t gathered)
+/* The next one in the queue, passing those by whose owners have their share. */
+static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 {
-    for (unsigned i = conn->ring.lines; i; i--) {
-        struct turn *turn = turn_first(&conn->ring);
-        struct turn_line *line = turn_line(&conn->ring, turn);
-        struct pg_item *item = item_of(turn);
+    for (unsigned i = conn->queue.flows; i; i--) {
+        struct fair_entry *queued = fair_first(&conn->queue);
+        struct fair_flow *flow = fair_flow(&conn->queue, queued);
+        struct pg_entry *entry = entry_of(queued);
 
-        if (item->rq && gathered && conn->gathered_bytes + item->bytes > PG_BATCH_BYTES)
+        if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
             return NULL; /* the first of the next batch, else small ones pass it by for ever */
-        if (may_go(conn, item, line)) {
-            count_turn(conn, item, line);
-            conn->gathered_bytes += item->bytes;
-            turn_take(&conn->ring);
-            return taken(conn, item);
+        if (may_go(conn, entry, flow)) {
+            count_served(conn, entry, flow);
+            conn->gathered_bytes += entry->bytes;
+            fair_take(&conn->queue);
+            return taken(conn, entry);
         }
-        turn_skip(&conn->ring);
+        fair_skip(&conn->queue);
     }
     return NULL;
 }
 
-struct pg_item *pg_conn_next(struct pg_conn *conn, size_t gathered)
+struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
     if (!gathered) {
         conn->round++;
-        conn->crowded = conn->ring.lines > 1;
+        conn->crowded = conn->queue.flows > 1;
         conn->gathered_bytes = 0;
     }
     if (!conn->again)
-        return take_turn(conn, gathered);
+        return take_next(conn, gathered);
     return conn->again->alone && gathered ? NULL : take_again(conn);
 }
 
 void pg_conn_fail_waiting(struct pg_conn *conn)
 {
-    struct turn *turn;
+    struct fair_entry *queued;
 
     while (conn->again)
-        pg_item_fail(take_again(conn), FAILED_UNAVAILABLE);
-    while ((turn = turn_take(&conn->ring)))
-        pg_item_fail(taken(conn, item_of(turn)), FAILED_UNAVAILABLE);
+        pg_entry_fail(take_again(conn), FAILED_UNAVAILABLE);
+    while ((queued = fair_take(&conn->queue)))
+        pg_entry_fail(taken(conn, entry_of(queued)), FAILED_UNAVAILABLE);
 }

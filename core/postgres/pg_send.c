@@ -72,7 +72,7 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 }
 
 /* Prepares a statement that this connection has not seen. */
-static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
+static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
                         struct pg_op *op)
 {
     const struct bb_sql *sql = op->sql;
@@ -83,35 +83,35 @@ static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     statement_name(sql, name);
     if (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL))
         return -1;
-    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, item, op});
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op});
 }
 
-static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_item *item,
+static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
                    struct pg_op *op)
 {
     char name[NAME_SIZE];
 
     PQclear(op->result);
     op->result = NULL;
-    if (send_prepare(conn, batch, item, op))
+    if (send_prepare(conn, batch, entry, op))
         return -1;
     statement_name(op->sql, name);
     if (!PQsendQueryPrepared(conn->pg, name, op->count, op->values, op->lengths, op->formats, 0))
         return -1;
-    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, op->sql, batch, item, op});
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, op->sql, batch, entry, op});
 }
 
-static int send_items(struct pg_conn *conn, struct pg_batch *batch)
+static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t sent_us = clock_mono_us();
 
     batch->sent_us = sent_us;
-    for (struct pg_item *item = batch->items; item; item = item->next) {
-        item->sent = true;
-        item->sent_us = sent_us;
-        item->tries++;
-        for (struct pg_op *op = item->ops; op; op = op->next) {
-            if (send_op(conn, batch, item, op))
+    for (struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
+        entry->sent = true;
+        entry->sent_us = sent_us;
+        entry->tries++;
+        for (struct pg_op *op = entry->ops; op; op = op->next) {
+            if (send_op(conn, batch, entry, op))
                 return -1;
         }
     }
@@ -120,33 +120,33 @@ static int send_items(struct pg_conn *conn, struct pg_batch *batch)
     return pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
 }
 
-static void fail_list(struct pg_item *list, enum failure_kind kind)
+static void fail_list(struct pg_entry *list, enum failure_kind kind)
 {
     while (list) {
-        struct pg_item *next = list->next;
+        struct pg_entry *next = list->next;
 
-        pg_item_fail(list, kind);
+        pg_entry_fail(list, kind);
         list = next;
     }
 }
 
-int pg_batch_send(struct pg_conn *conn, struct pg_item *items, size_t count)
+int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch);
 
     if (!batch) {
-        fail_list(items, FAILED_MEMORY);
+        fail_list(entries, FAILED_MEMORY);
         return 0;
     }
-    batch->items = items;
+    batch->entries = entries;
     batch->count = count;
     batch->sent_ms = conn->lane->pg->loop->now_ms;
     if (!conn->batches++)
         conn->oldest_ms = batch->sent_ms;
-    if (send_items(conn, batch)) {
-        /* Without its Sync nothing of it can have been committed; pg_batch_lost() frees it. */
+    if (send_entries(conn, batch)) {
+        /* Without its Sync nothing of it can have been committed; pg_results_lost() frees it. */
         if (pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-            fail_list(items, FAILED_MEMORY);
+            fail_list(entries, FAILED_MEMORY);
             free(batch);
         }
         return -1;

@@ -4,7 +4,7 @@
  * says that the transaction has ended, so these are compared then. No other can be seen.
  */
 #include "core/postgres/pg_lane.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 
 /* Not in_hot_standby, which is the server's own; search_path is told of by PostgreSQL 18. */
 static const char *const names[PG_REPORTED] = {"TimeZone",
@@ -48,7 +48,7 @@ bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request 
     const char *name = changed(conn);
 
     if (name && rq)
-        mistake_warn(rq, what, name);
+        module_error_warn(rq, what, name);
     else if (name)
         log_line(BB_WARN, what, "detail", name, NULL);
     return name;

@@ -10,8 +10,8 @@ struct pg_tx {
     struct pg_tx *next; /* among the waiters */
     struct core_request *rq;
     struct pg_conn *conn;     /* NULL: waiting, or lost */
-    struct pg_item *item;     /* under way */
-    struct turn_owner *owner; /* NULL: it has ended */
+    struct pg_entry *entry;   /* under way */
+    struct fair_owner *owner; /* NULL: it has ended */
     bool checked_out;         /* waits no more: got a connection, lost it again, or there is none */
     bool running;             /* counted so for its owner */
 };
@@ -140,7 +140,7 @@ static void leave(struct pg_lane *lane, struct pg_tx *tx)
     if (!tx->owner)
         return;
     tx->owner->running -= tx->running;
-    turns_leave(&lane->owners, tx->owner);
+    fair_leave(&lane->owners, tx->owner);
     tx->owner = NULL;
 }
 
@@ -175,11 +175,11 @@ static void clear_result(void *result)
     PQclear(result);
 }
 
-static PGresult *keep_result(struct core_request *rq, struct pg_item *item)
+static PGresult *keep_result(struct core_request *rq, struct pg_entry *entry)
 {
-    PGresult *result = item->ops->result;
+    PGresult *result = entry->ops->result;
 
-    item->ops->result = NULL;
+    entry->ops->result = NULL;
     if (arena_defer(rq->arena, clear_result, result)) {
         PQclear(result);
         request_fail(rq, FAILED_MEMORY);
@@ -188,23 +188,23 @@ static PGresult *keep_result(struct core_request *rq, struct pg_item *item)
     return result;
 }
 
-int pg_tx_run_item(struct pg_tx *tx, struct pg_item *item)
+int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry)
 {
     struct core_request *rq = tx->rq;
 
-    if (!tx->conn || tx->item) { /* lost, or given up on: nothing more can be said on it */
-        pg_item_free(item);
-        return request_fail(rq, tx->item ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
+    if (!tx->conn || tx->entry) { /* lost, or given up on: nothing more can be said on it */
+        pg_entry_free(entry);
+        return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
-    tx->item = item;
-    pg_conn_queue(tx->conn, item, false);
-    if (request_wait(rq, &item->done))
-        return -1; /* pg_tx_end() closes the connection, and the item with it */
-    tx->item = NULL;
-    if (!item->failure.kind)
+    tx->entry = entry;
+    pg_conn_queue(tx->conn, entry, false);
+    if (request_wait(rq, &entry->done))
+        return -1; /* pg_tx_end() closes the connection, and the entry with it */
+    tx->entry = NULL;
+    if (!entry->failure.kind)
         return 0;
-    sql_failed(rq, &item->failure);
-    pg_item_free(item);
+    sql_failed(rq, &entry->failure);
+    pg_entry_free(entry);
     return -1;
 }
 
@@ -212,18 +212,18 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
                     size_t count)
 {
     struct core_request *rq = tx->rq;
-    struct pg_item *item = pg_item_new(rq);
+    struct pg_entry *entry = pg_entry_new(rq);
 
-    if (!item || !pg_item_add(item, sql, values, count)) {
-        if (item)
-            pg_item_free(item);
+    if (!entry || !pg_entry_add(entry, sql, values, count)) {
+        if (entry)
+            pg_entry_free(entry);
         request_out_of_memory(rq);
     }
-    if (pg_tx_run_item(tx, item))
+    if (pg_tx_run_item(tx, entry))
         return NULL;
-    PGresult *result = keep_result(rq, item);
+    PGresult *result = keep_result(rq, entry);
 
-    pg_item_free(item);
+    pg_entry_free(entry);
     return result;
 }
 
@@ -235,9 +235,9 @@ void pg_tx_lost(struct pg_tx *tx)
 
 static void abandon(struct pg_tx *tx)
 {
-    if (tx->item)
-        pg_item_abandon(tx->item);
-    tx->item = NULL;
+    if (tx->entry)
+        pg_entry_abandon(tx->entry);
+    tx->entry = NULL;
 }
 
 static struct pg_lane *lane_of(const struct pg_tx *tx)

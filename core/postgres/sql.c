@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 
 static void clear_result(void *result)
 {
@@ -24,45 +24,45 @@ static PGresult *keep(struct core_request *rq, struct pg_op *op)
     request_out_of_memory(rq);
 }
 
-static void abandon(void *item)
+static void abandon(void *entry)
 {
-    pg_item_abandon(item);
+    pg_entry_abandon(entry);
 }
 
-static struct pg_item *item_for(struct core_request *rq)
+static struct pg_entry *entry_for(struct core_request *rq)
 {
-    struct pg_item *item = pg_item_new(rq);
+    struct pg_entry *entry = pg_entry_new(rq);
 
-    if (!item)
+    if (!entry)
         request_out_of_memory(rq);
-    return item;
+    return entry;
 }
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
     enum pg_lane_kind lane = sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
-    struct pg_item *item = item_for(rq);
+    struct pg_entry *entry = entry_for(rq);
     PGresult *result = NULL;
 
-    if (!pg_item_add(item, sql, values, count)) {
-        pg_item_free(item);
+    if (!pg_entry_add(entry, sql, values, count)) {
+        pg_entry_free(entry);
         request_out_of_memory(rq);
     }
-    item->write = sql->flags & BB_SQL_WRITE;
-    if (pg_submit(rq->loop->pg, lane, item)) {
-        pg_item_free(item);
+    entry->write = sql->flags & BB_SQL_WRITE;
+    if (pg_submit(rq->loop->pg, lane, entry)) {
+        pg_entry_free(entry);
         return NULL;
     }
-    if (request_wait(rq, &item->done)) {
-        abandon(item);
+    if (request_wait(rq, &entry->done)) {
+        abandon(entry);
         return NULL;
     }
-    if (item->failure.kind)
-        sql_failed(rq, &item->failure);
+    if (entry->failure.kind)
+        sql_failed(rq, &entry->failure);
     else
-        result = keep(rq, item->ops);
-    pg_item_free(item);
+        result = keep(rq, entry->ops);
+    pg_entry_free(entry);
     return (struct bb_rows *)result;
 }
 
@@ -71,7 +71,7 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
 {
     struct core_request *core = request_of(rq);
 
-    if (mistake_waits(core, "bb_query()") || sql_admit(core, sql, false))
+    if (module_error_waits(core, "bb_query()") || sql_admit(core, sql, false))
         return NULL;
     return sql_query(core, sql, values, count);
 }
@@ -164,7 +164,7 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
     struct core_request *core = request_of(rq);
     struct id_block *block = block_of(core->loop, sequence);
 
-    if (mistake_waits(core, "bb_next_id()"))
+    if (module_error_waits(core, "bb_next_id()"))
         return -1;
     if (!block)
         request_out_of_memory(core);

@@ -12,7 +12,7 @@
 struct raised {
     struct raised *next;
     const struct core_event *event;
-    struct bb_event face;
+    struct bb_event descriptor;
     json_t *payload; /* owned */
 };
 
@@ -24,17 +24,26 @@ struct tx_after {
     void *arg;
 };
 
+/* What bb_before() asked for, with the memory behind it. */
+struct tx_before {
+    struct tx_before *next;
+    struct bb_host *host;
+    int (*last)(struct bb_request *, struct bb_tx *, void *);
+    void *state;
+};
+
 struct bb_tx {
     struct core_request *rq;
     struct bb_tx *next;        /* of the request */
     struct pg_tx *checked_out; /* interactive: the connection */
-    struct pg_item *item;      /* what will be sent: a unit; interactive: what hooks have added */
+    struct pg_entry *entry;    /* what will be sent: a unit; interactive: what hooks have added */
     int gathered_from;         /* interactive: the index of its first statement */
     bool over;                 /* unit: it has been committed, or that was tried */
     bool refused;              /* a statement of it was, so it cannot be committed */
     int count;                 /* statements so far */
     PGresult **results;        /* by statement; of a unit after its commit */
     size_t results_room;
+    struct tx_before *before;
     struct tx_after *after, *after_last;
     struct raised *raised, *raised_last;
 };
@@ -65,8 +74,15 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 /* Frees the blocks of ids that the loop holds. */
 void sql_ids_free(struct loop *loop);
 
+/* tx_before.c: calls what bb_before() asked for, and what that asks for. 0, or -1 as a statement
+ * that failed; FAILED_ANSWERED: with an answer of its own. */
+int tx_run_before(struct bb_tx *tx);
+
 /* Starts the committed hooks of a transaction (bus.c). */
 void bus_committed(struct bb_tx *tx);
+
+/* How many of them could not be started since the process began. Any thread. */
+uint64_t bus_hooks_lost(void);
 
 struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
@@ -87,6 +103,8 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
 void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
                void *arg);
+void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
+                 size_t size);
 int64_t api_next_id(struct bb_request *rq, const char *sequence);
 int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
              const struct bb_audience *audience);

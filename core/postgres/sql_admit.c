@@ -5,7 +5,7 @@
 #include "core/module/sql_check.h"
 #include "core/module/sql_token.h"
 #include "core/postgres/sql.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 
 enum { WORDS = 80 /* of a statement, in the log */ };
 
@@ -21,15 +21,15 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     rq->failure = *failure;
     /* there is no answer in which anybody would see it */
     if (rq->kind != REQUEST_HTTP && failure->kind == FAILED_SQL && !is_answer(failure))
-        mistake_statement(rq, BB_WARN);
+        module_error_statement(rq, BB_WARN);
 }
 
 static int refuse(struct core_request *rq, const struct bb_sql *sql, const char *why)
 {
-    char words[WORDS], route[MISTAKE_PLACE];
+    char words[WORDS], route[MODULE_ERROR_PLACE];
     const struct log_pair pairs[] = {
-        {"module", mistake_module(rq->pub.host)},
-        mistake_place(rq, route),
+        {"module", module_error_module(rq->pub.host)},
+        module_error_place(rq, route),
         {"statement", sql_words(sql->text, words, sizeof words)},
         {"reason", why},
         {"request", rq->id},

@@ -11,7 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 
 enum {
     LOOK_MS = 50, /* for a name that is being looked up */
@@ -342,7 +342,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
     struct core_request *rq = request_of(pub);
     struct redis *redis = rq->loop->redis;
 
-    if (mistake_waits(rq, "bb_redis()"))
+    if (module_error_waits(rq, "bb_redis()"))
         return NULL;
     if (!redis || !redis->ready || redis->call_count >= CALLS_MAX)
         return NULL;

@@ -8,12 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/fair_queue.h"
 #include "core/base/json_in.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/base/turns.h"
-#include "core/request/mistake.h"
+#include "core/recovery/running.h"
+#include "core/request/module_error.h"
 #include "core/request/quota.h"
 
 enum { OWN_QUEUE = 4096 };
@@ -29,16 +30,16 @@ struct work {
 
 struct work_pool {
     const struct bb_host *host; /* whose it is; NULL: the host's own */
-    const struct bb_pool *face;
+    const struct bb_pool *descriptor;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct turns owners;    /* of what waits and of what runs */
-    struct turn_ring calls; /* that wait */
-    struct turn_owner *own; /* of the host's own calls; there for as long as the pool */
-    size_t each;            /* calls of one owner */
+    struct fair_table owners; /* of what waits and of what runs */
+    struct fair_queue calls;  /* that wait */
+    struct fair_owner *own;   /* of the host's own calls; there for as long as the pool */
+    size_t each;              /* calls of one owner */
     unsigned queued, busy;
     bool stop;
-    pthread_t *threads; /* of face->threads places */
+    pthread_t *threads; /* of descriptor->threads places */
     unsigned started;
     bool short_told; /* that a thread cannot be had */
 };
@@ -49,38 +50,38 @@ struct work_pools {
     struct bb_pool own;
 };
 
-static struct pool_call *call_of(struct turn *turn)
+static struct pool_call *call_of(struct fair_entry *queued)
 {
-    return BB_CONTAINER_OF(turn, struct pool_call, turn);
+    return BB_CONTAINER_OF(queued, struct pool_call, queued);
 }
 
 /* The owner of a call that has been begun is its thread's to know. */
-static struct pool_call *take(struct work_pool *pool, struct turn_owner **owner)
+static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
 {
     pthread_mutex_lock(&pool->lock);
     while (!pool->queued && !pool->stop)
         pthread_cond_wait(&pool->more, &pool->lock);
-    struct turn *turn = turn_take(&pool->calls);
-    if (turn) {
-        *owner = turn->owner;
-        turn->owner = NULL;
+    struct fair_entry *queued = fair_take(&pool->calls);
+    if (queued) {
+        *owner = queued->owner;
+        queued->owner = NULL;
         pool->queued--;
         pool->busy++;
     }
     pthread_mutex_unlock(&pool->lock);
-    return turn ? call_of(turn) : NULL;
+    return queued ? call_of(queued) : NULL;
 }
 
 /* Under the lock. */
-static void leave(struct work_pool *pool, struct turn_owner *owner, const struct pool_call *call)
+static void leave(struct work_pool *pool, struct fair_owner *owner, const struct pool_call *call)
 {
-    turns_leave(&pool->owners, owner);
+    fair_leave(&pool->owners, owner);
     if (call->other)
-        turns_leave(&pool->owners, call->other);
+        fair_leave(&pool->owners, call->other);
 }
 
 /* Before anybody hears of it: who asks for the next call then has room for it. */
-static void finished(struct work_pool *pool, struct turn_owner *owner, const struct pool_call *call)
+static void finished(struct work_pool *pool, struct fair_owner *owner, const struct pool_call *call)
 {
     pthread_mutex_lock(&pool->lock);
     pool->busy--;
@@ -89,36 +90,42 @@ static void finished(struct work_pool *pool, struct turn_owner *owner, const str
 }
 
 /* Than the process is, whoever started it how. Without it the pool works, at others' expense. */
-static void become_nicer(const struct bb_pool *face)
+static void become_nicer(const struct bb_pool *descriptor)
 {
     id_t self = (id_t)syscall(SYS_gettid);
     char reason[128];
 
-    if (!face->nice)
+    if (!descriptor->nice)
         return;
     errno = 0;
     int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
 
-    if (!errno && !setpriority(PRIO_PROCESS, self, now + face->nice))
+    if (!errno && !setpriority(PRIO_PROCESS, self, now + descriptor->nice))
         return;
-    log_line(BB_WARN, "a thread of a pool keeps its priority", "pool", face->name, "reason",
+    log_line(BB_WARN, "a thread of a pool keeps its priority", "pool", descriptor->name, "reason",
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
 static void *worker(void *arg)
 {
     struct work_pool *pool = arg;
-    struct turn_owner *owner;
+    struct fair_owner *owner;
     struct pool_call *call;
 
-    thread_name(pool->host ? pool->host->module->name : "busbar", pool->face->name);
-    become_nicer(pool->face);
+    thread_name(pool->host ? pool->host->module->name : "busbar", pool->descriptor->name);
+    running_enter((struct running){.module = pool->host ? pool->host->module->name : NULL,
+                                   .kind = "pool",
+                                   .name = pool->descriptor->name});
+    become_nicer(pool->descriptor);
     thread_wants_short_slices();
     while ((call = take(pool, &owner))) {
         struct loop *loop = call->loop;
 
         call->begun_us = clock_mono_us();
+        int64_t before_us = clock_thread_us();
+
         call->run(call->arg);
+        call->cpu_us = clock_thread_us() - before_us;
         finished(pool, owner, call);
         loop_post(loop, &call->message);
     }
@@ -140,8 +147,11 @@ static void work_done(struct message *message)
 {
     struct work *work = (struct work *)(void *)message;
 
+    struct core_request *rq = work->rq;
+
     work->done = true;
-    request_wake(work->rq);
+    spending_charge(&rq->loop->spending, &rq->owner, rq->loop->now_ms, work->call.cpu_us);
+    request_wake(rq);
 }
 
 /* No account has a negative number. */
@@ -154,30 +164,30 @@ static struct quota_owner subject_of(uint64_t subject)
 static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum quota_result *answer)
 {
     struct quota_owner key = subject_of(call->subject);
-    struct turn_owner *owner = call->turn.owner;
-    struct turn_owner *subject = turns_enter(&pool->owners, &key, pool->each, answer);
+    struct fair_owner *owner = call->queued.owner;
+    struct fair_owner *subject = fair_enter(&pool->owners, &key, pool->each, answer);
 
     if (!subject) {
-        turns_leave(&pool->owners, owner);
-        call->turn.owner = NULL;
+        fair_leave(&pool->owners, owner);
+        call->queued.owner = NULL;
         return false;
     }
     bool longer = subject->count > owner->count;
 
-    call->turn.owner = longer ? subject : owner;
+    call->queued.owner = longer ? subject : owner;
     call->other = longer ? owner : subject;
     return true;
 }
 
 /* What must not be refused goes as the host's own where there is no memory for its owner. */
-static struct turn_owner *enter(struct work_pool *pool, const struct pool_call *call, size_t each,
+static struct fair_owner *enter(struct work_pool *pool, const struct pool_call *call, size_t each,
                                 bool bounded, enum quota_result *answer)
 {
-    struct turn_owner *owner = turns_enter(&pool->owners, &call->owner, each, answer);
+    struct fair_owner *owner = fair_enter(&pool->owners, &call->owner, each, answer);
 
     if (owner || bounded)
         return owner;
-    return turns_enter(&pool->owners, &pool->own->owner, SIZE_MAX, answer);
+    return fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, answer);
 }
 
 static int add_thread(struct work_pool *pool)
@@ -191,12 +201,12 @@ static int add_thread(struct work_pool *pool)
 /* Under the lock. One thread more where each has a call, or one that waits; or fewer have to do. */
 static void grow(struct work_pool *pool)
 {
-    if (pool->started == pool->face->threads || pool->busy + pool->queued <= pool->started ||
+    if (pool->started == pool->descriptor->threads || pool->busy + pool->queued <= pool->started ||
         !add_thread(pool) || pool->short_told)
         return;
     pool->short_told = true;
     log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work", "pool",
-             pool->face->name, NULL);
+             pool->descriptor->name, NULL);
 }
 
 /* Whoever is exempt has its turn as everybody has, but is refused only where all are. */
@@ -206,10 +216,10 @@ static enum quota_result enqueue(struct work_pool *pool, struct pool_call *call,
     enum quota_result answer = QUOTA_ALL_FULL;
 
     pthread_mutex_lock(&pool->lock);
-    if (!bounded || pool->queued < pool->face->queue) {
-        call->turn.owner = enter(pool, call, each, bounded, &answer);
-        if (call->turn.owner && (!call->subject || enter_subject(pool, call, &answer))) {
-            turn_wait(&pool->calls, &call->turn);
+    if (!bounded || pool->queued < pool->descriptor->queue) {
+        call->queued.owner = enter(pool, call, each, bounded, &answer);
+        if (call->queued.owner && (!call->subject || enter_subject(pool, call, &answer))) {
+            fair_wait(&pool->calls, &call->queued);
             pool->queued++;
             grow(pool);
             pthread_cond_signal(&pool->more);
@@ -223,11 +233,11 @@ static enum quota_result enqueue(struct work_pool *pool, struct pool_call *call,
 static bool take_back(struct work_pool *pool, struct pool_call *call)
 {
     pthread_mutex_lock(&pool->lock);
-    bool found = call->turn.owner != NULL;
+    bool found = call->queued.owner != NULL;
 
     if (found) {
-        turn_cancel(&pool->calls, &call->turn);
-        leave(pool, call->turn.owner, call);
+        fair_cancel(&pool->calls, &call->queued);
+        leave(pool, call->queued.owner, call);
         pool->queued--;
     }
     pthread_mutex_unlock(&pool->lock);
@@ -239,7 +249,7 @@ static struct work_pool *find(struct work_pools *pools, const struct bb_host *ho
                               const char *name)
 {
     for (size_t i = 0; i < pools->count; i++) {
-        if (pools->list[i].host == host && !strcmp(pools->list[i].face->name, name))
+        if (pools->list[i].host == host && !strcmp(pools->list[i].descriptor->name, name))
             return &pools->list[i];
     }
     return NULL;
@@ -309,11 +319,11 @@ int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, 
     struct core_request *rq = request_of(pub);
     struct work_pool *pool = find(rq->generation->pools, pub->host, name);
 
-    if (mistake_waits(rq, "bb_offload()"))
+    if (module_error_waits(rq, "bb_offload()"))
         return -1;
     if (pool)
         return offload(rq, pool, subject, run, arg);
-    mistake(rq, "a module uses a pool that it does not declare", name);
+    module_error(rq, "a module uses a pool that it does not declare", name);
     return -1;
 }
 
@@ -321,9 +331,9 @@ static int pool_start(struct work_pool *pool)
 {
     enum quota_result answer;
 
-    turns_init(&pool->owners, 1);
-    pool->own = turns_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
-    pool->threads = calloc(pool->face->threads, sizeof(pthread_t));
+    fair_init(&pool->owners, 1);
+    pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
+    pool->threads = calloc(pool->descriptor->threads, sizeof(pthread_t));
     if (!pool->own || !pool->threads) {
         free(pool->threads);
         pool->threads = NULL;
@@ -337,7 +347,7 @@ static int pool_start(struct work_pool *pool)
 static void pool_stop(struct work_pool *pool)
 {
     if (!pool->threads) {
-        turns_free(&pool->owners);
+        fair_free(&pool->owners);
         return;
     }
     pthread_mutex_lock(&pool->lock);
@@ -348,7 +358,7 @@ static void pool_stop(struct work_pool *pool)
         pthread_join(pool->threads[i], NULL);
     pthread_cond_destroy(&pool->more);
     pthread_mutex_destroy(&pool->lock);
-    turns_free(&pool->owners);
+    fair_free(&pool->owners);
     free(pool->threads);
 }
 
@@ -367,9 +377,9 @@ bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_sta
     struct work_pool *pool = &pools->list[index];
 
     *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
-                                        .name = pool->face->name,
-                                        .threads = pool->face->threads,
-                                        .most = pool->face->queue,
+                                        .name = pool->descriptor->name,
+                                        .threads = pool->descriptor->threads,
+                                        .most = pool->descriptor->queue,
                                         .each = pool->each};
     pthread_mutex_lock(&pool->lock);
     status->started = pool->started;
@@ -384,18 +394,18 @@ static size_t count_pools(const struct generation *generation)
     size_t count = 1;
 
     for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].face->pools.count;
+        count += generation->modules[i].descriptor->pools.count;
     return count;
 }
 
 static int start_one(struct work_pools *pools, const struct generation *generation,
-                     const struct bb_host *host, const struct bb_pool *face)
+                     const struct bb_host *host, const struct bb_pool *descriptor)
 {
     struct work_pool *pool = &pools->list[pools->count++];
 
     pool->host = host;
-    pool->face = face;
-    pool->each = quota_each(generation->settings, (size_t)face->threads + face->queue);
+    pool->descriptor = descriptor;
+    pool->each = quota_each(generation->settings, (size_t)descriptor->threads + descriptor->queue);
     return pool_start(pool);
 }
 
@@ -408,9 +418,9 @@ static int start_all(struct work_pools *pools, const struct generation *generati
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
 
-        for (size_t j = 0; j < module->face->pools.count; j++) {
+        for (size_t j = 0; j < module->descriptor->pools.count; j++) {
             if (start_one(pools, generation, &module->handle.host,
-                          &MODULE_ROWS(bb_pool, module->face->pools)[j]))
+                          &MODULE_ROWS(bb_pool, module->descriptor->pools)[j]))
                 return -1;
         }
     }

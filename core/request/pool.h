@@ -11,7 +11,7 @@
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
 
-#include "core/base/turns.h"
+#include "core/base/fair_queue.h"
 #include "core/generation/generation.h"
 #include "core/request/request.h"
 
@@ -26,14 +26,15 @@ void work_pools_free(struct work_pools *pools);
 /* A call for a thread of a pool, of who does not wait on a fiber; its memory is the caller's. */
 struct pool_call {
     struct message message; /* first; message.run hears on the loop that `run` has returned */
-    struct turn turn;
+    struct fair_entry queued;
     struct quota_owner owner; /* zero: the host */
     uint64_t subject;         /* that it is for, too; 0: none */
-    struct turn_owner *other; /* the one of owner and subject in whose line it is not; or NULL */
+    struct fair_owner *other; /* the one of owner and subject in whose line it is not; or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;
     int64_t begun_us; /* by a thread of the pool */
+    int64_t cpu_us;   /* that it had of a processor */
 };
 
 /*

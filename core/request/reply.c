@@ -9,7 +9,7 @@
 #include "core/base/json_out.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/pool.h"
 
 enum {
@@ -219,8 +219,35 @@ static json_t *all_errors(struct core_request *rq, json_t *errors)
     return all;
 }
 
+/* What a handler had said of the content that it then could not give (RFC 9110, section 8). */
+static bool is_of_content(const char *name)
+{
+    static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
+                                        "ETag",          "Last-Modified",       "Link",
+                                        "Location",      "X-Total-Count"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!strcasecmp(names[i], name))
+            return true;
+    }
+    return false;
+}
+
+static void drop_content_headers(struct core_request *rq)
+{
+    struct response_header **at = &rq->response.headers;
+
+    while (*at) {
+        if (is_of_content((*at)->name))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+}
+
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
+    drop_content_headers(rq);
     if (status == 400 && rq->errors)
         errors = all_errors(rq, errors);
     if (status != 503 && is_starved(rq)) {
@@ -292,7 +319,7 @@ static int reply_sql(struct core_request *rq)
     if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
         return reply_error(rq, 400, "The text has characters that cannot be stored");
     bool passing = passing_state(failure->sqlstate);
-    mistake_statement(rq, passing ? BB_WARN : BB_ERROR);
+    module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
         return reply_error(rq, 503, "The database cannot serve this now");
     return reply_error(rq, 500, "Internal server error");
@@ -322,7 +349,7 @@ int reply_failed(struct core_request *rq)
         return reply_error(rq, 503, "The service is out of memory");
     default:
         if (reply_error(rq, 500, "Internal server error") == 500)
-            mistake_tell(rq, "a module answered a failure that is none", NULL);
+            module_error_log(rq, "a module answered a failure that is none", NULL);
         return rq->response.status;
     }
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/json_in.h"
 #include "core/loop/fiber.h"
+#include "core/recovery/running.h"
 #include "core/request/reply.h"
 
 static void deadline_fire(struct timer *timer)
@@ -46,6 +47,13 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
         rq->next->before = rq;
     loop->alive = rq;
     loop->requests++;
+}
+
+const char *request_trace(struct core_request *rq)
+{
+    if (!*rq->trace)
+        trace_parent(NULL, rq->trace);
+    return rq->trace;
 }
 
 void request_free(struct core_request *rq)
@@ -119,6 +127,37 @@ struct core_request *request_running(void)
     return at_work;
 }
 
+/* In a handler of a signal: it reads, and takes no lock. */
+static bool describe(struct running *running)
+{
+    static const char *const kinds[] = {
+        [REQUEST_HTTP] = "handler",
+        [REQUEST_JOB] = "job",
+        [REQUEST_HOOK] = "committed hook",
+        [REQUEST_COMMAND] = "command",
+    };
+    const struct core_request *rq = at_work;
+
+    if (!rq)
+        return false;
+    const struct bb_host *host = rq->pub.host;
+
+    *running = (struct running){.module = host ? host->module->name : NULL,
+                                .kind = rq->hooked ? "hook" : kinds[rq->kind],
+                                .name = rq->hooked ? rq->hooked : rq->name,
+                                .request = rq->id};
+    if (rq->route && !rq->hooked) {
+        running->method = rq->route->method;
+        running->name = rq->route->path;
+    }
+    return true;
+}
+
+void requests_report(void)
+{
+    running_sources(describe, fiber_guards);
+}
+
 static void fiber_entry(void *arg)
 {
     struct core_request *rq = arg;
@@ -151,6 +190,7 @@ static void resume(struct task *task)
     struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
 
     rq->ready = false;
+    rq->loop->at_work = rq->owner;
     if (!rq->fiber) {
         request_start(rq);
         return;
@@ -188,6 +228,31 @@ bool request_wait_in_time(struct core_request *rq, const bool *done)
 int request_wait(struct core_request *rq, const bool *done)
 {
     return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
+}
+
+struct nap {
+    struct timer timer;
+    struct core_request *rq;
+    bool over;
+};
+
+static void nap_fire(struct timer *timer)
+{
+    struct nap *nap = BB_CONTAINER_OF(timer, struct nap, timer);
+
+    nap->over = true;
+    request_wake(nap->rq);
+}
+
+void request_sleep(struct core_request *rq, int64_t ms)
+{
+    struct timers *timers = &rq->loop->timers;
+    struct nap nap = {.timer.fire = nap_fire, .rq = rq};
+
+    if (timer_try(timers, &nap.timer, rq->loop->now_ms + ms))
+        return;
+    request_wait_in_time(rq, &nap.over);
+    timer_clear(timers, &nap.timer);
 }
 
 void request_wait_always(struct core_request *rq, const bool *done)

@@ -13,6 +13,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/quota_table.h"
+#include "core/base/trace.h"
 #include "core/generation/generation.h"
 #include "core/loop/loop.h"
 
@@ -94,7 +95,9 @@ struct core_request {
     json_t *errors;                  /* found in the parts: array of objects, or NULL; owned */
     bool only_names_problems;        /* … and the handler runs to name those it finds, no more */
     const char *id;                  /* request id, for logs and error bodies */
+    char trace[TRACE_PARENT_SIZE];   /* of what it calls in turn; "": see request_trace() */
     unsigned within;                 /* hooks within a transaction that run in each other */
+    const char *hooked;              /* the event of the innermost one of them, or NULL */
     bool within_failed;              /* one did what it must not: its event is vetoed */
     bool committed;                  /* a transaction is, and the answer is its */
     bool unanswered;                 /* one is that gave no answer */
@@ -126,6 +129,9 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
 /* Frees it with all that it holds. */
 void request_free(struct core_request *rq);
 
+/* Its traceparent (base/trace.h): a new trace's where nothing has said in which one it runs. */
+const char *request_trace(struct core_request *rq);
+
 /* From here on the code of this module's handle runs: host and state of the public part. */
 void request_enter(struct core_request *rq, struct bb_host *host);
 /* bb_call_as() */
@@ -135,8 +141,14 @@ int api_call_as(struct bb_request *rq, struct bb_host *giver,
 /* Starts entry(rq) on a fiber. true: it has ended, and ended(rq) has been called. */
 bool request_start(struct core_request *rq);
 
+/* Parks the fiber for so long, or until its time is over. */
+void request_sleep(struct core_request *rq, int64_t ms);
+
 /* Whose fiber has the thread; NULL: none's. */
 struct core_request *request_running(void);
+
+/* Has reports of crashes and stalls name the request that runs. Once, before threads. */
+void requests_report(void);
 
 /* Starts it in this turn; from a fiber, where request_start() must not be called. */
 void request_schedule(struct core_request *rq);

@@ -11,12 +11,13 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
+#include "core/recovery/running.h"
 
 enum { LEAVE_MS = 8000 }; /* before anybody said how long a worker may take to return */
 
 struct worker {
-    struct bb_seat seat; /* first */
-    const struct bb_worker *face;
+    struct bb_worker_context context; /* first */
+    const struct bb_worker *descriptor;
     struct workers *all;
     pthread_t thread;
 };
@@ -40,14 +41,14 @@ static void ring(int fd)
         ;
 }
 
-bool api_stopping(struct bb_seat *seat)
+bool api_stopping(struct bb_worker_context *context)
 {
-    return atomic_load(&((struct worker *)(void *)seat)->all->stop);
+    return atomic_load(&((struct worker *)(void *)context)->all->stop);
 }
 
-int64_t api_leave_ms(struct bb_seat *seat)
+int64_t api_leave_ms(struct bb_worker_context *context)
 {
-    const struct workers *workers = ((struct worker *)(void *)seat)->all;
+    const struct workers *workers = ((struct worker *)(void *)context)->all;
 
     return atomic_load(&workers->stop) ? atomic_load(&workers->until_ms) - clock_mono_ms()
                                        : LEAVE_MS;
@@ -58,8 +59,9 @@ void api_wake(struct bb_host *host, const char *name)
     struct workers *workers = handle_of(host)->generation->workers;
 
     for (size_t i = 0; workers && i < workers->count; i++) {
-        if (workers->list[i].seat.host == host && !strcmp(workers->list[i].face->name, name))
-            ring(workers->list[i].seat.wake_fd);
+        if (workers->list[i].context.host == host &&
+            !strcmp(workers->list[i].descriptor->name, name))
+            ring(workers->list[i].context.wake_fd);
     }
 }
 
@@ -77,25 +79,31 @@ static bool wait_for_go(struct workers *workers)
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
-    struct generation *generation = handle_of(worker->seat.host)->generation;
+    struct generation *generation = handle_of(worker->context.host)->generation;
 
-    thread_name(worker->seat.host->module->name, worker->face->name);
+    thread_name(worker->context.host->module->name, worker->descriptor->name);
+    thread_wants_short_slices();
+    running_enter((struct running){.module = worker->context.host->module->name,
+                                   .kind = "worker",
+                                   .name = worker->descriptor->name});
     if (wait_for_go(worker->all))
-        worker->face->run(&worker->seat);
+        worker->descriptor->run(&worker->context);
     atomic_fetch_add(&worker->all->ended, 1);
     generation_release(generation);
     return NULL;
 }
 
-static int worker_start(struct workers *workers, const struct bb_worker *face, struct bb_host *host)
+static int worker_start(struct workers *workers, const struct bb_worker *descriptor,
+                        struct bb_host *host)
 {
     struct worker *worker = &workers->list[workers->count];
     int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 
     if (fd < 0)
         return -1;
-    worker->seat = (struct bb_seat){.size = sizeof worker->seat, .host = host, .wake_fd = fd};
-    worker->face = face;
+    worker->context =
+        (struct bb_worker_context){.size = sizeof worker->context, .host = host, .wake_fd = fd};
+    worker->descriptor = descriptor;
     worker->all = workers;
     generation_acquire(handle_of(host)->generation); /* the thread's */
     if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
@@ -111,10 +119,10 @@ static int start_all(struct workers *workers, struct generation *generation)
 {
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
-        const struct bb_worker *faces = MODULE_ROWS(bb_worker, module->face->workers);
+        const struct bb_worker *descriptors = MODULE_ROWS(bb_worker, module->descriptor->workers);
 
-        for (size_t j = 0; j < module->face->workers.count; j++) {
-            if (worker_start(workers, &faces[j], &module->handle.host))
+        for (size_t j = 0; j < module->descriptor->workers.count; j++) {
+            if (worker_start(workers, &descriptors[j], &module->handle.host))
                 return -1;
         }
     }
@@ -131,7 +139,7 @@ struct workers *workers_new(struct generation *generation)
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->gone, NULL);
     for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].face->workers.count;
+        count += generation->modules[i].descriptor->workers.count;
     workers->list = calloc(count, sizeof *workers->list);
     if (workers->list && !start_all(workers, generation))
         return workers;
@@ -157,7 +165,7 @@ void workers_stop(struct workers *workers, int64_t until_ms)
     pthread_cond_broadcast(&workers->gone);
     pthread_mutex_unlock(&workers->lock);
     for (size_t i = 0; i < workers->count; i++)
-        ring(workers->list[i].seat.wake_fd);
+        ring(workers->list[i].context.wake_fd);
 }
 
 bool workers_ended(const struct workers *workers)
@@ -175,7 +183,7 @@ void workers_free(struct workers *workers)
     workers_stop(workers, clock_mono_ms() + LEAVE_MS);
     for (size_t i = 0; i < workers->count; i++) {
         pthread_join(workers->list[i].thread, NULL);
-        close(workers->list[i].seat.wake_fd);
+        close(workers->list[i].context.wake_fd);
     }
     pthread_cond_destroy(&workers->gone);
     pthread_mutex_destroy(&workers->lock);

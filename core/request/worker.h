@@ -27,8 +27,8 @@ size_t workers_running(const struct workers *workers);
 /* Stops, joins and frees. */
 void workers_free(struct workers *workers);
 
-bool api_stopping(struct bb_seat *seat);
-int64_t api_leave_ms(struct bb_seat *seat);
+bool api_stopping(struct bb_worker_context *context);
+int64_t api_leave_ms(struct bb_worker_context *context);
 void api_wake(struct bb_host *host, const char *worker);
 
 /* bb_run(), bb_run_then(): a request made by another thread (run.c). */
@@ -36,9 +36,10 @@ int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), voi
 int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
                  void (*then)(void *, bool), void *arg);
 
-/* Gates (gate.c). */
-struct bb_gate *api_gate(struct bb_request *rq);
-int api_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms);
-void api_gate_open(struct bb_gate *gate);
+/* Completions (completion.c). */
+struct bb_completion *api_completion(struct bb_request *rq);
+int api_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                        int64_t timeout_ms);
+void api_completion_signal(struct bb_completion *completion);
 
 #endif

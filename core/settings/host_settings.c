@@ -11,6 +11,7 @@ static const struct bb_field text_item[] = {
 static const struct bb_field key_item[] = {
     {.name = "item", .type = BB_TEXT, .flags = BB_SECRET, .min = 64, .max = 64}};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const requests[] = {"all", "problems", "none", NULL};
 static const char *const formats[] = {"logfmt", "json", NULL};
 
 static const struct bb_field root_fields[] = {
@@ -45,6 +46,7 @@ static const struct bb_field http_fields[] = {
      .help = "Event loops, each a thread; 0: half as many as there are processors."},
     {.name = "deadline",
      .type = BB_INT,
+     .flags = BB_MILLISECONDS,
      .min = 50,
      .max = 600000,
      .fallback = "5000",
@@ -110,25 +112,28 @@ static const struct bb_field http_fields[] = {
              "closed at once; 0: http.share of max_connections. Trusted proxies have no limit."},
     {.name = "header_timeout",
      .type = BB_INT,
+     .flags = BB_SECONDS,
      .min = 1,
      .max = 600,
      .fallback = "15",
      .help = "Seconds for a request's headers to arrive."},
     {.name = "body_timeout",
      .type = BB_INT,
+     .flags = BB_SECONDS,
      .min = 1,
      .max = 3600,
      .fallback = "30",
      .help = "Seconds for a request's body to arrive."},
     {.name = "idle_timeout",
      .type = BB_INT,
-     .flags = BB_RESTART,
+     .flags = BB_RESTART | BB_SECONDS,
      .min = 1,
      .max = 3600,
      .fallback = "75",
      .help = "Seconds that a connection may wait for its next request."},
     {.name = "write_timeout",
      .type = BB_INT,
+     .flags = BB_SECONDS,
      .min = 1,
      .max = 3600,
      .fallback = "30",
@@ -150,6 +155,7 @@ static const struct bb_field http_fields[] = {
      .example = "[127.0.0.1, 10.1.0.0/16]"},
     {.name = "slow",
      .type = BB_INT,
+     .flags = BB_MILLISECONDS,
      .max = 600000,
      .fallback = "1000",
      .help = "Milliseconds of work after which a request gets a line in the log that says where "
@@ -208,14 +214,14 @@ static const struct bb_field database_fields[] = {
      .help = "Statements waiting for each kind of connection of a loop; more are answered 503."},
     {.name = "statement_timeout",
      .type = BB_INT,
-     .flags = BB_RESTART,
+     .flags = BB_RESTART | BB_MILLISECONDS,
      .min = 50,
      .max = 600000,
      .fallback = "5000",
      .help = "Milliseconds after which PostgreSQL gives up a statement."},
     {.name = "connect_timeout",
      .type = BB_INT,
-     .flags = BB_RESTART,
+     .flags = BB_RESTART | BB_MILLISECONDS,
      .min = 100,
      .max = 60000,
      .fallback = "3000",
@@ -236,7 +242,7 @@ static const struct bb_field redis_fields[] = {
      .example = "unix:/run/redis/redis.sock"},
     {.name = "timeout",
      .type = BB_INT,
-     .flags = BB_RESTART,
+     .flags = BB_RESTART | BB_MILLISECONDS,
      .min = 10,
      .max = 10000,
      .fallback = "200",
@@ -266,10 +272,31 @@ static const struct bb_field log_fields[] = {
      .choices = formats,
      .fallback = "logfmt",
      .help = "How lines look."},
+    {.name = "file",
+     .type = BB_TEXT,
+     .flags = BB_RESTART,
+     .max = 4096,
+     .fallback = "",
+     .help = "File that the log is appended to, from the settings file's directory if relative; "
+             "SIGUSR1 has the host open it again. Empty: standard error.",
+     .example = "/var/log/busbar/busbar.log"},
+    {.name = "requests",
+     .type = BB_CHOICE,
+     .choices = requests,
+     .fallback = "all",
+     .help = "Which requests get a line: all; problems, that is those that took as long as "
+             "http.slow, were answered 400 or more, or were cut off; none."},
+    {.name = "one_in",
+     .type = BB_INT,
+     .min = 1,
+     .max = 1000000,
+     .fallback = "1",
+     .help = "With requests: all, one in so many of those without a problem gets a line; problems "
+             "always do."},
     {.name = "access",
      .type = BB_BOOL,
      .fallback = "true",
-     .help = "Whether each request gets a line."},
+     .help = "false is the same as requests: none."},
 };
 
 static const struct bb_field control_fields[] = {
@@ -285,6 +312,7 @@ static const struct bb_field control_fields[] = {
 static const struct bb_field reload_fields[] = {
     {.name = "drain",
      .type = BB_INT,
+     .flags = BB_SECONDS,
      .min = 1,
      .max = 3600,
      .fallback = "30",
@@ -294,10 +322,33 @@ static const struct bb_field reload_fields[] = {
 static const struct bb_field idempotency_fields[] = {
     {.name = "hours",
      .type = BB_INT,
+     .flags = BB_HOURS,
      .min = 1,
      .max = 720,
      .fallback = "24",
      .help = "Hours for which the answer to an Idempotency-Key is kept."},
+};
+
+static const struct bb_field host_fields[] = {
+    {.name = "state",
+     .type = BB_TEXT,
+     .max = 200,
+     .fallback = "",
+     .help = "Directory of crash reports, from the settings file's directory if relative; empty: "
+             "$STATE_DIRECTORY (systemd's), and without that reports are in the log alone.",
+     .example = "/var/lib/busbar"},
+    {.name = "stall_timeout",
+     .type = BB_INT,
+     .flags = BB_SECONDS,
+     .max = 3600,
+     .fallback = "30",
+     .help = "Seconds after which an event loop that stands ends the worker, with a crash report; "
+             "0: never."},
+    {.name = "quarantine",
+     .type = BB_BOOL,
+     .fallback = "true",
+     .help = "Whether a module that crashed three times within a minute is left out when the "
+             "worker is started again, with those that need it, until a reload."},
 };
 
 const struct host_section host_sections[] = {
@@ -306,9 +357,10 @@ const struct host_section host_sections[] = {
     {"database", "PostgreSQL.", BB_TABLE(database_fields)},
     {"redis", "Redis holds what is shared, small and may be lost.", BB_TABLE(redis_fields)},
     {"secrets", "Secrets at rest.", BB_TABLE(secrets_fields)},
-    {"log", "The log, on standard error.", BB_TABLE(log_fields)},
+    {"log", "The log, on standard error or in a file.", BB_TABLE(log_fields)},
     {"idempotency", "Requests that carry an Idempotency-Key.", BB_TABLE(idempotency_fields)},
     {"control", "Reloading and watching a running host.", BB_TABLE(control_fields)},
+    {"host", "What the host does when a module fails: recovery.md.", BB_TABLE(host_fields)},
     {"reload", "Exchanging the configuration while serving.", BB_TABLE(reload_fields)},
 };
 

@@ -7,8 +7,9 @@
  * are written by one thread while the generation is built, and only read afterwards, from any.
  *
  * Taken from YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, anchors and
- * aliases, tags, several documents. ${NAME} in a value is the environment's NAME; $${ is a plain
- * ${. A problem never holds a value, which may be secret.
+ * aliases, tags, several documents. ${NAME} in a value is the environment's NAME, ${NAME:-text}
+ * is text where NAME is not set or empty; $${ is a plain ${. A problem never holds a value, which
+ * may be secret.
  */
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
@@ -84,6 +85,12 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 void settings_fit(const struct settings *settings, const struct settings *live,
                   struct setting_problems *problems);
 
+/*
+ * Prints all sections that were bound as YAML, with the defaults of what the file leaves out, and
+ * "(hidden)" for each secret that is not empty. 0, or -1 without memory.
+ */
+int settings_print(const struct settings *settings, FILE *out);
+
 /* Line of a setting, or of its section, or 0 where neither stands in the file. */
 unsigned settings_line(const struct settings *settings, const char *section, const char *name);
 
@@ -108,6 +115,9 @@ const char *settings_text(const struct settings *settings, const char *section, 
 int64_t settings_int(const struct settings *settings, const char *section, const char *name);
 double settings_number(const struct settings *settings, const char *section, const char *name);
 json_t *settings_json(const struct settings *settings, const char *section, const char *name);
+
+/* The unit of time that a setting counts, as "seconds"; NULL: none. */
+const char *setting_unit(const struct bb_field *field);
 
 /* Whether a setting is declared and can be asked for as: 't'ext, 'i'nteger, 'n'umber, 'j'son. */
 bool section_has(const struct setting_section *section, const char *name, char as);

@@ -30,14 +30,17 @@ static void complain(struct binder *binder, const struct node *node, const char 
     va_end(args);
 }
 
-/* Problems of the field tables' checks, with the place in front. */
-static void relay(struct binder *binder, const struct node *node, const char *name,
+/* Problems of the field tables' checks, with the place in front and the unit of time behind. */
+static void relay(struct binder *binder, const struct node *node, const struct bb_field *field,
                   const struct problems *found)
 {
+    const char *unit = setting_unit(field);
+
     for (size_t i = 0; i < found->count; i++)
-        complain(binder, node, found->list[i].field, "%s", found->list[i].text);
+        complain(binder, node, found->list[i].field, "%s%s%s", found->list[i].text,
+                 unit ? ", in " : "", unit ? unit : "");
     if (!found->count)
-        complain(binder, node, name, "out of memory");
+        complain(binder, node, field->name, "out of memory");
 }
 
 /* Keeps a list or object until the arena goes; takes `json`. */
@@ -58,9 +61,11 @@ static void bind_text(struct binder *binder, struct setting_value *value, const 
     struct arena *arena = binder->settings->arena;
     struct problems found = {.arena = arena};
 
-    value->text = field_check_text(value->field, text, arena, &found);
+    const char *plain = setting_time(value->field, text, arena);
+
+    value->text = plain ? field_check_text(value->field, plain, arena, &found) : NULL;
     if (!value->text) {
-        relay(binder, node, value->field->name, &found);
+        relay(binder, node, value->field, &found);
         return;
     }
     if (value->field->type == BB_BOOL)
@@ -91,7 +96,7 @@ static void bind_tree(struct binder *binder, struct setting_value *value, const 
     if (result)
         keep_json(binder, value, json_incref(result));
     else
-        relay(binder, node, field->name, &found);
+        relay(binder, node, field, &found);
     json_decref(checked);
     json_decref(object);
 }

@@ -16,26 +16,38 @@ static const char *name_end(const char *name)
     return name;
 }
 
+/* What follows the name of a variable: "}", or ":-" with a default up to the next "}". */
+static bool default_of(const char *end, const char **fallback, const char **close)
+{
+    bool given = end[0] == ':' && end[1] == '-';
+
+    *fallback = given ? end + 2 : NULL;
+    *close = given ? end + 2 + strcspn(end + 2, "{}") : end;
+    return **close == '}';
+}
+
 /* The value of the variable that stands behind "${"; *rest is what follows "}". */
 static const char *variable(const struct settings *settings, const char *name, const char **rest,
                             unsigned line, const char *where, struct setting_problems *problems)
 {
-    const char *end = name_end(name);
+    const char *end = name_end(name), *fallback, *close;
 
-    if (end == name || *end != '}') {
+    if (end == name || !default_of(end, &fallback, &close)) {
         setting_problem(problems,
-                        "%s:%u: %s: ${ needs a name and } behind it (write $${ for a "
-                        "plain ${)",
+                        "%s:%u: %s: ${ needs a name, perhaps :- and a default, and } behind it "
+                        "(write $${ for a plain ${)",
                         settings->path, line, where);
         return NULL;
     }
     char *copy = arena_text(settings->arena, name, (size_t)(end - name));
     const char *value = copy ? getenv(copy) : NULL;
 
+    *rest = close + 1;
+    if (copy && fallback && (!value || !*value))
+        value = arena_text(settings->arena, fallback, (size_t)(close - fallback));
     if (!value)
         setting_problem(problems, "%s:%u: %s: the environment has no %s", settings->path, line,
-                        where, copy ? copy : "memory");
-    *rest = end + 1;
+                        where, copy && !fallback ? copy : "memory");
     return value;
 }
 
@@ -93,18 +105,20 @@ static json_t *number_json(const char *text)
 }
 
 /* The text as what the field wants; what cannot be that stays a string, and is then refused. */
-static json_t *scalar_json(const struct node *node, const struct bb_field *field)
+static json_t *scalar_json(const struct settings *settings, const struct node *node,
+                           const struct bb_field *field)
 {
     bool any = !field || field->type == BB_ANY;
+    const char *text = any ? node->text : setting_time(field, node->text, settings->arena);
     json_t *json = NULL;
 
     if ((any || field->flags & BB_NULLABLE) && node_null(node))
         return json_null();
     if (any ? node->plain : field->type == BB_BOOL)
         json = boolean_json(node->text);
-    if (!json && (any ? node->plain : field->type == BB_INT || field->type == BB_NUMBER))
-        json = number_json(node->text);
-    return json ? json : json_string(node->text);
+    if (text && !json && (any ? node->plain : field->type == BB_INT || field->type == BB_NUMBER))
+        json = number_json(text);
+    return text && !json ? json_string(text) : json;
 }
 
 static json_t *list_json(const struct settings *settings, const struct node *node,
@@ -164,7 +178,7 @@ json_t *node_json(const struct settings *settings, const struct node *node,
     size_t before = problems->count;
     json_t *json = node->kind == NODE_LIST  ? list_json(settings, node, field, where, problems)
                    : node->kind == NODE_MAP ? map_json(settings, node, field, where, problems)
-                                            : scalar_json(node, field);
+                                            : scalar_json(settings, node, field);
 
     if (!json && problems->count == before)
         setting_problem(problems, "%s:%u: %s: is not UTF-8, or memory ran out", settings->path,

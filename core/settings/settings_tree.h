@@ -63,6 +63,12 @@ void settings_complain_at(const struct settings *settings, struct setting_proble
                           unsigned line, const char *section, const char *name, const char *format,
                           va_list args);
 
+/*
+ * The text as a plain number in the setting's own unit, where it is one with another ("5s") that
+ * can be that; else the text itself. In the arena; NULL without memory.
+ */
+const char *setting_time(const struct bb_field *field, const char *text, struct arena *arena);
+
 /* The child of a mapping; NULL: none, or no mapping. */
 struct node *node_child(const struct node *map, const char *key);
 

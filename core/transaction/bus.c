@@ -1,11 +1,12 @@
 /* The bus: events raised in transactions, and the hooks on them. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/postgres/sql.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/reply.h"
 
 /* Hooks within a transaction may raise events in turn: so deep, for they lie on one stack. */
@@ -48,12 +49,12 @@ static struct raised *raised_new(struct bb_tx *tx, const struct core_event *even
     text_uuid7(id);
     raised->event = event;
     raised->payload = payload;
-    raised->face = (struct bb_event){.size = sizeof raised->face,
-                                     .name = event->face->name,
-                                     .id = id,
-                                     .wall_ms = clock_wall_ms(),
-                                     .payload = payload,
-                                     .audience = kept};
+    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
+                                           .name = event->descriptor->name,
+                                           .id = id,
+                                           .wall_ms = clock_wall_ms(),
+                                           .payload = payload,
+                                           .audience = kept};
     if (tx->raised_last)
         tx->raised_last->next = raised;
     else
@@ -68,11 +69,14 @@ static int run_within(struct bb_tx *tx, const struct core_hook *hook, const stru
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
     struct bb_host *own = &hook->host->host;
+    const char *outer = rq->hooked;
 
     request_enter(rq, own);
+    rq->hooked = event->name;
     rq->within++;
     int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
     rq->within--;
+    rq->hooked = outer;
     request_enter(rq, publisher);
     return vetoed || rq->within_failed ? -1 : 0;
 }
@@ -89,7 +93,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
     const struct core_event *event = generation_event(rq->generation, name);
 
     if (!payload) {
-        mistake_no_json(rq, 500);
+        module_error_no_json(rq, 500);
         return request_fail(rq, FAILED_ANSWERED);
     }
     const char *wrong = NULL;
@@ -100,12 +104,12 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         wrong = "hooks raise events in a circle";
     if (wrong) {
         json_decref(payload);
-        mistake(rq, wrong, name);
+        module_error(rq, wrong, name);
         return -1;
     }
     const struct raised *raised = raised_new(tx, event, payload, audience);
     for (size_t i = 0; i < event->within_count; i++) {
-        if (run_within(tx, &event->within[i], &raised->face)) {
+        if (run_within(tx, &event->within[i], &raised->descriptor)) {
             if (rq->response.status)
                 request_fail(rq, FAILED_ANSWERED);
             return -1;
@@ -137,22 +141,36 @@ static void hook_ended(struct core_request *rq)
     request_free(rq);
 }
 
-static int hook_fill(struct hook_run *run, const struct core_request *publisher,
+static int hook_fill(struct hook_run *run, struct core_request *publisher,
                      const struct raised *raised)
 {
     struct core_request *rq = &run->rq;
 
     run->payload = json_incref(raised->payload);
-    run->event = raised->face;
-    run->event.id = arena_text(rq->arena, raised->face.id, strlen(raised->face.id));
-    run->event.audience = audience_copy(rq->arena, raised->face.audience);
+    run->event = raised->descriptor;
+    run->event.id = arena_text(rq->arena, raised->descriptor.id, strlen(raised->descriptor.id));
+    run->event.audience = audience_copy(rq->arena, raised->descriptor.audience);
     rq->owner = publisher->owner;
     rq->name = run->event.name;
+    memcpy(rq->trace, request_trace(publisher), sizeof rq->trace);
     rq->entry = hook_entry;
     rq->ended = hook_ended;
     rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
     request_enter(rq, &run->hook->host->host);
     return run->event.id && run->event.audience ? 0 : -1;
+}
+
+static atomic_uint_fast64_t hooks_lost;
+
+uint64_t bus_hooks_lost(void)
+{
+    return atomic_load(&hooks_lost);
+}
+
+static void hook_lost(const struct raised *raised)
+{
+    atomic_fetch_add(&hooks_lost, 1);
+    log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
 }
 
 static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
@@ -164,14 +182,16 @@ static void hook_schedule(struct core_request *publisher, const struct core_hook
     if (loop->requests < HOOKS_MAX)
         run = request_make(sizeof *run, REQUEST_HOOK, loop, publisher->generation);
     if (!run) {
-        log_line(BB_ERROR, "a committed hook was dropped", "event", raised->face.name, NULL);
+        hook_lost(raised);
         return;
     }
     run->hook = hook;
-    if (hook_fill(run, publisher, raised))
+    if (hook_fill(run, publisher, raised)) {
+        hook_lost(raised);
         hook_ended(&run->rq);
-    else
+    } else {
         request_schedule(&run->rq);
+    }
 }
 
 void bus_committed(struct bb_tx *tx)

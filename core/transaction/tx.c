@@ -5,7 +5,7 @@
 
 #include "core/base/json_out.h"
 #include "core/postgres/sql.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 #include "core/request/reply.h"
 #include "core/transaction/idempotency.h"
 
@@ -41,11 +41,11 @@ static struct bb_tx *tx_new(struct core_request *rq)
 static void drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
-    struct pg_item *item = tx->item;
+    struct pg_entry *entry = tx->entry;
 
-    tx->item = NULL;
-    if (item)
-        pg_item_free(item);
+    tx->entry = NULL;
+    if (entry)
+        pg_entry_free(entry);
 }
 
 struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
@@ -53,15 +53,15 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     struct core_request *core = request_of(rq);
     struct bb_tx *tx = tx_new(core);
 
-    tx->item = pg_item_new(core);
-    if (!tx->item)
+    tx->entry = pg_entry_new(core);
+    if (!tx->entry)
         request_out_of_memory(core);
     if (arena_defer(core->arena, drop_item, tx)) {
-        pg_item_free(tx->item);
+        pg_entry_free(tx->entry);
         request_out_of_memory(core);
     }
-    tx->item->key = key;
-    tx->item->write = true;
+    tx->entry->key = key;
+    tx->entry->write = true;
     return tx;
 }
 
@@ -84,33 +84,33 @@ static void remember(struct bb_tx *tx, int index, PGresult *result)
     tx->results[index] = result;
 }
 
-static void keep_results(struct bb_tx *tx, int first, struct pg_item *item)
+static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry)
 {
-    for (struct pg_op *op = item->ops; op; op = op->next)
+    for (struct pg_op *op = entry->ops; op; op = op->next)
         remember(tx, first++, op->result);
 }
 
-static void free_item(void *item)
+static void free_item(void *entry)
 {
-    pg_item_free(item);
+    pg_entry_free(entry);
 }
 
 /* What hooks have added to an interactive transaction, before its next statement. 0 or -1. */
 static int send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_item *item = tx->item;
+    struct pg_entry *entry = tx->entry;
 
-    if (!item)
+    if (!entry)
         return 0;
-    tx->item = NULL;
-    if (pg_tx_run_item(tx->checked_out, item))
+    tx->entry = NULL;
+    if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
-    if (arena_defer(rq->arena, free_item, item)) {
-        pg_item_free(item);
+    if (arena_defer(rq->arena, free_item, entry)) {
+        pg_entry_free(entry);
         request_out_of_memory(rq);
     }
-    keep_results(tx, tx->gathered_from, item);
+    keep_results(tx, tx->gathered_from, entry);
     return 0;
 }
 
@@ -120,15 +120,15 @@ static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_va
 {
     struct core_request *rq = tx->rq;
 
-    if (tx->item && tx->item->bytes > GATHERED_BYTES && send_gathered(tx))
+    if (tx->entry && tx->entry->bytes > GATHERED_BYTES && send_gathered(tx))
         return -1;
-    if (!tx->item) {
-        tx->item = pg_item_new(rq);
-        if (!tx->item || arena_defer(rq->arena, drop_item, tx))
+    if (!tx->entry) {
+        tx->entry = pg_entry_new(rq);
+        if (!tx->entry || arena_defer(rq->arena, drop_item, tx))
             request_out_of_memory(rq);
         tx->gathered_from = tx->count;
     }
-    if (!pg_item_add(tx->item, sql, values, count))
+    if (!pg_entry_add(tx->entry, sql, values, count))
         request_out_of_memory(rq);
     return tx->count++;
 }
@@ -162,7 +162,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
         return -1;
     if (tx->checked_out)
         return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
-    if (!pg_item_add(tx->item, sql, values, count))
+    if (!pg_entry_add(tx->entry, sql, values, count))
         request_out_of_memory(tx->rq);
     tx->rq->open_units += !tx->count;
     return tx->count++;
@@ -203,27 +203,27 @@ static void committed(struct bb_tx *tx)
 static int unit_run(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_item *item = tx->item;
+    struct pg_entry *entry = tx->entry;
 
     if (tx->refused)
         return request_fail(rq, FAILED_REFUSED);
-    if (pg_submit(rq->loop->pg, PG_UNIT, item))
+    if (pg_submit(rq->loop->pg, PG_UNIT, entry))
         return -1;
-    tx->item = NULL;
-    if (request_wait(rq, &item->done)) {
-        pg_item_abandon(item);
-        return -1;
-    }
-    if (item->failure.kind) {
-        sql_failed(rq, &item->failure);
-        pg_item_free(item);
+    tx->entry = NULL;
+    if (request_wait(rq, &entry->done)) {
+        pg_entry_abandon(entry);
         return -1;
     }
-    if (arena_defer(rq->arena, free_item, item)) {
-        pg_item_free(item);
+    if (entry->failure.kind) {
+        sql_failed(rq, &entry->failure);
+        pg_entry_free(entry);
+        return -1;
+    }
+    if (arena_defer(rq->arena, free_item, entry)) {
+        pg_entry_free(entry);
         request_out_of_memory(rq);
     }
-    keep_results(tx, 0, item);
+    keep_results(tx, 0, entry);
     return 0;
 }
 
@@ -253,23 +253,23 @@ static int refuse_commit(struct core_request *rq, int status, const json_t *json
 {
     bool done = status >= 200 && status < 400;
 
-    if (mistake_waits(rq, "bb_commit()"))
+    if (module_error_waits(rq, "bb_commit()"))
         return rq->response.status;
     if (!done && (status || rq->kind == REQUEST_HTTP))
-        return mistake(rq, "a unit is committed with a status that is no success", NULL);
-    return json || !mistake_wants_body(status) ? 0 : mistake_no_json(rq, status);
+        return module_error(rq, "a unit is committed with a status that is no success", NULL);
+    return json || !module_error_wants_body(status) ? 0 : module_error_no_json(rq, status);
 }
 
 int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
 {
     struct core_request *rq = request_of(pub);
-    bool body = mistake_wants_body(status);
+    bool body = module_error_wants_body(status);
     size_t length = 0;
 
     bool usable = tx_usable(rq, tx, "bb_commit()");
 
     if (usable && tx->checked_out) {
-        mistake(rq, "a transaction is committed by its module", "bb_commit()");
+        module_error(rq, "a transaction is committed by its module", "bb_commit()");
         usable = false;
     }
     if (usable && tx->count && rq->open_units)
@@ -312,10 +312,10 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
 {
     struct core_request *rq = request_running();
 
-    if (!tx_usable(rq, tx, "bb_tx_query()") || mistake_waits(rq, "bb_tx_query()"))
+    if (!tx_usable(rq, tx, "bb_tx_query()") || module_error_waits(rq, "bb_tx_query()"))
         return NULL;
     if (!tx->checked_out) {
-        mistake(rq, "a unit is used as a transaction", "bb_tx_query()");
+        module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
     if (!is_admitted(tx, sql) || send_gathered(tx))
@@ -338,6 +338,8 @@ static int try_commit(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     const struct response *answer = &rq->response;
 
+    if (tx_run_before(tx))
+        return -1;
     if (tx->refused)
         return request_fail(rq, FAILED_REFUSED);
     if (send_gathered(tx))
@@ -373,11 +375,11 @@ static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb
     if (told == status || rq->kind != REQUEST_HTTP)
         return status;
     if (!told && !before && status >= 200 && status < 400)
-        return mistake(rq, "a transaction returned a status without an answer", NULL);
+        return module_error(rq, "a transaction returned a status without an answer", NULL);
     if (!told)
         return status;
     snprintf(text, sizeof text, "%d, %d", told, status);
-    return mistake(rq, "a transaction returned another status than it answered", text);
+    return module_error(rq, "a transaction returned another status than it answered", text);
 }
 
 /* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
@@ -413,7 +415,7 @@ int api_transaction(struct bb_request *pub,
     struct core_request *rq = request_of(pub);
     struct response_header *headers = rq->response.headers;
 
-    if (mistake_waits(rq, "bb_transaction()"))
+    if (module_error_waits(rq, "bb_transaction()"))
         return rq->response.status;
     struct bb_tx *tx = tx_new(rq);
 

@@ -1,6 +1,6 @@
 /* Units and transactions of a request: which of them a module may still use. */
 #include "core/postgres/sql.h"
-#include "core/request/mistake.h"
+#include "core/request/module_error.h"
 
 void tx_join(struct bb_tx *tx)
 {
@@ -29,7 +29,7 @@ bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what)
         if (at == tx)
             return true;
     }
-    mistake(rq, "a module uses a unit or transaction that the request does not have", what);
+    module_error(rq, "a module uses a unit or transaction that the request does not have", what);
     return false;
 }
 
@@ -39,6 +39,6 @@ bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what
         return false;
     if (!tx->over)
         return true;
-    mistake(rq, "a module uses a unit that was committed", what);
+    module_error(rq, "a module uses a unit that was committed", what);
     return false;
 }

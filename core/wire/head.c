@@ -51,10 +51,8 @@ static int refuse(struct head_reading *reading, int status, const char *reason)
 /* Looks for the end of the line. 1: found, *end is where its CR stands; 0: not yet; -1: refused. */
 static int find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
 {
-    size_t at = reading->at;
+    size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);
 
-    while (at < length && head_value_char((unsigned char)text[at]))
-        at++;
     reading->at = at;
     if (at == length || (text[at] == '\r' && at + 1 == length))
         return 0;
@@ -76,12 +74,10 @@ static bool is_blank(char c)
 
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field)
 {
-    size_t colon = from;
-
     if (is_blank(text[from]))
         return "A line of the head is folded";
-    while (colon < to && head_token_char((unsigned char)text[colon]))
-        colon++;
+    size_t colon = from + head_token_run(text + from, to - from);
+
     if (colon == from || colon == to || text[colon] != ':')
         return "A field of the head has no valid name";
     size_t start = colon + 1, end = to;

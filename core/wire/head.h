@@ -74,10 +74,10 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
 
 /* head_rules.c. Whether it is a host with perhaps a port, as in Host and in absolute targets. */
 bool head_host_valid(const char *host, size_t length);
-/* RFC 9110, 5.6.2 */
-bool head_token_char(unsigned char c);
-/* What may stand in the value of a field: no control character except HTAB. */
-bool head_value_char(unsigned char c);
+/* Bytes at the start of text[0..length) that a token may have (RFC 9110, 5.6.2). */
+size_t head_token_run(const char *text, size_t length);
+/* Those that the value of a field may have: no control character except HTAB. */
+size_t head_value_run(const char *text, size_t length);
 /* Sets what the request line says, which is text[from..to). 0, or the head is refused. */
 int head_request_line(struct head_reading *reading, char *text, size_t from, size_t to);
 

@@ -25,14 +25,22 @@ static const uint8_t classes[256] = {
 };
 /* clang-format on */
 
-bool head_token_char(unsigned char c)
+size_t head_token_run(const char *text, size_t length)
 {
-    return classes[c] & TOKEN;
+    size_t at = 0;
+
+    while (at < length && classes[(unsigned char)text[at]] & TOKEN)
+        at++;
+    return at;
 }
 
-bool head_value_char(unsigned char c)
+size_t head_value_run(const char *text, size_t length)
 {
-    return classes[c] & VALUE;
+    size_t at = 0;
+
+    while (at < length && classes[(unsigned char)text[at]] & VALUE)
+        at++;
+    return at;
 }
 
 static bool is_digit(char c)
@@ -99,8 +107,8 @@ static int refuse(struct head_reading *reading, int status, const char *reason)
 
 static bool method_known(const char *method)
 {
-    static const char *const known[] = {"GET",    "HEAD",    "POST",  "PUT",    "PATCH",
-                                        "DELETE", "OPTIONS", "TRACE", "CONNECT"};
+    static const char *const known[] = {"GET",    "HEAD",    "POST",  "PUT",     "PATCH",
+                                        "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"};
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!strcmp(method, known[i]))
@@ -168,10 +176,8 @@ static int take_target(struct head_reading *reading, const char *method, char *t
 
 int head_request_line(struct head_reading *reading, char *text, size_t from, size_t to)
 {
-    size_t space = from, second;
+    size_t space = from + head_token_run(text + from, to - from), second;
 
-    while (space < to && head_token_char((unsigned char)text[space]))
-        space++;
     for (second = space + 1; second < to && text[second] != ' ';)
         second++;
     if (space == from || text[space] != ' ' || second >= to || second == space + 1)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/recovery/supervised.h"
 
 enum {
     SPARE_FILES = 256,   /* of the host itself */
@@ -120,6 +121,27 @@ void listeners_close(struct listeners *listeners)
         close(listeners->fds[--listeners->count]);
 }
 
+/* What the supervisor keeps them under. */
+#define KEPT "http:%.300s"
+
+/* Those of the worker before; whether there were any. */
+static bool take_over(struct listeners *listeners, const char *address)
+{
+    char key[320];
+
+    snprintf(key, sizeof key, KEPT, address);
+    listeners->count = supervised_take(key, listeners->fds);
+    return listeners->count > 0;
+}
+
+static void hand_up(const struct listeners *listeners, const char *address)
+{
+    char key[320];
+
+    snprintf(key, sizeof key, KEPT, address);
+    supervised_keep(key, listeners->fds, listeners->count);
+}
+
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
@@ -129,6 +151,8 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
 
     listeners->count = 0;
     raise_limit(connections);
+    if (take_over(listeners, address))
+        return 0;
     if (split(address, host, sizeof host, &port)) {
         log_line(BB_ERROR, "http.listen must be host:port", NULL);
         return -1;
@@ -143,6 +167,8 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     }
     if (found)
         freeaddrinfo(found);
+    if (!failed)
+        hand_up(listeners, address);
     return failed;
 }
 

@@ -15,9 +15,10 @@ struct listeners {
 };
 
 /*
- * Binds "host:port" ("[::1]:8080" for IPv6; port 0: any free one, the same for all addresses) and
- * raises the limit of open files to what `connections` need. Addresses that this machine does not
- * have are passed over while there is another one. -1: failed, and logged.
+ * Takes over what the supervisor has kept from a worker before this one, or binds "host:port"
+ * ("[::1]:8080" for IPv6; port 0: any free one, the same for all addresses) and raises the limit of
+ * open files to what `connections` need. Addresses that this machine does not have are passed over
+ * while there is another one. -1: failed, and logged.
  */
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections);
 void listeners_close(struct listeners *listeners);

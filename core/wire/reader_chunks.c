@@ -20,10 +20,9 @@ static int fail(struct reader *reader, const char *reason)
 static long line_length(struct reader *reader, const char *bytes)
 {
     const char *line = bytes + reader->start;
-    size_t there = reader->end - reader->start, at = 0;
+    size_t there = reader->end - reader->start;
+    size_t at = head_value_run(line, there < LINE_MAX_BYTES + 1 ? there : LINE_MAX_BYTES + 1);
 
-    while (at < there && at <= LINE_MAX_BYTES && head_value_char((unsigned char)line[at]))
-        at++;
     if (at > LINE_MAX_BYTES)
         fail(reader, "A line between the chunks of the body is too long");
     else if (at < there && (line[at] != '\r' || (at + 1 < there && line[at + 1] != '\n')))
@@ -42,11 +41,9 @@ static const char *skip_blanks(const char *at, const char *end)
 
 static const char *skip_token(const char *at, const char *end)
 {
-    const char *start = at;
+    size_t length = head_token_run(at, (size_t)(end - at));
 
-    while (at < end && head_token_char((unsigned char)*at))
-        at++;
-    return at > start ? at : NULL;
+    return length ? at + length : NULL;
 }
 
 /* Behind the first quote; control characters are not in the line. */

@@ -18,7 +18,7 @@ struct bb_rows;
 struct bb_audience;
 struct bb_service;
 struct bb_redis_reply;
-struct bb_gate;
+struct bb_completion;
 struct bb_stream;
 struct bb_stream_options;
 struct bb_chunk;
@@ -96,13 +96,13 @@ struct bb_api {
 
     void (*after)(struct bb_tx *, void (*)(struct bb_request *, struct bb_tx *, void *), void *);
 
-    /* workers and gates: host.h, request.h */
-    bool (*stopping)(struct bb_seat *);
+    /* workers and completions: host.h, request.h */
+    bool (*stopping)(struct bb_worker_context *);
     void (*wake)(struct bb_host *, const char *);
     int (*run)(struct bb_host *, void (*)(struct bb_request *, void *), void *);
-    struct bb_gate *(*gate)(struct bb_request *);
-    int (*gate_wait)(struct bb_request *, struct bb_gate *, int64_t);
-    void (*gate_open)(struct bb_gate *);
+    struct bb_completion *(*gate)(struct bb_request *);
+    int (*gate_wait)(struct bb_request *, struct bb_completion *, int64_t);
+    void (*gate_open)(struct bb_completion *);
     char *(*json)(struct bb_request *, const json_t *, size_t *);
     size_t (*event_names)(struct bb_host *, const char *const **);
 
@@ -110,7 +110,7 @@ struct bb_api {
     int (*emit)(struct bb_tx *, const char *, json_t *, const struct bb_audience *);
 
     /* reloads: host.h */
-    int64_t (*leave_ms)(struct bb_seat *);
+    int64_t (*leave_ms)(struct bb_worker_context *);
     bool (*superseded)(struct bb_host *);
 
     /* stream.h, since minor 1 */
@@ -165,6 +165,15 @@ struct bb_api {
     bool (*service_at)(struct bb_host *, const char *, size_t, struct bb_given *);
     int (*call_as)(struct bb_request *, struct bb_host *, int (*)(struct bb_request *, void *),
                    void *);
+
+    /* since minor 5: host.h */
+    const struct bb_module *(*module_at)(struct bb_host *, size_t);
+
+    /* since minor 6: sql.h */
+    void *(*before)(struct bb_tx *, int (*)(struct bb_request *, struct bb_tx *, void *), size_t);
+
+    /* since minor 7: request.h */
+    json_t *(*json_read)(struct bb_request *, const char *);
 };
 
 #endif

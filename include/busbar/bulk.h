@@ -4,7 +4,8 @@
  * confirmed. What a row means, it asks whoever gives this service; a module of a third party that
  * gives "bulk rows:Meters" makes ?type=Meters a type beside those of device and reading.
  *
- *     static const struct bb_service_face services[] = {{"bulk rows:Meters", 1, &meter_rows}};
+ *     static const struct bb_service_descriptor services[] = {{"bulk rows:Meters", 1,
+ * &meter_rows}};
  *
  * Both functions run on a fiber, as the giver: rq->host and rq->state are its own (bb_call_as()),
  * and so are pools, metrics and events. rq->principal is nobody's business, for there is none when
@@ -35,8 +36,8 @@ struct bb_bulk_job {
     size_t size;
     const char *id;       /* UUID */
     int64_t organisation; /* in which all rows act, and no other; never 0 */
-    int64_t account;      /* of the sender, who may act there */
-    const char *email;    /* the sender's, in lower case */
+    int64_t account;      /* of the sender, who may act there; 0: the operator's command */
+    const char *email;    /* the sender's, in lower case; "": the operator's command */
     unsigned role;        /* one bit of enum bb_role, as it was at the upload */
     const char *file;     /* name of the file, as the client has it: data */
 };

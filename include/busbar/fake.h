@@ -60,7 +60,7 @@ struct bb_host *bb_fake_host(struct bb_fake *fake);
 /* Who calls from now on; borrowed. NULL: nobody. At first an Admin, account 1, ada@example.com. */
 void bb_fake_principal(struct bb_fake *fake, const struct bb_principal *principal);
 
-/* A header of the following requests. */
+/* A header of the following requests. Without one, bb_traceparent() has a constant. */
 void bb_fake_header(struct bb_fake *fake, const char *name, const char *value);
 
 /* ---- scripts: what the database answers ---- */

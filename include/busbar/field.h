@@ -46,7 +46,17 @@ enum bb_field_flags {
     BB_VERBATIM = 128,  /* free text, or compared literally: white space stays; since minor 2 */
     BB_NAME = 256,      /* text: who or what somebody is, see above; since minor 2 */
     BB_EMPTY = 512, /* text: "" is a value, not absent, where it is not required; since minor 3 */
-    BB_NFKC = 1024  /* e-mail: must be in the form NFKC too, see above; since minor 3 */
+    BB_NFKC = 1024, /* e-mail: must be in the form NFKC too, see above; since minor 3 */
+
+    /*
+     * Settings that count units of time, numbers or lists of numbers: which unit a plain number
+     * is in. In the file a unit may be written, 5s or 2m, and is converted. Since minor 6.
+     */
+    BB_MILLISECONDS = 2048,
+    BB_SECONDS = 4096,
+    BB_MINUTES = 8192,
+    BB_HOURS = 16384,
+    BB_DAYS = 32768
 };
 
 struct bb_field {
@@ -57,7 +67,7 @@ struct bb_field {
     const char *const *choices; /* BB_CHOICE: NULL-terminated */
     struct bb_table fields;     /* BB_OBJECT, BB_LIST: struct bb_field */
     const char *alias;          /* another name that clients may use, or NULL */
-    const char *fallback;       /* settings and options: the default, as text; NULL: none */
+    const char *fallback;       /* what absent is taken for, as text; NULL: stays absent */
     const char *help;           /* one sentence for the reference */
     const char *example;        /* for the reference, or NULL */
 };

@@ -1,11 +1,11 @@
 /*
- * What most modules do with rows: pages of a list, cells that are bytes or numbers, times. All of
- * it is made of the functions of request.h and sql.h, so it works on every host of this major
- * version.
+ * What most modules do with rows: pages of a list, rows as JSON, cells that are bytes or numbers,
+ * times. All of it is made of the functions of request.h and sql.h.
  */
 #ifndef BUSBAR_HELPERS_H
 #define BUSBAR_HELPERS_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <busbar/sql.h>
@@ -105,6 +105,83 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
     return count;
 }
 
+/* How a cell becomes JSON. SQL's null is JSON's, whatever the type. */
+enum bb_column_type {
+    BB_COLUMN_TEXT = 1,
+    BB_COLUMN_INT,
+    BB_COLUMN_ID, /* a number; 0 is null, too */
+    BB_COLUMN_NUMBER,
+    BB_COLUMN_BOOL,
+    BB_COLUMN_TIME, /* of BB_SQL_MS() */
+    BB_COLUMN_JSON  /* of json, jsonb, or text that holds such */
+};
+
+/* A member of an object, and the cell that it is made of. */
+struct bb_column {
+    const char *name;
+    enum bb_column_type type;
+    size_t column;
+};
+
+/* A cell as JSON, given; NULL: no memory, or what bb_json_read() says. */
+static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                   size_t column, enum bb_column_type type)
+{
+    const char *cell = bb_cell(rq, rows, row, column);
+
+    if (!cell)
+        return json_null();
+    int64_t number = bb_cell_int(rq, rows, row, column);
+
+    switch (type) {
+    case BB_COLUMN_INT:
+        return json_integer(number);
+    case BB_COLUMN_ID:
+        return number ? json_integer(number) : json_null();
+    case BB_COLUMN_NUMBER:
+        return json_real(strtod(cell, NULL));
+    case BB_COLUMN_BOOL:
+        return json_boolean(number != 0);
+    case BB_COLUMN_TIME:
+        return json_string(bb_time_text(rq, number));
+    case BB_COLUMN_JSON:
+        return bb_json_read(rq, cell);
+    default:
+        return json_string(cell);
+    }
+}
+
+/*
+ * Adds cells of a row to an object, taken, in the order of the table; members of the same names are
+ * replaced. The object, given; NULL: it was NULL, or what bb_cell_json() says. Then bb_reply()
+ * answers 503 as for any JSON that got no memory.
+ */
+static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                 const struct bb_column *columns, size_t count, json_t *object)
+{
+    for (size_t i = 0; i < count && object; i++) {
+        json_t *value = bb_cell_json(rq, rows, row, columns[i].column, columns[i].type);
+
+        if (json_object_set_new(object, columns[i].name, value) < 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+/* A row as an object of these members. */
+static inline json_t *bb_row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                  const struct bb_column *columns, size_t count)
+{
+    return bb_row_add(rq, rows, row, columns, count, json_object());
+}
+
+/* The two for a static array of columns. */
+#define BB_ROW_ADD(rq, rows, row, columns, object)                                                 \
+    bb_row_add(rq, rows, row, columns, sizeof(columns) / sizeof((columns)[0]), object)
+#define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())
+
 /*
  * Tells a channel: with the transaction, whose commit all hosts hear; or, where it is NULL, by
  * itself (parks). 0, or -1 (then `return bb_failed(rq)`).
@@ -120,6 +197,20 @@ static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char 
     return bb_add(rq, tx, &notify, values, 2) < 0 ? -1 : 0;
 }
 
+/* Gives up a value, as bb_defer() calls it. */
+static inline void bb_json_drop(void *json)
+{
+    json_decref((json_t *)json);
+}
+
+/* A value, taken, that lives as long as the request's memory from here on. NULL stays NULL. */
+static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
+{
+    if (json)
+        bb_defer(rq, bb_json_drop, json);
+    return json;
+}
+
 /* Answers 503: for memory that is not JSON's; bb_reply() says by itself that JSON got none. */
 static inline int bb_no_memory(struct bb_request *rq)
 {
@@ -129,12 +220,12 @@ static inline int bb_no_memory(struct bb_request *rq)
 /* Parks for so many milliseconds, not beyond the deadline. 0; or -1 at once: no memory. */
 static inline int bb_sleep(struct bb_request *rq, int64_t ms)
 {
-    struct bb_gate *gate = bb_gate(rq);
+    struct bb_completion *completion = bb_completion(rq);
 
-    if (!gate)
+    if (!completion)
         return -1;
-    bb_gate_wait(rq, gate, ms); /* nobody opens it meanwhile */
-    bb_gate_open(rq->host, gate);
+    bb_completion_wait(rq, completion, ms); /* nobody opens it meanwhile */
+    bb_completion_signal(rq->host, completion);
     return 0;
 }
 

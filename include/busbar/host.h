@@ -127,31 +127,31 @@ static inline int64_t bb_signals_fresh_ms(struct bb_host *host)
     return host->api->signals_fresh_ms(host);
 }
 
-/* A worker's place; valid while its function runs. */
-struct bb_seat {
+/* What a worker is given; valid while its function runs. */
+struct bb_worker_context {
     size_t size;
     struct bb_host *host;
     int wake_fd; /* an eventfd: readable after bb_wake() and when stopping; read it empty */
 };
 
 /* Whether the worker is to return. */
-static inline bool bb_stopping(struct bb_seat *seat)
+static inline bool bb_stopping(struct bb_worker_context *context)
 {
-    return seat->host->api->stopping(seat);
+    return context->host->api->stopping(context);
 }
 
 /*
  * For how many milliseconds yet a worker may finish what it has begun, once bb_stopping(): short
  * where the host stops, `reload.drain` where another generation is live. It may get shorter.
  */
-static inline int64_t bb_leave_ms(struct bb_seat *seat)
+static inline int64_t bb_leave_ms(struct bb_worker_context *context)
 {
-    return seat->host->api->leave_ms(seat);
+    return context->host->api->leave_ms(context);
 }
 
 /*
  * Whether a newer generation is live: new requests no longer come here, and what lasts is to come
- * to an end. Any thread.
+ * to an end. Also once a command with BB_COMMAND_LONG was interrupted. Any thread.
  */
 static inline bool bb_superseded(struct bb_host *host)
 {
@@ -195,11 +195,22 @@ static inline size_t bb_event_names(struct bb_host *host, const char *const **na
     return host->api->event_names(host, names);
 }
 
-/* Opens a gate (request.h); any thread, exactly once for each gate. The gate must not be used
- * after. */
-static inline void bb_gate_open(struct bb_host *host, struct bb_gate *gate)
+/*
+ * What the loaded modules of this generation bring, in the order in which they were loaded: NULL
+ * behind the last one. Borrowed, as long as the generation; for who describes them, for their
+ * functions are theirs to call. Rows lie as far apart as the stride of their table says. Since
+ * minor 5.
+ */
+static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t index)
 {
-    host->api->gate_open(gate);
+    return host->api->module_at(host, index);
+}
+
+/* Signals a completion (request.h); any thread, exactly once for each. It must not be used after.
+ */
+static inline void bb_completion_signal(struct bb_host *host, struct bb_completion *completion)
+{
+    host->api->gate_open(completion);
 }
 
 /*

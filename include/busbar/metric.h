@@ -1,6 +1,6 @@
 /*
- * Metrics: numbers that a module shows at GET /metrics, in a table of its face. A row is a family:
- * one number, or one for each value of a label. It is shown as busbar_<module>_<name>.
+ * Metrics: numbers that a module shows at GET /metrics, in a table of its descriptor. A row is a
+ * family: one number, or one for each value of a label. It is shown as busbar_<module>_<name>.
  *
  * Without `read` the host keeps the numbers, which bb_metric_add() counts up; they outlive reloads.
  * With `read` the module is asked whenever somebody looks.

@@ -1,7 +1,7 @@
 /*
- * A module's face: one exported const symbol of tables. There are no register calls, so the host
- * knows everything a module brings without running a line of it, and nothing can be forgotten when
- * a generation ends.
+ * A module's descriptor: one exported const symbol of tables. There are no register calls, so the
+ * host knows everything a module brings without running a line of it, and nothing can be forgotten
+ * when a generation ends.
  *
  *     BB_EXPORT const struct bb_module busbar_module = {
  *         BB_MODULE_HEAD("hello", "1.0.0"),
@@ -24,11 +24,11 @@
 #include <busbar/metric.h>
 #include <busbar/principal.h>
 
-struct bb_host;    /* the module's handle, one per generation and module (host.h) */
-struct bb_request; /* one piece of work on a fiber (request.h) */
-struct bb_tx;      /* a transaction (sql.h) */
-struct bb_event;   /* a raised event (event.h) */
-struct bb_seat;    /* a worker's place (host.h) */
+struct bb_host;           /* the module's handle, one per generation and module (host.h) */
+struct bb_request;        /* one piece of work on a fiber (request.h) */
+struct bb_tx;             /* a transaction (sql.h) */
+struct bb_event;          /* a raised event (event.h) */
+struct bb_worker_context; /* what a worker is given (host.h) */
 
 enum bb_route_flags {
     BB_CREATES = 1,      /* honours Idempotency-Key */
@@ -36,7 +36,8 @@ enum bb_route_flags {
     BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8, /* error bodies carry `error` and `error_description` of RFC 6749 too */
     BB_INSIDE = 16,      /* clients of http.inside need no token and no role; since minor 1 */
-    BB_KEEP_OTHERS = 32  /* the body's undeclared fields are handed over too, as sent; minor 1 */
+    BB_KEEP_OTHERS = 32, /* the body's undeclared fields are handed over too, as sent; minor 1 */
+    BB_REPLY_IN_503 = 64 /* 503 may have the body of `reply`, for the reference; since minor 5 */
 };
 
 enum bb_part_kind {
@@ -82,10 +83,15 @@ struct bb_route {
     const char *files_pool; /* a pool of the module, whose threads write them */
     /* Told on the loop when files cannot be written as they arrive. NULL: nobody. Since minor 2. */
     void (*files_failed)(struct bb_host *host);
+    /* Content type of success, for the reference; NULL: JSON, as `reply` has it. Since minor 5. */
+    const char *reply_type;
+    /* Statuses that it may answer beside success and the usual errors of its kind, for the
+     * reference, and 0 at the end: 202, 304, errors. NULL: none. Since minor 5. */
+    const int *errors;
 };
 
 /* An event that this module raises. Payload fields are those of its JSON object. */
-struct bb_event_face {
+struct bb_event_descriptor {
     const char *name; /* "message.new" */
     unsigned version;
     struct bb_table payload; /* struct bb_field */
@@ -109,7 +115,7 @@ struct bb_hook {
 };
 
 /* A service given to other modules: an interface (a const struct of functions) and its state. */
-struct bb_service_face {
+struct bb_service_descriptor {
     const char *name; /* "authenticator" */
     unsigned version;
     const void *interface; /* a struct that begins with its size; its functions take the state */
@@ -160,19 +166,31 @@ struct bb_pool {
  */
 struct bb_worker {
     const char *name;
-    void (*run)(struct bb_seat *seat);
+    void (*run)(struct bb_worker_context *context);
+};
+
+/* See `flags`. Since minor 6. */
+enum bb_command_flag {
+    /*
+     * It may take as long as it likes (others have 30 s), and ends cleanly when it is interrupted:
+     * a first SIGINT or SIGTERM does not end the process, but makes bb_superseded() true. A second
+     * one ends it. Its log begins with warnings, for it shows itself how far it is.
+     */
+    BB_COMMAND_LONG = 1
 };
 
 /*
  * A command of the program: `busbar user add --email …`. Runs on a fiber with the configuration
- * loaded and no listener; prints with bb_print(); returns the exit status.
+ * loaded and no listener; prints with bb_print(); returns the exit status. `start` is not called.
  * Secret options are read from the environment (BUSBAR_<NAME>) or standard input, never from argv.
+ * The first required one that is not secret may be given as a bare word: `user add a@b.example`.
  */
 struct bb_command {
     const char *name;        /* "user add" */
     struct bb_table options; /* struct bb_field; handed over like a body */
     int (*run)(struct bb_request *rq);
     const char *help;
+    unsigned flags; /* enum bb_command_flag; since minor 6 */
 };
 
 /* See `flags`. Since minor 2. */
@@ -188,9 +206,9 @@ struct bb_module {
     const char *schema;       /* text of schema.sql: steps "-- step 1: title"; or NULL */
     struct bb_table settings; /* struct bb_field */
     struct bb_table routes;   /* struct bb_route */
-    struct bb_table events;   /* struct bb_event_face */
+    struct bb_table events;   /* struct bb_event_descriptor */
     struct bb_table hooks;    /* struct bb_hook */
-    struct bb_table services; /* struct bb_service_face */
+    struct bb_table services; /* struct bb_service_descriptor */
     struct bb_table needs;    /* struct bb_need */
     struct bb_table channels; /* struct bb_channel */
     struct bb_table jobs;     /* struct bb_job */
@@ -208,7 +226,8 @@ struct bb_module {
      * in "*" stands for all services that begin so, which bb_service_at() has; since minor 4.
      */
     struct bb_table wants;
-    unsigned flags; /* enum bb_module_flag; since minor 2 */
+    unsigned flags;   /* enum bb_module_flag; since minor 2 */
+    const char *help; /* what it is for: a sentence or two for the reference; since minor 5 */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \

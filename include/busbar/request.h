@@ -124,10 +124,24 @@ static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
     return rq->api->file(rq, index);
 }
 
-/* A header of the request by any case of its name; NULL if absent. Authorization is never shown. */
+/*
+ * A header of the request by any case of its name; NULL if absent. Authorization is never shown.
+ * "traceparent" is that of bb_traceparent().
+ */
 static inline const char *bb_header(struct bb_request *rq, const char *name)
 {
     return rq->api->header(rq, name);
+}
+
+/*
+ * The value of the header traceparent (W3C Trace Context) for what the module calls for this
+ * request. It is in the client's trace if the client sent a valid one, else in a new one. A
+ * committed hook is in the trace of the request that raised the event, a job's run or a command in
+ * one of its own. Never NULL. Since minor 7; bb_header() had it for HTTP requests since minor 6.
+ */
+static inline const char *bb_traceparent(struct bb_request *rq)
+{
+    return rq->api->header(rq, "traceparent");
 }
 
 /* The client's address as text, through the trusted proxies. Never NULL. */
@@ -423,20 +437,30 @@ static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *l
 }
 
 /*
- * A gate: something that another thread will finish. Whoever was given the gate must open it with
- * bb_gate_open(), whether the request still waits or not. NULL: out of memory.
+ * The value of a JSON text that the module stored itself, as in a column: the caller's. NULL: then
+ * bb_failed() answers, 503 where memory ran out, and 500 where the text is NULL or no JSON. Do not
+ * call json_loads() for it: without memory jansson leaves bytes out of texts and says nothing.
+ * Since minor 7.
  */
-static inline struct bb_gate *bb_gate(struct bb_request *rq)
+static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
+{
+    return rq->api->json_read(rq, text);
+}
+
+/*
+ * A completion: something that another thread will finish. Whoever was given it must signal it with
+ * bb_completion_signal(), whether the request still waits or not. NULL: out of memory.
+ */
+static inline struct bb_completion *bb_completion(struct bb_request *rq)
 {
     return rq->api->gate(rq);
 }
 
-/*
- * Waits until the gate is opened: 0; or -1 after timeout_ms or at the deadline. Once for each gate.
- */
-static inline int bb_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
+/* Waits until it is signalled: 0; or -1 after timeout_ms or at the deadline. Once for each. */
+static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                                     int64_t timeout_ms)
 {
-    return rq->api->gate_wait(rq, gate, timeout_ms);
+    return rq->api->gate_wait(rq, completion, timeout_ms);
 }
 
 enum bb_redis_type { BB_REDIS_NIL, BB_REDIS_INT, BB_REDIS_TEXT, BB_REDIS_LIST, BB_REDIS_ERROR };

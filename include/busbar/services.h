@@ -76,9 +76,15 @@ struct bb_device {
 };
 
 /*
- * "devices" 4: the device directory. Functions park; -1 means failed (bb_failed()). For statements
- * there is device_status(device bigint), 'Active' or 'Inactive', null where there is none; since
- * version 4.
+ * "devices" 6: the device directory. Functions park; -1 means failed (bb_failed()). For statements
+ * there are
+ *
+ *   device_status(device bigint)
+ *       'Active' or 'Inactive', null where there is none. Since version 4.
+ *   device_chosen(organisations bigint[], key text, country text, other text, fuel text, kind text)
+ *       the ids of the devices of these organisations (null: of all) with this externalId or uuid,
+ *       either of these two countryCodes, this fuelCode and this deviceTypeCode; what is null does
+ *       not matter. Since version 6.
  */
 struct bb_devices {
     size_t size;
@@ -106,13 +112,27 @@ struct bb_devices {
      * version 3. */
     int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
                    int64_t **ids);
+    /* The same by all that find() knows a device by: externalId, then uuid, then serialNumber, then
+     * id. In *problems, in the order of the keys, why there is none, as find() words it; NULL where
+     * there is one. Since version 5. */
+    int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                    int64_t **ids, const char ***problems);
+    /* The siteNames of the devices of these ids, in their order; NULL where there is none. 0, or
+     * -1. Since version 6. */
+    int (*sites)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+                 const char ***names);
+    /* Both countryCodes, of 2 and of 3 letters, of the country that `sent` names by either, in any
+     * case; what names none is both. Does not park. Since version 6. */
+    void (*country_codes)(void *state, struct bb_request *rq, const char *sent,
+                          const char *codes[2]);
 };
 
 /*
- * "readings" 4: the stored meter readings, for statements of other modules. The service is six
+ * "readings" 5: the stored meter readings, for statements of other modules. The service is seven
  * functions in SQL, so that a million readings are summed where they lie;
  * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
- * device and type never overlap, are never changed, and go with their device only.
+ * device and type never overlap and are never changed; one goes when it is voided, and all with
+ * their device.
  *
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
@@ -125,6 +145,9 @@ struct bb_devices {
  *   reading_forget(device bigint)
  *       deletes its readings; its caller deletes the device in the same transaction. Since
  *       version 4.
+ *   reading_hold(device bigint)
+ *       keeps out those who store, void and take its readings until the commit. Before any other
+ *       lock that has to do with the device: its row, its groups. Since version 5.
  *   reading_take_fresh(type "char", most integer)
  *       (device, first, last): where the ends of readings lie that were stored since the last call,
  *       or ever. Whoever commits the call has taken them: there is one taker, whoever issues.
@@ -134,11 +157,19 @@ struct bb_readings {
 };
 
 /*
- * "certificates" 1: what was certified, for statements of other modules: a function in SQL.
+ * "certificates" 4: what was certified, for statements of other modules: functions in SQL.
  *
  *   certificate_forget(device bigint)
  *       whether nothing of the device was certified or accounted for; it is in no group then. Its
  *       caller deletes the device in the same transaction, or undoes that.
+ *   certificate_leave(device bigint, null)
+ *       the device leaves its group once the cycle that runs now has ended: whether it was in one.
+ *       Since version 2.
+ *   certificate_void(device bigint, type "char", start_at timestamptz, end_at timestamptz)
+ *       whether a certificate has used the reading that was voided before in the same transaction;
+ *       its energy is taken back, or the caller undoes that. Since version 3.
+ *   certificate_members()
+ *       the ids of the devices that are in a group which has not ended. Since version 4.
  */
 struct bb_certificates {
     size_t size;

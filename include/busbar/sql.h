@@ -200,6 +200,21 @@ static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *
 }
 
 /*
+ * Memory that goes with an interactive transaction: `size` bytes, zeroed, the same ones whenever it
+ * is asked for with the same function. Before the commit that function is called with it, once, as
+ * the module that asked: what it adds with bb_add() is part of the transaction, which fails if it
+ * returns -1. It must not wait. So a hook `within` gathers what many events of a transaction have
+ * in common, and adds one statement for all of them. Who asks after that call, because another
+ * module's function raised an event, gets new bytes, and a call with them. NULL for a unit: its
+ * statements travel at once anyway. Since minor 6.
+ */
+static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
+                              int (*last)(struct bb_request *, struct bb_tx *, void *), size_t size)
+{
+    return rq->api->before(tx, last, size);
+}
+
+/*
  * Calls then(rq, tx, arg) after the commit, before the request is answered, as the module that
  * asked for it; not at all when the transaction fails. It must not wait. For what a within hook
  * wants to know of its own statements: bb_unit_rows().

@@ -16,37 +16,48 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
     {                                                                                              \
         .name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most)           \
     }
+#define GIVEN(field, least, most, bits, words)                                                     \
+    {                                                                                              \
+        .name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most),          \
+        .help = (words)                                                                            \
+    }
 #define NEW_PASSWORD(field)                                                                        \
     {                                                                                              \
         .name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,  \
-        .help = "The new password."                                                                \
+        .help = "The new password, 8 to 256 characters."                                           \
     }
 #define PASSWORD(field, bits)                                                                      \
     {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = BB_SECRET | (bits), .min = 1, .max = 256        \
+        .name = (field), .type = BB_TEXT, .flags = BB_SECRET | (bits), .min = 1, .max = 256,       \
+        .help = "The current password."                                                            \
     }
 /* Any text: what is no known pair is 401, of whatever form it is. */
 #define USERNAME(bits)                                                                             \
     {                                                                                              \
         .name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",      \
-        .help = "The account's e-mail."                                                            \
+        .help = "The account's e-mail. `email` is accepted as the name of this field, too."        \
     }
-#define TRIED_PASSWORD(field, bits, other)                                                         \
+#define TRIED_PASSWORD(field, bits, other, words)                                                  \
     {                                                                                              \
         .name = (field), .type = BB_TEXT, .flags = BB_SECRET | BB_VERBATIM | (bits),               \
-        .alias = (other)                                                                           \
+        .alias = (other), .help = (words)                                                          \
     }
 #define NUMBER(field)                                                                              \
     {                                                                                              \
-        .name = (field), .type = BB_INT                                                            \
+        .name = (field), .type = BB_INT, .flags = BB_REQUIRED                                      \
     }
 #define TIME(field)                                                                                \
     {                                                                                              \
-        .name = (field), .type = BB_TIME                                                           \
+        .name = (field), .type = BB_TIME, .flags = BB_REQUIRED                                     \
     }
 
 static const struct bb_field id_segment[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .flags = BB_REQUIRED},
+    {.name = "id",
+     .type = BB_INT,
+     .min = 1,
+     .max = INT64_MAX,
+     .flags = BB_REQUIRED,
+     .help = "Its id."},
 };
 
 #define PAGE                                                                                       \
@@ -54,33 +65,40 @@ static const struct bb_field id_segment[] = {
      .type = BB_INT,                                                                               \
      .min = 1,                                                                                     \
      .max = AUTH_PAGE_MAX,                                                                         \
-     .help = "How many at most; the header Link names the next page."},                            \
+     .help = "Items per page. The `Link` header has the next page."},                              \
     {                                                                                              \
         .name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,                               \
-        .help = "The id that the page begins behind."                                              \
+        .help = "Cursor: the id of the last item of the previous page. Take it from the `Link` "   \
+                "header."                                                                          \
     }
 
 static const struct bb_field page_query[] = {PAGE};
 static const struct bb_field user_query[] = {
     PAGE,
-    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only those in this state."},
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."},
 };
 
 static const struct bb_field register_body[] = {
-    TEXT("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
-    TEXT("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
-    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC},
+    GIVEN("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "First name."),
+    GIVEN("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "Last name."),
+    {.name = "email",
+     .type = BB_EMAIL,
+     .flags = BB_REQUIRED | BB_NFKC,
+     .help = "The e-mail to log in with.",
+     .example = "ada@example.com"},
     NEW_PASSWORD("password"),
-    TEXT("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
+    GIVEN("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
+          "Name of your organization. It must be new."),
     {.name = "organizationType",
      .type = BB_CHOICE,
      .flags = BB_NULLABLE,
      .choices = types,
-     .help = "Developer (the default) becomes an OrganizationAdmin, Buyer and ApiUser themselves."},
+     .help = "Decides the role: Developer (the default) becomes OrganizationAdmin; Buyer and "
+             "ApiUser become Buyer and ApiUser."},
 };
 static const struct bb_field login_body[] = {
     USERNAME(BB_REQUIRED),
-    TRIED_PASSWORD("password", BB_REQUIRED, NULL),
+    TRIED_PASSWORD("password", BB_REQUIRED, NULL, "The account's password."),
 };
 static const struct bb_field password_body[] = {
     PASSWORD("current", BB_REQUIRED),
@@ -88,22 +106,32 @@ static const struct bb_field password_body[] = {
 };
 static const struct bb_field access_body[] = {
     USERNAME(BB_EMPTY),
-    TRIED_PASSWORD("password", 0, NULL),
-    {.name = "grant_type", .type = BB_TEXT, .max = 64, .alias = "grantType"},
-    {.name = "client_id", .type = BB_TEXT, .max = 64, .alias = "clientId"},
-    TRIED_PASSWORD("client_secret", 0, "clientSecret"),
-    {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted, and of no effect."},
+    TRIED_PASSWORD("password", 0, NULL, "The ApiUser's password."),
+    {.name = "grant_type",
+     .type = BB_TEXT,
+     .max = 64,
+     .alias = "grantType",
+     .help = "client_credentials. It may be left out with a client_id and its secret.",
+     .example = "client_credentials"},
+    {.name = "client_id",
+     .type = BB_TEXT,
+     .max = 64,
+     .alias = "clientId",
+     .help = "From POST /api/auth/clients."},
+    TRIED_PASSWORD("client_secret", 0, "clientSecret", "The secret of the client."),
+    {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted and ignored."},
 };
 static const struct bb_field client_body[] = {
     {.name = "name",
      .type = BB_TEXT,
      .flags = BB_NULLABLE | BB_NAME,
      .max = 100,
-     .help = "For the list."},
+     .help = "A name to recognize the client by in the list."},
 };
 static const struct bb_field organisation_body[] = {
-    TEXT("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME),
-    TEXT("address", 0, 1000, BB_NULLABLE),
+    GIVEN("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
+          "Name of the organization. It must be new."),
+    GIVEN("address", 0, 1000, BB_NULLABLE, "Postal address."),
 };
 static const struct bb_field link_body[] = {
     {.name = "apiUserId",
@@ -111,59 +139,102 @@ static const struct bb_field link_body[] = {
      .min = 0,
      .max = INT64_MAX,
      .flags = BB_REQUIRED,
-     .help = "The ApiUser that acts for the organisation; 0 unlinks."},
+     .help = "Id of the ApiUser account; 0 removes the link."},
 };
 static const struct bb_field user_body[] = {
-    TEXT("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
-    TEXT("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME),
-    {.name = "email", .type = BB_EMAIL, .flags = BB_NULLABLE | BB_NFKC},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = states},
-    {.name = "role", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = role_names},
+    GIVEN("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME, "First name."),
+    GIVEN("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME, "Last name."),
+    {.name = "email",
+     .type = BB_EMAIL,
+     .flags = BB_NULLABLE | BB_NFKC,
+     .help = "The e-mail to log in with."},
+    {.name = "status",
+     .type = BB_CHOICE,
+     .flags = BB_NULLABLE,
+     .choices = states,
+     .help = "Active approves a Pending account."},
+    {.name = "role",
+     .type = BB_CHOICE,
+     .flags = BB_NULLABLE,
+     .choices = role_names,
+     .help = "The new role."},
 };
 
 /* ---- replies ------------------------------------------------------------------------------ */
 
 #define ACCOUNT                                                                                    \
-    NUMBER("id"), {.name = "email", .type = BB_EMAIL}, TEXT("firstName", 0, 0, 0),                 \
-        TEXT("lastName", 0, 0, 0), {.name = "role", .type = BB_CHOICE, .choices = role_names},     \
-        {.name = "status", .type = BB_CHOICE, .choices = states},                                  \
-        {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE}, TIME("createdAt")
+    NUMBER("id"), {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED},                       \
+        TEXT("firstName", 0, 0, BB_REQUIRED), TEXT("lastName", 0, 0, BB_REQUIRED),                 \
+        {.name = "role", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = role_names},          \
+        {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},            \
+        {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},            \
+        TIME("createdAt")
 
 static const struct bb_field account_reply[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
     {.name = "conversations",
      .type = BB_INT,
-     .help = "Where the account has just been approved, or got another e-mail: in how many "
-             "conversations that takes part already."},
+     .help = "Only when the account was just approved or got another e-mail: how many existing "
+             "conversations have that e-mail."},
 };
 static const struct bb_field number_item[] = {NUMBER("id")};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
-    {.name = "organizationIds", .type = BB_LIST, .fields = BB_TABLE(number_item)},
+    {.name = "organizationIds",
+     .type = BB_LIST,
+     .flags = BB_REQUIRED,
+     .fields = BB_TABLE(number_item)},
 };
-static const struct bb_field message_reply[] = {TEXT("message", 0, 0, 0)};
-static const struct bb_field rotate_reply[] = {TEXT("message", 0, 0, 0), TEXT("kid", 0, 0, 0)};
-static const struct bb_field success_reply[] = {{.name = "success", .type = BB_BOOL}};
+static const struct bb_field message_reply[] = {TEXT("message", 0, 0, BB_REQUIRED)};
+static const struct bb_field rotate_reply[] = {TEXT("message", 0, 0, BB_REQUIRED),
+                                               TEXT("kid", 0, 0, BB_REQUIRED)};
+static const struct bb_field success_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED}};
 static const struct bb_field access_reply[] = {
-    TEXT("accessToken", 0, 0, 0),
-    TEXT("access_token", 0, 0, 0),
-    TEXT("token_type", 0, 0, 0),
-    NUMBER("expires_in"),
-    TIME("expiresAt"),
+    TEXT("accessToken", 0, 0, BB_REQUIRED),
+    TEXT("access_token", 0, 0, BB_REQUIRED),
+    TEXT("token_type", 0, 0, BB_REQUIRED),
+    {.name = "expires_in", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "expiresAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 static const struct bb_field client_reply[] = {
-    NUMBER("id"),          TEXT("client_id", 0, 0, 0), TEXT("client_secret", 0, 0, 0),
-    TEXT("name", 0, 0, 0), TIME("createdAt"),
+    NUMBER("id"),
+    TEXT("client_id", 0, 0, BB_REQUIRED),
+    TEXT("client_secret", 0, 0, BB_REQUIRED),
+    TEXT("name", 0, 0, BB_REQUIRED),
+    TIME("createdAt"),
 };
 static const struct bb_field organisation_reply[] = {
     NUMBER("id"),
-    TEXT("name", 0, 0, 0),
-    TEXT("type", 0, 0, 0),
-    TEXT("address", 0, 0, BB_NULLABLE),
-    {.name = "apiUserId", .type = BB_INT, .flags = BB_NULLABLE},
+    TEXT("name", 0, 0, BB_REQUIRED),
+    TEXT("type", 0, 0, BB_REQUIRED),
+    TEXT("address", 0, 0, BB_NULLABLE | BB_REQUIRED),
+    {.name = "apiUserId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},
     TIME("createdAt"),
 };
+
+/* The answer is a list of such objects. */
+#define LIST_OF(list, row)                                                                         \
+    static const struct bb_field list##_item[] = {                                                 \
+        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)}};                             \
+    static const struct bb_field list[] = {                                                        \
+        {.name = ".", .type = BB_LIST, .fields = BB_TABLE(list##_item)}}
+
+static const struct bb_field listed_client[] = {
+    NUMBER("id"),
+    TEXT("client_id", 0, 0, BB_REQUIRED),
+    TEXT("name", 0, 0, BB_REQUIRED),
+    TIME("createdAt"),
+};
+
+LIST_OF(accounts_reply, account_reply);
+LIST_OF(clients_reply, listed_client);
+LIST_OF(organisations_reply, organisation_reply);
+
+static const int not_known[] = {401, 403, 0};  /* who logs in */
+static const int registered[] = {202, 409, 0}; /* 202: register_silent */
+static const int conflict[] = {409, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
@@ -177,51 +248,58 @@ static const struct bb_route routes[] = {
      .path = "/api/user/register",
      .roles = BB_ANYONE,
      .handler = auth_register,
+     .errors = registered,
      .body = BB_TABLE(register_body),
      .body_max = PUBLIC_BODY_MAX,
      .reply = BB_TABLE(account_reply),
      .flags = BB_CREATES,
      .success = 201,
-     .help = "Asks for an account; an Admin approves it."},
+     .help = "Register an account. It stays Pending, and cannot log in, until an Admin approves "
+             "it."},
     {.method = "PUT",
      .path = "/api/user/password",
      .roles = BB_ANY_ROLE,
      .handler = auth_change_password,
+     .errors = conflict,
      .body = BB_TABLE(password_body),
      .reply = BB_TABLE(message_reply),
-     .help = "Changes the own password and ends the other sessions."},
+     .help = "Change your password. All your other sessions end."},
     {.method = "POST",
      .path = "/api/auth/login",
      .roles = BB_ANYONE,
      .handler = auth_login,
+     .errors = not_known,
      .body = BB_TABLE(login_body),
      .body_max = PUBLIC_BODY_MAX,
      .deadline_ms = HASH_DEADLINE_MS,
      .reply = BB_TABLE(access_reply),
-     .help = "Begins a session."},
+     .help = "Log in with e-mail and password. Returns a session token; each login is a session "
+             "of its own."},
     {.method = "POST",
      .path = "/api/auth/logout",
      .roles = BB_ANY_ROLE,
      .handler = auth_logout,
      .reply = BB_TABLE(message_reply),
      .flags = BB_NO_BODY,
-     .help = "Ends the session of the token."},
+     .help = "Log out. The token is revoked."},
     {.method = "GET",
      .path = "/api/auth/me",
      .roles = BB_ANY_ROLE,
      .handler = auth_me,
      .reply = BB_TABLE(me_reply),
-     .help = "The own account."},
+     .help = "Get your own account."},
     {.method = "POST",
      .path = "/api/auth/getAccess",
      .roles = BB_ANYONE,
      .handler = auth_get_access,
+     .errors = not_known,
      .body = BB_TABLE(access_body),
      .body_max = PUBLIC_BODY_MAX,
      .deadline_ms = HASH_DEADLINE_MS,
      .reply = BB_TABLE(access_reply),
      .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS,
-     .help = "A token for a program: OAuth 2.0 client credentials, or an ApiUser's password."},
+     .help = "Get an access token for a program. Send OAuth 2.0 client credentials (as JSON, as a "
+             "form, or by HTTP Basic), or the e-mail and password of an ApiUser."},
     {.method = "POST",
      .path = "/api/auth/clients",
      .roles = BB_ROLE_API_USER,
@@ -230,13 +308,14 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(client_reply),
      .flags = BB_CREATES | BB_NO_BODY,
      .success = 201,
-     .help = "A new API client; its secret is shown this once."},
+     .help = "Create an API client. The response is the only one that shows its secret."},
     {.method = "GET",
      .path = "/api/auth/clients",
      .roles = BB_ROLE_API_USER,
      .handler = auth_client_list,
      .query = BB_TABLE(page_query),
-     .help = "The own API clients."},
+     .reply = BB_TABLE(clients_reply),
+     .help = "List your API clients."},
     {.method = "DELETE",
      .path = "/api/auth/clients/:id",
      .roles = BB_ROLE_API_USER,
@@ -244,22 +323,24 @@ static const struct bb_route routes[] = {
      .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(success_reply),
      .flags = BB_NO_BODY,
-     .help = "Takes an API client away and revokes its tokens."},
+     .help = "Delete an API client. Its tokens are revoked."},
     {.method = "POST",
      .path = "/api/organization",
      .roles = BB_ROLE_API_USER,
      .handler = auth_organisation_create,
+     .errors = conflict,
      .body = BB_TABLE(organisation_body),
      .reply = BB_TABLE(organisation_reply),
      .flags = BB_CREATES,
      .success = 201,
-     .help = "A new organisation that the ApiUser acts for."},
+     .help = "Create an organization that you act for."},
     {.method = "GET",
      .path = "/api/admin/organizations",
      .roles = BB_ROLE_ADMIN,
      .handler = auth_organisation_list,
      .query = BB_TABLE(page_query),
-     .help = "All organisations."},
+     .reply = BB_TABLE(organisations_reply),
+     .help = "List all organizations."},
     {.method = "PUT",
      .path = "/api/admin/organizations/:id",
      .roles = BB_ROLE_ADMIN,
@@ -267,59 +348,66 @@ static const struct bb_route routes[] = {
      .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(link_body),
      .reply = BB_TABLE(organisation_reply),
-     .help = "Links an organisation to the ApiUser that acts for it."},
+     .help = "Set the ApiUser that acts for an organization."},
     {.method = "GET",
      .path = "/api/admin/users",
      .roles = BB_ROLE_ADMIN,
      .handler = auth_user_list,
      .query = BB_TABLE(user_query),
-     .help = "All accounts."},
+     .reply = BB_TABLE(accounts_reply),
+     .help = "List all accounts."},
     {.method = "GET",
      .path = "/api/admin/users/:id",
      .roles = BB_ROLE_ADMIN,
      .handler = auth_user_get,
      .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(account_reply),
-     .help = "One account."},
+     .help = "Get an account."},
     {.method = "PUT",
      .path = "/api/admin/users/:id",
      .roles = BB_ROLE_ADMIN,
      .handler = auth_user_change,
+     .errors = conflict,
      .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(user_body),
      .reply = BB_TABLE(change_reply),
-     .help = "Approves, suspends, or changes an account."},
+     .help = "Change an account. This approves, suspends or deletes it (`status`), and changes "
+             "its role, name or e-mail. It takes effect on every host within a second."},
     {.method = "POST",
      .path = "/api/admin/rotate-secret",
      .roles = BB_ROLE_ADMIN,
      .handler = auth_rotate,
      .reply = BB_TABLE(rotate_reply),
      .flags = BB_NO_BODY,
-     .help = "A new signing key: revokes every token, the caller's too."},
+     .help = "Rotate the signing key. This revokes every token of everybody, the caller's "
+             "included."},
 };
 
 /* ---- settings ----------------------------------------------------------------------------- */
 
-#define SETTING(key, least, most, preset, text)                                                    \
+#define SETTING(key, least, most, preset, text) DURATION(key, 0, least, most, preset, text)
+#define DURATION(key, unit, least, most, preset, text)                                             \
     {                                                                                              \
-        .name = (key), .type = BB_INT, .min = (least), .max = (most), .fallback = (preset),        \
-        .help = (text)                                                                             \
+        .name = (key), .type = BB_INT, .flags = (unit), .min = (least), .max = (most),             \
+        .fallback = (preset), .help = (text)                                                       \
     }
 
 static const struct bb_field settings[] = {
-    SETTING("session_days", 1, 365, "7", "Life of a login's token, days."),
-    SETTING("client_minutes", 1, 10080, "60", "Life of an API client's token, minutes."),
+    DURATION("session_days", BB_DAYS, 1, 365, "7", "Life of a login's token, days."),
+    DURATION("client_minutes", BB_MINUTES, 1, 10080, "60",
+             "Life of an API client's token, minutes."),
     SETTING("login_failures_per_account", 1, 1000000, "10",
             "Failed logins to one account from one address in the window; ten times as many from "
             "everywhere."),
     SETTING("login_failures_per_address", 1, 1000000, "50",
             "Failed logins from one address in the window, for accounts that have never logged in "
             "from it."),
-    SETTING("login_window", 1, 86400, "60", "The window, seconds from the first failure."),
+    DURATION("login_window", BB_SECONDS, 1, 86400, "60",
+             "The window, seconds from the first failure."),
     SETTING("registrations_per_address", 1, 1000000, "20",
             "Registrations from one address in the window."),
-    SETTING("pending_days", 1, 3650, "30",
-            "After so many days accounts are deleted that nobody has approved."),
+    DURATION("pending_days", BB_DAYS, 1, 3650, "30",
+             "After so many days accounts are deleted that nobody has approved."),
     {.name = "register_silent",
      .type = BB_BOOL,
      .fallback = "false",
@@ -333,7 +421,7 @@ static const struct bb_field settings[] = {
 
 /* ---- the rest ----------------------------------------------------------------------------- */
 
-static const struct bb_service_face services[] = {
+static const struct bb_service_descriptor services[] = {
     {.name = "authenticator", .version = 1, .interface = &auth_authenticator},
     {.name = "accounts", .version = 4, .interface = &auth_accounts},
 };
@@ -368,7 +456,7 @@ static const struct bb_field user_add_options[] = {
     {.name = "email",
      .type = BB_EMAIL,
      .flags = BB_REQUIRED | BB_NFKC,
-     .help = "The account's e-mail."},
+     .help = "The account's e-mail. `email` is accepted as the name of this field, too."},
     NEW_PASSWORD("password"),
     {.name = "role",
      .type = BB_CHOICE,
@@ -400,6 +488,7 @@ static const struct bb_command commands[] = {
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("auth", "1.0.0"),
+    .help = "Accounts, organizations, logins and tokens.",
     .schema = auth_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),

@@ -1,5 +1,5 @@
 /* bulk: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
-#include "bulk.h"
+#include "modules/bulk/job/bulk.h"
 
 #include "modules/bulk/schema.h"
 
@@ -11,7 +11,7 @@ static const struct bb_field settings[] = {
      .help = "Directory of this host, for files while they arrive; nothing stays in it."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .help = "Bulk uploads of an account that have not ended; beyond them 409."},
-    {.name = "retention_days", .type = BB_INT, .min = 1, .max = 3650, .fallback = "90",
+    {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
      .help = "Days after which a bulk upload, its rows and their outcomes are deleted."},
 };
 
@@ -24,26 +24,30 @@ static const struct bb_field id_segment[] = {
 
 #define TYPE_ARG                                                                                   \
     {.name = "type", .type = BB_TEXT, .max = 64, .example = "Devices",                             \
-     .help = "What the rows are: Devices (without it), Reads, or what another module adds."}
+     .help = "What the rows are: Devices (the default), Reads, or a type that another module adds."}
 
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "In which organisation all rows act."},
+     .help = "The organization that all rows are for."},
 };
 static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
-    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only these."},
-    {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only of this type."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "In a page (100)."},
-    {.name = "after", .type = BB_UUID, .help = "Cursor of a Link header."},
+    {.name = "status", .type = BB_CHOICE, .choices = states,
+     .help = "Only bulk uploads in this state."},
+    {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only bulk uploads of this type."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Items per page (default 100)."},
+    {.name = "after", .type = BB_UUID,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 static const struct bb_field log_query[] = {
-    {.name = "status", .type = BB_CHOICE, .choices = outcomes, .help = "Only these rows."},
+    {.name = "status", .type = BB_CHOICE, .choices = outcomes,
+     .help = "Only rows with this result."},
     {.name = "limit", .type = BB_INT, .min = 1, .max = BULK_PAGE_MAX,
-     .help = "Rows in a page (100)."},
+     .help = "Rows per page (default 100)."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor of a Link header: the number of a row."},
+     .help = "Cursor: the number of the last row of the previous page."},
 };
 
 static const struct bb_field check[] = {
@@ -64,25 +68,25 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
 #define PROGRESS                                                                                   \
     {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
-     .help = "Rows."}
+     .help = "How many rows are done."}
 #define JOB                                                                                        \
     IDENTITY,                                                                                      \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
     {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},                                   \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
     {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
-     .help = "How many rows would be stored, as the upload found them."},                          \
+     .help = "Result of the check at upload: how many rows passed it."},                           \
     PROGRESS,                                                                                      \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
     {.name = "endedAt", .type = BB_TIME, .flags = NULLABLE}
 #define ROWS                                                                                       \
-    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "How many."}
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."}
 
 static const struct bb_field job[] = {
     JOB, ROWS,
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "Columns that are passed over; of POST."},
+     .help = "Only in the response to POST: columns that are ignored."},
 };
 static const struct bb_field job_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(job)},
@@ -93,15 +97,16 @@ static const struct bb_field list_reply[] = {
 static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The column; empty for the row as a whole."},
+     .help = "The column; empty when the row as a whole is wrong."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
 };
 static const struct bb_field error_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error)},
 };
 static const struct bb_field row[] = {
-    {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED, .help = "1 is the first of data."},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As sent."},
+    {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "1 is the first row below the header line."},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As you sent it."},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
     {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item)},
 };
@@ -111,7 +116,7 @@ static const struct bb_field row_item[] = {
 static const struct bb_field log_reply[] = {
     JOB,
     {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(row_item),
-     .help = "A page of them."},
+     .help = "One page of rows."},
 };
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
@@ -119,40 +124,50 @@ static const struct bb_field success_reply[] = {
 
 static const struct bb_part upload_parts[] = {
     {.name = "*", .kind = BB_PART_FILES, .count_max = 1, .bytes_max = BULK_FILE_MAX,
-     .help = "The file, whose name ends in .csv: UTF-8, a header line, rows."},
+     .help = "The file. Its name ends in .csv; it is UTF-8, with a header line."},
 };
 
 #define BASE "/api/bulk-upload"
 #define ID .segments = BB_TABLE(id_segment)
 
+static const int conflict[] = {409, 0};
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
-     .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
+     .errors = conflict, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
      .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
-     .help = "Takes a file of rows and checks each of them; nothing is stored until it is"
-             " confirmed. 403 where the role may not send rows of the type."},
+     .help = "Upload a CSV file and check its rows. Nothing is stored until you confirm it. 403 "
+             "when your role may not upload rows of this type."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
-     .help = "The caller's own bulk uploads, the latest first; an Admin's are all."},
-    {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template,
+     .help = "List your bulk uploads, newest first. An Admin sees everybody's."},
+    {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template, .reply_type = "text/csv",
      .query = BB_TABLE(template_query),
-     .help = "A file with all columns of a type, and a row as an example."},
+     .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
-     .handler = bulk_confirm, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
-     .help = "Has the rows stored in the background, each by itself; 409 the second time."},
+     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
+     .help = "Confirm a bulk upload. Its rows are then stored in the background, each on its own, "
+             "so that a bad row does not stop the others. 409 when it was confirmed before."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
-     .handler = bulk_cancel, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
-     .help = "Ends it: rows that are stored stay."},
+     .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
+     .help = "Cancel a bulk upload. Rows that were already stored stay."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
-     .handler = bulk_delete, ID, .reply = BB_TABLE(success_reply),
-     .help = "Deletes a bulk upload that was never confirmed."},
+     .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
+     .help = "Delete a bulk upload that was never confirmed."},
+    {.method = "GET", .path = BASE "/:bulkUploadId/stream", .roles = BB_ANY_ROLE,
+     .handler = bulk_stream, .reply_type = "text/event-stream", ID,
+     .help = "Follow the progress of a bulk upload (Server-Sent Events). Sends `progress` at most "
+             "once a second, and `ended` last. The data of both is the bulk upload as GET "
+             "/api/bulk-upload shows it."},
     {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
-     .handler = bulk_failed_csv, ID,
-     .help = "The failed rows as they were sent, with their errors in a column behind them."},
+     .handler = bulk_failed_csv, .reply_type = "text/csv", ID,
+     .help = "Download the failed rows as CSV. They are as you sent them, with their errors in an "
+             "added last column."},
     {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_log, ID, .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
-     .help = "The rows with their outcomes; before it is confirmed what the check found."},
+     .help = "List the rows of a bulk upload with their results. Before it is confirmed, the "
+             "results are what the check found."},
 };
 
 static const struct bb_field finished[] = {
@@ -166,15 +181,16 @@ static const struct bb_field finished[] = {
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "cancelled", .type = BB_INT, .flags = BB_REQUIRED},
 };
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "bulk.finished", .version = 1, .payload = BB_TABLE(finished),
      .help = "All rows of a bulk upload are done, or it was cancelled."},
 };
 
-static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}};
+static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}, {"accounts", 3}};
 static const struct bb_pool pools[] = {{.name = BULK_POOL, .threads = 2, .queue = 256}};
 static const struct bb_job jobs[] = {
     {.name = "bulk.run", .every_s = 1, .run = bulk_run},
+    {.name = "bulk.tell", .every_s = 1, .run = bulk_tell},
     {.name = "bulk.sweep", .every_s = 3600, .flags = BB_ONCE, .run = bulk_sweep},
     {.name = "bulk.tidy", .every_s = 3600, .run = bulk_tidy},
 };
@@ -190,8 +206,28 @@ static const struct bb_metric metrics[] = {
                              .help = "Rows of confirmed bulk uploads that are not done."},
 };
 
+static const struct bb_field import_options[] = {
+    {.name = "file", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .max = 4095,
+     .help = "The file, whose name ends in .csv, or - for standard input."},
+    {.name = "organization", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
+     .help = "Id of the organisation in which all rows act."},
+    {.name = "type", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64, .fallback = "Devices",
+     .help = "What the rows are: Devices, Reads, or what another module adds."},
+    {.name = "dry-run", .type = BB_BOOL,
+     .help = "Check the rows, print those that fail, and store nothing."},
+    {.name = "yes", .type = BB_BOOL,
+     .help = "Do not ask whether to go on where rows fail the check."},
+};
+static const struct bb_command commands[] = {
+    {.name = "bulk import", .options = BB_TABLE(import_options), .run = bulk_command_import,
+     .flags = BB_COMMAND_LONG,
+     .help = "Checks and stores a file of rows, and prints the rows that failed (CSV). Exit status:"
+             " 0 all rows are stored, 1 not all, 2 misused, 130 interrupted."},
+};
+
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("bulk", "1.0.0"),
+    .help = "Bulk upload of CSV files: upload, check, confirm, read the results.",
     .schema = bulk_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
@@ -199,7 +235,9 @@ BB_EXPORT const struct bb_module busbar_module = {
     .wants = BB_TABLE(wants),
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
+    .commands = BB_TABLE(commands),
     .metrics = BB_TABLE(metrics),
     .open = bulk_open,
     .start = bulk_start,
+    .close = bulk_close,
 };

@@ -1,52 +1,33 @@
-/* The state of one generation: settings, and the types that loaded modules give. */
-#include <string.h>
+/* The state of one generation. */
+#include "modules/bulk/job/bulk.h"
+#include "modules/common/slots.h"
 
-#include "bulk.h"
+enum { STREAMS = 32, STREAMS_EACH = 4 }; /* of failed.csv, on a host; of these an account's */
 
 int bulk_open(struct bb_host *host, void **state)
 {
     struct bulk *bulk = bb_host_alloc(host, sizeof(*bulk));
 
-    if (!bulk)
+    if (!bulk || bulk_watchers_open(bulk))
         return bb_open_fail(host, "out of memory");
+    bulk->streams = slots_new(host, STREAMS, STREAMS_EACH, "exports");
+    if (!bulk->streams) {
+        bulk_watchers_close(bulk);
+        return bb_open_fail(host, "out of memory");
+    }
     bulk->jobs_max = bb_setting_int(host, "jobs_per_account");
     bulk->retention_days = bb_setting_int(host, "retention_days");
     *state = bulk;
     return 0;
 }
 
-static struct bulk_type type_of(const struct bb_given *given)
-{
-    const struct bb_bulk_rows *rows = given->interface;
-    size_t most = rows->rows_max ? rows->rows_max : BULK_ROWS_DEFAULT;
-
-    return (struct bulk_type){
-        .name = given->name + strlen(BB_BULK_ROWS),
-        .rows = rows,
-        .host = given->host,
-        .rows_max = most < BB_BULK_ROWS_MAX ? most : BB_BULK_ROWS_MAX,
-        .columns = rows->columns.count,
-    };
-}
-
-void bulk_start(struct bb_host *host, void *state)
+void bulk_close(struct bb_host *host, void *state)
 {
     struct bulk *bulk = state;
-    struct bb_given given = {.size = sizeof(given)};
 
-    while (bulk->type_count < BULK_TYPES_MAX &&
-           bb_service_at(host, BB_BULK_ROWS, bulk->type_count, &given))
-        bulk->types[bulk->type_count++] = type_of(&given);
-    if (!bulk->type_count)
-        bb_host_log(host, BB_WARN, "no loaded module gives rows of any type for bulk uploads");
-}
-
-const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name)
-{
-    for (size_t i = 0; i < bulk->type_count; i++)
-        if (!strcmp(bulk->types[i].name, name))
-            return &bulk->types[i];
-    return NULL;
+    (void)host;
+    slots_free(bulk->streams);
+    bulk_watchers_close(bulk);
 }
 
 double bulk_rows_waiting(void *state, size_t value)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bulk.h"
+#include "modules/bulk/job/bulk.h"
 
 #define TURN_MS 500
 #define STALE_S 86400 /* of a file: no upload takes that long */

@@ -1,6 +1,6 @@
 /* certificate: its tables, and nothing else. A row is a line or three; clang-format makes it six.
  */
-#include "certificate.h"
+#include "modules/certificate/base/certificate.h"
 
 #include "modules/certificate/schema.h"
 
@@ -31,51 +31,81 @@ static const struct bb_field group_segment[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
 };
 
-static const char *const statuses[] = {"Requested", "Succeeded", "Failed",
-                                       "Retry",     "Cancelled", NULL};
+static const char *const statuses[] = {"Requested", "Succeeded", "Failed", "Retry",
+                                       "Cancelled", "Carried",   NULL};
 static const char *const outcomes[] = {"Succeeded", "Failed", "Retry", "Cancelled", NULL};
 static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
                                           "monthly", "quarterly", "yearly", NULL};
 
 #define ORGANISATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
-     .help = "Only this organisation; without it all of the caller's."}
+     .help = "Only this organization. Default: all of yours."}
 
 #define FILTER                                                                                     \
-    {.name = "deviceId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Of this device."},   \
-    {.name = "groupId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Of this group."},     \
-    {.name = "start", .type = BB_TIME, .help = "Periods that begin then or later."},               \
-    {.name = "end", .type = BB_TIME, .help = "Periods that begin earlier."},                       \
-    {.name = "status", .type = BB_CHOICE, .choices = statuses, .help = "In this state."},          \
-    {.name = "minWatthour", .type = BB_INT, .min = 0, .max = INT64_MAX,                            \
-     .help = "Of at least so many Wh."},                                                           \
-    {.name = "maxWatthour", .type = BB_INT, .min = 0, .max = INT64_MAX,                            \
-     .help = "Of at most so many Wh."},                                                            \
+    {.name = "deviceId", .type = BB_INT, .min = 1, .max = INT64_MAX,                               \
+     .help = "Only entries of this device."},                                                      \
+    {.name = "groupId", .type = BB_INT, .min = 1, .max = INT64_MAX,                                \
+     .help = "Only entries of this group."},                                                       \
+    {.name = "start", .type = BB_TIME, .help = "Only periods that start at or after this time."},  \
+    {.name = "end", .type = BB_TIME, .help = "Only periods that start before this time."},         \
+    {.name = "status", .type = BB_CHOICE, .choices = statuses,                                     \
+     .help = "Only entries in this state."},                                                       \
+    {.name = "minWatthour", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,                    \
+     .help = "Only entries of at least this many Wh."},                                            \
+    {.name = "maxWatthour", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,                    \
+     .help = "Only entries of at most this many Wh."},                                             \
+    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,                                  \
+     .help = "Only devices with this externalId (ignoring case) or uuid."},                        \
+    {.name = "countryCode", .type = BB_TEXT, .min = 1, .max = 64,                                  \
+     .help = "Only devices in this country; DE and DEU are the same."},                            \
+    {.name = "fuelCode", .type = BB_TEXT, .min = 1, .max = 64,                                     \
+     .help = "Only devices with this fuelCode."},                                                  \
+    {.name = "deviceTypeCode", .type = BB_TEXT, .min = 1, .max = 64,                               \
+     .help = "Only devices with this deviceTypeCode."},                                            \
     ORGANISATION
 
 static const struct bb_field log_query[] = {
     FILTER,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Entries in a page (100)."},
-    {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Entries per page (default 100)."},
+    {.name = "after", .type = BB_TEXT, .max = 64,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 static const struct bb_field export_query[] = {FILTER};
+static const char *const sums[] = {"device", "group", "month", NULL};
+static const struct bb_field totals_query[] = {
+    {.name = "by", .type = BB_CHOICE, .choices = sums,
+     .help = "What to sum by: month (in UTC, the default), device or group."},
+    FILTER,
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Sums per page (default 100)."},
+    {.name = "after", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+};
 static const struct bb_field pages_query[] = {
-    {.name = "pageNumber", .type = BB_INT, .min = 1, .max = 1000000000, .help = "From 1 on."},
-    {.name = "start_date", .type = BB_TIME, .help = "First day (UTC) on which a period begins."},
-    {.name = "end_date", .type = BB_TIME, .help = "Last day (UTC) on which a period begins."},
+    {.name = "pageNumber", .type = BB_INT, .min = 1, .max = 1000000000,
+     .help = "Number of the page, from 1."},
+    {.name = "groupId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Only entries of this group."},
+    {.name = "start_date", .type = BB_TIME,
+     .help = "Only periods that start on this day (UTC) or later."},
+    {.name = "end_date", .type = BB_TIME,
+     .help = "Only periods that start on this day (UTC) or earlier."},
     ORGANISATION,
 };
 static const struct bb_field one_query[] = {ORGANISATION};
 static const struct bb_field group_query[] = {ORGANISATION};
 static const struct bb_field groups_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Groups in a page (100)."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of a Link header."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Groups per page (default 100)."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
     ORGANISATION,
 };
 
 static const struct bb_field change_body[] = {
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes,
-     .help = "Succeeded and Cancelled are final."},
+     .help = "The new status. Succeeded and Cancelled are final."},
 };
 
 static const struct bb_field device_item[] = {
@@ -86,22 +116,59 @@ static const struct bb_field device_key[] = {
 };
 static const struct bb_field group_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 255,
-     .example = "Rooftops"},
+     .help = "Name of the group.", .example = "Rooftops"},
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
      .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
-     .help = "Devices of the organisation by id, uuid or externalId, each in no group yet."},
+     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "
+             "group yet."},
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,
-     .help = "Length of a cycle."},
+     .help = "Length of an issuance cycle."},
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "When the first cycle begins.", .example = "2026-01-01T00:00:00Z"},
-    {.name = "end", .type = BB_TIME, .flags = BB_NULLABLE, .help = "When the last one ends."},
+    {.name = "end", .type = BB_TIME, .flags = BB_NULLABLE,
+     .help = "When the last cycle ends. Default: never."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
-     .help = "Organisation that it is for; without it the caller's own."},
+     .help = "The organization it belongs to. Default: your own."},
 };
 
-static const struct bb_field rename_body[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 255,
-     .example = "Rooftops, south"},
+static const struct bb_field group_change_body[] = {
+    {.name = "name", .type = BB_TEXT, .flags = BB_NOT_BLANK, .min = 1, .max = 255,
+     .help = "The new name.", .example = "Rooftops, south"},
+    {.name = "end", .type = BB_TIME,
+     .help = "When the group ends. Must be after the start of the current cycle."},
+};
+static const struct bb_field join_body[] = {
+    {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
+     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
+     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "
+             "group yet."},
+};
+static const struct bb_field member_segments[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
+    {.name = "deviceId", .type = BB_TEXT, .min = 1, .max = 255,
+     .help = "The device: its id (digits), externalId or uuid."},
+};
+static const struct bb_field share_body[] = {
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
+     .help = "The organization that may read the group's certificates."},
+};
+static const struct bb_field share_segments[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "The organization."},
+};
+static const struct bb_field share[] = {
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field share_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(share)},
+};
+static const struct bb_field shares_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(share_item)},
+};
+static const struct bb_field group_deleted[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
 static const struct bb_field group[] = {
@@ -113,7 +180,7 @@ static const struct bb_field group[] = {
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "carriedWatthour", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Measured, and left for the next certificate."},
+     .help = "Energy in Wh that was measured and is left for the next certificate."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
@@ -124,21 +191,50 @@ static const struct bb_field entry[] = {
     {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
-    {.name = "externalId", .type = BB_UUID, .flags = NULLABLE, .help = "The device's uuid."},
-    {.name = "developerId", .type = BB_TEXT, .flags = NULLABLE, .help = "Its externalId."},
+    {.name = "externalId", .type = BB_UUID, .flags = NULLABLE, .help = "The uuid of the device."},
+    {.name = "developerId", .type = BB_TEXT, .flags = NULLABLE,
+     .help = "The externalId of the device."},
     {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "groupId", .type = BB_INT, .flags = NULLABLE, .help = "null for History."},
+    {.name = "groupId", .type = BB_INT, .flags = NULLABLE,
+     .help = "null for certificates of History readings."},
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "ongoing_start_date", .type = BB_TIME, .flags = NULLABLE, .help = "The cycle's."},
-    {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE, .help = "The cycle's."},
+    {.name = "ongoing_start_date", .type = BB_TIME, .flags = NULLABLE,
+     .help = "Start of the issuance cycle; null for History."},
+    {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE,
+     .help = "End of the issuance cycle; null for History."},
 };
 static const struct bb_field entry_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(entry)},
 };
 static const struct bb_field log_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(entry_item)},
+};
+static const struct bb_field total[] = {
+    {.name = "month", .type = BB_TIME, .help = "Only when summed by month: its start."},
+    {.name = "groupId", .type = BB_INT, .flags = BB_NULLABLE,
+     .help = "Only when summed by group; null for History."},
+    {.name = "deviceId", .type = BB_INT,
+     .help = "Only when summed by device, like the next three."},
+    {.name = "externalId", .type = BB_UUID, .flags = BB_NULLABLE,
+     .help = "The uuid of the device."},
+    {.name = "developerId", .type = BB_TEXT, .flags = BB_NULLABLE,
+     .help = "The externalId of the device."},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = BB_NULLABLE},
+    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Wh of all these entries."},
+    {.name = "succeeded_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Wh of the entries that are Succeeded."},
+    {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Wh of the entries that are Carried."},
+};
+static const struct bb_field total_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(total)},
+};
+static const struct bb_field totals_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
 };
 static const struct bb_field issued[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
@@ -147,9 +243,9 @@ static const struct bb_field issued[] = {
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "What the certificate is for: whole kWh for a group."},
+     .help = "Energy of the certificate in Wh; whole kWh for a group."},
     {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(entry_item), .help = "Its entries on this page."},
+     .fields = BB_TABLE(entry_item), .help = "The entries of the certificate on this page."},
 };
 static const struct bb_field issued_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(issued)},
@@ -159,7 +255,8 @@ static const struct bb_field pages_reply[] = {
      .fields = BB_TABLE(issued_item)},
     {.name = "currentPage", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "totalPages", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "totalCount", .type = BB_INT, .flags = BB_REQUIRED, .help = "Entries on all pages."},
+    {.name = "totalCount", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Number of entries on all pages."},
 };
 static const struct bb_field group_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(group)},
@@ -174,58 +271,93 @@ static const struct bb_field groups_reply[] = {
 #define LOG "/api/certificate-log"
 #define GROUPS "/api/device-group"
 
+static const int conflict[] = {409, 0};
+static const int conflict_or_absent[] = {404, 409, 0}; /* the organization */
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,
-     .flags = BB_CREATES, .query = BB_TABLE(group_query), .body = BB_TABLE(group_body),
+     .errors = conflict_or_absent, .flags = BB_CREATES, .query = BB_TABLE(group_query),
+     .body = BB_TABLE(group_body),
      .success = 201, .reply = BB_TABLE(group),
-     .help = "Makes a group of devices whose Delta readings are issued together."},
+     .help = "Create a device group. The Delta readings of its devices are issued together, cycle "
+             "by cycle."},
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
      .query = BB_TABLE(groups_query), .reply = BB_TABLE(groups_reply),
-     .help = "Groups, oldest first."},
+     .help = "List device groups, oldest first."},
     {.method = "GET", .path = GROUPS "/:id", .roles = MANAGERS, .handler = certificate_group_get,
      .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
-     .help = "A group."},
+     .help = "Get a device group."},
     {.method = "PATCH", .path = GROUPS "/:id", .roles = MANAGERS,
-     .handler = certificate_group_rename, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .body = BB_TABLE(rename_body), .reply = BB_TABLE(group),
-     .help = "Gives a group another name."},
+     .handler = certificate_group_change, .errors = conflict, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(group_change_body), .reply = BB_TABLE(group),
+     .help = "Rename a device group, or set its end."},
+    {.method = "DELETE", .path = GROUPS "/:id", .roles = MANAGERS,
+     .handler = certificate_group_delete, .errors = conflict, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(group_deleted),
+     .help = "Delete a device group. 409 when anything was certified: set its `end` instead."},
+    {.method = "POST", .path = GROUPS "/:id/devices", .roles = MANAGERS,
+     .handler = certificate_group_join, .errors = conflict, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(join_body), .reply = BB_TABLE(group),
+     .help = "Add devices to a group, from its next cycle on."},
+    {.method = "DELETE", .path = GROUPS "/:id/devices/:deviceId", .roles = MANAGERS,
+     .handler = certificate_group_leave, .segments = BB_TABLE(member_segments),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
+     .help = "Remove a device from a group at the end of the current cycle."},
+    {.method = "GET", .path = GROUPS "/:id/share", .roles = MANAGERS,
+     .handler = certificate_group_shares, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(shares_reply),
+     .help = "List the organizations that a group is shared with."},
+    {.method = "POST", .path = GROUPS "/:id/share", .roles = MANAGERS,
+     .handler = certificate_group_share, .segments = BB_TABLE(group_segment),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_TABLE(shares_reply),
+     .help = "Share a group with an organization. It may then read the group's certificates, and "
+             "nothing else."},
+    {.method = "DELETE", .path = GROUPS "/:id/share/:organizationId", .roles = MANAGERS,
+     .handler = certificate_group_unshare, .segments = BB_TABLE(share_segments),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(shares_reply),
+     .help = "Stop sharing a group with an organization."},
     {.method = "GET", .path = LOG, .roles = READERS, .handler = certificate_log,
      .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
-     .help = "Entries of the certificate log, newest period first."},
+     .help = "List entries of the certificate log, newest period first."},
     {.method = "GET", .path = LOG "/issuer/certifiedlogOfdevices", .roles = READERS,
      .handler = certificate_pages, .query = BB_TABLE(pages_query), .reply = BB_TABLE(pages_reply),
-     .help = "The log in numbered pages of 20 entries, under their certificates."},
-    {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export,
-     .query = BB_TABLE(export_query), .help = "The log as CSV, streamed."},
+     .help = "List certificates with their log entries, in numbered pages of 20 entries."},
+    {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export, .reply_type = "text/csv",
+     .query = BB_TABLE(export_query), .help = "Download the certificate log as CSV."},
+    {.method = "GET", .path = LOG "/totals", .roles = READERS, .handler = certificate_totals,
+     .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
+     .help = "Sum the certificate log by month, device or group."},
     {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
      .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(entry),
-     .help = "An entry of the certificate log."},
+     .help = "Get an entry of the certificate log."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change,
+     .errors = conflict,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(entry),
-     .help = "Says what became of an entry at an external issuer."},
+     .help = "Set the status of an entry that an external issuer works on."},
 };
 
 static const struct bb_field issued_payload[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "groupId", .type = BB_INT, .flags = NULLABLE, .help = "null for History."},
+    {.name = "groupId", .type = BB_INT, .flags = NULLABLE,
+     .help = "null for certificates of History readings."},
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "In the log: one a device."},
+    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "In the log."},
 };
 
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "certificate.issued", .version = 1, .payload = BB_TABLE(issued_payload),
      .help = "A certificate was issued, for a History reading or a group's cycle."},
 };
 
 static const struct bb_certificates certificates = {.size = sizeof(certificates)};
-static const struct bb_service_face services[] = {
-    {.name = "certificates", .version = 1, .interface = &certificates},
+static const struct bb_service_descriptor services[] = {
+    {.name = "certificates", .version = 4, .interface = &certificates},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 3}, {"readings", 2}};
+static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 6}, {"readings", 2}};
 
 static const struct bb_job jobs[] = {
     {.name = "certificate.issue", .every_s = 10, .flags = BB_ONCE, .run = certificate_issue},
@@ -238,6 +370,7 @@ static const struct bb_command commands[] = {
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("certificate", "1.0.0"),
+    .help = "Device groups, and the log of issued certificates.",
     .schema = certificate_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),

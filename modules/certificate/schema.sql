@@ -195,3 +195,355 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- step 5: devices join and leave groups, from the next cycle on
+
+-- certificate_member has who is in a group, and since when. Who has left is kept here: readings that
+-- come late for a cycle go to the group in which the device was then. Both times are ends of cycles,
+-- and the spans of a device never overlap.
+ALTER TABLE certificate_member ADD COLUMN since_at timestamptz NOT NULL DEFAULT '-infinity';
+CREATE TABLE certificate_former (
+    device   bigint NOT NULL,
+    group_id bigint NOT NULL REFERENCES certificate_group,
+    since_at timestamptz NOT NULL,
+    until_at timestamptz NOT NULL CHECK (until_at > since_at),
+    PRIMARY KEY (device, until_at)
+);
+CREATE INDEX certificate_former_group ON certificate_former (group_id, device);
+
+CREATE VIEW certificate_span AS
+    SELECT device, group_id, since_at, 'infinity'::timestamptz AS until_at FROM certificate_member
+    UNION ALL SELECT device, group_id, since_at, until_at FROM certificate_former;
+
+-- The first start of a cycle that is not before a time.
+CREATE FUNCTION certificate_boundary(frequency text, start_at timestamptz, at timestamptz)
+    RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN at <= start_at THEN start_at ELSE certificate_cycle_at(frequency, start_at,
+        certificate_cycle(frequency, start_at, at) + 1) END
+$$;
+
+-- Whoever changes in which group a device is does this first. It keeps out all others who do, the
+-- device's deletion, and those who look through its readings; they are looked through afterwards.
+CREATE FUNCTION certificate_hold(devices bigint[], since timestamptz) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO certificate_look AS l (device, first_at, last_at)
+        SELECT DISTINCT d, $2, 'infinity'::timestamptz FROM unnest($1) d ORDER BY d
+        ON CONFLICT (device) DO UPDATE SET first_at = least(l.first_at, excluded.first_at),
+            last_at = 'infinity'
+$$;
+
+-- Puts devices into a group: with all of its cycles in which they were in no other, or from the next
+-- one on. Of two at a time one meets the key of certificate_member. What is read after that sees
+-- until when a device is in the group that it has left.
+CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    g certificate_group;
+BEGIN
+    PERFORM certificate_hold(devices, CASE WHEN past THEN '-infinity' ELSE clock_timestamp() END);
+    PERFORM busbar_require(coalesce(device_status(d), '') = 'Active', 409,
+        'Conflict: device ' || d || ' is Inactive, or was deleted') FROM unnest(devices) d;
+    SELECT * INTO g FROM certificate_group c WHERE c.id = certificate_join.group_id FOR UPDATE;
+    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
+    WITH ended AS (DELETE FROM certificate_member m USING certificate_group e
+        WHERE m.device = ANY (devices) AND e.id = m.group_id AND e.end_at <= clock_timestamp()
+        RETURNING m.device, m.group_id, m.since_at, e.end_at)
+    INSERT INTO certificate_former SELECT * FROM ended WHERE ended.since_at < ended.end_at;
+    INSERT INTO certificate_member (device, group_id)
+        SELECT d, g.id FROM unnest(devices) d ORDER BY d;
+    UPDATE certificate_member m SET since_at = certificate_boundary(g.frequency, g.start_at,
+            greatest(f.until_at, CASE WHEN NOT past THEN clock_timestamp() END))
+        FROM unnest(devices) d CROSS JOIN LATERAL
+            (SELECT max(c.until_at) AS until_at FROM certificate_former c WHERE c.device = d) f
+        WHERE m.device = d AND (NOT past OR f.until_at IS NOT NULL);
+    PERFORM busbar_require(g.end_at IS NULL OR max(m.since_at) < g.end_at, 409,
+            'Conflict: the group ends before its next cycle'),
+        busbar_require(count(*) <= 10000, 409, 'Conflict: a group has up to 10,000 devices')
+        FROM certificate_member m WHERE m.group_id = g.id;
+END
+$$;
+
+-- Takes a device out of a group, null: of whichever, once the cycle that runs now has ended: whether
+-- it was in.
+CREATE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    m record;
+BEGIN
+    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
+    DELETE FROM certificate_member c USING certificate_group g
+        WHERE c.device = certificate_leave.device AND g.id = c.group_id
+            AND c.group_id = coalesce(certificate_leave.group_id, c.group_id)
+        RETURNING c.device, c.group_id, c.since_at, g.start_at, least(certificate_boundary(
+            g.frequency, g.start_at, clock_timestamp()), g.end_at) AS until_at INTO m;
+    IF m.device IS NULL THEN
+        RETURN false;
+    END IF;
+    IF greatest(m.since_at, m.start_at) < m.until_at THEN
+        INSERT INTO certificate_former VALUES (m.device, m.group_id, m.since_at, m.until_at);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- As before, also of groups that it has left. Groups are written, so that who issues with an older
+-- view of them meets that and begins again.
+CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
+    UPDATE certificate_group g SET name = g.name WHERE g.id = ANY (ARRAY(
+        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device));
+    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
+    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
+    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
+        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_span s
+            ON s.group_id = a.group_id AND s.device = a.device
+            WHERE s.device = certificate_forget.device) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
+    DELETE FROM certificate_former m WHERE m.device = certificate_forget.device;
+    RETURN true;
+END
+$$;
+
+-- Gives a group another name, and ends it at a time, unless a cycle that has ended would change; what
+-- is null stays. The cycle that is cut short is issued once that time has come.
+CREATE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    g certificate_group;
+    running timestamptz;
+BEGIN
+    UPDATE certificate_due d SET cycle_end = least(d.cycle_end, at)
+        WHERE at IS NOT NULL AND d.group_id = certificate_change.group_id AND d.cycle_start < at;
+    UPDATE certificate_group c SET name = coalesce(new_name, c.name)
+        WHERE c.id = certificate_change.group_id RETURNING * INTO g;
+    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
+    IF at IS NULL OR at = g.end_at THEN
+        RETURN;
+    END IF;
+    PERFORM busbar_require(g.end_at IS NULL OR g.end_at > clock_timestamp(), 409,
+        'Conflict: the group has ended');
+    running := CASE WHEN g.start_at >= clock_timestamp() THEN g.start_at
+        ELSE certificate_cycle_at(g.frequency, g.start_at,
+                certificate_cycle(g.frequency, g.start_at, clock_timestamp())) END;
+    PERFORM busbar_require(at > running, 409,
+        'Conflict: cycles that have ended stay as they are: end must be later than '
+        || to_char(running AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+    UPDATE certificate_group c SET end_at = at WHERE c.id = g.id;
+    UPDATE certificate_due d SET cycle_end = least(certificate_cycle_at(g.frequency, g.start_at,
+            certificate_cycle(g.frequency, g.start_at, d.cycle_start) + 2), at)
+        WHERE d.group_id = g.id AND d.cycle_start < at AND d.cycle_end > running;
+    DELETE FROM certificate_due d WHERE d.group_id = g.id AND d.cycle_start >= at;
+END
+$$;
+
+-- Deletes a group of which nothing was accounted for: whether it was that.
+CREATE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
+    PERFORM FROM certificate_group g WHERE g.id = certificate_group_forget.group_id FOR UPDATE;
+    IF EXISTS (SELECT FROM certificate_account a
+               WHERE a.group_id = certificate_group_forget.group_id) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_member m WHERE m.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_former m WHERE m.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_group g WHERE g.id = certificate_group_forget.group_id;
+    RETURN true;
+END
+$$;
+
+-- step 6: readings are voided
+
+-- Accounts for a reading that was voided before in the same transaction: whether it was used. That of
+-- a History reading is Cancelled, and gives its key away (group 0 is none, too), so that a corrected
+-- one has an entry of its own. The cycle of a Delta one becomes due, and is accounted for anew; the
+-- row that says so is written first, which waits for whoever issues it.
+CREATE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
+                                 end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    g record;
+BEGIN
+    IF type = 'H' THEN
+        INSERT INTO certificate_history AS h (device, first_at, last_at)
+            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
+            SET first_at = least(h.first_at, excluded.first_at),
+                last_at = greatest(h.last_at, excluded.last_at);
+        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
+            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
+                AND e.group_id IS NULL;
+        RETURN FOUND;
+    END IF;
+    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
+                                   c.end_at) AS end_at INTO g
+        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
+        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
+                                                     certificate_void.end_at) AS cycle) k
+        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
+                            AS start_at) n
+        WHERE s.device = certificate_void.device
+            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
+            AND certificate_void.end_at <= least(s.until_at, c.end_at);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
+        ON CONFLICT ON CONSTRAINT certificate_due_pkey DO UPDATE SET cycle_end = excluded.cycle_end;
+    RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
+        AND a.cycle_start = g.start_at AND a.device = certificate_void.device
+        AND a.wh > (SELECT coalesce(sum(r.wh), 0) FROM reading_deltas(ARRAY[a.device], g.start_at,
+                                                                      g.end_at) r));
+END
+$$;
+
+-- step 7: groups are shared with buyers
+
+-- Organisations that read the certificates of a group which is another's.
+CREATE TABLE certificate_share (
+    group_id     bigint NOT NULL REFERENCES certificate_group ON DELETE CASCADE,
+    organisation bigint NOT NULL,
+    created_at   timestamptz NOT NULL,
+    PRIMARY KEY (group_id, organisation)
+);
+
+-- step 8: lists of devices by whether they are in a group
+
+-- The devices that are in a group which has not ended. It is written so that the planner takes it as
+-- a part of the statement that asks.
+CREATE FUNCTION certificate_members() RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
+    SELECT m.device FROM certificate_member m JOIN certificate_group g ON g.id = m.group_id
+    WHERE coalesce(g.end_at > now(), true)
+$$;
+
+-- step 9: the log of a group
+
+CREATE INDEX certificate_entry_group ON certificate_entry (group_id, start_at, id)
+    WHERE group_id > 0;
+
+-- step 10: locks are taken in one order: the device's readings, certificate_look and _history, what is
+-- due, groups by their ids, members
+
+-- As before.
+CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
+    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
+        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device))
+        ORDER BY g.id FOR NO KEY UPDATE;
+    UPDATE certificate_group g SET name = g.name WHERE g.id = ANY (ARRAY(
+        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device));
+    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
+    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
+    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
+        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_span s
+            ON s.group_id = a.group_id AND s.device = a.device
+            WHERE s.device = certificate_forget.device) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
+    DELETE FROM certificate_former m WHERE m.device = certificate_forget.device;
+    RETURN true;
+END
+$$;
+
+-- As before, with the groups locked that devices are taken out of.
+CREATE OR REPLACE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    g certificate_group;
+BEGIN
+    PERFORM certificate_hold(devices, CASE WHEN past THEN '-infinity' ELSE clock_timestamp() END);
+    PERFORM busbar_require(coalesce(device_status(d), '') = 'Active', 409,
+        'Conflict: device ' || d || ' is Inactive, or was deleted') FROM unnest(devices) d;
+    PERFORM FROM certificate_group c WHERE c.id = certificate_join.group_id
+        OR c.id = ANY (ARRAY(SELECT m.group_id FROM certificate_member m WHERE m.device = ANY (devices)))
+        ORDER BY c.id FOR UPDATE;
+    SELECT * INTO g FROM certificate_group c WHERE c.id = certificate_join.group_id;
+    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
+    WITH ended AS (DELETE FROM certificate_member m USING certificate_group e
+        WHERE m.device = ANY (devices) AND e.id = m.group_id AND e.end_at <= clock_timestamp()
+        RETURNING m.device, m.group_id, m.since_at, e.end_at)
+    INSERT INTO certificate_former SELECT * FROM ended WHERE ended.since_at < ended.end_at;
+    INSERT INTO certificate_member (device, group_id)
+        SELECT d, g.id FROM unnest(devices) d ORDER BY d;
+    UPDATE certificate_member m SET since_at = certificate_boundary(g.frequency, g.start_at,
+            greatest(f.until_at, CASE WHEN NOT past THEN clock_timestamp() END))
+        FROM unnest(devices) d CROSS JOIN LATERAL
+            (SELECT max(c.until_at) AS until_at FROM certificate_former c WHERE c.device = d) f
+        WHERE m.device = d AND (NOT past OR f.until_at IS NOT NULL);
+    PERFORM busbar_require(g.end_at IS NULL OR max(m.since_at) < g.end_at, 409,
+            'Conflict: the group ends before its next cycle'),
+        busbar_require(count(*) <= 10000, 409, 'Conflict: a group has up to 10,000 devices')
+        FROM certificate_member m WHERE m.group_id = g.id;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    m record;
+BEGIN
+    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
+    PERFORM FROM certificate_group c WHERE c.id = (SELECT o.group_id FROM certificate_member o
+        WHERE o.device = certificate_leave.device) FOR KEY SHARE;
+    DELETE FROM certificate_member c USING certificate_group g
+        WHERE c.device = certificate_leave.device AND g.id = c.group_id
+            AND c.group_id = coalesce(certificate_leave.group_id, c.group_id)
+        RETURNING c.device, c.group_id, c.since_at, g.start_at, least(certificate_boundary(
+            g.frequency, g.start_at, clock_timestamp()), g.end_at) AS until_at INTO m;
+    IF m.device IS NULL THEN
+        RETURN false;
+    END IF;
+    IF greatest(m.since_at, m.start_at) < m.until_at THEN
+        INSERT INTO certificate_former VALUES (m.device, m.group_id, m.since_at, m.until_at);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- As before, also while the group is deleted.
+CREATE OR REPLACE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
+                                 end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    g record;
+BEGIN
+    IF type = 'H' THEN
+        INSERT INTO certificate_history AS h (device, first_at, last_at)
+            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
+            SET first_at = least(h.first_at, excluded.first_at),
+                last_at = greatest(h.last_at, excluded.last_at);
+        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
+            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
+                AND e.group_id IS NULL;
+        RETURN FOUND;
+    END IF;
+    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
+                                   c.end_at) AS end_at INTO g
+        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
+        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
+                                                     certificate_void.end_at) AS cycle) k
+        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
+                            AS start_at) n
+        WHERE s.device = certificate_void.device
+            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
+            AND certificate_void.end_at <= least(s.until_at, c.end_at);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_due_pkey
+            DO UPDATE SET cycle_end = excluded.cycle_end;
+    EXCEPTION WHEN foreign_key_violation THEN
+        RETURN false; -- the group was deleted meanwhile, of which nothing was accounted for
+    END;
+    RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
+        AND a.cycle_start = g.start_at AND a.device = certificate_void.device
+        AND a.wh > (SELECT coalesce(sum(r.wh), 0) FROM reading_deltas(ARRAY[a.device], g.start_at,
+                                                                      g.end_at) r));
+END
+$$;

@@ -1,7 +1,8 @@
 /* The state of one generation. */
 #include <string.h>
 
-#include "certificate.h"
+#include "modules/certificate/base/certificate.h"
+#include "modules/common/slots.h"
 
 int certificate_open(struct bb_host *host, void **state)
 {
@@ -12,8 +13,9 @@ int certificate_open(struct bb_host *host, void **state)
     certificate->internal = strcmp(bb_setting_text(host, "issuer"), "internal") == 0;
     certificate->issuers = bb_setting_json(host, "issuers");
     certificate->threshold = bb_setting_int(host, "threshold");
-    certificate->places = certificate_places_new(host);
-    if (!certificate->places)
+    certificate->exports = slots_new(host, bb_setting_int(host, "exports"),
+                                     bb_setting_int(host, "exports_per_account"), "exports");
+    if (!certificate->exports)
         return bb_open_fail(host, "out of memory");
 
     struct bb_service devices = bb_service(host, "devices");
@@ -32,5 +34,5 @@ void certificate_close(struct bb_host *host, void *state)
     const struct certificate *certificate = state;
 
     (void)host;
-    certificate_places_free(certificate->places);
+    slots_free(certificate->exports);
 }

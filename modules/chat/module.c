@@ -19,9 +19,9 @@ static const struct bb_field settings[] = {
      .help = "Starting a conversation raises message.new beside conversation.created."},
     {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
      .fallback = "131072", .help = "Conversations whose facts are kept in memory, at most."},
-    {.name = "stream_interval", .type = BB_INT, .min = 5, .max = 1000, .fallback = "50",
+    {.name = "stream_interval", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 5, .max = 1000, .fallback = "50",
      .help = "Milliseconds between two looks for new messages, while somebody listens."},
-    {.name = "stream_heartbeat", .type = BB_INT, .min = 1, .max = 300, .fallback = "15",
+    {.name = "stream_heartbeat", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 300, .fallback = "15",
      .help = "Seconds of silence after which a stream says that it is there."},
     {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
      .help = "KiB that may wait for a slow reader; with more its stream is cut."},
@@ -34,67 +34,84 @@ static const struct bb_field settings[] = {
 };
 
 static const struct bb_field email_segment[] = {
-    {.name = "email", .type = BB_EMAIL, .help = "Whose.", .example = "operator@example.com"},
+    {.name = "email", .type = BB_EMAIL, .help = "The participant's e-mail.",
+     .example = "operator@example.com"},
 };
 static const struct bb_field id_segment[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The conversation."},
 };
 static const struct bb_field head_segment[] = {
-    {.name = "headUuid", .type = BB_UUID, .help = "The first message of the chain."},
+    {.name = "headUuid", .type = BB_UUID, .help = "headUuid of the conversation."},
 };
 
 static const struct bb_field list_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Conversations in a page."},
-    {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Conversations per page."},
+    {.name = "after", .type = BB_TEXT, .max = 64,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    {.name = "unread", .type = BB_BOOL,
+     .help = "true: adds unread1 and unread2 to each conversation."},
 };
 static const struct bb_field chain_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Messages in a page."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Messages per page. Default: all."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "How many messages of the chain are known already."},
+     .help = "Cursor: how many messages of the chain to skip. Take it from the `Link` header."},
 };
 
 static const struct bb_field find_body[] = {
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE, .help = "In either place."},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE,
+     .help = "E-mail of a participant. The order of the two does not matter."},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE,
+     .help = "E-mail of a participant. The order of the two does not matter."},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM,
-     .help = "Compared literally."},
+     .help = "Exact match."},
 };
 static const struct bb_field start_query[] = {
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The same as in the body, which counts where both name one."},
+     .help = "The organization of the conversation. The body's organizationId wins if both are "
+             "sent."},
 };
 static const struct bb_field start_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .example = "operator@example.com"},
+     .help = "E-mail of one participant.", .example = "operator@example.com"},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Another address than participant1.", .example = "admin@example.com"},
+     .help = "E-mail of the other participant.", .example = "admin@example.com"},
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Who writes the first message: one of the participants."},
+     .help = "Author of the message: one of the two participants."},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
-     .help = "The text, up to chat.max_entry_bytes.", .example = "Is the meter reading right?"},
+     .help = "The text of the message, by default up to 1 MiB.",
+     .example = "Is the meter reading right?"},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 255,
-     .help = "Device or site that the conversation is about.", .example = "Rooftop 7"},
+     .help = "The device or site that the conversation is about.", .example = "Rooftop 7"},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
-     .help = "Organisation that it is for; without it the caller's own."},
+     .help = "The organization it belongs to. Default: your own."},
 };
 static const struct bb_field post_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Who writes: one of the participants."},
+     .help = "Author of the message: one of the two participants."},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
-     .help = "The text, up to chat.max_entry_bytes."},
+     .help = "The text of the message, by default up to 1 MiB."},
 };
 static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "The participant for whom all is read now."},
+     .help = "E-mail of the participant who has read them."},
 };
 
-static const struct bb_field conversation[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "headUuid", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The first message."},
-    {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The latest one."},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+#define CONVERSATION                                                                               \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},                              \
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},                              \
+    {.name = "headUuid", .type = BB_UUID, .flags = BB_REQUIRED,                                    \
+     .help = "uuid of the first message."},                                                        \
+    {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED,                               \
+     .help = "uuid of the latest message."},                                                       \
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE}
+
+static const struct bb_field conversation[] = {CONVERSATION};
+static const struct bb_field listed_conversation[] = {
+    CONVERSATION,
+    {.name = "unread1", .type = BB_INT, .help = "Messages that participant1 has not read."},
+    {.name = "unread2", .type = BB_INT, .help = "Messages that participant2 has not read."},
 };
 static const struct bb_field message[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
@@ -107,13 +124,13 @@ static const struct bb_field chained_message[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "nextEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "The next message; null on the last one."},
+     .help = "uuid of the next message; null on the last one."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
 /* A reply whose only field is named "." is not an object: that field is the whole body. */
 static const struct bb_field conversation_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(conversation)},
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(listed_conversation)},
 };
 static const struct bb_field message_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(chained_message)},
@@ -134,7 +151,8 @@ static const struct bb_field chain_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(message_item)},
 };
 static const struct bb_field count_reply[] = {
-    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Unread messages."},
+    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "The number of unread messages."},
 };
 static const struct bb_field devices_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(name_item)},
@@ -143,41 +161,52 @@ static const struct bb_field read_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
+static const int absent[] = {404, 0}; /* the organization */
+
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/conversations/user/:email", .roles = BB_ANY_ROLE,
      .handler = chat_list, .segments = BB_TABLE(email_segment), .query = BB_TABLE(list_query),
-     .reply = BB_TABLE(list_reply), .help = "Conversations of an e-mail, latest activity first."},
+     .reply = BB_TABLE(list_reply),
+     .help = "List the conversations of an e-mail, latest activity first."},
     {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,
      .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
-     .reply = BB_TABLE(find_reply), .help = "The newest matching conversation, or null."},
+     .reply = BB_TABLE(find_reply),
+     .help = "Find a conversation. Returns the newest match, or null."},
     {.method = "POST", .path = "/api/chat/conversations/start", .roles = BB_ANY_ROLE,
-     .handler = chat_start, .flags = BB_CREATES, .query = BB_TABLE(start_query),
+     .handler = chat_start, .errors = absent, .flags = BB_CREATES, .query = BB_TABLE(start_query),
      .body = BB_TABLE(start_body),
      .body_max = 8388608, .success = 201, .reply = BB_TABLE(start_reply),
-     .help = "Starts a conversation with its first message."},
+     .help = "Start a conversation with its first message. This always creates a new one: use "
+             "find first to continue an old one."},
     {.method = "POST", .path = "/api/chat/conversations/:id/messages", .roles = BB_ANY_ROLE,
      .handler = chat_post, .flags = BB_CREATES, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(post_body), .body_max = 8388608, .success = 201,
-     .reply = BB_TABLE(chained_message), .help = "Adds a message to a conversation."},
+     .reply = BB_TABLE(chained_message), .help = "Post a message to a conversation."},
     {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
      .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
-     .reply = BB_TABLE(read_reply), .help = "Marks all messages read for a participant."},
+     .reply = BB_TABLE(read_reply),
+     .help = "Mark all messages of a conversation as read for a participant."},
     {.method = "POST", .path = "/api/chat/conversations/:id/share",
      .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
      .handler = chat_share, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(read_reply),
-     .help = "Shows a conversation to accounts of its e-mails that were approved after it began."},
+     .help = "Share a conversation with its participants' accounts. An account that was approved "
+             "after the conversation began sees it only then."},
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
-     .reply = BB_TABLE(chain_reply), .help = "The messages of a conversation, in order."},
+     .reply = BB_TABLE(chain_reply),
+     .help = "List the messages of a conversation, oldest first."},
     {.method = "GET", .path = "/api/chat/unread-count/:email", .roles = BB_ANY_ROLE,
      .handler = chat_unread_count, .segments = BB_TABLE(email_segment),
-     .reply = BB_TABLE(count_reply), .help = "How many messages an e-mail has not read."},
+     .reply = BB_TABLE(count_reply), .help = "Count the unread messages of an e-mail."},
     {.method = "GET", .path = "/api/chat/unread-devices/:email", .roles = BB_ANY_ROLE,
      .handler = chat_unread_devices, .segments = BB_TABLE(email_segment),
-     .reply = BB_TABLE(devices_reply), .help = "Names with unread messages, newest first."},
-    {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream,
-     .help = "The events of the caller's conversations as they happen (Server-Sent Events)."},
+     .reply = BB_TABLE(devices_reply),
+     .help = "List the device names with unread messages, newest first."},
+    {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream, .reply_type = "text/event-stream",
+     .help = "Receive the events of your conversations live (Server-Sent Events). Names and data of the "
+             "events are those of the webhooks. Reconnect with `Last-Event-ID` to get what you missed; "
+             "`reset` says that it is no longer known: read the chains again."},
 };
 
 static const struct bb_field created_conversation[] = {
@@ -203,7 +232,7 @@ static const struct bb_field new_payload[] = {
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
 };
 
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "message.new", .version = 1, .payload = BB_TABLE(new_payload),
      .help = "A message was added to a conversation."},
     {.name = "conversation.created", .version = 1, .payload = BB_TABLE(created_payload),
@@ -233,12 +262,13 @@ static const struct bb_job jobs[] = {
     {.name = "unread", .every_s = 2, .run = chat_add_up},
 };
 
-static const struct bb_service_face services[] = {
+static const struct bb_service_descriptor services[] = {
     {.name = "conversations", .version = 1, .interface = &chat_conversations},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("chat", "1.0.0"),
+    .help = "Conversations between external platforms and administrators, with unread counts and a live stream.",
     .schema = chat_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),

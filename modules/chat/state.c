@@ -32,9 +32,10 @@ int chat_open(struct bb_host *host, void **state)
         chat_cache_free(chat->cache);
         return bb_open_fail(host, "no memory for the live stream");
     }
-    chat->places = array_places_new(host, (size_t)bb_setting_int(host, "long_answers"),
-                                    (size_t)bb_setting_int(host, "long_answers_per_account"));
-    if (!chat->places) {
+    chat->long_answers =
+        slots_new(host, bb_setting_int(host, "long_answers"),
+                  bb_setting_int(host, "long_answers_per_account"), "long answers");
+    if (!chat->long_answers) {
         chat_hub_free(chat->hub);
         chat_cache_free(chat->cache);
         return bb_open_fail(host, "no memory for long answers");
@@ -48,7 +49,7 @@ void chat_close(struct bb_host *host, void *state)
     struct chat *chat = state;
 
     (void)host;
-    array_places_free(chat->places);
+    slots_free(chat->long_answers);
     chat_hub_free(chat->hub);
     chat_cache_free(chat->cache);
 }

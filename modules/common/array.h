@@ -8,14 +8,13 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/slots.h"
+
 /* Items of an answer that is not sent in pages. */
 enum { ARRAY_SHORT = 200 };
 
 /* Bytes of text and items asked for at a time; the last message may go beyond the bytes. */
 enum { ARRAY_PAGE_BYTES = 128 * 1024, ARRAY_PAGE_ROWS = 500 };
-
-/* The long answers of a module that are under way; array_places.c. */
-struct array_places;
 
 /* A piece of an array's JSON. All zero is an empty one at the array's beginning. */
 struct array_text {
@@ -36,28 +35,18 @@ struct array_source {
 };
 
 /*
- * Answers 200 with the array that the source gives, which is taken, as is the place that the caller
- * has taken for it among `places`. Where something fails on the way the connection is cut, so that
+ * Answers 200 with the array that the source gives, which is taken, as is the slot that the caller
+ * has taken for it. Where something fails on the way the connection is cut, so that
  * what is missing does not look like the end. Returns the status, as a handler does.
  */
-int array_send(struct bb_request *rq, struct array_places *places,
-               const struct array_source *source);
+int array_send(struct bb_request *rq, struct slots *slots, const struct array_source *source);
 
 /*
  * The same of a source whose `arg` is a copy of the `size` bytes at `from`, with no more to free;
- * it takes the place itself, or answers that there is none.
+ * it takes the slot itself, or answers that there is none.
  */
-int array_send_copy(struct bb_request *rq, struct array_places *places,
+int array_send_copy(struct bb_request *rq, struct slots *slots,
                     int (*read)(struct bb_request *, struct array_text *, void *), const void *from,
                     size_t size);
-
-/* `count` places, of which an account has at most `each`. As old as the generation. NULL: no
- * memory. */
-struct array_places *array_places_new(struct bb_host *host, size_t count, size_t each);
-void array_places_free(struct array_places *places);
-/* 0, or the status of the answer given: 429 or 503 when there is none for a while. Parks. */
-int array_place_take(struct bb_request *rq, struct array_places *places);
-/* Any thread. */
-void array_place_give(struct array_places *places, int64_t account);
 
 #endif

@@ -1,7 +1,7 @@
 /* The service "devices": what other modules may know of devices. */
 #include <stdlib.h>
 
-#include "device.h"
+#include "modules/device/record/device.h"
 
 /* A device's own, else its country's, else the default. */
 static double yield_of(const struct device *state, const char *own, const char *country)
@@ -95,32 +95,113 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
     return 1;
 }
 
+/* What a key means among the devices of $2: null where it is no such name of one. */
+#define KEY "btrim(k.key)"
+#define OF_ITS "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND "
+#define BY_EXTERNAL_ID OF_ITS "lower(d.external_id) = lower(" KEY "))"
+#define BY_UUID                                                                                    \
+    OF_ITS "d.uuid = CASE WHEN " KEY " ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"           \
+           " THEN " KEY "::uuid END)"
+#define BY_ID(pattern) OF_ITS "d.id = CASE WHEN " KEY " ~ '" pattern "' THEN " KEY "::bigint END)"
+#define ALL_KEYS " FROM json_array_elements_text($1::json) WITH ORDINALITY AS k (key, place)"
+
+/* A serial number is anybody's: -1 where several have it. */
+#define BY_SERIAL_NUMBER                                                                           \
+    "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
+    "d.serial_number = " KEY " LIMIT 2) s)"
+
+static const struct bb_rows *look_up(struct bb_request *rq, const struct bb_sql *sql,
+                                     const json_t *keys, int64_t organisation)
+{
+    char *list = json_dumps(keys, JSON_COMPACT);
+    const struct bb_rows *rows =
+        list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organisation))) : NULL;
+
+    free(list);
+    return rows;
+}
+
 static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
                    int64_t **ids)
 {
-    static const struct bb_sql by_keys = {
-        "SELECT k.place - 1, coalesce("
-        "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint"
-        " AND lower(d.external_id) = lower(btrim(k.key))),"
-        " (SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND d.uuid = CASE"
-        " WHEN btrim(k.key) ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN "
-        "btrim(k.key)::uuid END),"
-        " (SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND d.id = CASE"
-        " WHEN btrim(k.key) ~ '^[0-9]{1,18}$' THEN btrim(k.key)::bigint END), 0)"
-        " FROM json_array_elements_text($1::json) WITH ORDINALITY AS k (key, place)",
-        0};
-    char *list = json_dumps(keys, JSON_COMPACT);
-    const struct bb_rows *rows =
-        list ? bb_query(rq, &by_keys, BB_ARGS(bb_t(list), bb_i(organisation))) : NULL;
+    static const struct bb_sql by_keys = {"SELECT k.place - 1, coalesce(" BY_EXTERNAL_ID
+                                          ", " BY_UUID ", " BY_ID("^[0-9]{1,18}$") ", 0)" ALL_KEYS,
+                                          0};
+    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organisation);
 
     (void)state;
-    free(list);
     if (!rows)
         return -1;
     *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
     for (size_t row = 0; row < bb_count(rq, rows); row++)
         (*ids)[bb_cell_int(rq, rows, row, 0)] = bb_cell_int(rq, rows, row, 1);
     return 0;
+}
+
+/* Several are named as far as find.c names them. OFFSET keeps `id` from being looked up twice. */
+static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                    int64_t **ids, const char ***problems)
+{
+    static const struct bb_sql by_keys = {
+        "SELECT f.place, f.id, CASE f.id WHEN -1 THEN (SELECT left(string_agg("
+        "coalesce(n.external_id, n.uuid::text), ', ' ORDER BY n.id), 380)"
+        " FROM (SELECT * FROM device d WHERE d.organisation = $2::bigint"
+        " AND d.serial_number = f.key ORDER BY d.id LIMIT 20) n) END"
+        " FROM (SELECT k.place - 1 AS place, " KEY " AS key, coalesce(" BY_EXTERNAL_ID ", " BY_UUID
+        ", " BY_SERIAL_NUMBER ", " BY_ID("^[1-9][0-9]{0,17}$") ", 0) AS id" ALL_KEYS " OFFSET 0) f",
+        0};
+    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organisation);
+
+    (void)state;
+    if (!rows)
+        return -1;
+    *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
+    *problems = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**problems));
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        int64_t place = bb_cell_int(rq, rows, row, 0), id = bb_cell_int(rq, rows, row, 1);
+
+        (*ids)[place] = id > 0 ? id : 0;
+        if (id < 0)
+            (*problems)[place] =
+                bb_format(rq, DEVICE_SEVERAL, "identifier", bb_cell(rq, rows, row, 2));
+        else if (!id)
+            (*problems)[place] = DEVICE_NONE;
+    }
+    return 0;
+}
+
+static int sites(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+                 const char ***names)
+{
+    static const struct bb_sql by_ids = {
+        "SELECT w.place - 1, d.site_name FROM unnest($1::bigint[]) WITH ORDINALITY"
+        " AS w(id, place) JOIN device d ON d.id = w.id",
+        0};
+    const struct bb_rows *rows = bb_query(rq, &by_ids, BB_ARGS(bb_ints(ids, count)));
+
+    (void)state;
+    if (!rows)
+        return -1;
+    *names = bb_alloc(rq, (count + 1) * sizeof(**names));
+    for (size_t row = 0; row < bb_count(rq, rows); row++)
+        (*names)[bb_cell_int(rq, rows, row, 0)] = bb_cell(rq, rows, row, 1);
+    return 0;
+}
+
+static void country_codes(void *state, struct bb_request *rq, const char *sent,
+                          const char *codes[2])
+{
+    const char *trimmed = device_trimmed(rq, sent);
+    int country = country_find(trimmed);
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char *code = bb_alloc(rq, 4);
+
+        if (country >= 0)
+            country_code(country, i + 2, code);
+        codes[i] = country >= 0 ? code : trimmed;
+    }
 }
 
 const struct bb_devices device_directory = {
@@ -130,4 +211,7 @@ const struct bb_devices device_directory = {
     .name_timezone = name_timezone,
     .organisation_named = organisation_named,
     .resolve = resolve,
+    .identify = identify,
+    .sites = sites,
+    .country_codes = country_codes,
 };

@@ -1,11 +1,11 @@
 /* device: its tables, and nothing else. A row is a line or three; clang-format would make it six.
  */
-#include "device.h"
+#include "modules/device/record/device.h"
 
 #include "modules/device/schema.h"
 
-#include "rows.h"
-#include "s3.h"
+#include "modules/device/rows/rows.h"
+#include "modules/device/store/s3.h"
 
 // clang-format off
 
@@ -42,7 +42,8 @@ static const struct bb_field settings[] = {
      .help = "Id of the key that requests are signed with.", .example = "${BUSBAR_S3_ACCESS_KEY}"},
     {.name = "s3_secret_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
      .help = "The key itself.", .example = "${BUSBAR_S3_SECRET_KEY}"},
-    {.name = "s3_timeout", .type = BB_INT, .min = 100, .max = 45000, .fallback = "20000",
+    {.name = "s3_timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 100,
+     .max = 45000, .fallback = "20000",
      .help = "Milliseconds for keeping the files of a request, or for fetching one."},
     {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "",
      .help = "File of certificates (PEM) of the authorities that the server's must come from; empty:"
@@ -53,61 +54,80 @@ static const struct bb_field settings[] = {
     {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "10737418240",
      .help = "Bytes of documents that one organisation may have; beyond them 409."},
-    {.name = "document_grace", .type = BB_INT, .min = 1, .max = 604800, .fallback = "3600",
+    {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
      .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
              " refused."},
 };
 
 static const struct bb_field key_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
-     .help = "The device's externalId in any case, else its uuid, its serialNumber, or its id."},
+     .help = "The device: its externalId (ignoring case), uuid, serialNumber or id, looked up in "
+             "this order."},
 };
 static const struct bb_field site_segment[] = {
     {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
-     .help = "The device's siteName, exactly."},
+     .help = "The exact siteName of the device."},
 };
 
 static const struct bb_field document_segments[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
-     .help = "As of the device."},
+     .help = "The device: its externalId, uuid, serialNumber or id."},
     {.name = "documentId", .type = BB_UUID, .help = "The document."},
 };
 
 #define ORGANISATION_ARG                                                                           \
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,                         \
-     .help = "Only in this organisation."}
+     .help = "Act in this organization, or list only its devices."}
 
 static const struct bb_field organisation_query[] = {ORGANISATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
+static const char *const states[] = {"Active", "Inactive", NULL};
+/* As in list_orders. */
+static const char *const sorts[] = {"id",       "externalId",        "siteName",
+                                    "capacity", "commissioningDate", "updatedAt", NULL};
+static const char *const directions[] = {"asc", "desc", NULL};
 static const struct bb_field list_query[] = {
     ORGANISATION_ARG,
-    {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
-    {.name = "serialNumber", .type = BB_TEXT, .max = 255, .help = "Compared literally."},
-    {.name = "externalId", .type = BB_TEXT, .max = 255, .help = "In any case."},
+    {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Exact match."},
+    {.name = "serialNumber", .type = BB_TEXT, .max = 255, .help = "Exact match."},
+    {.name = "externalId", .type = BB_TEXT, .max = 255, .help = "Exact match, ignoring case."},
     {.name = "search", .type = BB_TEXT, .max = 255,
-     .help = "Part of an externalId, siteName, serialNumber or address, in any case."},
+     .help = "Finds this text in externalId, siteName, serialNumber and address, ignoring case."},
     {.name = "countryCode", .type = BB_TEXT, .max = 3,
-     .help = "By two or three letters, in any case; devices with either are found."},
-    {.name = "fuelCode", .type = BB_TEXT, .max = 64, .help = "Compared literally."},
-    {.name = "deviceTypeCode", .type = BB_TEXT, .max = 64, .help = "Compared literally."},
-    {.name = "capacityFrom", .type = BB_NUMBER, .min = 0, .max = 10000000, .help = "kW, at least."},
-    {.name = "capacityTo", .type = BB_NUMBER, .min = 0, .max = 10000000, .help = "kW, at most."},
-    {.name = "commissionedFrom", .type = BB_TIME, .help = "On this day or later."},
-    {.name = "commissionedTo", .type = BB_TIME, .help = "On this day or earlier."},
+     .help = "Code of two or three letters; DE and DEU find the same devices."},
+    {.name = "fuelCode", .type = BB_TEXT, .max = 64, .help = "Exact match."},
+    {.name = "deviceTypeCode", .type = BB_TEXT, .max = 64, .help = "Exact match."},
+    {.name = "capacityFrom", .type = BB_NUMBER, .min = 0, .max = 10000000,
+     .help = "Minimum capacity in kW."},
+    {.name = "capacityTo", .type = BB_NUMBER, .min = 0, .max = 10000000,
+     .help = "Maximum capacity in kW."},
+    {.name = "commissionedFrom", .type = BB_TIME,
+     .help = "Commissioned on this day or later (YYYY-MM-DD)."},
+    {.name = "commissionedTo", .type = BB_TIME,
+     .help = "Commissioned on this day or earlier (YYYY-MM-DD)."},
     {.name = "status", .type = BB_CHOICE, .choices = shown,
-     .help = "Active (without it), Inactive or All."},
+     .help = "Which devices: Active (the default), Inactive or All."},
+    {.name = "inGroup", .type = BB_BOOL,
+     .help = "true: only devices that are in a device group; false: only those in none."},
+    {.name = "sort", .type = BB_CHOICE, .choices = sorts,
+     .help = "Field to sort by (default id)."},
+    {.name = "order", .type = BB_CHOICE, .choices = directions,
+     .help = "Sort order: asc (the default) or desc."},
     {.name = "count", .type = BB_BOOL,
-     .help = "true: the header X-Total-Count says how many there are in all pages."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Devices in a page."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor of a Link header."},
+     .help = "true: the header `X-Total-Count` has the number of items on all pages."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Devices per page."},
+    {.name = "after", .type = BB_TEXT, .max = 2048,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 
 static const struct bb_field document[] = {
     {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Which kind of document."},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "As its sender named it."},
-    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Found by its content."},
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "The kind of document: the name of the file field."},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "The file name as it was sent."},
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Media type, detected from the content."},
     {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
@@ -118,33 +138,35 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 
+#define FACTS                                                                                      \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},                                    \
+    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},                                      \
+    {.name = "countryCode", .type = BB_TEXT, .flags = NULLABLE},                                   \
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD."},      \
+    {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW."},                     \
+    {.name = "address", .type = BB_TEXT, .flags = NULLABLE},                                       \
+    {.name = "latitude", .type = BB_TEXT, .flags = NULLABLE},                                      \
+    {.name = "longitude", .type = BB_TEXT, .flags = NULLABLE},                                     \
+    {.name = "fuelCode", .type = BB_TEXT, .flags = NULLABLE},                                      \
+    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = NULLABLE},                                \
+    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},                                  \
+    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},                                      \
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},                                  \
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
+
 static const struct bb_field device[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "countryCode", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD."},
-    {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW."},
-    {.name = "address", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "latitude", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "longitude", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "fuelCode", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = shown,
-     .help = "Active or Inactive."},
+    FACTS,
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "What was sent and is no field."},
+     .help = "Data that was sent in fields the service does not know."},
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(document_item)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "What was taken and is unlikely; of POST and PATCH."},
+     .help = "Only in responses to POST and PATCH: what was accepted but looks wrong."},
 };
 static const struct bb_field device_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(device)},
@@ -159,6 +181,67 @@ static const struct bb_field documents_reply[] = {
 
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+
+static const struct bb_field facts[] = {FACTS};
+static const struct bb_field facts_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(facts)},
+};
+static const struct bb_field duplicate[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "sameSerialNumber", .type = BB_BOOL, .flags = BB_REQUIRED},
+    {.name = "samePlace", .type = BB_BOOL, .flags = BB_REQUIRED,
+     .help = "Within 50 m and of the same capacity."},
+    {.name = "metres", .type = BB_INT, .flags = NULLABLE,
+     .help = "Distance between the two; null when unknown."},
+    {.name = "foundAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(facts_item),
+     .help = "The two devices."},
+};
+static const struct bb_field duplicate_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(duplicate)},
+};
+static const struct bb_field duplicates_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(duplicate_item)},
+};
+static const struct bb_field duplicates_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Pairs per page (default 100)."},
+    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+};
+
+static const struct bb_field country[] = {
+    {.name = "alpha2", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "ISO 3166-1 code of two letters."},
+    {.name = "alpha3", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "ISO 3166-1 code of three letters."},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
+};
+static const struct bb_field country_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(country)},
+};
+static const struct bb_field countries_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(country_item)},
+};
+static const struct bb_field code[] = {
+    {.name = "code", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
+};
+static const struct bb_field code_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(code)},
+};
+static const struct bb_field codes_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(code_item)},
+};
+static const struct bb_field zone[] = {
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "IANA time zone."},
+};
+static const struct bb_field zone_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(zone)},
+};
+static const struct bb_field zones_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(zone_item)},
 };
 
 #define FILE_MAX 10485760
@@ -188,51 +271,80 @@ static const struct bb_part update_parts[] = {
 
 #define BODY {device_fields, DEVICE_BODY_FIELDS, sizeof(struct bb_field)}
 
+#define REFERENCE "/api/reference"
+
+/* Also of reads: a serial number may be several devices'. */
+static const int conflict[] = {409, 0};
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
+     .errors = conflict,
      .flags = BB_CREATES | BB_KEEP_OTHERS, .query = BB_TABLE(organisation_query), .body = BODY,
      TAKES(register_parts), .success = 201,
-     .reply = BB_TABLE(device), .help = "Registers a device, with documents if it is multipart."},
+     .reply = BB_TABLE(device),
+     .help = "Register a device. Send JSON, or multipart/form-data to add documents."},
     {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
-     .help = "The devices of the caller's organisations, oldest first."},
+     .help = "List the devices of your organizations, oldest first by default."},
     {.method = "GET", .path = "/api/device/my", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
-     .help = "The older name of GET /api/device."},
+     .help = "List devices (older path of GET /api/device)."},
     {.method = "GET", .path = "/api/device/externalId/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_get, .segments = BB_TABLE(key_segment),
+     .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device),
-     .help = "The older name of GET /api/device/:externalId."},
+     .help = "Get a device (older path of GET /api/device/{externalId})."},
     {.method = "GET", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_get, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device), .help = "A device."},
+     .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
+     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device), .help = "Get a device."},
     {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_update, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(key_segment),
+     .handler = device_update, .errors = conflict, .flags = BB_KEEP_OTHERS,
+     .segments = BB_TABLE(key_segment),
      .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
      .reply = BB_TABLE(device),
-     .help = "Changes the fields that are sent, and adds the documents."},
+     .help = "Update a device. Fields that you do not send stay unchanged; documents are added to "
+             "those that exist."},
     {.method = "DELETE", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_delete, .segments = BB_TABLE(key_segment),
+     .handler = device_delete, .errors = conflict, .segments = BB_TABLE(key_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(success_reply),
-     .help = "Deletes a device with its readings and documents, of which nothing was certified."},
+     .help = "Delete a device with its readings and documents. 409 when anything was certified: "
+             "set `status` to Inactive instead."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
-     .handler = device_update_site, .flags = BB_KEEP_OTHERS, .segments = BB_TABLE(site_segment),
+     .handler = device_update_site, .errors = conflict, .flags = BB_KEEP_OTHERS,
+     .segments = BB_TABLE(site_segment),
      .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
      .reply = BB_TABLE(device),
-     .help = "The same, for the only device at a site."},
+     .help = "Update the device at a site. 409 when several devices have this siteName."},
     {.method = "GET", .path = "/api/device/:externalId/documents", .roles = DEVICE_ROLES,
-     .handler = device_documents_list, .segments = BB_TABLE(key_segment),
+     .handler = device_documents_list, .errors = conflict, .segments = BB_TABLE(key_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(documents_reply),
-     .help = "The documents of a device."},
+     .help = "List the documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
-     .roles = DEVICE_ROLES, .handler = device_download, .segments = BB_TABLE(document_segments),
+     .roles = DEVICE_ROLES, .handler = device_download, .errors = conflict, .reply_type = "*/*",
+     .segments = BB_TABLE(document_segments),
      .query = BB_TABLE(organisation_query), .deadline_ms = 60000,
-     .help = "A document's content, as an attachment."},
+     .help = "Download a document."},
     {.method = "DELETE", .path = "/api/device/:externalId/documents/:documentId",
-     .roles = DEVICE_ROLES, .handler = device_document_delete,
+     .roles = DEVICE_ROLES, .handler = device_document_delete, .errors = conflict,
      .segments = BB_TABLE(document_segments), .query = BB_TABLE(organisation_query),
-     .reply = BB_TABLE(success_reply), .help = "Removes a document."},
+     .reply = BB_TABLE(success_reply), .help = "Delete a document."},
+    {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
+     .handler = device_duplicates, .query = BB_TABLE(duplicates_query),
+     .reply = BB_TABLE(duplicates_reply),
+     .help = "List possible duplicates: pairs of devices of different organizations that look "
+             "like the same plant. Newest first."},
+    {.method = "GET", .path = REFERENCE "/countries", .roles = BB_ANY_ROLE,
+     .handler = device_countries, .reply = BB_TABLE(countries_reply),
+     .help = "List the countries for `countryCode`, by name."},
+    {.method = "GET", .path = REFERENCE "/fuel-codes", .roles = BB_ANY_ROLE,
+     .handler = device_fuel_codes, .reply = BB_TABLE(codes_reply),
+     .help = "List known codes for `fuelCode`. Other codes are accepted, too."},
+    {.method = "GET", .path = REFERENCE "/device-types", .roles = BB_ANY_ROLE,
+     .handler = device_types, .reply = BB_TABLE(codes_reply),
+     .help = "List known codes for `deviceTypeCode`. Other codes are accepted, too."},
+    {.method = "GET", .path = REFERENCE "/time-zones", .roles = BB_ANY_ROLE,
+     .handler = device_time_zones, .reply = BB_TABLE(zones_reply),
+     .help = "List the time zones for `timezone`."},
 };
 
 static const struct bb_field event_device[] = {
@@ -252,7 +364,7 @@ static const struct bb_field updated[] = {
     {.name = "changed", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(name_item),
      .help = "Names of the fields that were sent."},
 };
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "device.registered", .version = 1, .payload = BB_TABLE(registered),
      .help = "A device was registered."},
     {.name = "device.updated", .version = 1, .payload = BB_TABLE(updated),
@@ -261,8 +373,8 @@ static const struct bb_event_face events[] = {
      .help = "A device was deleted, with its readings and documents."},
 };
 
-static const struct bb_service_face services[] = {
-    {.name = "devices", .version = 4, .interface = &device_directory},
+static const struct bb_service_descriptor services[] = {
+    {.name = "devices", .version = 6, .interface = &device_directory},
     {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
 };
 static const struct bb_pool pools[] = {
@@ -271,6 +383,8 @@ static const struct bb_pool pools[] = {
 };
 static const struct bb_job jobs[] = {
     {.name = "device.sweep", .every_s = 600, .flags = BB_ONCE, .run = device_sweep},
+    {.name = "device.duplicates", .every_s = 600, .flags = BB_ONCE,
+     .run = device_sweep_duplicates},
     {.name = "device.tidy", .every_s = 600, .run = device_tidy},
 };
 static const char *const calls[] = {"keep", "open", "list", "remove", NULL};
@@ -285,10 +399,11 @@ static const struct bb_command commands[] = {
      .help = "Deletes files in the store that no document names."},
 };
 static const struct bb_need needs[] = {{"accounts", 3}};
-static const struct bb_need wants[] = {{"readings", 4}, {"certificates", 1}};
+static const struct bb_need wants[] = {{"readings", 5}, {"certificates", 4}};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("device", "1.0.0"),
+    .help = "Registration of devices that generate renewable energy, and their documents.",
     .schema = device_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),

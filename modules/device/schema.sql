@@ -112,3 +112,211 @@ ALTER TABLE device ADD COLUMN status text NOT NULL DEFAULT 'Active'
 -- null: there is no such device
 CREATE FUNCTION device_status(device bigint) RETURNS text LANGUAGE sql STABLE
     AS 'SELECT status FROM device WHERE id = $1';
+
+-- step 6: one plant, registered in two organisations
+
+-- Pairs that looked like one plant when the later of the two was registered or changed. Whoever reads
+-- them looks whether they still do.
+CREATE TABLE device_duplicate (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    device   bigint NOT NULL, -- the one with the larger id
+    other    bigint NOT NULL,
+    found_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT device_duplicate_once UNIQUE (device, other)
+);
+
+-- Between two places on Earth; null where one is not known.
+CREATE FUNCTION device_metres(latitude1 text, longitude1 text, latitude2 text, longitude2 text)
+    RETURNS double precision LANGUAGE sql IMMUTABLE AS $$
+    SELECT 12742000 * asin(least(1, sqrt(
+        sind(($3::double precision - $1::double precision) / 2) ^ 2
+        + cosd($1::double precision) * cosd($3::double precision)
+          * sind(($4::double precision - $2::double precision) / 2) ^ 2)))
+$$;
+
+-- The devices of other organisations that look like a plant: by the number of its meter, or with its
+-- capacity within 50 m of its place. A few each, for some numbers are those of very many (0, none);
+-- of at most 100 of the same capacity and latitude: where there are more, the plant is not found by
+-- its place.
+CREATE FUNCTION device_like(organisation bigint, serial_number text, capacity double precision,
+                            latitude text, longitude text)
+    RETURNS TABLE (id bigint) LANGUAGE sql STABLE AS $$
+    (SELECT d.id FROM device d WHERE d.serial_number = $2 AND d.organisation < $1 LIMIT 2)
+    UNION ALL
+    (SELECT d.id FROM device d WHERE d.serial_number = $2 AND d.organisation > $1 LIMIT 2)
+    UNION ALL
+    (SELECT n.id FROM (SELECT d.id, d.organisation, d.latitude, d.longitude FROM device d
+            WHERE d.latitude IS NOT NULL AND d.longitude IS NOT NULL AND d.capacity = $3
+                AND d.latitude::double precision BETWEEN $4::double precision - 0.00045
+                    AND $4::double precision + 0.00045
+            LIMIT 100) n
+        WHERE n.organisation <> $1 AND device_metres(n.latitude, n.longitude, $4, $5) <= 50 LIMIT 4)
+$$;
+
+-- Notes the pairs of some devices. Plans are kept, and were perhaps made when there were few: they
+-- take the indexes.
+CREATE FUNCTION device_find_duplicates(devices bigint[]) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+    INSERT INTO device_duplicate (device, other)
+        SELECT DISTINCT greatest(d.id, o.id), least(d.id, o.id) FROM device d
+        CROSS JOIN LATERAL device_like(d.organisation, d.serial_number, d.capacity, d.latitude,
+                                       d.longitude) o
+        WHERE d.id = ANY (devices) ORDER BY 1, 2
+        ON CONFLICT DO NOTHING;
+END
+$$;
+
+CREATE FUNCTION device_watch_duplicates() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    found bigint[] := ARRAY(SELECT n.id FROM changed n
+        WHERE n.serial_number IS NOT NULL OR (n.capacity IS NOT NULL AND n.latitude IS NOT NULL));
+BEGIN
+    IF cardinality(found) > 0 THEN
+        PERFORM device_find_duplicates(found);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER device_registered AFTER INSERT ON device
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_watch_duplicates();
+CREATE TRIGGER device_changed AFTER UPDATE ON device
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_watch_duplicates();
+
+-- step 7: devices by what a list of other things is narrowed by
+
+-- The devices of some organisations, null: of all, that have an external id (in any case) or uuid, a
+-- country in either of two spellings, a fuel, and a type; what is null does not matter.
+CREATE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
+                              kind text)
+    RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY EXECUTE 'SELECT d.id FROM device d WHERE true'
+        || CASE WHEN organisations IS NULL THEN '' ELSE ' AND d.organisation = ANY ($1)' END
+        || CASE WHEN key IS NULL THEN ''
+                WHEN key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+                    ' AND (lower(d.external_id) = lower($2) OR d.uuid = $2::uuid)'
+                ELSE ' AND lower(d.external_id) = lower($2)' END
+        || CASE WHEN country IS NULL THEN '' ELSE ' AND d.country_code IN ($3, $4)' END
+        || CASE WHEN fuel IS NULL THEN '' ELSE ' AND d.fuel_code = $5' END
+        || CASE WHEN kind IS NULL THEN '' ELSE ' AND d.device_type_code = $6' END
+        USING organisations, key, country, other, fuel, kind;
+END
+$$;
+
+-- step 8: devices by their place
+
+-- A step of its own, as the next one: writes of devices wait only while the index is made.
+CREATE INDEX device_place ON device (capacity, (latitude::double precision))
+    WHERE latitude IS NOT NULL AND longitude IS NOT NULL;
+
+-- step 9: devices by their age
+
+CREATE INDEX device_created ON device (created_at, id);
+
+-- step 10: pairs among the devices that were there before
+
+-- The triggers of step 6 see what changes meanwhile.
+SELECT device_find_duplicates(ARRAY(SELECT id FROM device));
+
+-- step 11: devices by what lists of them are ordered by
+
+-- What is not known comes first. Of few devices an order is sorted; of many the first ones are read.
+CREATE INDEX device_by_external_id ON device ((coalesce(lower(external_id), '')), id);
+CREATE INDEX device_by_site_name ON device ((coalesce(site_name, '')), id);
+CREATE INDEX device_by_capacity ON device ((coalesce(capacity, -1e18)), id);
+CREATE INDEX device_by_commissioning
+    ON device ((coalesce((commissioning_date - DATE '2000-01-01')::double precision, -1e18)), id);
+CREATE INDEX device_updated ON device (updated_at, id);
+DROP INDEX device_created;
+
+-- step 12: pages of devices
+
+-- A condition on a device `d` for each filter that is sent, and none for the others, so that the
+-- statement is planned for those: $1 organisations, null: all, $2 the filters by their names in the
+-- API, but for `country` and `other`, which are the two spellings of a country's code.
+CREATE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
+    RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT concat_ws(' AND ', 'true',
+        CASE WHEN organisations IS NOT NULL THEN 'd.organisation = ANY ($1)' END,
+        CASE WHEN wanted ? 'siteName' THEN $c$d.site_name = $2->>'siteName'$c$ END,
+        CASE WHEN wanted ? 'serialNumber' THEN $c$d.serial_number = $2->>'serialNumber'$c$ END,
+        CASE WHEN wanted ? 'country' THEN
+            $c$d.country_code IN ($2->>'country', $2->>'other')$c$ END,
+        CASE WHEN wanted ? 'fuelCode' THEN $c$d.fuel_code = $2->>'fuelCode'$c$ END,
+        CASE WHEN wanted ? 'deviceTypeCode' THEN
+            $c$d.device_type_code = $2->>'deviceTypeCode'$c$ END,
+        CASE WHEN wanted ? 'externalId' THEN
+            $c$lower(d.external_id) = lower($2->>'externalId')$c$ END,
+        CASE WHEN wanted ? 'search' THEN
+            $c$strpos(lower(concat_ws(chr(10), d.external_id, d.site_name, d.serial_number,
+                d.address)), lower($2->>'search')) > 0$c$ END,
+        CASE WHEN wanted ? 'capacityFrom' THEN
+            $c$coalesce(d.capacity, -1e18) >= ($2->>'capacityFrom')::double precision$c$ END,
+        CASE WHEN wanted ? 'capacityTo' THEN $c$coalesce(d.capacity, -1e18)
+            BETWEEN -1e17 AND ($2->>'capacityTo')::double precision$c$ END,
+        CASE WHEN wanted ? 'commissionedFrom' THEN
+            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18) >=
+            ((($2->>'commissionedFrom')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
+            $c$ END,
+        CASE WHEN wanted ? 'commissionedTo' THEN
+            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18)
+            BETWEEN -1e17 AND
+            ((($2->>'commissionedTo')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
+            $c$ END,
+        CASE WHEN wanted ? 'status' THEN $c$d.status = $2->>'status'$c$ END,
+        CASE WHEN wanted ? 'inGroup' AND grouped THEN
+            CASE wanted->>'inGroup' WHEN 'true' THEN '' ELSE 'NOT ' END
+            || 'EXISTS (SELECT FROM certificate_members() m (device) WHERE m.device = d.id)'
+            WHEN wanted->>'inGroup' = 'true' THEN 'false' END)
+$$;
+
+-- The devices behind $3 `key` and $4 `behind`, which are those of the page's last one, or null: from
+-- the first one on. `k` is what a device is ordered by.
+CREATE FUNCTION device_page(organisations bigint[], wanted jsonb, grouped boolean, ordered text,
+                            down boolean, key text, behind bigint, most bigint)
+    RETURNS TABLE (id bigint, k text) LANGUAGE plpgsql STABLE ROWS 100 AS $$
+DECLARE
+    place text := CASE ordered WHEN 'externalId' THEN $c$coalesce(lower(d.external_id), '')$c$
+        WHEN 'siteName' THEN $c$coalesce(d.site_name, '')$c$
+        WHEN 'capacity' THEN $c$coalesce(d.capacity, -1e18)$c$
+        WHEN 'commissioningDate' THEN
+            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18)$c$
+        WHEN 'updatedAt' THEN 'd.updated_at' END;
+    shown text := CASE ordered WHEN 'updatedAt' THEN
+        '(extract(epoch FROM d.updated_at) * 1000000)::bigint::text' ELSE place || '::text' END;
+    seen text := CASE WHEN ordered IN ('externalId', 'siteName') THEN '$3'
+        WHEN ordered = 'updatedAt' THEN $c$timestamptz 'epoch' + interval '1 microsecond'
+            * greatest(-1e17, least(1e17, $3::double precision))$c$
+        ELSE '$3::double precision' END;
+    than text := CASE WHEN down THEN ' < ' ELSE ' > ' END;
+    direction text := CASE WHEN down THEN ' DESC' ELSE '' END;
+BEGIN
+    RETURN QUERY EXECUTE 'SELECT d.id, ' || coalesce(shown, 'd.id::text') || ' FROM device d WHERE '
+        || device_conditions(organisations, wanted, grouped)
+        || CASE WHEN behind IS NULL THEN ''
+                WHEN place IS NULL THEN ' AND d.id' || than || '$4'
+                ELSE ' AND (' || place || ', d.id)' || than || '(' || seen || ', $4)' END
+        || ' ORDER BY ' || coalesce(place || direction || ', ', '') || 'd.id' || direction
+        || ' LIMIT $5' USING organisations, wanted, key, behind, most;
+END
+$$;
+
+CREATE FUNCTION device_count(organisations bigint[], wanted jsonb, grouped boolean)
+    RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found bigint;
+BEGIN
+    EXECUTE 'SELECT count(*) FROM device d WHERE ' || device_conditions($1, $2, $3)
+        INTO found USING organisations, wanted;
+    RETURN found;
+END
+$$;
+
+-- step 13: devices by what few of them may have in common
+
+-- What many have is found by the order of ids instead.
+CREATE INDEX device_by_country ON device (country_code);
+CREATE INDEX device_by_fuel ON device (fuel_code);
+CREATE INDEX device_by_type ON device (device_type_code);

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
-#include "store.h"
-#include "timezones.h"
-#include "type.h"
+#include "modules/device/record/device.h"
+#include "modules/device/store/store.h"
+#include "modules/device/value/timezones.h"
+#include "modules/device/value/type.h"
 
 #define ZONES "/usr/share/zoneinfo"
 

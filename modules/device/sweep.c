@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
-#include "store.h"
+#include "modules/device/record/device.h"
+#include "modules/device/store/store.h"
 
 /* From here on their documents are refused. */
 static const struct bb_sql end_uploads = {

@@ -28,16 +28,19 @@ static const struct bb_field ready_reply[] = {
 
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/health", .roles = BB_ANYONE, .handler = health_alive,
-     .reply = BB_TABLE(alive_reply), .help = "Ok while the process is up."},
-    {.method = "GET", .path = "/api/health/ready", .roles = BB_ANYONE, .handler = health_ready,
+     .reply = BB_TABLE(alive_reply),
+     .help = "Check liveness. Ok while the process is up, even without its database."},
+    {.method = "GET", .path = "/api/health/ready", .roles = BB_ANYONE, .handler = health_ready, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(ready_reply),
-     .help = "Whether to send requests to this host; 503 while its database is away or not migrated, "
-             "and once it stops."},
-    {.method = "GET", .path = "/api/health/status", .roles = BB_ANYONE, .handler = health_status,
-     .reply = BB_TABLE(status_reply), .help = "State of the dependencies; 503 when one is down."},
+     .help = "Check readiness. 503 while the database is away or not migrated, and once the host "
+             "is stopping: a load balancer should then send requests elsewhere."},
+    {.method = "GET", .path = "/api/health/status", .roles = BB_ANYONE, .handler = health_status, .flags = BB_REPLY_IN_503,
+     .reply = BB_TABLE(status_reply),
+     .help = "Check the dependencies. 503 when one of them is down."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("health", "1.0.0"),
+    .help = "Liveness, readiness and the state of the dependencies.",
     .routes = BB_TABLE(routes),
 };

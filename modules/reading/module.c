@@ -1,5 +1,5 @@
 /* reading: its tables, and nothing else. A row is a line or three; clang-format makes it six. */
-#include "reading.h"
+#include "modules/reading/base/reading.h"
 
 #include "modules/reading/schema.h"
 
@@ -10,82 +10,123 @@ static const struct bb_field settings[] = {
      .help = "Factor that the plausible ceiling leaves above the expected energy."},
     {.name = "degradation", .type = BB_NUMBER, .min = 0, .max = 1, .fallback = "0.005",
      .help = "Share of its power that a device loses in each year after the first."},
+    {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
+     .help = "Exports of readings under way at a time on a host."},
+    {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
+     .help = "Of these an account's."},
 };
 
 static const struct bb_field device_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device's externalId, uuid, serialNumber or id.", .example = "plant-7"},
+     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"},
 };
 
 #define ORGANISATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
-     .help = "Organisation in which the device is looked for."}
+     .help = "The organization to look for the device in."}
 
 /* The handler reads these itself, so that an answer names every reading that is not right. */
 static const struct bb_field read_fields[] = {
     {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
-     .help = "Begin of the period. Delta without one begins where the reading before it ends.",
+     .help = "Start of the period, ISO 8601. A Delta reading without it starts where the previous "
+             "reading ends.",
      .example = "2026-04-01T00:00:00Z"},
     {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
-     .help = "End of the period.", .example = "2026-04-02T00:00:00Z"},
-    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .help = "Not negative.",
+     .help = "End of the period, ISO 8601.", .example = "2026-04-02T00:00:00Z"},
+    {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED,
+     .help = "The energy in `unit`, 0 or more.",
      .example = "48.2"},
-    {.name = "type", .type = BB_TEXT, .help = "History or Delta, unless the whole says it."},
-    {.name = "unit", .type = BB_TEXT, .help = "Wh, kWh, MWh or GWh, unless the whole says it."},
+    {.name = "type", .type = BB_TEXT,
+     .help = "History or Delta. Default: that of the whole body."},
+    {.name = "unit", .type = BB_TEXT,
+     .help = "Wh, kWh, MWh or GWh. Default: that of the whole body."},
 };
 static const struct bb_field read_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(read_fields)},
 };
 static const struct bb_field submit_body[] = {
-    {.name = "type", .type = BB_ANY, .help = "History or Delta, in any case.", .example = "Delta"},
-    {.name = "unit", .type = BB_ANY, .help = "Wh, kWh, MWh or GWh, in any case.", .example = "kWh"},
+    {.name = "type", .type = BB_ANY, .help = "History or Delta, in upper or lower case.",
+     .example = "Delta"},
+    {.name = "unit", .type = BB_ANY, .help = "Wh, kWh, MWh or GWh, in upper or lower case.",
+     .example = "kWh"},
     {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA name: dates without an offset are local to it; without it they are UTC.",
+     .help = "IANA time zone of dates that have no offset. Default: UTC.",
      .example = "Europe/Berlin"},
     ORGANISATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_TABLE(read_item),
-     .help = "The readings. Without it the body itself is one."},
-    {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp", .help = "Of one reading."},
-    {.name = "endDate", .type = BB_ANY, .alias = "endtimestamp", .help = "Of one reading."},
-    {.name = "value", .type = BB_ANY, .help = "Of one reading."},
+     .help = "The readings. A single reading may stand in the body itself instead."},
+    {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp",
+     .help = "For a single reading without `reads`."},
+    {.name = "endDate", .type = BB_ANY, .alias = "endtimestamp",
+     .help = "For a single reading without `reads`."},
+    {.name = "value", .type = BB_ANY, .help = "For a single reading without `reads`."},
 };
 
+static const char *const yes_or_no[] = {"true", "false", NULL};
 static const struct bb_field list_query[] = {
-    {.name = "start", .type = BB_TIME, .help = "Only readings that end later."},
-    {.name = "end", .type = BB_TIME, .help = "Only readings that end at this time or earlier."},
-    {.name = "type", .type = BB_TEXT, .max = 16, .help = "History or Delta."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 5000, .help = "Readings in a page (1000)."},
-    {.name = "after", .type = BB_TEXT, .max = 64, .help = "Cursor of a Link header."},
+    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
+    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
+    {.name = "type", .type = BB_TEXT, .max = 16,
+     .help = "Only readings of this type: History or Delta."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 5000,
+     .help = "Readings per page (default 1000)."},
+    {.name = "after", .type = BB_TEXT, .max = 64,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
+     .help = "true: list voided readings instead, newest first, with who voided them and why."},
+    ORGANISATION,
+};
+static const struct bb_field export_query[] = {
+    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
+    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
+    {.name = "type", .type = BB_TEXT, .max = 16,
+     .help = "Only readings of this type: History or Delta."},
+    ORGANISATION,
+};
+static const struct bb_field void_segments[] = {
+    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
+     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"},
+    {.name = "readingId", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "The reading."},
+};
+static const struct bb_field void_body[] = {
+    {.name = "reason", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 1000,
+     .help = "Why the reading is voided. Stored with it.", .example = "The meter was swapped"},
     ORGANISATION,
 };
 static const char *const spans[] = {"day", "month", "year", NULL};
 static const struct bb_field totals_query[] = {
-    {.name = "by", .type = BB_CHOICE, .choices = spans, .help = "What is summed (day)."},
+    {.name = "by", .type = BB_CHOICE, .choices = spans,
+     .help = "The span of each sum (default day)."},
     {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA name of the zone whose days they are; without it the device's, or UTC."},
-    {.name = "start", .type = BB_TIME, .help = "Only readings that end later."},
-    {.name = "end", .type = BB_TIME, .help = "Only readings that end at this time or earlier."},
-    {.name = "type", .type = BB_TEXT, .max = 16, .help = "History or Delta."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Sums in a page (1000)."},
+     .help = "IANA time zone whose days are summed. Default: the device's, else UTC."},
+    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
+    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
+    {.name = "type", .type = BB_TEXT, .max = 16,
+     .help = "Only readings of this type: History or Delta."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Sums per page (default 1000)."},
     {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST,
-     .help = "Cursor of a Link header."},
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
     ORGANISATION,
 };
 static const struct bb_field refused_query[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "Only of this device: its externalId, uuid, serialNumber or id."},
-    {.name = "start", .type = BB_TIME, .help = "Only what was refused later."},
-    {.name = "end", .type = BB_TIME, .help = "Only what was refused at this time or earlier."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Readings in a page (1000)."},
+     .help = "Only readings of this device: its externalId, uuid, serialNumber or id."},
+    {.name = "start", .type = BB_TIME, .help = "Only readings refused after this time."},
+    {.name = "end", .type = BB_TIME, .help = "Only readings refused at or before this time."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Readings per page (default 1000)."},
     {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Cursor of a Link header."},
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
     ORGANISATION,
 };
 static const struct bb_field organisation_query[] = {ORGANISATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
 static const struct bb_field stored[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Unique among the readings of the device."},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
@@ -101,18 +142,19 @@ static const struct bb_field submit_reply[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(stored_item),
-     .help = "What was stored, in the order in which it was sent."},
+     .help = "The stored readings, in the order sent."},
 };
 static const struct bb_field refused[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "null, as the other three: not known, by a mistake."},
+     .help = "As sent. It and the next three are null when they could not be read."},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh."},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
     {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "All that was wrong."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Everything that was wrong."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 static const struct bb_field refused_item[] = {
@@ -122,11 +164,15 @@ static const struct bb_field refused_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(refused_item)},
 };
 static const struct bb_field total[] = {
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the zone."},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the zone."},
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "00:00 in the time zone."},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the time zone."},
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
-    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "How many readings."},
+    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of readings."},
+    {.name = "ceiling", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Plausible ceiling of a reading over this span, in Wh; null while the device lacks "
+             "capacity or commissioningDate."},
 };
 static const struct bb_field total_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(total)},
@@ -134,45 +180,77 @@ static const struct bb_field total_item[] = {
 static const struct bb_field totals_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
 };
+static const struct bb_field listed[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Unique among the readings of the device."},
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "voidedAt", .type = BB_TIME,
+     .help = "When it was voided. Only for voided readings, like voidedBy and reason."},
+    {.name = "voidedBy", .type = BB_TEXT, .help = "E-mail of the account that voided it."},
+    {.name = "reason", .type = BB_TEXT},
+};
+static const struct bb_field listed_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(listed)},
+};
 static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(stored_item)},
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(listed_item)},
 };
 
 #define ROLES                                                                                      \
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define BASE "/api/meter-reads"
 
+/* Also of reads: a serial number may be several devices'. */
+static const int conflict[] = {409, 0};
+static const int conflict_or_absent[] = {404, 409, 0}; /* the device of the query */
+
 /* A path of older clients. */
 #define OLDER_SUBMIT(older)                                                                        \
-    {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                   \
-     .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                                    \
+    {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                 \
+     .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                \
      .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
      .values_max = 8 * READING_MOST, .success = 201, .reply = BB_TABLE(submit_reply),              \
-     .help = "An older path of POST /api/meter-reads/new/:externalId."}
+     .help = "Submit readings (older path of POST /api/meter-reads/new/{externalId})."}
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_submit,
-     .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
+     .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body),
      .body_max = 4194304, .values_max = 8 * READING_MOST, .success = 201,
      .reply = BB_TABLE(submit_reply),
-     .help = "Stores one reading or many, all or none; 409 above the plausible ceiling."},
+     .help = "Submit one or more readings. All of them are stored or none. 409 when a value "
+             "exceeds the plausible ceiling of the device, or a period overlaps a stored reading."},
     OLDER_SUBMIT(BASE "/addByAdmin/new/:externalId"),
     OLDER_SUBMIT(BASE "/:externalId"),
-    {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list,
+    {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list, .errors = conflict,
      .segments = BB_TABLE(device_segment), .query = BB_TABLE(list_query),
-     .reply = BB_TABLE(list_reply), .help = "A device's readings, by their end."},
+     .reply = BB_TABLE(list_reply),
+     .help = "List the readings of a device, ordered by their end."},
+    {.method = "GET", .path = BASE "/new/:externalId/export.csv", .roles = ROLES,
+     .handler = reading_export, .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
+     .query = BB_TABLE(export_query), .help = "Download the readings of a device as CSV."},
+    {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .roles = ROLES,
+     .handler = reading_void, .errors = conflict, .segments = BB_TABLE(void_segments),
+     .query = BB_TABLE(organisation_query), .body = BB_TABLE(void_body), .reply = BB_TABLE(stored),
+     .help = "Void a reading. It is kept and marked. Only an Admin may void a reading that was "
+             "used for a certificate."},
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
-     .handler = reading_totals, .segments = BB_TABLE(device_segment),
+     .handler = reading_totals, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
-     .help = "A device's readings summed by days, months or years of a time zone."},
+     .help = "Sum the readings of a device by day, month or year in a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
-     .handler = reading_latest, .segments = BB_TABLE(device_segment),
+     .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organisation_query), .reply = BB_TABLE(stored),
-     .help = "A device's latest reading."},
+     .help = "Get the latest reading of a device."},
     {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
+     .errors = conflict_or_absent,
      .query = BB_TABLE(refused_query), .reply = BB_TABLE(refused_reply),
-     .help = "Readings that were refused in the last 90 days, with the reason; newest first."},
+     .help = "List refused readings of the last 90 days with the reason, newest first."},
 };
 
 static const struct bb_field accepted_payload[] = {
@@ -188,14 +266,14 @@ static const struct bb_field accepted_payload[] = {
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
 };
 
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "reading.accepted", .version = 1, .payload = BB_TABLE(accepted_payload),
      .help = "Readings of a device were stored: one event for those of a type in a request."},
 };
 
 static const struct bb_readings readings = {.size = sizeof(readings)};
-static const struct bb_service_face services[] = {
-    {.name = "readings", .version = 4, .interface = &readings},
+static const struct bb_service_descriptor services[] = {
+    {.name = "readings", .version = 5, .interface = &readings},
     {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 
@@ -206,7 +284,9 @@ static const struct bb_metric metrics[] = {
      .help = "Readings that were refused: above the plausible ceiling of their device."},
 };
 
-static const struct bb_need needs[] = {{"devices", 4}};
+static const struct bb_need needs[] = {{"devices", 5}};
+
+static const struct bb_need wants[] = {{"certificates", 3}};
 
 static const struct bb_job jobs[] = {
     {.name = "reading.partitions", .every_s = 86400, .flags = BB_ONCE, .run = reading_partitions},
@@ -217,12 +297,14 @@ static const struct bb_pool pools[] = {{.name = READING_POOL, .threads = 1, .que
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("reading", "1.0.0"),
+    .help = "Meter readings, checked against what a device can plausibly generate.",
     .schema = reading_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
+    .wants = BB_TABLE(wants),
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
     .metrics = BB_TABLE(metrics),

@@ -2,7 +2,7 @@
  * The job reading.partitions: makes the partitions of this year and the two that follow. It waits
  * 2 s for its locks at most and is tried again a day later; there are two years for that.
  */
-#include "reading.h"
+#include "modules/reading/base/reading.h"
 
 static const struct bb_sql make = {
     "SELECT reading_partition_make(extract(year FROM now() AT TIME ZONE 'UTC')::int + $1::int)",

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reading.h"
+#include "modules/reading/base/reading.h"
 
 enum { AT_A_TIME = 500 };
 enum column { DEVICE, START, END, VALUE, UNIT, TYPE, ZONE, COLUMNS };
@@ -14,17 +14,17 @@ enum column { DEVICE, START, END, VALUE, UNIT, TYPE, ZONE, COLUMNS };
 // clang-format off
 static const struct bb_field columns[COLUMNS] = {
     [DEVICE] = {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "PLANT-7",
-                .help = "The device's externalId in any case, else its uuid, else its id."},
+                .help = "The device's externalId in any case, else its uuid, serialNumber or id."},
     [START] = {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
                .example = "2026-04-01T00:00:00Z", .help = "Required for History."},
     [END] = {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
-             .example = "2026-04-02T00:00:00Z", .help = "End of the period."},
+             .example = "2026-04-02T00:00:00Z", .help = "End of the period, ISO 8601."},
     [VALUE] = {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .example = "48.2",
-               .help = "Not negative."},
+               .help = "The energy in `unit`, 0 or more."},
     [UNIT] = {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "kWh",
-              .help = "Wh, kWh, MWh or GWh, in any case."},
+              .help = "Wh, kWh, MWh or GWh, in upper or lower case."},
     [TYPE] = {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "History",
-              .help = "History or Delta, in any case."},
+              .help = "History or Delta, in upper or lower case."},
     [ZONE] = {.name = "timezone", .type = BB_TEXT, .example = "Europe/Berlin",
               .help = "IANA name: dates without an offset are local to it; else they are UTC."},
 };
@@ -96,22 +96,24 @@ static int find_devices(struct bb_request *rq, struct call *call, const json_t *
     const struct reading *reading = rq->state;
     size_t count = 0;
     int64_t *ids;
+    const char **problems;
     struct bb_device *devices;
 
     if (!call->count)
         return 0;
-    if (reading->devices->resolve(reading->devices_state, rq, keys, call->job->organisation,
-                                  &ids) ||
+    if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organisation, &ids,
+                                   &problems) ||
         reading->devices->get(reading->devices_state, rq, ids, json_array_size(keys), &devices))
         return -1;
     for (size_t i = 0; i < call->count; i++) {
         struct one one = call->list[i];
+        const char *problem = problems[one.key];
 
         one.device = &devices[one.key];
         if (one.device->size)
             call->list[count++] = one;
-        else
-            bb_bulk_problem(rq, one.row, "externalId", "Device not found");
+        else /* without a problem: it was deleted just now */
+            bb_bulk_problem(rq, one.row, "externalId", problem ? problem : "Device not found");
     }
     call->count = count;
     return 0;
@@ -154,12 +156,15 @@ static json_t *object_of(struct bb_request *rq, const struct bb_bulk_row *row)
 
 /* Those that can be read by themselves are left, and their rows in `ones`. -1: no memory. */
 static int read_rows(struct bb_request *rq, struct reading_submission *submission, struct one *ones,
-                     size_t count)
+                     size_t count, bool trial)
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
 
-    *submission = (struct reading_submission){
-        .flat = true, .named = ones->zone, .device = *ones->device, .numbers = numbers};
+    *submission = (struct reading_submission){.flat = true,
+                                              .named = ones->zone,
+                                              .device = *ones->device,
+                                              .numbers = numbers,
+                                              .trial = trial};
     submission->items = bb_alloc(rq, count * sizeof(*submission->items));
     submission->notes = bb_alloc(rq, (count + 1) * sizeof(*submission->notes));
     for (size_t i = 0; i < count; i++) {
@@ -248,10 +253,10 @@ static bool take_out_closed(struct bb_request *rq, struct reading_submission *su
 
 /* Finds what is wrong with them, and leaves it in the notes. 0, or -1: `bb_failed(rq)`. */
 static int judge(struct bb_request *rq, struct reading_submission *submission, struct one *ones,
-                 size_t count)
+                 size_t count, bool trial)
 {
     for (;;) {
-        if (read_rows(rq, submission, ones, count)) {
+        if (read_rows(rq, submission, ones, count, trial)) {
             bb_fail(rq, 503, "Out of memory");
             return -1;
         }
@@ -269,21 +274,112 @@ static int judge(struct bb_request *rq, struct reading_submission *submission, s
     }
 }
 
+/* What was found wrong with rows is theirs, and the others are stored or claim their periods. */
+static int conclude(struct bb_request *rq, const struct call *call,
+                    struct reading_submission *submission, struct one *ones)
+{
+    if (call->tx && reading_wrong(submission) && reading_keep_refused_in(rq, call->tx, submission))
+        return -1;
+    sort_out(rq, submission, ones);
+    if (!call->tx)
+        claim(rq, submission, ones);
+    else if (submission->count)
+        bb_after(rq, call->tx, count_stored, submission);
+    return 0;
+}
+
 /* What others store between the look for overlaps and the commit fails the transaction. */
 static int one_device(struct bb_request *rq, const struct call *call, struct one *ones,
                       size_t count)
 {
     struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
 
-    if (judge(rq, submission, ones, count))
+    if (judge(rq, submission, ones, count, !call->tx) || conclude(rq, call, submission, ones))
         return -1;
-    sort_out(rq, submission, ones);
-    if (!call->tx)
-        claim(rq, submission, ones);
-    if (!call->tx || !submission->count)
+    return call->tx && submission->count
+               ? reading_add(rq, call->tx, submission, bb_wall_ms(rq->host))
+               : 0;
+}
+
+/* ---- the rows of many devices ---- */
+
+/* Submissions of different devices, in the order of their ids: they share their statements. */
+struct crowd {
+    struct reading_submission **list;
+    struct one **ones;
+    size_t count;
+};
+
+/* Those from the `first` one on, up to where one has to be judged again: the others are stored.
+ * How many these were goes to *count. */
+static int conclude_some(struct bb_request *rq, const struct call *call, struct crowd *crowd,
+                         size_t first, size_t *count)
+{
+    size_t stored = 0;
+
+    for (*count = 0; first + *count < crowd->count; ++*count) {
+        struct reading_submission *one = crowd->list[first + *count];
+
+        if (one->open && reading_wrong(one))
+            break;
+        if (conclude(rq, call, one, crowd->ones[first + *count]))
+            return -1;
+        if (one->count)
+            crowd->list[first + stored++] = one;
+    }
+    return call->tx && stored
+               ? reading_add_many(rq, call->tx, crowd->list + first, stored, bb_wall_ms(rq->host))
+               : 0;
+}
+
+/* Where a mistake may change from when the Delta readings without a start are, the rows of the
+ * device are judged by themselves, in their turn: locks are taken in the order of ids. */
+static int conclude_all(struct bb_request *rq, const struct call *call, struct crowd *crowd)
+{
+    for (size_t at = 0, count; at < crowd->count; at += count + 1) {
+        if (conclude_some(rq, call, crowd, at, &count))
+            return -1;
+        if (at + count < crowd->count &&
+            one_device(rq, call, crowd->ones[at + count], crowd->list[at + count]->count))
+            return -1;
+    }
+    return 0;
+}
+
+static int finish_crowd(struct bb_request *rq, const struct call *call, struct crowd *crowd)
+{
+    if (!crowd->count)
         return 0;
-    bb_after(rq, call->tx, count_stored, submission);
-    return reading_add(rq, call->tx, submission, bb_wall_ms(rq->host));
+    if (reading_place_dated(rq, crowd->list, crowd->count))
+        return -1;
+    for (size_t i = 0; i < crowd->count; i++)
+        reading_check(rq, crowd->list[i]);
+    if (reading_find_all_overlaps(rq, crowd->list, crowd->count) || conclude_all(rq, call, crowd))
+        return -1;
+    crowd->count = 0;
+    return 0;
+}
+
+/* The rows of a device and time zone. Those of a device that the crowd has go by themselves. */
+static int take_group(struct bb_request *rq, const struct call *call, struct crowd *crowd,
+                      struct one *ones, size_t count)
+{
+    struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
+    int64_t last = crowd->count ? crowd->list[crowd->count - 1]->device.id : -1;
+
+    if (read_rows(rq, submission, ones, count, !call->tx)) {
+        bb_fail(rq, 503, "Out of memory");
+        return -1;
+    }
+    if (!submission->count)
+        return 0;
+    if (last == submission->device.id)
+        return finish_crowd(rq, call, crowd) ? -1 : one_device(rq, call, ones, submission->count);
+    if (reading_date(rq, submission))
+        return -1;
+    crowd->list[crowd->count] = submission;
+    crowd->ones[crowd->count++] = ones;
+    return 0;
 }
 
 static bool same_group(const struct one *a, const struct one *b)
@@ -306,13 +402,18 @@ static int all_devices(struct bb_request *rq, struct call *call, struct bb_bulk_
         return -1;
     if (call->count)
         qsort(call->list, call->count, sizeof(*call->list), by_device);
+    struct crowd crowd = {
+        .list = bb_alloc(rq, (call->count + 1) * sizeof(struct reading_submission *)),
+        .ones = bb_alloc(rq, (call->count + 1) * sizeof(struct one *)),
+    };
+
     for (size_t from = 0, to; from < call->count; from = to) {
         for (to = from + 1; to < call->count && same_group(&call->list[from], &call->list[to]);)
             to++;
-        if (one_device(rq, call, &call->list[from], to - from))
+        if (take_group(rq, call, &crowd, &call->list[from], to - from))
             return -1;
     }
-    return 0;
+    return finish_crowd(rq, call, &crowd);
 }
 
 static int check(struct bb_request *rq, const struct bb_bulk_job *job,

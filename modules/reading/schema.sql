@@ -243,3 +243,79 @@ BEGIN
     DELETE FROM reading_device r WHERE r.device = reading_forget.device;
 END
 $$;
+
+-- step 7: readings are voided
+
+-- What was stored and is not counted any more: who has voided it, and why. It is in no sum, and its
+-- period is free.
+CREATE TABLE reading_void (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    device     bigint NOT NULL,
+    type       "char" NOT NULL,
+    start_at   timestamptz NOT NULL,
+    end_at     timestamptz NOT NULL,
+    wh         bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    voided_at  timestamptz NOT NULL,
+    account    bigint NOT NULL,
+    email      text NOT NULL, -- the account's then
+    reason     text NOT NULL
+);
+CREATE INDEX reading_void_device ON reading_void (device, id);
+
+-- Voids the reading that ends at a time. The lock of the device's rows keeps out those who store.
+CREATE FUNCTION reading_make_void(device bigint, type "char", at timestamptz, account bigint,
+                                  email text, reason text)
+    RETURNS reading LANGUAGE plpgsql AS $$
+DECLARE
+    voided reading;
+BEGIN
+    PERFORM FROM reading_device d WHERE d.device = reading_make_void.device ORDER BY d.type FOR UPDATE;
+    DELETE FROM reading r WHERE r.device = reading_make_void.device
+        AND r.type = reading_make_void.type AND r.end_at = reading_make_void.at
+        RETURNING * INTO voided;
+    PERFORM busbar_require(voided.device IS NOT NULL, 404, 'Reading not found');
+    INSERT INTO reading_void (device, type, start_at, end_at, wh, created_at, voided_at, account,
+                              email, reason)
+        VALUES (voided.device, voided.type, voided.start_at, voided.end_at, voided.wh,
+                voided.created_at, clock_timestamp(), account, email, reason);
+    UPDATE reading_device d SET latest_start = coalesce(l.start_at, '0001-01-01Z'),
+            latest_end = coalesce(l.end_at, '0001-01-01Z'), latest_wh = coalesce(l.wh, 0),
+            latest_at = coalesce(l.created_at, d.latest_at)
+        FROM (VALUES (1)) one LEFT JOIN LATERAL (
+            SELECT r.start_at, r.end_at, r.wh, r.created_at FROM reading r
+            WHERE r.device = voided.device AND r.type = voided.type
+            ORDER BY r.end_at DESC LIMIT 1) l ON true
+        WHERE d.device = voided.device AND d.type = voided.type AND d.latest_end = voided.end_at;
+    DELETE FROM reading_device d WHERE d.device = voided.device
+        AND NOT EXISTS (SELECT FROM reading_device o WHERE o.device = voided.device
+                        AND o.latest_end > '0001-01-01Z');
+    RETURN voided;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
+                                     known_end)
+        SELECT reading_forget.device, t.type, now(), now(), 0, now(), now()
+        FROM (VALUES ('D'::"char"), ('H')) t (type)
+        ON CONFLICT ON CONSTRAINT reading_device_pkey DO UPDATE SET known_end = d.known_end;
+    DELETE FROM reading r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_void r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_refused r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_device r WHERE r.device = reading_forget.device;
+END
+$$;
+
+-- step 8: a device's readings are held before what others know of them
+
+-- Keeps out those who store, void and take readings of a device, until the commit. Whoever locks more
+-- does it afterwards, as these do.
+CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
+                                     known_end)
+        SELECT $1, t.type, '0001-01-01Z', '0001-01-01Z', 0, now(), '0001-01-01Z'
+        FROM (VALUES ('D'::"char"), ('H')) t (type)
+        ON CONFLICT (device, type) DO UPDATE SET known_end = d.known_end
+$$;

@@ -1,5 +1,6 @@
 /* The state of one generation: the ceiling's constants, the device directory, time zones. */
-#include "reading.h"
+#include "modules/common/slots.h"
+#include "modules/reading/base/reading.h"
 
 int reading_open(struct bb_host *host, void **state)
 {
@@ -17,6 +18,12 @@ int reading_open(struct bb_host *host, void **state)
     reading->zones = zones_new();
     if (!reading->zones)
         return bb_open_fail(host, "no memory for time zones");
+    reading->exports = slots_new(host, bb_setting_int(host, "exports"),
+                                 bb_setting_int(host, "exports_per_account"), "exports");
+    if (!reading->exports) {
+        zones_free(reading->zones);
+        return bb_open_fail(host, "out of memory");
+    }
     *state = reading;
     return 0;
 }
@@ -26,5 +33,6 @@ void reading_close(struct bb_host *host, void *state)
     struct reading *reading = state;
 
     (void)host;
+    slots_free(reading->exports);
     zones_free(reading->zones);
 }

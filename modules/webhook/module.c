@@ -10,7 +10,7 @@
 // clang-format off
 
 static const struct bb_field delay_item[] = {
-    {.name = "item", .type = BB_NUMBER, .min = 0, .max = 3600},
+    {.name = "item", .type = BB_NUMBER, .flags = BB_SECONDS, .min = 0, .max = 3600},
 };
 static const struct bb_field network_item[] = {
     {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024},
@@ -23,11 +23,11 @@ static const struct bb_field settings[] = {
     {.name = "retry_delays", .type = BB_LIST, .max = SCHEDULE_DELAYS_MAX, .fallback = "[1, 4]",
      .fields = BB_TABLE(delay_item),
      .help = "Seconds between an attempt that failed and the next one; one attempt more than these."},
-    {.name = "timeout", .type = BB_INT, .min = 1, .max = 30, .fallback = "10",
+    {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "10",
      .help = "Seconds in which an attempt must have its complete answer."},
-    {.name = "max_age", .type = BB_INT, .min = 1, .max = 720, .fallback = "24",
+    {.name = "max_age", .type = BB_INT, .flags = BB_HOURS, .min = 1, .max = 720, .fallback = "24",
      .help = "Hours that a delivery may wait; then it is abandoned."},
-    {.name = "retention_days", .type = BB_INT, .min = 2, .max = 3650, .fallback = "30",
+    {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 2, .max = 3650, .fallback = "30",
      .help = "Days that deliveries and their attempts are kept."},
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(network_item),
@@ -66,13 +66,23 @@ static const struct bb_field delivery_segments[] = {
 static const char *const states[] = {"queued", "delivered", "abandoned", NULL};
 
 static const struct bb_field list_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Webhooks in a page; all without it."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of a Link header."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Webhooks per page. Default: all."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+};
+static const struct bb_field statistics_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
+     .help = "Webhooks per page (default 200)."},
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 static const struct bb_field deliveries_query[] = {
-    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only those in this state."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 200, .help = "Deliveries in a page (50)."},
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Cursor of a Link header."},
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
+     .help = "Deliveries per page (default 50)."},
+    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 
 static const struct bb_field event_item[] = {
@@ -81,30 +91,34 @@ static const struct bb_field event_item[] = {
 
 #define SECRET_FIELD                                                                               \
     {.name = "secret", .type = BB_TEXT, .flags = BB_SECRET | BB_NULLABLE, .min = 1,                \
-     .max = WEBHOOK_SECRET_MAX, .help = "Signs the deliveries; without it a random one is made."}
+     .max = WEBHOOK_SECRET_MAX,                                                                    \
+     .help = "Key that signs the deliveries. Default: 64 random hexadecimal characters."}
 
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
      .max = TARGET_URL_MAX,
-     .help = "Where deliveries go, http or https.", .example = "https://platform.example.org/hook"},
+     .help = "Target of the deliveries, http or https.",
+     .example = "https://platform.example.org/hook"},
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .max = 256,
      .fields = BB_TABLE(event_item),
-     .help = "Names that GET /api/chat/webhooks/events lists; [] or [\"*\"]: all, also later ones."},
+     .help = "Names from GET /api/chat/webhooks/events. [] or [\"*\"] subscribes to all events, "
+             "future ones included."},
     SECRET_FIELD,
 };
 static const struct bb_field change_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .min = 1,
      .max = TARGET_URL_MAX,
-     .help = "Where deliveries go from now on."},
+     .help = "The new target."},
     {.name = "events", .type = BB_LIST, .flags = BB_NULLABLE, .max = 256,
-     .fields = BB_TABLE(event_item), .help = "The events from now on."},
+     .fields = BB_TABLE(event_item), .help = "The new list of events."},
     {.name = "active", .type = BB_BOOL, .flags = BB_NULLABLE,
-     .help = "false: nothing is enqueued or sent; what waits goes out once it is true again."},
+     .help = "false pauses the webhook: nothing new is queued, and waiting deliveries are sent "
+             "once it is true again."},
 };
 static const struct bb_field rotate_body[] = {SECRET_FIELD};
 static const struct bb_field recover_body[] = {
     {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
-     .help = "Deliveries made since then that were abandoned are sent again."},
+     .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
 };
 
 static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
@@ -143,14 +157,33 @@ static const struct bb_field attempt[] = {
 static const struct bb_field attempt_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(attempt)},
 };
-static const struct bb_field delivery[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
-    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(attempt_item)},
+#define DELIVERY                                                                                   \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},                                      \
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},  \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},                \
+    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(attempt_item)}
+
+static const struct bb_field delivery[] = {DELIVERY};
+static const struct bb_field delivery_reply[] = {
+    DELIVERY,
+    {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "What is sent, byte for byte."},
+};
+static const struct bb_field statistics[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Median of the attempts that delivered."},
+};
+static const struct bb_field statistics_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(statistics)},
+};
+static const struct bb_field statistics_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(statistics_item)},
 };
 
 /* A reply whose only field is named "." is not an object: that field is the whole body. */
@@ -187,42 +220,58 @@ static const struct bb_field test_reply[] = {
 /* Longer than the longest webhook.timeout, and than a recovery of everything. */
 #define LONG_MS 60000
 
+static const int conflict[] = {409, 0};
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_create,
-     .flags = BB_CREATES, .body = BB_TABLE(create_body), .body_max = 65536, .success = 201,
-     .reply = BB_TABLE(create_reply), .help = "Registers a webhook."},
+     .errors = conflict, .flags = BB_CREATES, .body = BB_TABLE(create_body),
+     .body_max = 65536, .success = 201,
+     .reply = BB_TABLE(create_reply),
+     .help = "Create a webhook. The response is the only one that shows the secret in full."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
-     .help = "The caller's webhooks; all of them for an Admin."},
+     .help = "List your webhooks. An Admin sees everybody's."},
     {.method = "GET", .path = BASE "/events", .roles = BB_ANY_ROLE, .handler = webhook_events,
-     .reply = BB_TABLE(events_reply), .help = "The events that can be subscribed to."},
+     .reply = BB_TABLE(events_reply), .help = "List the events that a webhook can subscribe to."},
+    {.method = "GET", .path = BASE "/statistics", .roles = BB_ANY_ROLE,
+     .handler = webhook_statistics, .query = BB_TABLE(statistics_query),
+     .reply = BB_TABLE(statistics_reply),
+     .help = "Get delivery statistics of the last 24 hours, for each webhook. Each covers its "
+             "latest 1,000 deliveries."},
     {.method = "GET", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_get,
      .segments = BB_TABLE(id_segment), .reply = BB_TABLE(webhook_reply_fields),
-     .help = "One webhook."},
+     .help = "Get a webhook."},
     {.method = "PATCH", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_change,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .body_max = 65536,
-     .reply = BB_TABLE(webhook_reply_fields), .help = "Changes url, events or active."},
+     .reply = BB_TABLE(webhook_reply_fields),
+     .help = "Change the url, events or state of a webhook."},
     {.method = "DELETE", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_delete,
      .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(success_reply),
-     .help = "Deletes a webhook and what waits for it."},
+     .help = "Delete a webhook and its waiting deliveries."},
     {.method = "POST", .path = BASE "/:id/test", .roles = BB_ANY_ROLE, .handler = webhook_test,
      .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
-     .reply = BB_TABLE(test_reply), .help = "Sends a ping and tells what came of it."},
+     .reply = BB_TABLE(test_reply),
+     .help = "Send a test ping to a webhook. Waits up to 4 seconds and returns the result of the "
+              "first attempt. Works for inactive webhooks, too."},
     {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
      .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),
-     .help = "A new secret; the old one also signs for 24 hours."},
+     .help = "Rotate the secret of a webhook. Deliveries are signed with the old secret as well "
+             "for 24 hours."},
     {.method = "GET", .path = BASE "/:id/deliveries", .roles = BB_ANY_ROLE,
      .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
      .query = BB_TABLE(deliveries_query), .reply = BB_TABLE(deliveries_reply),
-     .help = "Deliveries with their attempts, newest first."},
+     .help = "List the deliveries of a webhook with their attempts, newest first."},
+    {.method = "GET", .path = BASE "/:id/deliveries/:deliveryId", .roles = BB_ANY_ROLE,
+     .handler = webhook_delivery, .segments = BB_TABLE(delivery_segments),
+     .reply = BB_TABLE(delivery_reply), .help = "Get a delivery with its body."},
     {.method = "POST", .path = BASE "/:id/deliveries/:deliveryId/resend", .roles = BB_ANY_ROLE,
      .handler = webhook_resend, .flags = BB_NO_BODY, .segments = BB_TABLE(delivery_segments),
-     .reply = BB_TABLE(success_reply), .help = "Sends a delivery again, whatever became of it."},
+     .reply = BB_TABLE(success_reply), .help = "Resend a delivery, whatever its state."},
     {.method = "POST", .path = BASE "/:id/recover", .roles = BB_ANY_ROLE,
      .handler = webhook_recover, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
      .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
-     .help = "Sends all deliveries again that were abandoned since a time."},
+     .help = "Resend all abandoned deliveries since a time."},
 };
 
 static const struct bb_hook hooks[] = {
@@ -230,6 +279,19 @@ static const struct bb_hook hooks[] = {
 };
 
 static const struct bb_need needs[] = {{"accounts", 2}};
+
+static const struct bb_field ping_payload[] = {
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = WEBHOOK_PING,
+     .help = "Always ping."},
+    {.name = "timestamp", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "When the test was called.", .example = "2026-04-01T12:00:00.000Z"},
+};
+
+/* It is never raised on the bus: webhook_test() sends it, and nobody subscribes to it. */
+static const struct bb_event_face events[] = {
+    {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
+     .help = "A test of the webhook, sent by `POST /api/chat/webhooks/{id}/test` alone."},
+};
 
 static const struct bb_channel channels[] = {
     {.name = WEBHOOK_CHANNEL, .heard = webhook_heard},
@@ -278,9 +340,11 @@ static const struct bb_command commands[] = {
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("webhook", "1.0.0"),
+    .help = "Signed webhooks: subscriptions to events, and their deliveries.",
     .schema = webhook_schema,
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),
     .hooks = BB_TABLE(hooks),
     .needs = BB_TABLE(needs),
     .channels = BB_TABLE(channels),

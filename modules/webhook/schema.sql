@@ -294,3 +294,9 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- step 6: a delivery is in the trace of the request that raised its event
+
+-- The header traceparent (W3C Trace Context), with which it is sent; null before this step.
+ALTER TABLE webhook_delivery ADD COLUMN traceparent text;
+ALTER TABLE webhook_expansion ADD COLUMN traceparent text;

@@ -14,7 +14,7 @@ void webhook_close(struct bb_host *host, void *state)
     (void)host;
     sender_free(webhook->sender);
     target_rules_free(&webhook->settings.targets);
-    array_places_free(webhook->places);
+    slots_free(webhook->long_answers);
 }
 
 int webhook_open(struct bb_host *host, void **state)
@@ -26,7 +26,7 @@ int webhook_open(struct bb_host *host, void **state)
     if (webhook_settings_read(host, &webhook->settings))
         return -1;
     webhook->host = host;
-    webhook->places = array_places_new(host, LONG_LISTS, LONG_LISTS_EACH);
+    webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
     webhook->testers = bb_host_alloc(host, webhook->settings.tests * sizeof(*webhook->testers));
 
     struct bb_service accounts = bb_service(host, "accounts");
@@ -34,11 +34,11 @@ int webhook_open(struct bb_host *host, void **state)
     webhook->accounts = accounts.interface;
     webhook->accounts_state = accounts.state;
     webhook->sender = sender_new(host, &webhook->settings);
-    if (!webhook->sender || !webhook->testers || !webhook->places) {
+    if (!webhook->sender || !webhook->testers || !webhook->long_answers) {
         sender_free(webhook->sender);
         target_rules_free(&webhook->settings.targets);
-        if (webhook->places)
-            array_places_free(webhook->places);
+        if (webhook->long_answers)
+            slots_free(webhook->long_answers);
         return bb_open_fail(host, "out of memory");
     }
     *state = webhook;

@@ -34,9 +34,15 @@
     X(F33)                                                                                         \
     X(F34)                                                                                         \
     X(F36)                                                                                         \
+    X(F37)                                                                                         \
     X(F38)                                                                                         \
     X(F39)                                                                                         \
-    X(F40)
+    X(F40)                                                                                         \
+    X(F41)                                                                                         \
+    X(F42)                                                                                         \
+    X(F43)                                                                                         \
+    X(F44)                                                                                         \
+    X(F45)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

@@ -2,11 +2,13 @@
  * F14, F32: hosts that are killed, and two of them on one database: what is stored is delivered,
  * the ledger being the webhook-ids of the table beside those that a real receiver counted.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fault/common.h"
+#include "fault/gaps.h"
 #include "receive.h"
 
 enum {
@@ -15,7 +17,9 @@ enum {
     SETTLED_MS = 20000,
     TAKE_OVER_MS = 15000,
     IN_FLIGHT = 64,
-    RECORDING = 512
+    RECORDING = 512,
+    CALM_MS = 1100, /* after which the supervisor starts a worker again at once */
+    LONGEST_MS = 500
 };
 
 static const struct host_spec both = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
@@ -197,6 +201,51 @@ START_TEST(two_hosts_that_start_at_once_migrate_once)
     }
 }
 
+/* As many as BUSBAR_TEST_KILLS says. */
+static int worker_kills(void)
+{
+    const char *given = getenv("BUSBAR_TEST_KILLS");
+
+    return given ? (int)strtol(given, NULL, 10) : 8;
+}
+
+/* Clients that connect all the time find nobody gone: the supervisor has the listener. */
+START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
+{
+    struct host_spec spec = both;
+
+    spec.supervised = spec.plain = true;
+    struct scene *scene = scene_make("worker_kill", &spec, 1, ENOUGH);
+    struct receiver *receiver = receiver_start("worker");
+    int kills = worker_kills();
+
+    scene->load.writers = 4;
+    scene->load.fresh =
+        true; /* now that a second try finds somebody, libcurl's would write twice */
+    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/worker"), "message.new");
+    struct gaps *gaps = gaps_begin(scene->hosts[0]);
+
+    scene_begin(scene);
+    for (int i = 0; i < kills; i++) {
+        pid_t worker = worker_of(scene->hosts[0], 0);
+
+        scene_recovery(scene, BACK_MS);
+        poll(NULL, 0, CALM_MS + (int)(random() % 200)); /* the claim is about such ones */
+        kill(worker, SIGKILL);
+        worker_of(scene->hosts[0], worker);
+    }
+    scene_recovery(scene, BACK_MS);
+    load_stop(scene);
+    int64_t longest = gaps_end(gaps, "worker_kill");
+
+    expect_nothing_lost(scene, receiver, "/worker", (size_t)kills);
+    scene_expect_ledger(scene);
+    scene_end(scene);
+    process_stop(receiver->pid, SIGKILL, 1000);
+    ck_assert_int_le(longest, LONGEST_MS);
+}
+
+FAULT(F44, a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
 FAULT(F14, a_host_killed_at_20_moments_under_load_loses_nothing)
 FAULT(F32, two_hosts_deliver_nothing_twice, two_hosts_that_start_at_once_migrate_once,
       of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything,

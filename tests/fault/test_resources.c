@@ -123,7 +123,8 @@ START_TEST(a_log_on_a_full_disk_stops_nobody)
         host_prepare(&(struct host_spec){.name = "fault-devfull",
                                          .database = database_make(the_postgres, "fault_devfull"),
                                          .port = port});
-    const char *argv[] = {harness_program(false), "-c", host->conf, "serve", NULL};
+    const char *argv[] = {harness_program(false), "-c", host->conf, "serve",
+                          "--no-supervisor",      NULL};
 
     host->port = port;
     host->pid = process_start(&(struct process_spec){.argv = argv, .log = "/dev/full"});

@@ -42,6 +42,9 @@ struct answer *bulk_await(const struct person *who, const char *id, const char *
 /* A number of a member, as "progress" and "failed". */
 int64_t bulk_number(const struct answer *answer, const char *object, const char *key);
 
+/* docs/bulk.md shows this template, line by line. */
+void bulk_shown(const struct answer *template);
+
 /* A row of the log as text: "2 b failed amount: must be …; …". */
 const char *bulk_row(const struct answer *log, size_t index);
 

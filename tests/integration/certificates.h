@@ -25,6 +25,9 @@ struct person *certificate_person(const char *name);
 /* Runs the jobs. The host's own may be at work too; who does it is all the same. */
 void certificates_issue(PGconn *database, struct host *by);
 
+/* The entries of each certificate add up to it, and those that are Carried to what groups carry. */
+void certificates_expect_sums(PGconn *database);
+
 /* POST of a group, and one that must succeed: its id. */
 struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
                                      const int64_t *devices, int count);

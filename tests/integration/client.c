@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference.h"
 #include "secrets.h"
 
 struct buffer {
@@ -114,6 +115,13 @@ struct answer *http_send(const struct host *host, const struct call *call)
     curl_slist_free_all(list);
     if (!call->connection)
         curl_easy_cleanup(curl);
+    reference_keeps(&(struct reference_answer){.method = call->method,
+                                               .target = call->path,
+                                               .status = answer->status,
+                                               .headers = answer->headers,
+                                               .body = answer->body,
+                                               .length = answer->length,
+                                               .json = answer->json});
     return answer;
 }
 

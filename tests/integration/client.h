@@ -36,6 +36,7 @@ void client_open_library(void);
 /* A connection to keep, for one thread; curl_easy_cleanup() ends it. */
 CURL *client_open(void);
 
+/* Fails the test where the API's reference does not have the answer (reference.h). */
 struct answer *http_send(const struct host *host, const struct call *call);
 
 /* The ordinary call; `json` is taken and may be NULL. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "reference.h"
 #include "secrets.h"
 
 static char *directory, *program, *modules;
@@ -71,6 +72,7 @@ void harness_open(const char *root)
     secrets_add(ADMIN_PASSWORD);
     the_redis = redis_make("redis", &redis_pid);
     the_postgres = postgres_make("pg", getenv("BUSBAR_TEST_FSYNC") != NULL);
+    reference_open();
 }
 
 void harness_close(bool keep)

@@ -93,6 +93,7 @@ struct host_spec {
     int port;                   /* to listen on; 0: any */
     bool keep_port;             /* the one of the first start, when it is started again */
     bool plain;                 /* the build without sanitizers, for what they do not bear */
+    bool supervised;            /* with its supervisor, whose pid is the host's then */
 };
 
 struct host {
@@ -100,7 +101,7 @@ struct host {
     pid_t pid;
     int port;
     const char *const *environment, *const *wrapper;
-    bool plain, keep_port;
+    bool plain, keep_port, supervised;
     int status; /* as waitpid() gave it, when host_run() found that it had ended */
 };
 
@@ -131,6 +132,9 @@ char *host_configuration(const struct host_spec *spec);
  * included.
  */
 char *host_ask(const struct host *host, const char *word, int *status);
+
+/* The same with several words, up to NULL. */
+char *host_ask_words(const struct host *host, const char *const *words, int *status);
 
 /* Fails if a sanitizer has reported something in the log. */
 void host_log_clean(const struct host *host);

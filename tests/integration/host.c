@@ -62,6 +62,7 @@ struct host *host_prepare(const struct host_spec *spec)
     host->environment = spec->environment;
     host->wrapper = spec->wrapper;
     host->plain = spec->plain;
+    host->supervised = spec->supervised || getenv("BUSBAR_TEST_SUPERVISED");
     host->keep_port = spec->keep_port;
     file_write(host->conf, host_configuration(spec));
     return host;
@@ -140,8 +141,9 @@ bool host_run(struct host *host)
     for (; host->wrapper && host->wrapper[count]; count++)
         argv[count] = host->wrapper[count];
     memcpy(argv + count,
-           (const char *[]){harness_program(host->plain), "-c", host->conf, "serve", NULL},
-           5 * sizeof *argv);
+           (const char *[]){harness_program(host->plain), "-c", host->conf, "serve",
+                            host->supervised ? NULL : "--no-supervisor", NULL},
+           6 * sizeof *argv);
 
     host->port = 0;
     host->pid = process_start(
@@ -219,13 +221,18 @@ int host_command(struct host *host, const char *const *environment, const char *
     return run_words(host, environment, words, host->log);
 }
 
-char *host_ask(const struct host *host, const char *word, int *status)
+char *host_ask_words(const struct host *host, const char *const *words, int *status)
 {
-    const char *out = harness_path(text("%s-%s.out", host->name, word));
+    const char *out = harness_path(text("%s-%s.out", host->name, words[0]));
     const char *socket = harness_path(text("%s.control", host->name));
     const char *const environment[] = {text("BUSBAR_CONTROL=%s", socket), NULL};
 
     unlink(out);
-    *status = run_words(host, environment, (const char *const[]){word, NULL}, out);
+    *status = run_words(host, environment, words, out);
     return file_text(out);
+}
+
+char *host_ask(const struct host *host, const char *word, int *status)
+{
+    return host_ask_words(host, (const char *const[]){word, NULL}, status);
 }

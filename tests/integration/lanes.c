@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "reference.h"
 
 enum { LANES_MAX = 8 };
 
@@ -180,6 +181,7 @@ static int tell(const struct lanes *all, int lanes)
 {
     int checks = atomic_load(&all->board->checks), failed = bad(all);
 
+    reference_tell_unseen();
     printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n",
            checks ? (checks - failed) * 100 / checks : 0, checks,
            atomic_load(&all->board->failures), atomic_load(&all->board->errors));
@@ -194,6 +196,7 @@ static void open_all(struct lanes *all, int lanes)
         mmap(NULL, sizeof *all->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all->board == MAP_FAILED)
         abort();
+    reference_share();
     for (int i = 0; i < lanes; i++) {
         all->lanes[i].failed = kept(tmpfile());
         fcntl(fileno(all->lanes[i].failed), F_SETFD, FD_CLOEXEC);

@@ -1,10 +1,11 @@
 /*
- * Runs the integration tests: `run [suite…]`, all without an argument but those of faults. `run
- * --suites` and `run --faults` print the names of both kinds. The environment: BUSBAR_ROOT says
- * where busbar is installed, BUSBAR_PLAIN where the build without sanitizers is, for faults;
- * BUSBAR_TEST_LANES is how many suites run at a time (lanes.h), BUSBAR_TEST_KEEP keeps the
- * directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the suites that need an S3 server.
- * The exit status is 0 if all passed.
+ * Runs the integration tests: `run [suite…]`, all without an argument but those of faults and those
+ * that need other programs. `run --suites` and `run --faults` print the names of two kinds. The
+ * environment: BUSBAR_ROOT says where busbar is installed, BUSBAR_PLAIN where the build without
+ * sanitizers is, for faults; BUSBAR_TEST_LANES is how many suites run at a time (lanes.h),
+ * BUSBAR_TEST_KEEP keeps the directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the
+ * suites that need an S3 server, BUSBAR_TEST_UNSEEN prints which statuses of the API's reference
+ * no answer had. The exit status is 0 if all passed.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,16 +20,17 @@
 
 static struct suite_row rows[] = {
 #define SUITE_ROW(name) {#name, name##_suite, false},
-    FAULTS(SUITE_ROW) SUITES(SUITE_ROW)
+    FAULTS(SUITE_ROW) APART_SUITES(SUITE_ROW) SUITES(SUITE_ROW)
 #undef SUITE_ROW
 };
 
-#define FAULT_BYTE(id) 0,
+#define ONE_BYTE(id) 0,
 enum {
     SUITE_COUNT = sizeof(rows) / sizeof(rows[0]),
-    FAULT_COUNT = sizeof((const char[]){FAULTS(FAULT_BYTE)})
+    FAULT_COUNT = sizeof((const char[]){FAULTS(ONE_BYTE)}),
+    FIRST_SUITE = FAULT_COUNT + sizeof((const char[]){APART_SUITES(ONE_BYTE)})
 };
-#undef FAULT_BYTE
+#undef ONE_BYTE
 
 static bool runs_alone(const char *name)
 {
@@ -55,7 +57,7 @@ static bool asked_for(int row, int argc, char **argv)
         if (!strcmp(rows[row].name, argv[i]))
             return true;
     }
-    return argc == 1 && row >= FAULT_COUNT;
+    return argc == 1 && row >= FIRST_SUITE;
 }
 
 static bool known(const char *name)
@@ -102,7 +104,7 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--faults"))
         return list(0, FAULT_COUNT);
     if (argc == 2 && !strcmp(argv[1], "--suites"))
-        return list(FAULT_COUNT, SUITE_COUNT);
+        return list(FIRST_SUITE, SUITE_COUNT);
     for (int i = 1; i < argc; i++) {
         if (!known(argv[i])) {
             fprintf(stderr, "integration: there is no suite %s\n", argv[i]);

@@ -132,11 +132,11 @@ static int commit_kept(struct bb_request *rq)
 
 static int wait_twice(struct bb_request *rq)
 {
-    struct bb_gate *gate = bb_gate(rq);
+    struct bb_completion *completion = bb_completion(rq);
 
-    bb_gate_open(rq->host, gate);
-    bb_gate_wait(rq, gate, 1000);
-    return bb_gate_wait(rq, gate, 1000) ? bb_failed(rq) : 200;
+    bb_completion_signal(rq->host, completion);
+    bb_completion_wait(rq, completion, 1000);
+    return bb_completion_wait(rq, completion, 1000) ? bb_failed(rq) : 200;
 }
 
 static int stream_twice(struct bb_request *rq)
@@ -180,6 +180,82 @@ static int fail_after(struct bb_request *rq)
     return bb_fail(rq, 409, "After");
 }
 
+/* ---- what runs before the commit ---- */
+
+static int write_counted(struct bb_request *rq, struct bb_tx *tx, void *state)
+{
+    int *count = state;
+
+    while ((*count)--)
+        if (bb_add(rq, tx, &insert, BB_ARGS(bb_t("counted"))) < 0)
+            return -1;
+    return 0;
+}
+
+static int count_one(struct bb_request *rq, struct bb_tx *tx)
+{
+    int *count = bb_before(rq, tx, write_counted, sizeof *count);
+
+    *count += 1;
+    return 0;
+}
+
+static int count_more(struct bb_request *rq, struct bb_tx *tx, void *state)
+{
+    (void)state;
+    return count_one(rq, tx);
+}
+
+static int refuse_late(struct bb_request *rq, struct bb_tx *tx, void *state)
+{
+    (void)tx;
+    (void)state;
+    bb_fail(rq, 409, "Too late");
+    return -1;
+}
+
+static int ask_again(struct bb_request *rq, struct bb_tx *tx, void *state)
+{
+    (void)state;
+    return bb_before(rq, tx, ask_again, 1) ? 0 : -1;
+}
+
+static int counts_before(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    int (*last)(struct bb_request *, struct bb_tx *, void *) = NULL;
+    const char *how = arg;
+
+    if (!strcmp(how, "last-more"))
+        last = count_more;
+    else
+        last = strcmp(how, "last-refuses") ? ask_again : refuse_late;
+    count_one(rq, tx);
+    if (!bb_before(rq, tx, last, 1))
+        return -1;
+    return bb_reply(rq, 200, json_object());
+}
+
+static int last_counts(struct bb_request *rq)
+{
+    static char how[] = "last-more";
+
+    return bb_transaction(rq, counts_before, how);
+}
+
+static int last_refuses(struct bb_request *rq)
+{
+    static char how[] = "last-refuses";
+
+    return bb_transaction(rq, counts_before, how);
+}
+
+static int last_circle(struct bb_request *rq)
+{
+    static char how[] = "last-circle";
+
+    return bb_transaction(rq, counts_before, how);
+}
+
 static const struct {
     const char *how;
     int (*run)(struct bb_request *rq);
@@ -188,6 +264,7 @@ static const struct {
     {"add-null", add_to_none},      {"commit-null", commit_none},    {"use-kept", use_kept},
     {"commit-kept", commit_kept},   {"gate-twice", wait_twice},      {"stream-twice", stream_twice},
     {"reply-twice", reply_twice},   {"reply-fail", reply_then_fail}, {"fail-after", fail_after},
+    {"last-more", last_counts},     {"last-refuses", last_refuses},  {"last-circle", last_circle},
 };
 
 static int handle_other(struct bb_request *rq, const char *how)
@@ -276,7 +353,7 @@ static const struct bb_route routes[] = {
      .flags = BB_NO_BODY},
 };
 
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {"bad.circle", 1, {0}, "Its hook raises it again."},
     {"bad.waits", 1, {0}, "Its hook waits."},
     {"bad.next", 1, {0}, "Its hook names a next page after the commit."},

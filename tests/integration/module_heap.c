@@ -124,11 +124,11 @@ static const struct bb_bulk_rows things = {
     .store = store,
 };
 
-static const struct bb_service_face services[] = {{BB_BULK_ROWS "Things", 1, &things}};
+static const struct bb_service_descriptor services[] = {{BB_BULK_ROWS "Things", 1, &things}};
 static const struct bb_field grown[] = {
     {.name = "things", .type = BB_INT, .flags = BB_REQUIRED},
 };
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {.name = "heap.grown", .version = 1, .payload = BB_TABLE(grown), .help = "Things were added."},
 };
 

@@ -240,7 +240,7 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/poke/raise", .roles = BB_ANYONE, .handler = raise_event},
 };
 
-static const struct bb_event_face events[] = {{"poke.poked", 1, {0}, "It was poked."}};
+static const struct bb_event_descriptor events[] = {{"poke.poked", 1, {0}, "It was poked."}};
 static const struct bb_hook hooks[] = {
     {.event = "poke.poked", .kind = BB_COMMITTED, .committed = hear},
 };

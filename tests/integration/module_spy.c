@@ -12,16 +12,17 @@
 static const char schema[] =
     "-- step 1: what was seen\n"
     "CREATE TABLE spy_event (id uuid PRIMARY KEY, name text NOT NULL, wall_ms bigint NOT NULL,"
-    " payload text NOT NULL, organisation bigint NOT NULL, emails text NOT NULL);\n"
+    " payload text NOT NULL, organisation bigint NOT NULL, emails text NOT NULL,"
+    " trace text NOT NULL);\n"
     "CREATE TABLE spy_committed (id uuid PRIMARY KEY, name text NOT NULL, payload text NOT NULL,"
-    " stored boolean NOT NULL);\n"
-    "CREATE TABLE spy_run (id uuid PRIMARY KEY);\n"
+    " stored boolean NOT NULL, trace text NOT NULL);\n"
+    "CREATE TABLE spy_run (id uuid PRIMARY KEY, trace text NOT NULL);\n"
     "CREATE TABLE spy_late (id uuid PRIMARY KEY,"
     " event uuid NOT NULL REFERENCES spy_event DEFERRABLE INITIALLY DEFERRED);\n";
 
 static const struct bb_sql store = {
-    "INSERT INTO spy_event (id, name, wall_ms, payload, organisation, emails)"
-    " VALUES ($1::uuid, $2::text, $3::bigint, $4::text, $5::bigint, $6::text)",
+    "INSERT INTO spy_event (id, name, wall_ms, payload, organisation, emails, trace)"
+    " VALUES ($1::uuid, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, $7::text)",
     BB_SQL_WRITE};
 static const struct bb_sql raise_condition = {"SELECT busbar_require(false, 422, 'not today')",
                                               BB_SQL_WRITE};
@@ -30,8 +31,9 @@ static const struct bb_sql break_commit = {
     "INSERT INTO spy_late (id, event) VALUES ($1::uuid, gen_random_uuid())", BB_SQL_WRITE};
 static const struct bb_sql break_read = {"SELECT 1 / ($1::int - 1)", 0};
 static const struct bb_sql store_copy = {
-    "INSERT INTO spy_committed (id, name, payload, stored)"
-    " SELECT $1::uuid, $2::text, $3::text, EXISTS (SELECT FROM spy_event WHERE id = $1::uuid)",
+    "INSERT INTO spy_committed (id, name, payload, stored, trace)"
+    " SELECT $1::uuid, $2::text, $3::text, EXISTS (SELECT FROM spy_event WHERE id = $1::uuid), "
+    "$4::text",
     BB_SQL_WRITE};
 
 static const struct bb_field settings[] = {
@@ -92,10 +94,10 @@ static int within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event
         bb_fail(rq, 409, "The spy does not like this message");
         return -1;
     }
-    if (!payload ||
-        bb_add(rq, tx, &store,
-               BB_ARGS(bb_t(event->id), bb_t(event->name), bb_i(event->wall_ms), bb_t(payload),
-                       bb_i(event->audience->organisation), bb_t(emails_of(rq, event)))) < 0)
+    if (!payload || bb_add(rq, tx, &store,
+                           BB_ARGS(bb_t(event->id), bb_t(event->name), bb_i(event->wall_ms),
+                                   bb_t(payload), bb_i(event->audience->organisation),
+                                   bb_t(emails_of(rq, event)), bb_t(bb_traceparent(rq)))) < 0)
         return -1;
     return add_faults(rq, tx, event);
 }
@@ -106,16 +108,18 @@ static void committed(struct bb_request *rq, const struct bb_event *event)
 
     if (told(rq, event, "sour") && bb_query(rq, &break_read, BB_ARGS(bb_i(1))))
         bb_log(rq, BB_ERROR, "a division by zero was answered");
-    if (!payload ||
-        !bb_query(rq, &store_copy, BB_ARGS(bb_t(event->id), bb_t(event->name), bb_t(payload))))
+    if (!payload || !bb_query(rq, &store_copy,
+                              BB_ARGS(bb_t(event->id), bb_t(event->name), bb_t(payload),
+                                      bb_t(bb_traceparent(rq)))))
         bb_log(rq, BB_ERROR, "the spy could not write its copy");
 }
 
 static void once(struct bb_request *rq)
 {
-    static const struct bb_sql ran = {"INSERT INTO spy_run SELECT gen_random_uuid()", BB_SQL_WRITE};
+    static const struct bb_sql ran = {"INSERT INTO spy_run SELECT gen_random_uuid(), $1::text",
+                                      BB_SQL_WRITE};
 
-    if (bb_setting_int(rq->host, "greedy") && bb_query(rq, &ran, BB_NO_ARGS))
+    if (bb_setting_int(rq->host, "greedy") && bb_query(rq, &ran, BB_ARGS(bb_t(bb_traceparent(rq)))))
         bb_alloc(rq, SIZE_MAX / 2);
 }
 

@@ -96,15 +96,15 @@ static void tick(struct bb_request *rq)
     say(rq->host, "ticks");
 }
 
-static void surf(struct bb_seat *seat)
+static void surf(struct bb_worker_context *context)
 {
     uint64_t count;
 
-    say(seat->host, "surfs");
-    while (!bb_stopping(seat))
-        if (read(seat->wake_fd, &count, sizeof(count)) < 0)
+    say(context->host, "surfs");
+    while (!bb_stopping(context))
+        if (read(context->wake_fd, &count, sizeof(count)) < 0)
             usleep(1000);
-    say(seat->host, "leaves the water");
+    say(context->host, "leaves the water");
 }
 
 static void heard(void *state, const char *payload)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "reference.h"
 #include "secrets.h"
 
 static unsigned hmac(const char *secret, const void *bytes, size_t length, unsigned char *out)
@@ -70,6 +71,14 @@ static bool read_more(struct visit *visit)
     return true;
 }
 
+static void judge(const struct caught *caught)
+{
+    const char *event = caught_header(caught, "X-Webhook-Event");
+
+    if (event)
+        reference_keeps_event(event, caught->head, caught->body, caught->length);
+}
+
 /* Takes one request off the connection; false: it is over. */
 static bool take(struct visit *visit, struct caught *caught)
 {
@@ -93,6 +102,7 @@ static bool take(struct visit *visit, struct caught *caught)
     visit->length -= head + caught->length;
     memmove(visit->bytes, visit->bytes + head + caught->length, visit->length + 1);
     caught->at_ms = now_ms();
+    judge(caught);
     return true;
 }
 

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "reference.h"
+
 static void append(char **bytes, size_t *length, const char *more, size_t count)
 {
     *bytes = realloc(*bytes, *length + count + 1);
@@ -60,15 +62,21 @@ static void decode(struct sse *sse)
 struct sse *sse_open(const struct host *host, const char *token, const char *last,
                      int receive_bytes)
 {
+    return sse_open_at(host, "/api/chat/stream", token, last, receive_bytes);
+}
+
+struct sse *sse_open_at(const struct host *host, const char *path, const char *token,
+                        const char *last, int receive_bytes)
+{
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)host->port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sse *sse = kept(calloc(1, sizeof *sse));
     const char *request =
-        text("GET /api/chat/stream HTTP/1.1\r\nHost: x\r\n"
+        text("GET %s HTTP/1.1\r\nHost: x\r\n"
              "Origin: https://platform.example\r\n"
              "Authorization: Bearer %s\r\n%s%s%s\r\n",
-             token, last ? "Last-Event-ID: " : "", last ? last : "", last ? "\r\n" : "");
+             path, token, last ? "Last-Event-ID: " : "", last ? last : "", last ? "\r\n" : "");
 
     sse->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(sse->fd, 0);
@@ -85,6 +93,7 @@ struct sse *sse_open(const struct host *host, const char *token, const char *las
     sse->headers = text("%.*s", (int)head, sse->raw);
     drop(sse->raw, &sse->raw_length, head);
     sse->status = atoi(sse->headers + strlen("HTTP/1.1 "));
+    reference_keeps_head("GET", path, sse->status, sse->headers);
     return sse;
 }
 
@@ -116,6 +125,9 @@ static struct sse_event *take(struct sse *sse, const char *block)
 
     *kept_event = event;
     kept_event->json = event.data ? kept(json_loads(event.data, 0, NULL)) : NULL;
+    if (event.name)
+        reference_keeps_event(event.name, NULL, event.data ? event.data : "",
+                              event.data ? strlen(event.data) : 0);
     return kept_event;
 }
 

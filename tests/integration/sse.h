@@ -28,6 +28,10 @@ struct sse {
 struct sse *sse_open(const struct host *host, const char *token, const char *last,
                      int receive_bytes);
 
+/* The same of another path than chat's. */
+struct sse *sse_open_at(const struct host *host, const char *path, const char *token,
+                        const char *last, int receive_bytes);
+
 /* The next event with a name or data; NULL: none within `ms`, or the end. */
 struct sse_event *sse_next(struct sse *sse, int ms);
 

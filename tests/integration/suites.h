@@ -12,6 +12,7 @@
     X(lookalikes)                                                                                  \
     X(readiness)                                                                                   \
     X(missing)                                                                                     \
+    X(operating)                                                                                   \
     X(accounts)                                                                                    \
     X(access)                                                                                      \
     X(admin)                                                                                       \
@@ -20,7 +21,9 @@
     X(tokens)                                                                                      \
     X(login)                                                                                       \
     X(throttle)                                                                                    \
+    X(docs)                                                                                        \
     X(matrix)                                                                                      \
+    X(statuses)                                                                                    \
     X(chat)                                                                                        \
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
@@ -65,6 +68,8 @@
     X(device_owners)                                                                               \
     X(device_changes)                                                                              \
     X(device_delete)                                                                               \
+    X(device_duplicates)                                                                           \
+    X(device_list)                                                                                 \
     X(device_files)                                                                                \
     X(device_refused)                                                                              \
     X(device_uploads)                                                                              \
@@ -74,15 +79,25 @@
     X(device_s3_tls)                                                                               \
     X(readings)                                                                                    \
     X(reading_batches)                                                                             \
+    X(reading_export)                                                                              \
     X(reading_list)                                                                                \
     X(bulk)                                                                                        \
     X(bulk_daily)                                                                                  \
     X(bulk_devices)                                                                                \
+    X(bulk_events)                                                                                 \
     X(bulk_files)                                                                                  \
     X(bulk_reads)                                                                                  \
     X(bulk_run)                                                                                    \
+    X(bulk_contacts)                                                                               \
+    X(bulk_import)                                                                                 \
+    X(bulk_stream)                                                                                 \
     X(certificates)                                                                                \
+    X(certificate_groups)                                                                          \
+    X(corrections)                                                                                 \
     X(certificate_log)                                                                             \
+    X(certificate_filters)                                                                         \
+    X(certificate_model)                                                                           \
+    X(certificate_year)                                                                            \
     X(certificate_month)                                                                           \
     X(certificate_exports)                                                                         \
     X(certificate_history)                                                                         \
@@ -114,8 +129,12 @@
     X(reload_load)                                                                                 \
     X(webhook_crowd)
 
+/* They need programs that only a part of ./test of their own installs: they run by name alone. */
+#define APART_SUITES(X) X(contract)
+
 #define SUITE_DECLARE(name) Suite *name##_suite(void);
 SUITES(SUITE_DECLARE)
+APART_SUITES(SUITE_DECLARE)
 #undef SUITE_DECLARE
 
 #endif

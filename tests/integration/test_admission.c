@@ -63,6 +63,7 @@ static const struct {
     {"GET", "/api/chat/conversations/7/messages", "", 0, 405},
     {"DELETE", "/api/device", "", 0, 405},
     {"TRACE", "/api/auth/me", "", 0, 405},
+    {"QUERY", "/api/auth/me", "", 0, 405},
     {"POST", FIND, "Content-Type: text/xml\r\n", 4, 415},
     {"POST", FIND, "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", 4, 415},
     {"POST", FIND, "Content-Type: application/json\r\n", 3000000, 413},

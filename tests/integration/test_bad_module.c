@@ -41,12 +41,15 @@ static const struct {
     {"commit-null", 500, 0, "that the request does not have"},
     {"use-kept", 500, 0, "that the request does not have"},
     {"commit-kept", 500, 0, "that the request does not have"},
-    {"gate-twice", 500, 0, "waits for a gate twice"},
+    {"gate-twice", 500, 0, "waits for a completion twice"},
     {"stream-twice", 500, 0, "opens a stream where it cannot"},
     {"reply-twice", 201, 0, "answers twice"},
     {"reply-fail", 409, 0, "answers twice"},
     {"unanswered", 500, 0, "returned a status without an answer"},
     {"fail-after", 409, 1, "an error after its transaction was committed"},
+    {"last-more", 200, 2, NULL},
+    {"last-refuses", 409, 0, NULL},
+    {"last-circle", 500, 0, "bb_before() is called in a circle"},
 };
 
 /* The line of the log that has both; NULL: none. */

@@ -118,6 +118,24 @@ START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'e%'"), 118);
 }
 
+/* What is refused at the commit is looked for row by row, too. */
+START_TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
+{
+    char *csv = text("name,amount\n");
+
+    sql_run(db, "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.name = 'l7' THEN RAISE check_violation; END IF; RETURN NULL; END $$");
+    sql_run(db, "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON heap_thing"
+                " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()");
+    for (int i = 1; i <= 20; i++)
+        csv = text("%sl%d,%d\n", csv, i, i);
+    struct answer *log = bulk_store(m, bulk_id(bulk_things(m, csv)));
+
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 19);
+    ck_assert_str_eq(bulk_row(log, 6), "7 l7 failed : cannot be stored: the database refuses it");
+    sql_run(db, "DROP FUNCTION late CASCADE");
+}
+
 static size_t rows_in(const struct answer *log)
 {
     return json_array_size(json_object_get(log->json, "rows"));
@@ -257,6 +275,7 @@ Suite *bulk_suite(void)
         failed_rows_are_corrected_and_sent_again,
         columns_are_found_by_name_in_any_order_and_case,
         a_row_that_the_database_refuses_disturbs_no_other,
+        a_row_that_is_refused_at_the_commit_disturbs_no_other,
         the_log_comes_in_pages_and_by_status,
         a_foreign_or_unknown_job_is_not_found,
         a_created_job_is_deleted_or_cancelled,

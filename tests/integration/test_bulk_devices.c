@@ -101,6 +101,8 @@ START_TEST(the_template_goes_in)
     struct answer *log = bulk_store(m, upload_devices(m, template->body));
 
     ck_assert_str_eq(bulk_row(log, 0), "1 PLANT-7 success");
+    bulk_shown(template);
+    bulk_shown(ck_status(http(host, "GET", BULK "/template.csv?type=Reads", m->token, NULL), 200));
 }
 
 START_TEST(roles_are_those_of_a_registration)

@@ -1,4 +1,5 @@
 /* Readings in bulk: row by row what single requests would do. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bulk.h"
@@ -33,6 +34,36 @@ static const char *upload_reads(const struct person *who, const char *csv)
 static struct answer *stored(const char *name)
 {
     return ck_status(http(host, "GET", text(READS "%s", name), m->token, NULL), 200);
+}
+
+static int64_t over_ceiling(void)
+{
+    const char *text = ck_status(http(host, "GET", "/metrics", admin->token, NULL), 200)->body;
+    const char *at = strstr(text, "\nbusbar_reading_over_ceiling_total ");
+
+    ck_assert_ptr_nonnull(at);
+    return strtoll(strrchr(strtok(kept(strdup(at + 1)), "\n"), ' ') + 1, NULL, 10);
+}
+
+START_TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
+{
+    plant(m, "above");
+    int64_t before = over_ceiling();
+    const char *id =
+        upload_reads(m, HEAD "above,History,2025-06-01T00:00:00Z,2025-06-02T00:00:00Z,9,GWh,\n"
+                             "above,History,2025-06-02T00:00:00Z,2025-06-03T00:00:00Z,9,kWh,\n");
+    const char *path = "/api/meter-reads/refused?externalId=above";
+
+    ck_assert_uint_eq(
+        json_array_size(ck_status(http(host, "GET", path, m->token, NULL), 200)->json), 0);
+    ck_assert_int_eq(over_ceiling(), before);
+    ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "failed"), 1);
+    const json_t *kept_ones = ck_status(http(host, "GET", path, m->token, NULL), 200)->json;
+    const json_t *one = json_array_get(kept_ones, 0);
+
+    ck_assert_uint_eq(json_array_size(kept_ones), 1);
+    ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(one, "problem")), "ceiling"));
+    ck_assert_int_eq(over_ceiling(), before + 1);
 }
 
 START_TEST(rows_become_the_readings_that_requests_make)
@@ -118,6 +149,84 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     ck_assert_uint_eq(json_array_size(stored("s1")->json), 3);
 }
 
+static json_t *with_serial(const char *name, const char *serial)
+{
+    return json_pack("{ss ss ss sf}", "externalId", name, "serialNumber", serial,
+                     "commissioningDate", "2024-01-01", "capacity", 10.0);
+}
+
+static const char *start_of(const char *name, size_t index)
+{
+    return json_string_value(
+        json_object_get(json_array_get(stored(name)->json, index), "startDate"));
+}
+
+/* Each begins where its own device's last one ends, stored or in a row before it; the row of w2
+ * that is over the ceiling is none of these. */
+START_TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
+{
+    const char *csv = HEAD;
+
+    for (int i = 0; i < 5; i++) {
+        plant(m, text("w%d", i));
+        ck_status(http(host, "POST", text(READS "w%d", i), m->token,
+                       json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "kWh", "startDate",
+                                 "2025-01-01", "endDate", text("2025-02-0%d", i + 1), "value", 1)),
+                  201);
+        csv = text("%s%sw%d,Delta,,2025-03-01,1,kWh,\nw%d,Delta,,2025-03-02,1,kWh,\n", csv,
+                   i == 2 ? "w2,History,2025-02-20,2025-02-21,66,kWh,\n" : "", i, i);
+    }
+    struct answer *log = bulk_store(m, upload_reads(m, csv));
+
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 10);
+    ck_assert_int_eq(bulk_number(log, "progress", "failed"), 1);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_str_eq(start_of(text("w%d", i), 1), text("2025-02-0%dT00:00:00.000Z", i + 1));
+        ck_assert_str_eq(start_of(text("w%d", i), 2), "2025-03-01T00:00:00.000Z");
+    }
+}
+
+/* What a single request finds by a key a row finds by it, and says of it what that would. */
+START_TEST(rows_find_devices_by_every_key_that_requests_know)
+{
+    ck_status(device_post(m, with_serial("key-1", "SN-1")), 201);
+    ck_status(device_post(m, with_serial("SN-2", "SN-3")), 201);
+    ck_status(device_post(m, with_serial("key-3", "SN-2")), 201); /* hidden by an externalId */
+    ck_status(device_post(m, with_serial("twin-1", "SN-T")), 201);
+    struct answer *twin = ck_status(device_post(m, with_serial("twin-2", "SN-T")), 201);
+
+    ck_status(device_post(k, with_serial("alien", "SN-K")), 201);
+    static const char *const keys[] = {"SN-1", "SN-2", "SN-T", "SN-K", "sn-1"};
+    char *csv = text("%s", HEAD);
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        csv = text("%s%s,History,2025-01-02,2025-01-03,10,kWh,\n", csv, keys[i]);
+    csv = text("%s%lld,History,2025-01-02,2025-01-03,10,kWh,\n"
+               "0%lld,History,2025-01-03,2025-01-04,10,kWh,\n",
+               csv, (long long)answer_int(twin, "id"), (long long)answer_int(twin, "id"));
+    const char *id = upload_reads(m, csv);
+
+    for (int round = 0; round < 2; round++) {
+        struct answer *log = round ? bulk_store(m, id) : bulk_log_of(m, id, "");
+
+        ck_assert_str_eq(bulk_row(log, 0), round ? "1 SN-1 success" : "1 SN-1 pending");
+        ck_assert_str_eq(bulk_row(log, 1), round ? "2 SN-2 success" : "2 SN-2 pending");
+        ck_assert_str_eq(
+            bulk_row(log, 2),
+            "3 SN-T failed externalId: Several devices have this identifier: twin-1, twin-2");
+        ck_assert_str_eq(bulk_row(log, 3), "4 SN-K failed externalId: Device not found");
+        ck_assert_str_eq(bulk_row(log, 4), "5 sn-1 failed externalId: Device not found");
+        ck_assert_ptr_nonnull(strstr(bulk_row(log, 5), round ? "success" : "pending"));
+        ck_assert_ptr_nonnull(strstr(bulk_row(log, 6), "externalId: Device not found"));
+    }
+    ck_assert_uint_eq(json_array_size(stored("key-1")->json), 1);
+    ck_assert_uint_eq(json_array_size(stored("SN-3")->json), 1);
+    ck_assert_uint_eq(json_array_size(stored("key-3")->json), 0);
+    ck_assert_uint_eq(json_array_size(stored("twin-2")->json), 1);
+    ck_error(http(host, "GET", READS "SN-T", m->token, NULL), 409,
+             "Several devices have this identifier: twin-1, twin-2");
+}
+
 /* A row that stands in the way of one in another part, which the check sees by what they claim. */
 START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
 {
@@ -152,8 +261,11 @@ START_TEST(roles_are_those_of_a_request)
 Suite *bulk_reads_suite(void)
 {
     const TTest *const tests[] = {
+        what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored,
         rows_become_the_readings_that_requests_make,
         bad_rows_have_the_problems_of_single_requests,
+        delta_rows_of_many_devices_begin_where_the_ones_before_them_end,
+        rows_find_devices_by_every_key_that_requests_know,
         rows_far_apart_that_overlap_are_found_by_the_check,
         roles_are_those_of_a_request,
     };

@@ -158,7 +158,7 @@ START_TEST(amounts_narrow_the_list_and_the_export)
 
     ck_assert_ptr_nonnull(strstr(row, ",1000,"));
     ck_assert_str_eq(strchr(row, '\n'), "\n");
-    static const char *const bad[] = {"minWatthour=-1", "maxWatthour=x", "minWatthour=1e99"};
+    static const char *const bad[] = {"minWatthour=--1", "maxWatthour=x", "minWatthour=1e99"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_error(http(host, "GET", text(LOG "?%s", bad[i]), m->token, NULL), 400, "");

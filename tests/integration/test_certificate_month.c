@@ -83,6 +83,7 @@ static struct month month_make(const char *name, int devices)
  * carry the rest. */
 static void expect_month(PGconn *database, const struct month *month)
 {
+    certificates_expect_sums(database);
     for (int g = 0; g < GROUP_COUNT; g++) {
         const char *id = text("%jd", (intmax_t)month->group[g]);
         int64_t of_group = sql_number(

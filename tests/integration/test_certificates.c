@@ -80,14 +80,38 @@ START_TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_b
     struct sums sums = pages_of(m, "");
 
     ck_assert_int_eq(sums.issued, 2000);
-    ck_assert_int_eq(sums.entries, 2);
-    ck_assert_int_eq(sums.wh, 600 + 800);
+    ck_assert_int_eq(sums.wh, 600 + 600 + 800 + 999);
     ck_assert_int_eq(certificate_group_carried(m, group), 999);
-    const json_t *entry = item_of(log_of(m, ""), NULL, 0);
+    certificates_expect_sums(db);
 
-    ck_assert_int_eq(int_in(entry, "groupId"), group);
-    ck_assert_str_eq(text_in(entry, "ongoing_start_date"), time_text(start + 2 * DAY_MS));
-    ck_assert_str_eq(text_in(entry, "ongoing_end_date"), time_text(start + 3 * DAY_MS));
+    /* newest first; what the second day carries leaves its certificate, and is in the third's */
+    static const struct {
+        int day, wh, certificate;
+        const char *status;
+    } lines[] = {{3, 999, 0, "Carried"},   {2, 800, 2, "Succeeded"}, {1, -200, 1, "Succeeded"},
+                 {1, 200, 2, "Succeeded"}, {1, 600, 1, "Succeeded"}, {0, 600, 1, "Succeeded"}};
+    struct answer *log = log_of(m, "");
+    char uids[3][40] = {"", "", ""};
+
+    ck_assert_uint_eq(json_array_size(log->json), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *entry = item_of(log, NULL, i);
+        char *uid = uids[lines[i].certificate];
+
+        if (!*uid)
+            snprintf(uid, sizeof(*uids), "%s", text_in(entry, "certificateTransactionUID"));
+        ck_assert_str_eq(text_in(entry, "certificateTransactionUID"), uid);
+        ck_assert_int_eq(int_in(entry, "readvalue_watthour"), lines[i].wh);
+        ck_assert_str_eq(text_in(entry, "status"), lines[i].status);
+        ck_assert_int_eq(int_in(entry, "groupId"), group);
+        ck_assert_str_eq(text_in(entry, "ongoing_start_date"),
+                         time_text(start + lines[i].day * DAY_MS));
+        ck_assert_str_eq(text_in(entry, "ongoing_end_date"),
+                         time_text(start + (lines[i].day + 1) * DAY_MS));
+    }
+    ck_assert_uint_eq(json_array_size(log_of(m, "?status=Carried")->json), 1);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?maxWatthour=-1")->json), 1);
+    ck_assert_uint_eq(json_array_size(log_of(m, "?minWatthour=-200&maxWatthour=200")->json), 2);
 }
 
 START_TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
@@ -107,9 +131,12 @@ START_TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
     certificates_issue(db, host);
     struct answer *log = log_of(m, text("?deviceId=%jd", (intmax_t)devices[1]));
 
-    ck_assert_uint_eq(json_array_size(log->json), 2);
-    ck_assert_int_eq(int_in(item_of(log, NULL, 0), "readvalue_watthour"), 2100);
-    ck_assert_int_eq(int_in(item_of(log, NULL, 1), "readvalue_watthour"), 1100);
+    static const int wh[] = {-200, 200, 2100, -100, 100, 1100}; /* newest first */
+
+    ck_assert_uint_eq(json_array_size(log->json), 6);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_int_eq(int_in(item_of(log, NULL, i), "readvalue_watthour"), wh[i]);
+    certificates_expect_sums(db);
     ck_assert_str_eq(text_in(item_of(log, NULL, 0), "ongoing_end_date"), time_text(start + DAY_MS));
     ck_assert_int_eq(pages_of(m, "").issued, 6000);
 }
@@ -298,7 +325,7 @@ START_TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
         struct answer *log = log_of(m, text("?groupId=%jd", (intmax_t)group));
         const json_t *first = item_of(log, NULL, json_array_size(log->json) - 1);
 
-        ck_assert_uint_eq(json_array_size(log->json), 2);
+        ck_assert_uint_eq(json_array_size(log->json), 6); /* each carries 300 on */
         ck_assert_int_eq(int_in(first, "readvalue_watthour"), 3300);
         ck_assert_str_eq(text_in(first, "ongoing_start_date"), time_text(start));
         ck_assert_str_eq(text_in(first, "ongoing_end_date"), time_text(end));

@@ -187,6 +187,25 @@ START_TEST(totals_are_exact_whatever_happens_at_once)
     PQfinish(db);
 }
 
+static const char *listed(const char *query)
+{
+    return talk_of(host, platform, "conversations/user", "reader@shop.example", query)->body;
+}
+
+START_TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
+{
+    const char *reader = "reader@shop.example", *other = "writer@shop.example";
+    struct talk talk = talk_start(host, platform, reader, other, "Listed");
+
+    ck_status(talk_post(host, platform, &talk, other, "one"), 201);
+    ck_status(talk_post(host, platform, &talk, other, "two"), 201);
+    ck_assert_ptr_nonnull(strstr(listed("?unread=true&limit=5"), "\"unread1\":2,\"unread2\":1"));
+    ck_status(talk_read(host, platform, &talk, other), 200);
+    ck_assert_ptr_nonnull(strstr(listed("?unread=true"), "\"unread1\":2,\"unread2\":0"));
+    ck_assert_ptr_null(strstr(listed("?unread=false"), "unread"));
+    ck_assert_ptr_null(strstr(listed(""), "unread"));
+}
+
 Suite *chat_unread_suite(void)
 {
     Suite *suite = suite_create("chat_unread");
@@ -195,6 +214,7 @@ Suite *chat_unread_suite(void)
     tcase_set_timeout(tests, 300);
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_count_looks_at_no_conversation_however_many_there_are);
+    tcase_add_test(tests, a_list_tells_what_each_participant_has_not_read_where_it_is_asked);
     tcase_add_test(tests, totals_are_exact_whatever_happens_at_once);
     suite_add_tcase(suite, tests);
     return suite;

@@ -1,4 +1,5 @@
 /* Devices that are deleted, and those that are Inactive: what becomes of readings and groups. */
+#include <pthread.h>
 #include <string.h>
 
 #include "certificates.h"
@@ -147,6 +148,104 @@ START_TEST(a_deletion_among_readings_leaves_none_behind)
     }
 }
 
+struct waiting {
+    pthread_t thread;
+    const struct host *by;
+    struct call call;
+    struct answer *answer;
+};
+
+static void *send_it(void *arg)
+{
+    struct waiting *waiting = arg;
+
+    waiting->answer = http_send(waiting->by, &waiting->call);
+    return NULL;
+}
+
+static bool so_many_wait(void *arg)
+{
+    const int64_t *count = arg;
+
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") >= *count;
+}
+
+/* Sends it, and returns when so many statements wait for locks. */
+static void start_waiting(struct waiting *waiting, int64_t count)
+{
+    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_it, waiting), 0);
+    ck_assert_msg(wait_until(so_many_wait, &count, 10000), "%jd do not wait", (intmax_t)count);
+}
+
+/* Two requests, the first before the other, both behind a lock that is then given up: both end. */
+static void expect_both(PGconn *holder, struct waiting both[2])
+{
+    start_waiting(&both[0], 1);
+    start_waiting(&both[1], 2);
+    sql_run(holder, "COMMIT");
+    for (int i = 0; i < 2; i++) {
+        pthread_join(both[i].thread, NULL);
+        ck_assert_msg(both[i].answer->status < 500, "%d: %ld %s", i, both[i].answer->status,
+                      both[i].answer->body);
+    }
+}
+
+/* Both go on to locks that the other has, if they take them in another order. By two hosts: one has
+ * its transactions one after the other here. */
+START_TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
+{
+    struct person *m = certificate_person("delete.void");
+    PGconn *holder = database_connect(the_postgres, PQdb(db));
+    struct host *other = host_start(&(struct host_spec){
+        .name = "device_delete_other", .database = "device_delete", .modules = METER_MODULES});
+    int64_t device = meter_make(host, m, "void", 10, days_ago(100));
+    struct answer *stored = meter_read(host, m, "void", "History", days_ago(50), days_ago(49), 100);
+    int64_t id = int_in(item_of(ck_status(stored, 201), "reads", 0), "id");
+    const char *row = text("device = %jd", (intmax_t)device);
+
+    certificates_issue(db, host);
+    sql_run(db, text("INSERT INTO certificate_history VALUES (%jd, 'infinity', 'infinity')",
+                     (intmax_t)device));
+    sql_run(holder, "BEGIN");
+    sql_run(holder, text("SELECT FROM reading_device WHERE %s AND type = 'H' FOR UPDATE", row));
+    struct waiting both[2] = {
+        {.by = host,
+         .call = {.method = "DELETE",
+                  .path = text("/api/meter-reads/new/void/%jd", (intmax_t)id),
+                  .token = m->token,
+                  .body = "{\"reason\":\"wrong\"}"}},
+        {.by = other, .call = {.method = "DELETE", .path = "/api/device/void", .token = m->token}}};
+
+    expect_both(holder, both);
+    PQfinish(holder);
+    ck_assert_int_eq(rows_of("reading", device), 0);
+    host_stop(other);
+}
+
+START_TEST(leaving_a_group_and_deleting_it_never_wait_for_each_other)
+{
+    struct person *m = certificate_person("delete.group");
+    PGconn *holder = database_connect(the_postgres, PQdb(db));
+    int64_t device = meter_make(host, m, "leaver", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    const char *path = text(GROUPS "/%jd", (intmax_t)group);
+
+    certificates_issue(db, host);
+    sql_run(holder, "BEGIN");
+    sql_run(holder, text("SELECT FROM certificate_member WHERE group_id = %jd FOR UPDATE",
+                         (intmax_t)group));
+    struct waiting both[2] = {
+        {.by = host,
+         .call = {.method = "DELETE", .path = text("%s/devices/leaver", path), .token = m->token}},
+        {.by = host, .call = {.method = "DELETE", .path = path, .token = m->token}}};
+
+    expect_both(holder, both);
+    PQfinish(holder);
+    ck_assert_int_eq(rows_of("certificate_member", device), 0);
+    ck_assert_int_eq(rows_of("certificate_former", device), 0);
+}
+
 Suite *device_delete_suite(void)
 {
     const TTest *const tests[] = {
@@ -156,6 +255,8 @@ Suite *device_delete_suite(void)
         a_member_of_which_nothing_is_accounted_for_leaves_its_group,
         an_inactive_device_is_passed_by_and_takes_no_readings,
         a_deletion_among_readings_leaves_none_behind,
+        voiding_a_reading_and_deleting_its_device_never_wait_for_each_other,
+        leaving_a_group_and_deleting_it_never_wait_for_each_other,
     };
 
     return stage_suite("device_delete", set_up, 60, TESTS(tests));

@@ -189,11 +189,13 @@ static void expect_few_rows(const char *method, const char *path, const char *in
 
 START_TEST(of_a_name_that_very_many_share_a_few_are_read)
 {
+    sql_run(db, "SET session_replication_role = replica"); /* no triggers, which read devices */
     sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
                 " created_at, updated_at) SELECT 1000000 + n, gen_random_uuid(), 1000000 + n,"
                 " 'Shared by all', 'Shared by all', '{}', now(), now()"
                 " FROM generate_series(1, 20000) n");
     sql_run(db, "ANALYZE device");
+    sql_run(db, "SET session_replication_role = origin");
     expect_few_rows("GET", DEVICE "/Shared%20by%20all", "device_serial");
     expect_few_rows("PATCH", DEVICE "/by-site/Shared%20by%20all", "device_site");
     sql_run(db, "DELETE FROM device WHERE id > 1000000");

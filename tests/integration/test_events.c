@@ -158,7 +158,7 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
     ck_assert_int_eq(sql_number(db,
                                 "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
                                 " WHERE e.payload <> c.payload OR e.name <> c.name"
-                                " OR NOT c.stored"),
+                                " OR NOT c.stored OR e.trace <> c.trace"),
                      0);
 }
 
@@ -284,6 +284,9 @@ START_TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
     PGconn *other = database_connect(the_postgres, "events_greedy");
 
     ck_assert(wait_until(job_ran, other, 20000));
+    ck_assert_int_eq(sql_number(other, "SELECT count(*) FROM spy_run WHERE trace !~"
+                                       " '^00-[0-9a-f]{32}-[0-9a-f]{16}-02$'"),
+                     0);
     ck_assert(wait_until(job_is_free, other, 5000));
     PQfinish(other);
     host_stop(greedy);

@@ -18,8 +18,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const modules[] = {"auth",   "bulk",   "certificate", "chat",
-                                      "device", "health", "reading",     "webhook"};
+static const char *const modules[] = {"auth",   "bulk", "certificate", "chat",    "console",
+                                      "device", "docs", "health",      "reading", "webhook"};
 static const char *const names[ACTORS] = {"nobody", "pending",     "suspended",         "User",
                                           "Buyer",  "DeviceOwner", "OrganizationAdmin", "ApiUser",
                                           "client", "Admin"};
@@ -29,12 +29,14 @@ static PGconn *db;
 
 static void set_up(void)
 {
-    host = host_start(
-        &(struct host_spec){.name = "matrix",
-                            .database = database_make(the_postgres, "matrix"),
-                            .modules = "[auth, chat, device, health, webhook, "
-                                       "reading, certificate, bulk]",
-                            .more = text("bulk:\n  files: \"%s\"\n", harness_path("bulk-matrix"))});
+    host = host_start(&(struct host_spec){
+        .name = "matrix",
+        .database = database_make(the_postgres, "matrix"),
+        .modules = "[auth, chat, device, health, webhook, "
+                   "reading, certificate, bulk, console, docs]",
+        .more = text("bulk:\n  files: \"%s\"\nconsole:\n  pages: \"%s\"\ndocs:\n  pages: \"%s\"\n",
+                     harness_path("bulk-matrix"), harness_path("console-matrix"),
+                     harness_path("docs-matrix"))});
 }
 
 static void tear_down(void)
@@ -54,15 +56,15 @@ static bool in_table(const struct bb_route *route)
 }
 
 /* Lazily: what a module calls in the host is not there, and is not called. */
-static const struct bb_module *module_face(const char *name)
+static const struct bb_module *module_descriptor(const char *name)
 {
     void *handle = dlopen(text("%s/%s.so", harness_modules(false), name), RTLD_LAZY | RTLD_LOCAL);
 
     ck_assert_msg(handle != NULL, "%s", dlerror());
-    const struct bb_module *face = dlsym(handle, BB_MODULE_SYMBOL);
+    const struct bb_module *descriptor = dlsym(handle, BB_MODULE_SYMBOL);
 
-    ck_assert_ptr_nonnull(face);
-    return face;
+    ck_assert_ptr_nonnull(descriptor);
+    return descriptor;
 }
 
 START_TEST(the_table_has_every_route_and_no_other)
@@ -70,11 +72,11 @@ START_TEST(the_table_has_every_route_and_no_other)
     size_t routes = 0;
 
     for (size_t i = 0; i < COUNT(modules); i++) {
-        const struct bb_module *face = module_face(modules[i]);
-        const struct bb_route *rows = face->routes.rows;
+        const struct bb_module *descriptor = module_descriptor(modules[i]);
+        const struct bb_route *rows = descriptor->routes.rows;
 
-        routes += face->routes.count;
-        for (size_t j = 0; j < face->routes.count; j++)
+        routes += descriptor->routes.count;
+        for (size_t j = 0; j < descriptor->routes.count; j++)
             ck_assert_msg(in_table(&rows[j]), "%s %s of %s is not in matrix.h", rows[j].method,
                           rows[j].path, modules[i]);
     }

@@ -98,6 +98,21 @@ START_TEST(readings_are_summed_by_days_of_a_zone)
     ck_assert_str_eq(text_in(day, "endDate"), "2026-03-29T22:00:00.000Z");
 }
 
+START_TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
+{
+    int64_t start = days_ago(9);
+
+    meter_make(host, m, "ceiled", 10, start - 30 * DAY_MS);
+    ck_status(meter_series(host, m, "ceiled", "History", start, DAY_MS, 2, 7), 201);
+    const json_t *day = item_of(ck_status(totals("ceiled", "timezone=UTC"), 200), NULL, 0);
+    int64_t ceiling = int_in(day, "ceiling");
+
+    ck_assert_int_gt(ceiling, 7);
+    ck_status(meter_read(host, m, "ceiled", "Delta", start - DAY_MS, start, (double)ceiling + 1),
+              409);
+    ck_status(meter_read(host, m, "ceiled", "Delta", start - DAY_MS, start, (double)ceiling), 201);
+}
+
 START_TEST(sums_come_in_pages_and_bad_questions_are_refused)
 {
     meter_make(host, m, "paged sums", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
@@ -379,6 +394,7 @@ Suite *reading_list_suite(void)
         another_organisations_device_is_unknown,
         readings_are_listed_by_their_end_in_pages_and_by_period_and_type,
         readings_are_summed_by_days_of_a_zone,
+        a_sum_has_the_ceiling_of_a_reading_of_its_span,
         sums_come_in_pages_and_bad_questions_are_refused,
         the_latest_reading_is_the_one_that_ends_last_whenever_it_came,
         each_type_of_a_request_raises_one_event_with_what_was_stored,

@@ -23,7 +23,7 @@ START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     const json_t *read = item_of(made, "reads", 0);
     struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
 
-    ck_assert_str_eq(keys_of(read), "startDate endDate value unit type createdAt");
+    ck_assert_str_eq(keys_of(read), "id startDate endDate value unit type createdAt");
     ck_assert_int_eq(int_in(read, "value"), 300);
     ck_assert_str_eq(text_in(read, "unit"), "Wh");
     ck_assert_str_eq(text_in(read, "type"), "Delta");

@@ -53,6 +53,30 @@ static bool is_delivered(void *arg)
     return json_array_size(answer->json) == 2;
 }
 
+static struct answer *delivery_of(const struct webhook_made *made, int64_t number)
+{
+    return webhook_call(host, admin, "GET", made, text("/deliveries/%jd", (intmax_t)number));
+}
+
+/* The line of a webhook in the statistics of the last 24 hours. */
+static const json_t *statistics_of(const struct webhook_made *made)
+{
+    struct answer *all =
+        ck_status(http(host, "GET", "/api/chat/webhooks/statistics", admin->token, NULL), 200);
+    size_t i;
+    const json_t *line;
+
+    json_array_foreach(all->json, i, line) if (json_integer_value(json_object_get(line, "id")) ==
+                                               made->id) return line;
+    ck_abort_msg("no statistics of webhook %jd", (intmax_t)made->id);
+    return NULL;
+}
+
+static int64_t in_statistics(const struct webhook_made *made, const char *key)
+{
+    return json_integer_value(json_object_get(statistics_of(made), key));
+}
+
 /* Then what followed is delivered, the webhook stays active, resend and recover make up for it. */
 START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 {
@@ -76,6 +100,13 @@ START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
         ck_status(webhook_call(host, admin, "GET", &made, "/deliveries?status=abandoned"), 200);
 
     ck_assert_uint_eq(json_array_size(only->json), 1);
+    ck_assert_int_eq(in_statistics(&made, "abandoned"), 1);
+    ck_assert_int_eq(in_statistics(&made, "delivered"), 1);
+    ck_assert_int_eq(in_statistics(&made, "queued"), 0);
+    ck_assert(json_is_integer(json_object_get(statistics_of(&made), "durationMs")));
+    ck_assert_str_eq(answer_text(ck_status(delivery_of(&made, number), 200), "body"),
+                     catcher->list[0].body);
+    ck_error(delivery_of(&made, 12345), 404, "Delivery not found");
     struct answer *recovered =
         ck_status(http(host, "POST", text("%s/recover", made.path), admin->token,
                        json_pack("{ss}", "since", "2020-01-01T00:00:00.000Z")),
@@ -131,6 +162,7 @@ START_TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
 
     expect_signed(again, TEST_SECRET);
     ck_assert_uint_eq(again->length, catcher->list[0].length);
+    ck_assert_str_eq(answer_text(ck_status(delivery_of(&made[0], id), 200), "body"), again->body);
     for (int i = 0; i < RECEIVERS; i++)
         forget(&made[i]);
 }

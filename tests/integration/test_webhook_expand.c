@@ -104,6 +104,8 @@ START_TEST(each_gets_the_event_once_and_no_transaction_makes_many)
     post("to all");
     expect_sent(HOOKS);
     ck_assert_int_eq(number("count(DISTINCT body_id)"), 1);
+    ck_assert_int_eq(number("count(traceparent)"), HOOKS);
+    ck_assert_int_eq(number("count(DISTINCT traceparent)"), 1);
     ck_assert_int_le(sql_number(db, "SELECT max(n) FROM (SELECT count(DISTINCT webhook) AS n FROM"
                                     " first GROUP BY xact) x"),
                      AT_ONCE);
@@ -250,6 +252,23 @@ START_TEST(two_hosts_send_each_delivery_once)
     host_stop(second);
 }
 
+/* The last of them, which is made behind the commit. */
+START_TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    begin();
+    ck_status(webhook_change(host, admin, &made[HOOKS - 1],
+                             json_pack("{ss}", "url", catcher_url(catcher, "x"))),
+              200);
+    post("with a trace");
+    const struct caught *caught = catcher_wait(catcher, 1, LONG_MS);
+
+    expect_sent(HOOKS);
+    ck_assert_str_eq(caught_header(caught, "traceparent"),
+                     sql_text(db, "SELECT min(traceparent) FROM webhook_delivery", 0, NULL));
+}
+
 Suite *webhook_expand_suite(void)
 {
     const TTest *const tests[] = {
@@ -259,6 +278,7 @@ Suite *webhook_expand_suite(void)
         accounts_take_turns,
         an_event_that_cannot_be_expanded_holds_up_no_other_account,
         two_hosts_send_each_delivery_once,
+        what_is_made_behind_the_commit_is_in_the_trace_of_the_event,
     };
 
     return stage_suite("webhook_expand", set_up, 90, TESTS(tests));

@@ -141,7 +141,8 @@ START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
     const char *values[] = {text("%jd", (intmax_t)id)};
 
     sql_text(db,
-             "UPDATE webhook_delivery SET log = (SELECT jsonb_agg(jsonb_build_object('number', n))"
+             "UPDATE webhook_delivery SET log = (SELECT jsonb_agg(log -> 0 || jsonb_build_object("
+             "'number', n))"
              " FROM generate_series(1, 100) n) WHERE id = $1",
              1, values);
     ck_status(
@@ -154,6 +155,81 @@ START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 0), "number")), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 99), "number")), 101);
     PQfinish(db);
+    forget(&made);
+}
+
+/* ---- traces ---- */
+
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define SPAN "00f067aa0ba902b7"
+
+enum { TRACEPARENT = 55, SPAN_AT = 36, FLAGS_AT = 53 };
+
+static void post_traced(const char *entry)
+{
+    static const char *const headers[] = {"traceparent: 00-" TRACE "-" SPAN "-01", NULL};
+    json_t *json = json_pack("{ss ss}", "username", ADMIN_EMAIL, "chatEntry", entry);
+    struct call call = {.method = "POST",
+                        .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+                        .token = admin->token,
+                        .body = kept(json_dumps(json, 0)),
+                        .headers = headers};
+
+    json_decref(json);
+    ck_status(http_send(host, &call), 201);
+}
+
+static const char *traceparent_of(const struct caught *caught)
+{
+    const char *found = caught_header(caught, "traceparent");
+
+    ck_assert_msg(found && strlen(found) == TRACEPARENT, "%s", found ? found : "none");
+    return found;
+}
+
+/* Each attempt, one that was read from the table, and a large body, whose row is another. */
+START_TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
+{
+    static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct webhook_made made = hook_at(catcher);
+
+    post_traced("in a trace of the client");
+    const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 8000);
+    int64_t id = json_integer_value(json_object_get(delivery, "id"));
+
+    ck_status(
+        webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)id)),
+        200);
+    catcher_wait(catcher, 3, 5000);
+    post_traced(text("%03000d", 7));
+    catcher_wait(catcher, 4, 5000);
+    const char *first = traceparent_of(&catcher->list[0]);
+
+    ck_assert_msg(!strncmp(first, "00-" TRACE "-", SPAN_AT), "%s", first);
+    ck_assert_msg(strncmp(first + SPAN_AT, SPAN, strlen(SPAN)) != 0, "the client's span");
+    ck_assert_str_eq(first + FLAGS_AT, "01");
+    ck_assert_str_eq(traceparent_of(&catcher->list[1]), first);
+    ck_assert_str_eq(traceparent_of(&catcher->list[2]), first);
+    ck_assert(!strncmp(traceparent_of(&catcher->list[3]), first, SPAN_AT));
+    forget(&made);
+}
+
+START_TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = hook_at(catcher);
+
+    say(&made, "in no trace", "delivered");
+    say(&made, "in no trace either", "delivered");
+    ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
+    catcher_wait(catcher, 3, 5000);
+    for (size_t i = 0; i < 3; i++) {
+        const char *found = traceparent_of(&catcher->list[i]);
+
+        ck_assert(!strncmp(found, "00-", 3) && !strcmp(found + FLAGS_AT, "02"));
+        ck_assert(i == 0 || strncmp(found, traceparent_of(&catcher->list[i - 1]), SPAN_AT) != 0);
+    }
     forget(&made);
 }
 
@@ -170,6 +246,8 @@ Suite *webhook_wire_suite(void)
     tcase_add_test(tests, secrets_in_base64_sign_alike_with_and_without_padding);
     tcase_add_test(tests, the_log_of_a_delivery_keeps_the_last_100_attempts);
     tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);
+    tcase_add_test(tests, a_delivery_is_in_the_trace_of_the_request_that_raised_its_event);
+    tcase_add_test(tests, without_a_trace_of_the_client_a_delivery_is_in_a_new_one);
     suite_add_tcase(suite, tests);
     return suite;
 }

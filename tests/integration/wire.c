@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "reference.h"
 
 enum { READ_BYTES = 65536, STUCK_S = 10, SEGMENT_BYTES = 1460 };
 
@@ -143,6 +144,20 @@ const char *wire_header(const struct wire_answer *answer, const char *name)
     return header_in(answer->headers, name);
 }
 
+/* Of an answer whose request the wire does not know, only an error has one form. */
+static void judge_error(const struct wire_answer *answer, bool head)
+{
+    json_t *json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
+
+    reference_keeps_error(&(struct reference_answer){.method = head ? "HEAD" : "GET",
+                                                     .status = answer->status,
+                                                     .headers = answer->headers,
+                                                     .body = answer->body,
+                                                     .length = answer->length,
+                                                     .json = json});
+    json_decref(json);
+}
+
 static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
 {
     size_t block = header_block(wire, end);
@@ -167,6 +182,7 @@ static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
     if (answer->length)
         memcpy(answer->body, wire->bytes + wire->taken, answer->length);
     wire->taken += answer->length;
+    judge_error(answer, head);
     return answer;
 }
 
@@ -205,6 +221,33 @@ bool wire_has_more(struct wire *wire, int ms)
     return wire->length > wire->taken || receive(wire, now_ms() + ms);
 }
 
+/* By its first line, where that is one; a target in another form than a path is of no operation. */
+static void judge(const char *said, const struct wire_answer *answer)
+{
+    char method[16], target[4096];
+    json_t *json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
+
+    if (sscanf(said, "%15s %4095s", method, target) == 2 && *target == '/')
+        reference_keeps(&(struct reference_answer){.method = method,
+                                                   .target = target,
+                                                   .status = answer->status,
+                                                   .headers = answer->headers,
+                                                   .body = answer->body,
+                                                   .length = answer->length,
+                                                   .json = json});
+    json_decref(json);
+}
+
+struct wire_answer *wire_read_for(struct wire *wire, const char *said, int ms)
+{
+    struct wire_answer *answer = wire_read(wire, ms);
+
+    ck_assert_msg(answer != NULL, "no answer (%s) to %.200s", wire->ended ? "closed" : "silent",
+                  said);
+    judge(said, answer);
+    return answer;
+}
+
 struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
 {
     struct wire *wire = wire_open(host);
@@ -216,10 +259,8 @@ struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
     va_end(args);
     ck_assert_int_ge(length, 0);
     wire_send(wire, said, (size_t)length);
-    struct wire_answer *answer = wire_read(wire, 10000);
+    struct wire_answer *answer = wire_read_for(wire, said, 10000);
 
-    ck_assert_msg(answer != NULL, "no answer (%s) to %.200s", wire->ended ? "closed" : "silent",
-                  said);
     free(said);
     wire_close(wire, false);
     return answer;

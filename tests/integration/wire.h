@@ -38,6 +38,9 @@ __attribute__((format(printf, 2, 3))) bool wire_say(struct wire *wire, const cha
 /* The next final answer (1xx are passed over); NULL: closed or silent for `ms`. */
 struct wire_answer *wire_read(struct wire *wire, int ms);
 
+/* The same; it must come, and be one that the API's reference has for the request `said`. */
+struct wire_answer *wire_read_for(struct wire *wire, const char *said, int ms);
+
 /* The same for the answer to a HEAD, which has no body whatever it declares. */
 struct wire_answer *wire_read_head(struct wire *wire, int ms);
 
@@ -50,7 +53,8 @@ bool wire_has_more(struct wire *wire, int ms);
 /* The first value of a header, or NULL. */
 const char *wire_header(const struct wire_answer *answer, const char *name);
 
-/* One request on a connection of its own, and the answer, which must come within 10 s. */
+/* One request on a connection of its own, and the answer, which must come within 10 s and be in the
+ * API's reference (reference.h). */
 __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct host *host,
                                                                    const char *format, ...);
 

@@ -14,11 +14,13 @@
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(csv)                                                                                         \
+    X(fair_queue)                                                                                  \
     X(fake)                                                                                        \
     X(fake_text)                                                                                   \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
     X(head)                                                                                        \
+    X(history)                                                                                     \
     X(inspect)                                                                                     \
     X(json)                                                                                        \
     X(json_out)                                                                                    \
@@ -39,16 +41,17 @@
     X(reader)                                                                                      \
     X(reply)                                                                                       \
     X(route)                                                                                       \
+    X(schema)                                                                                      \
     X(seal)                                                                                        \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(share)                                                                                       \
+    X(spending)                                                                                    \
     X(sql_check)                                                                                   \
     X(text)                                                                                        \
     X(timer)                                                                                       \
     X(timezones)                                                                                   \
     X(token)                                                                                       \
-    X(turns)                                                                                       \
     X(webhook_queue)                                                                               \
     X(webhook_schedule)                                                                            \
     X(webhook_sign)                                                                                \

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "modules/reading/ceiling.h"
-#include "modules/reading/moment.h"
-#include "modules/reading/unit.h"
-#include "modules/reading/zone.h"
-#include "modules/reading/zone_rule.h"
+#include "modules/reading/rules/ceiling.h"
+#include "modules/reading/rules/moment.h"
+#include "modules/reading/rules/unit.h"
+#include "modules/reading/rules/zone.h"
+#include "modules/reading/rules/zone_rule.h"
 #include "suites.h"
 
 #define HOUR INT64_C(3600000)

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "modules/bulk/claims.h"
-#include "modules/bulk/reader.h"
-#include "modules/bulk/scan.h"
-#include "modules/bulk/utf8.h"
-#include "modules/bulk/write.h"
+#include "modules/bulk/check/claims.h"
+#include "modules/bulk/csv/reader.h"
+#include "modules/bulk/csv/scan.h"
+#include "modules/bulk/csv/utf8.h"
+#include "modules/bulk/csv/write.h"
 #include "suite.h"
 #include "suites.h"
 

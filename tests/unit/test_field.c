@@ -146,6 +146,46 @@ START_TEST(absent_bodies_lack_their_required_fields)
 }
 END_TEST
 
+static const struct bb_field inner_defaults[] = {
+    {.name = "unit",
+     .type = BB_CHOICE,
+     .choices = (const char *const[]){"Wh", "kWh", NULL},
+     .fallback = "kWh"},
+};
+
+static const struct bb_field defaults[] = {
+    {.name = "text", .type = BB_TEXT, .fallback = "none"},
+    {.name = "count", .type = BB_INT, .flags = BB_NULLABLE, .fallback = "3"},
+    {.name = "part", .type = BB_NUMBER, .fallback = "0.5"},
+    {.name = "on", .type = BB_BOOL, .fallback = "true"},
+    {.name = "list", .type = BB_LIST, .fallback = "[1]"},
+    {.name = "inner", .type = BB_OBJECT, .fields = BB_TABLE(inner_defaults)},
+};
+
+static const struct {
+    const char *sent, *checked;
+} defaulted[] = {
+    {NULL, "{\"text\":\"none\",\"count\":3,\"part\":0.5,\"on\":true,\"list\":[1]}"},
+    {"{\"text\":\"\",\"count\":null,\"part\":1,\"on\":false,\"list\":[],\"inner\":{}}",
+     "{\"text\":\"none\",\"count\":3,\"part\":1,\"on\":false,\"list\":[],"
+     "\"inner\":{\"unit\":\"kWh\"}}"},
+};
+
+/* In bodies "" is absent, too, and so is null where the row says so. */
+START_TEST(what_is_absent_has_its_default)
+{
+    static const struct bb_table rows = BB_TABLE(defaults);
+    json_t *object = defaulted[_i].sent ? parse(defaulted[_i].sent) : NULL;
+    json_t *checked = fields_check(&rows, object, &problems);
+    char *text = json_write(checked, NULL);
+
+    ck_assert_str_eq(text, defaulted[_i].checked);
+    free(text);
+    json_decref(checked);
+    json_decref(object);
+}
+END_TEST
+
 START_TEST(a_null_that_is_required_is_missing)
 {
     const struct bb_field rows[] = {
@@ -587,6 +627,8 @@ Suite *field_suite(void)
     TCase *tolerant = tcase_create("tolerant");
 
     tcase_add_checked_fixture(tolerant, setup_tolerant, teardown);
+    tcase_add_loop_test(tolerant, what_is_absent_has_its_default, 0,
+                        (int)(sizeof defaulted / sizeof *defaulted));
     tcase_add_test(tolerant, numbers_may_come_as_decimal_strings);
     tcase_add_test(tolerant, other_strings_are_no_numbers);
     tcase_add_test(tolerant, digits_are_taken_for_strings);

@@ -1,4 +1,4 @@
-/* A module's face read from its file, and judging such files. */
+/* A module's descriptor read from its file, and judging such files. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,13 @@ static void teardown(void)
     arena_free(arena);
 }
 
-/* The face as the linker would have loaded it. */
+/* The descriptor as the linker would have loaded it. */
 static json_t *loaded_json(void)
 {
     struct core_module module = {0};
 
     ck_assert_int_eq(module_load(&module, arena, PROBE, "x", &findings), 0);
-    json_t *json = inspect_json(module.face);
+    json_t *json = inspect_json(module.descriptor);
 
     ck_assert_ptr_nonnull(json);
     return json;
@@ -50,12 +50,12 @@ static json_t *read_json(const char *path)
 
     ck_assert_int_eq(elf_file_open(&file, path, why, sizeof why), 0);
     ck_assert_int_eq(elf_image_make(&image, &file, why, sizeof why), 0);
-    const struct bb_module *face = elf_image_find(&image, &file, BB_MODULE_SYMBOL, &size);
+    const struct bb_module *descriptor = elf_image_find(&image, &file, BB_MODULE_SYMBOL, &size);
 
-    ck_assert_ptr_nonnull(face);
-    face = module_face_copy(arena, face, size, why, sizeof why);
-    ck_assert_ptr_nonnull(face);
-    json_t *json = inspect_json(face);
+    ck_assert_ptr_nonnull(descriptor);
+    descriptor = module_descriptor_copy(arena, descriptor, size, why, sizeof why);
+    ck_assert_ptr_nonnull(descriptor);
+    json_t *json = inspect_json(descriptor);
 
     ck_assert_ptr_nonnull(json);
     elf_image_free(&image);
@@ -125,8 +125,8 @@ START_TEST(a_route_shows_its_parts)
                                               .roles = BB_ANYONE,
                                               .flags = BB_KEEP_OTHERS,
                                               .parts = BB_TABLE(parts)}};
-    struct bb_module face = {BB_MODULE_HEAD("p", "1"), .routes = BB_TABLE(routes)};
-    json_t *json = inspect_json(&face);
+    struct bb_module descriptor = {BB_MODULE_HEAD("p", "1"), .routes = BB_TABLE(routes)};
+    json_t *json = inspect_json(&descriptor);
     const json_t *route = json_array_get(json_object_get(json, "routes"), 0);
     const json_t *photos = json_array_get(json_object_get(route, "parts"), 1);
 
@@ -141,13 +141,13 @@ END_TEST
 
 START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
 {
-    static const struct bb_event_face events[] = {{"e",
-                                                   1,
-                                                   {0},
-                                                   "h\nhooks:\n  \x1b]0;owned\x07 \xC2\x9B"
-                                                   "2J \xC3\xA4\x7F"}};
-    struct bb_module face = {BB_MODULE_HEAD("e", "1\r2"), .events = BB_TABLE(events)};
-    json_t *json = inspect_json(&face);
+    static const struct bb_event_descriptor events[] = {{"e",
+                                                         1,
+                                                         {0},
+                                                         "h\nhooks:\n  \x1b]0;owned\x07 \xC2\x9B"
+                                                         "2J \xC3\xA4\x7F"}};
+    struct bb_module descriptor = {BB_MODULE_HEAD("e", "1\r2"), .events = BB_TABLE(events)};
+    json_t *json = inspect_json(&descriptor);
 
     ck_assert_int_eq(inspect_sanitize(json), 0);
     assert_printed(json, "e 1?2: module ABI");
@@ -156,7 +156,7 @@ START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
 }
 END_TEST
 
-START_TEST(a_module_exports_its_face_alone)
+START_TEST(a_module_exports_its_descriptor_alone)
 {
     modcheck(PROBE, &findings);
     for (size_t i = 0; i < findings.count; i++)
@@ -265,7 +265,7 @@ Suite *inspect_suite(void)
     tcase_add_test(tests, the_text_names_what_the_json_has);
     tcase_add_test(tests, a_route_shows_its_parts);
     tcase_add_test(tests, texts_are_no_lines_and_no_orders_to_a_terminal);
-    tcase_add_test(tests, a_module_exports_its_face_alone);
+    tcase_add_test(tests, a_module_exports_its_descriptor_alone);
     tcase_add_test(tests, a_library_is_told_from_a_module);
     tcase_add_test(tests, what_is_no_elf_file_is_one_finding);
     tcase_add_test(tests, what_a_runtime_keeps_is_told_from_the_modules_data);

@@ -215,6 +215,23 @@ START_TEST(node_agrees)
 }
 END_TEST
 
+START_TEST(a_text_of_any_bytes_is_taken)
+{
+    static const char *const rows[][2] = {{"", ""},
+                                          {"a\xc3\xa4", "a\xc3\xa4"},
+                                          {"a\xe9t\xe9", "a\xef\xbf\xbdt\xef\xbf\xbd"},
+                                          {"cut \xc3", "cut \xef\xbf\xbd"},
+                                          {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *json = json_out_text(rows[i][0]);
+
+        ck_assert_str_eq(json_string_value(json), rows[i][1]);
+        json_decref(json);
+    }
+}
+END_TEST
+
 Suite *json_out_suite(void)
 {
     Suite *suite = suite_create("json_out");
@@ -225,6 +242,7 @@ Suite *json_out_suite(void)
     tcase_add_test(all, text_is_compact_and_in_order);
     tcase_add_test(all, every_byte_is_escaped_wherever_it_stands);
     tcase_add_test(all, what_is_no_json_is_not_written);
+    tcase_add_test(all, a_text_of_any_bytes_is_taken);
     tcase_add_test(all, node_agrees);
     suite_add_tcase(suite, all);
     return suite;

@@ -5,24 +5,31 @@
 #include "core/request/quota.h"
 #include "suites.h"
 
-enum { ITEMS = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 16 };
+enum {
+    ENTRIES = 200,
+    QUEUE = 100,
+    EACH = QUEUE / 4,
+    CONNECTIONS = 8,
+    BATCH = 64,
+    OWNER_BATCH = 16
+};
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;
 static struct pg pg;
 static struct pg_lane *lane;
 static struct pg_conn conns[CONNECTIONS];
-static struct core_request requests[ITEMS];
-static struct pg_item *items[ITEMS];
+static struct core_request requests[ENTRIES];
+static struct pg_entry *entries[ENTRIES];
 
 static void set_up_lane(enum pg_lane_kind kind)
 {
     pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
     lane = &pg.lanes[kind];
     *lane = (struct pg_lane){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
-    turns_init(&lane->owners, CONNECTIONS);
+    fair_init(&lane->owners, CONNECTIONS);
     for (unsigned i = 0; i < CONNECTIONS; i++)
-        conns[i] = (struct pg_conn){.lane = lane, .state = PG_READY, .ring.index = i};
+        conns[i] = (struct pg_conn){.lane = lane, .state = PG_READY, .queue.index = i};
 }
 
 static void set_up(void)
@@ -32,12 +39,12 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    for (size_t i = 0; i < ITEMS; i++) {
-        if (items[i])
-            pg_item_free(items[i]);
-        items[i] = NULL;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if (entries[i])
+            pg_entry_free(entries[i]);
+        entries[i] = NULL;
     }
-    turns_free(&lane->owners);
+    fair_free(&lane->owners);
 }
 
 static struct core_request *request_of_account(int number, int64_t account)
@@ -46,18 +53,18 @@ static struct core_request *request_of_account(int number, int64_t account)
     return &requests[number];
 }
 
-/* Item `number` of the account waits for the first connection. */
+/* Entry `number` of the account waits for the first connection. */
 static void wait_for(int number, int64_t account)
 {
     struct core_request *rq = request_of_account(number, account);
-    struct pg_item *item = pg_item_new(rq);
+    struct pg_entry *entry = pg_entry_new(rq);
 
-    ck_assert_ptr_nonnull(item);
-    items[number] = item;
-    item->lane = lane;
-    item->turn.owner = pg_enter(lane, rq);
-    ck_assert_ptr_nonnull(item->turn.owner);
-    pg_conn_queue(&conns[0], item, false);
+    ck_assert_ptr_nonnull(entry);
+    entries[number] = entry;
+    entry->lane = lane;
+    entry->queued.owner = pg_enter(lane, rq);
+    ck_assert_ptr_nonnull(entry->queued.owner);
+    pg_conn_queue(&conns[0], entry, false);
 }
 
 static void crowd(int from, int to, int64_t account)
@@ -66,9 +73,9 @@ static void crowd(int from, int to, int64_t account)
         wait_for(i, account);
 }
 
-static int64_t account_of(const struct pg_item *item)
+static int64_t account_of(const struct pg_entry *entry)
 {
-    return item->rq->owner.account;
+    return entry->rq->owner.account;
 }
 
 START_TEST(owners_take_turns_in_a_batch)
@@ -79,7 +86,7 @@ START_TEST(owners_take_turns_in_a_batch)
     static const int order[] = {0, 20, 22, 1, 21, 2, 3};
 
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), items[order[i]]);
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[order[i]]);
     ck_assert_uint_eq(conns[0].waiting_count, 23 - sizeof order / sizeof *order);
     ck_assert_uint_eq(lane->queued, conns[0].waiting_count);
 }
@@ -88,20 +95,20 @@ START_TEST(one_owner_alone_is_not_held_back)
 {
     crowd(0, EACH, ANNA);
     for (size_t i = 0; i < EACH; i++)
-        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), items[i]);
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[i]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], EACH));
 }
 
 START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
 {
     size_t count = 0, of_anna = 0;
-    const struct pg_item *item;
+    const struct pg_entry *entry;
 
     crowd(0, EACH, ANNA);
     wait_for(EACH, BERT);
-    while (count < BATCH && (item = pg_conn_next(&conns[0], count))) {
+    while (count < BATCH && (entry = pg_conn_next(&conns[0], count))) {
         count++;
-        of_anna += account_of(item) == ANNA;
+        of_anna += account_of(entry) == ANNA;
     }
     ck_assert_uint_eq(of_anna, OWNER_BATCH);
     ck_assert_uint_eq(count, OWNER_BATCH + 1);
@@ -110,58 +117,58 @@ START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
     ck_assert_uint_eq(count, EACH - OWNER_BATCH);
 }
 
-/* Such an item is the first of the next batch, so that small ones do not pass it by for ever. */
+/* Such an entry is the first of the next batch, so that small ones do not pass it by for ever. */
 START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
 {
     crowd(0, 2, ANNA);
     crowd(2, 5, BERT);
-    items[0]->bytes = items[1]->bytes = (size_t)10 * PG_BATCH_BYTES;
-    items[3]->bytes = PG_BATCH_BYTES;
+    entries[0]->bytes = entries[1]->bytes = (size_t)10 * PG_BATCH_BYTES;
+    entries[3]->bytes = PG_BATCH_BYTES;
 
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[0]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[1]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[1]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[3]);
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), items[4]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), entries[4]);
 }
 
 START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
 {
     unsigned long long before = quota_refused(QUOTA_DATABASE, true);
-    struct core_request *rq = request_of_account(ITEMS - 1, ANNA);
+    struct core_request *rq = request_of_account(ENTRIES - 1, ANNA);
 
     crowd(0, EACH, ANNA);
     ck_assert_ptr_null(pg_enter(lane, rq));
     ck_assert_int_eq(rq->failure.kind, FAILED_SHARE);
     ck_assert_uint_eq(quota_refused(QUOTA_DATABASE, true), before + 1);
     rq->kind = REQUEST_HOOK;
-    struct turn_owner *owner = pg_enter(lane, rq);
+    struct fair_owner *owner = pg_enter(lane, rq);
 
     ck_assert_ptr_nonnull(owner);
-    turns_leave(&lane->owners, owner);
+    fair_leave(&lane->owners, owner);
     crowd(EACH, 2 * EACH, BERT);
     crowd(2 * EACH, 3 * EACH, CARL);
     crowd(3 * EACH, QUEUE, 0);
-    ck_assert_ptr_null(pg_enter(lane, request_of_account(ITEMS - 1, CARL + 1)));
+    ck_assert_ptr_null(pg_enter(lane, request_of_account(ENTRIES - 1, CARL + 1)));
     ck_assert_int_eq(rq->failure.kind, FAILED_BUSY);
 }
 
 START_TEST(what_is_over_leaves_the_share)
 {
     crowd(0, EACH, ANNA);
-    pg_item_free(pg_conn_next(&conns[0], 0));
-    items[0] = NULL;
+    pg_entry_free(pg_conn_next(&conns[0], 0));
+    entries[0] = NULL;
     wait_for(0, ANNA);
-    ck_assert_ptr_null(pg_enter(lane, request_of_account(ITEMS - 1, ANNA)));
+    ck_assert_ptr_null(pg_enter(lane, request_of_account(ENTRIES - 1, ANNA)));
 }
 
 START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 {
     crowd(0, 3, ANNA);
-    struct pg_item *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
+    struct pg_entry *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
 
     pg_conn_queue(&conns[0], second, true);
     pg_conn_queue(&conns[0], first, true);
@@ -169,7 +176,7 @@ START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), first);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), second);
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
 }
 
 /* A quarter of eight connections; others are not kept waiting by those that must. */
@@ -179,16 +186,16 @@ START_TEST(an_owner_has_its_share_of_the_long_lane)
     set_up_lane(PG_LONG);
     crowd(0, 5, ANNA);
     wait_for(5, BERT);
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[0]);
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[5]);
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[1]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[5]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[1]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
     crowd(6, 10, 0);
     for (int i = 6; i < 10; i++)
-        ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[i]);
-    pg_item_free(items[0]);
-    items[0] = NULL;
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), items[2]);
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[i]);
+    pg_entry_free(entries[0]);
+    entries[0] = NULL;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 

@@ -310,6 +310,101 @@ START_TEST(a_line_costs_little)
 }
 END_TEST
 
+/* ---- files ---- */
+
+enum { WRITERS = 4, WRITES = 2000, ROTATIONS = 20 };
+
+static void *write_lines(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < WRITES; i++) {
+        log_line(BB_INFO, "one of many lines", NULL);
+        if (i % 16 == 0)
+            usleep(500); /* lest the ring be full */
+    }
+    return NULL;
+}
+
+static size_t whole_lines_of(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) {
+        ck_assert_msg(!strncmp(line, "ts=", 3) && strstr(line, "msg=\"one of many lines\"\n"), "%s",
+                      line);
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static void wait_for_file(const char *path)
+{
+    for (int i = 0; i < 5000 && access(path, F_OK); i++)
+        usleep(1000);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+
+START_TEST(a_rotation_loses_no_line)
+{
+    char directory[] = "/tmp/busbar-log-XXXXXX", path[64], old[128];
+    pthread_t threads[WRITERS];
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, NULL), 0);
+    for (int i = 0; i < ROTATIONS; i++) {
+        snprintf(old, sizeof old, "%s/log.%d", directory, i);
+        ck_assert_int_eq(rename(path, old), 0);
+        log_reopen();
+        wait_for_file(path);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    log_close();
+    ck_assert_uint_eq(log_dropped(), 0);
+    for (int i = 0; i < ROTATIONS; i++) {
+        snprintf(old, sizeof old, "%s/log.%d", directory, i);
+        count += whole_lines_of(old);
+        unlink(old);
+    }
+    count += whole_lines_of(path);
+    ck_assert_uint_eq(count, WRITERS * WRITES);
+    unlink(path);
+    rmdir(directory);
+}
+END_TEST
+
+START_TEST(a_log_that_cannot_be_opened_again_stays)
+{
+    char directory[] = "/tmp/busbar-log-XXXXXX", path[128], moved[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    snprintf(moved, sizeof moved, "%s.moved", directory);
+    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    ck_assert_int_eq(rename(directory, moved), 0);
+    log_reopen();
+    log_close(); /* has done it */
+    snprintf(path, sizeof path, "%s/log", moved);
+    int fd = open(path, O_RDONLY);
+
+    ck_assert_int_ge(fd, 0);
+    drain(fd);
+    close(fd);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"the log cannot be opened again\""));
+    unlink(path);
+    rmdir(moved);
+    ck_assert_int_ne(log_open_file("/nonexistent/log", BB_INFO, false), 0);
+}
+END_TEST
+
 Suite *log_suite(void)
 {
     Suite *suite = suite_create("log");
@@ -328,6 +423,8 @@ Suite *log_suite(void)
     tcase_add_test(all, lines_of_many_threads_do_not_mix);
     tcase_add_test(all, the_level_can_change);
     tcase_add_test(all, a_line_costs_little);
+    tcase_add_test(all, a_rotation_loses_no_line);
+    tcase_add_test(all, a_log_that_cannot_be_opened_again_stays);
     suite_add_tcase(suite, all);
     return suite;
 }

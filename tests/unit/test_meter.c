@@ -11,17 +11,17 @@ static const char *const other_two[] = {"refused", "done", NULL};
 /* A module of a generation, as a reload makes it anew. */
 struct version {
     struct bb_metric row;
-    struct bb_module face;
+    struct bb_module descriptor;
     struct core_module module;
 };
 
 static void make(struct version *version, const char *const *values)
 {
     *version = (struct version){
-        .row = {.name = "turns_total", .kind = BB_COUNTER, .label = "outcome", .values = values},
-        .face = {.name = "mill"}};
-    version->face.metrics = (struct bb_table){&version->row, 1, sizeof version->row};
-    version->module.face = &version->face;
+        .row = {.name = "fair_total", .kind = BB_COUNTER, .label = "outcome", .values = values},
+        .descriptor = {.name = "mill"}};
+    version->descriptor.metrics = (struct bb_table){&version->row, 1, sizeof version->row};
+    version->module.descriptor = &version->descriptor;
     version->module.handle.module = &version->module;
     ck_assert_int_eq(meters_bind(&version->module, arena), 0);
 }

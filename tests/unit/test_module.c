@@ -19,12 +19,12 @@ struct old_field {
 START_TEST(shorter_rows_are_filled_with_zeros)
 {
     static const struct old_field settings[] = {{"a", BB_INT}, {"b", BB_TEXT}};
-    struct bb_module face = {BB_MODULE_HEAD("old", "1"), .settings = BB_TABLE(settings)};
+    struct bb_module descriptor = {BB_MODULE_HEAD("old", "1"), .settings = BB_TABLE(settings)};
     char why[256];
 
-    face.size = offsetof(struct bb_module, routes);
-    face.open = (int (*)(struct bb_host *, void **))1; /* behind the size: must not be read */
-    const struct bb_module *copy = module_face_copy(arena, &face, 0, why, sizeof why);
+    descriptor.size = offsetof(struct bb_module, routes);
+    descriptor.open = (int (*)(struct bb_host *, void **))1; /* behind the size: must not be read */
+    const struct bb_module *copy = module_descriptor_copy(arena, &descriptor, 0, why, sizeof why);
 
     ck_assert_ptr_nonnull(copy);
     ck_assert(!copy->open);
@@ -50,10 +50,11 @@ START_TEST(impossible_tables_are_refused)
         {{&one, 1, sizeof one + 8}, "table `settings` has larger rows"},
         {{&one, SIZE_MAX, sizeof one}, "table `settings` has too many rows to be true"},
     };
-    struct bb_module face = {BB_MODULE_HEAD("bad", "1"), .settings = cases[_i].table};
+    struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"), .settings = cases[_i].table};
     char why[256] = "";
 
-    ck_assert_ptr_null(module_face_copy(arena, &face, sizeof face, why, sizeof why));
+    ck_assert_ptr_null(
+        module_descriptor_copy(arena, &descriptor, sizeof descriptor, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, cases[_i].why));
 }
 END_TEST
@@ -61,11 +62,12 @@ END_TEST
 START_TEST(fields_in_a_circle_are_refused)
 {
     static struct bb_field circle = {.name = "a", .type = BB_OBJECT};
-    struct bb_module face = {BB_MODULE_HEAD("bad", "1"), .settings = {&circle, 1, sizeof circle}};
+    struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"),
+                                   .settings = {&circle, 1, sizeof circle}};
     char why[256] = "";
 
-    circle.fields = face.settings;
-    ck_assert_ptr_null(module_face_copy(arena, &face, 0, why, sizeof why));
+    circle.fields = descriptor.settings;
+    ck_assert_ptr_null(module_descriptor_copy(arena, &descriptor, 0, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, "is nested too deeply"));
 }
 END_TEST
@@ -74,7 +76,7 @@ END_TEST
 START_TEST(fields_that_multiply_are_refused)
 {
     static struct bb_field tables[16][16];
-    struct bb_module face = {BB_MODULE_HEAD("bad", "1"), .settings = BB_TABLE(tables[0])};
+    struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"), .settings = BB_TABLE(tables[0])};
     char why[256] = "";
 
     for (size_t i = 0; i < 16; i++)
@@ -83,7 +85,7 @@ START_TEST(fields_that_multiply_are_refused)
                 .name = "a",
                 .type = BB_OBJECT,
                 .fields = {tables[i + 1 < 16 ? i + 1 : i], i + 1 < 16 ? 16 : 0, sizeof **tables}};
-    ck_assert_ptr_null(module_face_copy(arena, &face, 0, why, sizeof why));
+    ck_assert_ptr_null(module_descriptor_copy(arena, &descriptor, 0, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, "has too many rows to be true"));
 }
 END_TEST
@@ -97,9 +99,9 @@ START_TEST(senseless_tables_are_told)
         {.name = "a", .alias = "b", .type = BB_TEXT},
     };
     static const struct bb_hook hooks[] = {{.event = "x", .kind = BB_WITHIN}};
-    struct bb_module face = {BB_MODULE_HEAD("Http", "1"), .settings = BB_TABLE(settings),
-                             .hooks = BB_TABLE(hooks), .schema = "SELECT 1;\n"};
-    struct core_module module = {.face = &face, .path = "x.so"};
+    struct bb_module descriptor = {BB_MODULE_HEAD("Http", "1"), .settings = BB_TABLE(settings),
+                                   .hooks = BB_TABLE(hooks), .schema = "SELECT 1;\n"};
+    struct core_module module = {.descriptor = &descriptor, .path = "x.so"};
     static const char *const expected[] = {
         "x.so: module Http: its name must be of a-z",
         "module Http: settings: the default of field \"a\" must be at most 5",
@@ -146,8 +148,8 @@ START_TEST(metrics_given_twice_are_told)
         {.name = "b", .kind = BB_GAUGE, .help = "As a_b of pool.", .read = one}};
     struct bb_module pool = {BB_MODULE_HEAD("pool", "1"), .metrics = BB_TABLE(first)};
     struct bb_module pool_a = {BB_MODULE_HEAD("pool_a", "1"), .metrics = BB_TABLE(second)};
-    struct core_module modules[] = {{.face = &pool, .path = "x.so"},
-                                    {.face = &pool_a, .path = "y.so"}};
+    struct core_module modules[] = {{.descriptor = &pool, .path = "x.so"},
+                                    {.descriptor = &pool_a, .path = "y.so"}};
     static const char *const expected[] = {
         "x.so: module pool: metric \"c\" has a value of its label twice",
         "module pool: metric \"busy\": there is a busbar_pool_busy already",
@@ -167,8 +169,8 @@ START_TEST(commands_that_the_host_has_are_told)
 {
     static const struct bb_command commands[] = {{.name = "check all", .run = run},
                                                  {.name = "checks", .run = run}};
-    struct bb_module face = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
-    struct core_module module = {.face = &face, .path = "x.so"};
+    struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
+    struct core_module module = {.descriptor = &descriptor, .path = "x.so"};
 
     module_validate(&module, &problems);
     ck_assert_uint_eq(problems.count, 1);

@@ -67,7 +67,7 @@ static void assert_refused(const char *path, const char *reason)
     ck_assert_msg(strstr(problems.lines[0], reason), "%s: no \"%s\"", problems.lines[0], reason);
 }
 
-/* A copy of the probe with the head of its face (size, major, minor) replaced. */
+/* A copy of the probe with the head of its descriptor (size, major, minor) replaced. */
 static void patch(size_t size, unsigned major, unsigned minor)
 {
     struct {
@@ -154,22 +154,30 @@ END_TEST
 
 START_TEST(another_major_version_is_refused)
 {
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "was built for ABI 2.7, this host has 1.%d: build the module",
+             BB_ABI_MINOR);
     patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
-    assert_refused(file, "was built for ABI 2.7, this host has 1.4: build the module with");
+    assert_refused(file, reason);
 }
 END_TEST
 
 START_TEST(a_newer_minor_version_is_refused)
 {
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "needs ABI 1.%d, this host has 1.%d: upgrade the host",
+             BB_ABI_MINOR + 1, BB_ABI_MINOR);
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
-    assert_refused(file, "needs ABI 1.5, this host has 1.4: upgrade the host");
+    assert_refused(file, reason);
 }
 END_TEST
 
 START_TEST(an_impossible_size_is_refused)
 {
     patch(sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR);
-    assert_refused(file, "says that its face has");
+    assert_refused(file, "says that its descriptor has");
 }
 END_TEST
 
@@ -193,7 +201,7 @@ static const struct bb_module *load_file(void)
 
     ck_assert_int_eq(module_load(&module, arena, file, "x", &problems), 0);
     ck_assert_uint_ge(strlen(module.build_id), 16);
-    return module.face;
+    return module.descriptor;
 }
 
 /* The linker knows the file by its name, and must be made to look again. */
@@ -231,19 +239,19 @@ END_TEST
 START_TEST(a_loaded_file_may_be_written_over)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
-    const struct bb_module *face = load_file();
+    const struct bb_module *descriptor = load_file();
     size_t length;
     char *bytes = read_probe(&length);
 
     write_file(file, bytes, length / 2);
     assert_refused(file, "is truncated");
     ck_assert_int_eq(truncate(file, 0), 0);
-    ck_assert_str_eq(face->version, "1.0.0");
+    ck_assert_str_eq(descriptor->version, "1.0.0");
     memset(bytes + length, 'x', 5);
     write_file(file, bytes, length + 5);
-    ck_assert(load_file()->open != face->open);
+    ck_assert(load_file()->open != descriptor->open);
     ck_assert_int_eq(truncate(file, 0), 0);
-    ck_assert_str_eq(face->version, "1.0.0");
+    ck_assert_str_eq(descriptor->version, "1.0.0");
     free(bytes);
 }
 END_TEST

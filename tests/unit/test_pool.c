@@ -316,9 +316,9 @@ START_TEST(a_subject_has_its_share_of_a_pool_and_no_more)
     hear_of(SHARE);
 }
 
-static const struct bb_pool wide_face = {.name = "wide", .threads = WIDE, .queue = QUEUE};
-static const struct bb_module wide_module = {.name = "wide",
-                                             .pools = {&wide_face, 1, sizeof(struct bb_pool)}};
+static const struct bb_pool wide_descriptor = {.name = "wide", .threads = WIDE, .queue = QUEUE};
+static const struct bb_module wide_module = {
+    .name = "wide", .pools = {&wide_descriptor, 1, sizeof(struct bb_pool)}};
 
 static unsigned wide_threads(struct work_pools *pools)
 {
@@ -337,7 +337,7 @@ static void submit_wide(struct work_pools *pools, const struct bb_host *host, in
 
 START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
 {
-    struct core_module module = {.face = &wide_module};
+    struct core_module module = {.descriptor = &wide_module};
     struct generation wide = {.modules = &module, .module_count = 1};
     struct work_pools *pools;
 

@@ -41,6 +41,22 @@ START_TEST(declared_parameters_are_decoded_and_checked)
 }
 END_TEST
 
+START_TEST(an_absent_parameter_has_its_default)
+{
+    static const struct bb_field rows[] = {
+        {.name = "by", .type = BB_TEXT, .fallback = "month"},
+        {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .fallback = "50"},
+    };
+    static const struct bb_table defaults = BB_TABLE(rows);
+
+    ck_assert_int_eq(query_check(&defaults, "by=day", arena, &values, &problems), 0);
+    ck_assert_str_eq(query_get(&values, "by"), "day");
+    ck_assert_str_eq(query_get(&values, "limit"), "50");
+    ck_assert_int_eq(query_check(&defaults, "limit=0", arena, &values, &problems), -1);
+    ck_assert_uint_eq(problems.count, 1);
+}
+END_TEST
+
 START_TEST(the_name_wins_over_the_alias)
 {
     ck_assert_int_eq(
@@ -191,6 +207,7 @@ Suite *query_suite(void)
 
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, declared_parameters_are_decoded_and_checked);
+    tcase_add_test(all, an_absent_parameter_has_its_default);
     tcase_add_test(all, the_name_wins_over_the_alias);
     tcase_add_test(all, empty_values_are_values);
     tcase_add_test(all, problems_name_the_parameter);

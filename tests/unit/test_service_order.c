@@ -6,8 +6,8 @@
 
 #define MODULES_MAX 8
 
-static struct bb_module faces[MODULES_MAX];
-static struct bb_service_face gives[MODULES_MAX];
+static struct bb_module descriptors[MODULES_MAX];
+static struct bb_service_descriptor gives[MODULES_MAX];
 static struct bb_need needs[MODULES_MAX][2];
 static struct core_module modules[MODULES_MAX];
 static size_t count, order[MODULES_MAX];
@@ -16,7 +16,7 @@ static struct setting_problems problems;
 static void setup(void)
 {
     count = 0;
-    memset(faces, 0, sizeof faces);
+    memset(descriptors, 0, sizeof descriptors);
 }
 
 static void teardown(void)
@@ -29,13 +29,17 @@ static void add(const char *name, const char *first, const char *second, unsigne
 {
     size_t i = count++;
 
-    gives[i] = (struct bb_service_face){name, 2, name};
+    gives[i] = (struct bb_service_descriptor){name, 2, name};
     needs[i][0] = (struct bb_need){first, version};
     needs[i][1] = (struct bb_need){second, version};
-    faces[i].name = name;
-    faces[i].services = (struct bb_table){&gives[i], 1, sizeof gives[i]};
-    faces[i].needs = (struct bb_table){needs[i], second ? 2 : first ? 1 : 0, sizeof needs[i][0]};
-    modules[i] = (struct core_module){.face = &faces[i]};
+    descriptors[i].name = name;
+    descriptors[i].services = (struct bb_table){&gives[i], 1, sizeof gives[i]};
+    descriptors[i].needs = (struct bb_table){needs[i],
+                                             second  ? 2
+                                             : first ? 1
+                                                     : 0,
+                                             sizeof needs[i][0]};
+    modules[i] = (struct core_module){.descriptor = &descriptors[i]};
 }
 
 /* The names in their order, separated by spaces. */
@@ -45,7 +49,7 @@ static const char *ordered(void)
 
     for (size_t i = 0, used = 0; i < count; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "",
-                                 modules[order[i]].face->name);
+                                 modules[order[i]].descriptor->name);
     return text;
 }
 

@@ -11,6 +11,8 @@
 #include "setting_rows.h"
 #include "suites.h"
 
+#define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
 static struct settings *load_bytes(const char *yaml, size_t length)
 {
     FILE *file = fopen(conf, "w");
@@ -118,6 +120,15 @@ static const struct {
     {"s:\n  ? [a]\n  : b\n", ":2: s: a key must be plain text"},
     {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not hold a NUL"},
     {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment has no BUSBAR_TEST_NONE"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE:-{}}\n", ":2: s.text: ${ needs a name, perhaps :- and a "
+                                              "default, and } behind it (write $${ for a plain "
+                                              "${)"},
+    {"s:\n  wait: 3h\n", ":2: s.wait: must be at most 7200, in seconds"},
+    {"s:\n  wait: 1500ms\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  wait: 5 s\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  wait: 10000000000s\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  whole: 5s\n", ":2: s.whole: must be a whole number"},
+    {"s:\n  waits: [1, 5x]\n", ":2: s.waits[1]: must be a number"},
     {"s:\n  any: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", ":2: s.any: is nested too deeply"},
     {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
 };
@@ -152,6 +163,128 @@ START_TEST(the_environment_is_put_in)
     ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "${A}");
     ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "aa");
     ck_assert_str_eq(json_string_value(json_array_get(list, 2)), "$A");
+}
+END_TEST
+
+START_TEST(what_the_environment_does_not_have_may_have_a_default)
+{
+    setenv("BUSBAR_TEST_A", "a", 1);
+    setenv("BUSBAR_TEST_EMPTY", "", 1);
+    struct settings *s =
+        load("s:\n  text: ${BUSBAR_TEST_A:-b}\n  whole: ${BUSBAR_TEST_NONE:-7}\n"
+             "  list: ['${BUSBAR_TEST_EMPTY:-c d}', \"${BUSBAR_TEST_NONE:-}e\"]\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "a");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    json_t *list = settings_json(s, "s", "list");
+
+    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "c d");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "e");
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int64_t seconds;
+} times[] = {{"90", 90}, {"5s", 5}, {"2m", 120}, {"1h", 3600}, {"3000ms", 3}, {"\"2m\"", 120}};
+
+START_TEST(a_time_may_have_a_unit)
+{
+    char yaml[64];
+
+    snprintf(yaml, sizeof yaml, "s:\n  wait: %s\n", times[_i].text);
+    struct settings *s = load(yaml);
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_int_eq(settings_int(s, "s", "wait"), times[_i].seconds);
+}
+END_TEST
+
+START_TEST(times_of_a_list_may_have_units)
+{
+    struct settings *s = load("s:\n  waits: [1, 500ms, 2m, 0.5]\n");
+    char *waits = s ? json_dumps(settings_json(s, "s", "waits"), JSON_COMPACT) : NULL;
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(waits, "[1,0.5,120,0.5]");
+    free(waits);
+}
+END_TEST
+
+/* What settings_print() writes; the caller's. */
+static char *printed(const struct settings *settings)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(settings_print(settings, out), 0);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+START_TEST(what_is_printed_reads_as_it_was)
+{
+    struct settings *s =
+        load("s:\n  text: \"a: #\"\n  list: [\"$${A}\", \"\\\"\\\\\\u00e9\\n\", '~']\n"
+             "  pairs: [{x: 1, y: 2}]\n  any: {\"a b\": [true, null, 1.5, '1']}\n"
+             "  wait: 2m\n  waits: [500ms]\n");
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(strstr(text, "s:\n  text: \"a: #\"\n  whole: 3  # default\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  wait: 120  # seconds\n  waits: [0.5]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  # colour:  # not set\n"));
+    struct settings *again = load(text);
+    char *twice = printed(again);
+
+    ck_assert_uint_eq(problems.count, 0);
+    for (const char *name = "list\0pairs\0any\0waits\0"; *name; name += strlen(name) + 1)
+        ck_assert(json_equal(settings_json(s, "s", name), settings_json(again, "s", name)));
+    ck_assert_str_eq(settings_text(again, "s", "text"), "a: #");
+    free(text);
+    free(twice);
+}
+END_TEST
+
+START_TEST(secrets_are_not_printed)
+{
+    static const char yaml[] =
+        "database:\n  url: geheim\nsecrets:\n  keys: [\"" SEALING_KEY "\"]\n";
+    struct settings *s = load_bytes(yaml, sizeof yaml - 1);
+
+    ck_assert_int_eq(host_settings_bind(s, &problems), 0);
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(strstr(text, "\n  url: \"(hidden)\"\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n  keys: [\"(hidden)\"]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "redis:\n  url: \"\"  # default\n"));
+    ck_assert_ptr_null(strstr(text, "geheim"));
+    ck_assert_ptr_null(strstr(text, SEALING_KEY));
+    free(text);
+}
+END_TEST
+
+START_TEST(secrets_that_are_no_texts_are_not_printed_either)
+{
+    static const struct bb_field secret[] = {
+        {.name = "pin", .type = BB_INT, .flags = BB_SECRET, .max = 99999},
+        {.name = "share", .type = BB_NUMBER, .flags = BB_SECRET, .max = 9},
+        {.name = "on", .type = BB_BOOL, .flags = BB_SECRET},
+        {.name = "none", .type = BB_INT, .flags = BB_SECRET, .max = 9},
+    };
+    static const struct bb_table secrets = BB_TABLE(secret);
+    static const char yaml[] = "s:\n  pin: 48151\n  share: 1.625\n  on: true\n";
+    struct settings *s = load_bytes(yaml, sizeof yaml - 1);
+
+    ck_assert_ptr_nonnull(settings_bind(s, "s", &secrets, &problems));
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(
+        strstr(text, "s:\n  pin: \"(hidden)\"\n  share: \"(hidden)\"\n  on: \"(hidden)\"\n"
+                     "  # none:  # not set\n"));
+    free(text);
 }
 END_TEST
 
@@ -285,6 +418,12 @@ Suite *settings_suite(void)
                         sizeof refused / sizeof refused[0]);
     tcase_add_test(tests, broken_yaml_has_a_line);
     tcase_add_test(tests, the_environment_is_put_in);
+    tcase_add_test(tests, what_the_environment_does_not_have_may_have_a_default);
+    tcase_add_loop_test(tests, a_time_may_have_a_unit, 0, sizeof times / sizeof times[0]);
+    tcase_add_test(tests, times_of_a_list_may_have_units);
+    tcase_add_test(tests, what_is_printed_reads_as_it_was);
+    tcase_add_test(tests, secrets_are_not_printed);
+    tcase_add_test(tests, secrets_that_are_no_texts_are_not_printed_either);
     tcase_add_test(tests, a_problem_never_holds_the_value);
     tcase_add_test(tests, sections_of_nobody_are_told);
     tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_warned_of);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/base/text.h"
+#include "core/base/trace.h"
 #include "fixture.h"
 #include "suites.h"
 
@@ -233,6 +234,35 @@ START_TEST(iso_8601_is_read)
 }
 END_TEST
 
+START_TEST(integers_are_written_as_by_the_c_library)
+{
+    static const int64_t numbers[] = {0, 7, 10, -1, 999, -1000, INT32_MIN, INT64_MAX, INT64_MIN};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        char ours[TEXT_INTEGER_SIZE], theirs[TEXT_INTEGER_SIZE];
+        int length = snprintf(theirs, sizeof(theirs), "%lld", (long long)numbers[i]);
+
+        ck_assert_uint_eq(text_integer(numbers[i], ours), (size_t)length);
+        ck_assert_str_eq(ours, theirs);
+    }
+}
+END_TEST
+
+START_TEST(milliseconds_have_three_decimals)
+{
+    static const int64_t numbers[] = {0, 1, 12, 123, 1000, 12345, 999999, INT64_MAX};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        char ours[TEXT_MS_SIZE], theirs[TEXT_MS_SIZE];
+
+        snprintf(theirs, sizeof(theirs), "%lld.%03lld", (long long)(numbers[i] / 1000),
+                 (long long)(numbers[i] % 1000));
+        text_ms(numbers[i], ours);
+        ck_assert_str_eq(ours, theirs);
+    }
+}
+END_TEST
+
 START_TEST(base64url_goes_there_and_back)
 {
     unsigned char bytes[67], *back;
@@ -282,6 +312,50 @@ START_TEST(hexadecimal_goes_there_and_back)
 }
 END_TEST
 
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define SPAN "b7ad6b7169203331"
+
+static const struct {
+    const char *given;
+    const char *flags; /* of the host's; NULL: the trace is not taken */
+} parents[] = {
+    {"00-" TRACE "-" SPAN "-01", "01"},
+    {"00-" TRACE "-" SPAN "-00", "00"},
+    {"00-" TRACE "-" SPAN "-ff", "03"},
+    {"cc-" TRACE "-" SPAN "-01-what-comes", "01"},
+    {"cc-" TRACE "-" SPAN "-01", "01"},
+    {NULL, NULL},
+    {"", NULL},
+    {"00-" TRACE "-" SPAN, NULL},
+    {"00-" TRACE "-" SPAN "-01-more", NULL},
+    {"00-" TRACE "-" SPAN "-1", NULL},
+    {"cc-" TRACE "-" SPAN "-01.more", NULL},
+    {"ff-" TRACE "-" SPAN "-01", NULL},
+    {"0-" TRACE "-" SPAN "-010", NULL},
+    {"00-0AF7651916CD43DD8448EB211C80319C-" SPAN "-01", NULL},
+    {"00-00000000000000000000000000000000-" SPAN "-01", NULL},
+    {"00-" TRACE "-0000000000000000-01", NULL},
+    {"00_" TRACE "-" SPAN "-01", NULL},
+    {"00-" TRACE "0" SPAN "-01", NULL},
+    {"00-" TRACE "-" SPAN "-0g", NULL},
+};
+
+START_TEST(a_trace_is_taken_or_begun)
+{
+    char own[TRACE_PARENT_SIZE], trace[TRACE_ID_SIZE], again[TRACE_PARENT_SIZE];
+
+    trace_parent(parents[_i].given, own);
+    trace_id(own, trace);
+    ck_assert_uint_eq(strlen(own), 55);
+    ck_assert_int_eq(!strcmp(trace, TRACE), parents[_i].flags != NULL);
+    ck_assert_ptr_null(strstr(own, SPAN));
+    ck_assert_str_eq(own + 53, parents[_i].flags ? parents[_i].flags : "02");
+    trace_parent(own, again); /* what the host sends is well-formed */
+    ck_assert_mem_eq(again, own, 36);
+    ck_assert_str_ne(again, own);
+}
+END_TEST
+
 Suite *text_suite(void)
 {
     Suite *suite = suite_create("text");
@@ -299,9 +373,12 @@ Suite *text_suite(void)
     tcase_add_test(all, times_agree_with_the_c_library);
     tcase_add_test(all, times_beyond_four_digits_are_clamped);
     tcase_add_test(all, iso_8601_is_read);
+    tcase_add_test(all, integers_are_written_as_by_the_c_library);
+    tcase_add_test(all, milliseconds_have_three_decimals);
     tcase_add_test(all, base64url_goes_there_and_back);
     tcase_add_test(all, base64url_is_strict);
     tcase_add_test(all, hexadecimal_goes_there_and_back);
+    tcase_add_loop_test(all, a_trace_is_taken_or_begun, 0, sizeof parents / sizeof *parents);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "modules/device/timezones.h"
+#include "modules/device/value/timezones.h"
 #include "suites.h"
 
 static const char *const directories[] = {"Europe", "America", "America/Indiana", "posix", "right"};

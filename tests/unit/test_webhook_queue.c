@@ -242,7 +242,7 @@ START_TEST(a_slow_receiver_that_recovers_is_fast_again)
 }
 END_TEST
 
-START_TEST(turns_are_by_bytes)
+START_TEST(fair_are_by_bytes)
 {
     prove(&lanes[0], 0);
     prove(&lanes[1], 0);
@@ -396,7 +396,7 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, a_crowd_that_hangs_holds_up_nobody_for_long);
     tcase_add_test(tests, a_slow_lane_has_one_in_flight_beside_many_that_hang);
     tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
-    tcase_add_test(tests, turns_are_by_bytes);
+    tcase_add_test(tests, fair_are_by_bytes);
     tcase_add_test(tests, a_lane_holds_only_so_much);
     tcase_add_test(tests, what_items_share_is_held_once);
     tcase_add_test(tests, a_lane_that_fails_holds_an_eighth);

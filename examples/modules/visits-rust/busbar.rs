@@ -1,4 +1,4 @@
-//! The contract of <busbar/*.h>, ABI 1.3, in Rust: structs, constants and the table of the host's
+//! The contract of <busbar/*.h>, ABI 1.7, in Rust: structs, constants and the table of the host's
 //! functions, each member in its place. The headers say what they mean. `./test install rust`
 //! compares the sizes and the order of the members with the headers.
 #![allow(non_camel_case_types, dead_code)]
@@ -7,12 +7,12 @@ use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 pub const BB_ABI_MAJOR: c_uint = 1;
-pub const BB_ABI_MINOR: c_uint = 4;
+pub const BB_ABI_MINOR: c_uint = 7;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
 /// Structs that the host alone looks into.
 macro_rules! opaque { ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _inside: [u8; 0] })* } }
-opaque! { json_t bb_rows bb_tx bb_gate bb_stream }
+opaque! { json_t bb_rows bb_tx bb_completion bb_stream }
 
 /// Rows of tables: constants of pointers, which are shared by threads. What is left out is zero:
 /// `bb_route { method: c!("GET"), ..bb_route::ZERO }`.
@@ -25,7 +25,7 @@ macro_rules! rows {
         }
     )* };
 }
-rows! { bb_field bb_route bb_part bb_event_face bb_hook bb_service_face bb_need bb_channel bb_job
+rows! { bb_field bb_route bb_part bb_event_descriptor bb_hook bb_service_descriptor bb_need bb_channel bb_job
         bb_pool bb_worker bb_command bb_metric bb_sql bb_module }
 
 /// A text of C from one of Rust.
@@ -176,10 +176,12 @@ pub struct bb_route {
     pub files_in: *const c_char,
     pub files_pool: *const c_char,
     pub files_failed: Option<extern "C" fn(*mut bb_host)>,
+    pub reply_type: *const c_char,
+    pub errors: *const c_int,
 }
 
 #[repr(C)]
-pub struct bb_event_face {
+pub struct bb_event_descriptor {
     pub name: *const c_char,
     pub version: c_uint,
     pub payload: bb_table,
@@ -197,7 +199,7 @@ pub struct bb_hook {
 }
 
 #[repr(C)]
-pub struct bb_service_face {
+pub struct bb_service_descriptor {
     pub name: *const c_char,
     pub version: c_uint,
     pub interface: *const c_void,
@@ -234,7 +236,7 @@ pub struct bb_pool {
 #[repr(C)]
 pub struct bb_worker {
     pub name: *const c_char,
-    pub run: Option<extern "C" fn(*mut bb_seat)>,
+    pub run: Option<extern "C" fn(*mut bb_worker_context)>,
 }
 
 #[repr(C)]
@@ -243,6 +245,7 @@ pub struct bb_command {
     pub options: bb_table,
     pub run: Option<extern "C" fn(*mut bb_request) -> c_int>,
     pub help: *const c_char,
+    pub flags: c_uint,
 }
 
 #[repr(C)]
@@ -271,6 +274,7 @@ pub struct bb_module {
     pub metrics: bb_table,
     pub wants: bb_table,
     pub flags: c_uint,
+    pub help: *const c_char,
 }
 
 impl bb_module {
@@ -313,7 +317,7 @@ pub struct bb_given {
 }
 
 #[repr(C)]
-pub struct bb_seat {
+pub struct bb_worker_context {
     pub size: usize,
     pub host: *mut bb_host,
     pub wake_fd: c_int,
@@ -488,18 +492,18 @@ pub struct bb_api {
     pub next_id: unsafe extern "C" fn(*mut bb_request, *const c_char) -> i64,
     pub after: unsafe extern "C" fn(*mut bb_tx, Option<extern "C" fn(*mut bb_request, *mut bb_tx,
         *mut c_void)>, *mut c_void),
-    pub stopping: unsafe extern "C" fn(*mut bb_seat) -> bool,
+    pub stopping: unsafe extern "C" fn(*mut bb_worker_context) -> bool,
     pub wake: unsafe extern "C" fn(*mut bb_host, *const c_char),
     pub run: unsafe extern "C" fn(*mut bb_host, Option<extern "C" fn(*mut bb_request,
         *mut c_void)>, *mut c_void) -> c_int,
-    pub gate: unsafe extern "C" fn(*mut bb_request) -> *mut bb_gate,
-    pub gate_wait: unsafe extern "C" fn(*mut bb_request, *mut bb_gate, i64) -> c_int,
-    pub gate_open: unsafe extern "C" fn(*mut bb_gate),
+    pub gate: unsafe extern "C" fn(*mut bb_request) -> *mut bb_completion,
+    pub gate_wait: unsafe extern "C" fn(*mut bb_request, *mut bb_completion, i64) -> c_int,
+    pub gate_open: unsafe extern "C" fn(*mut bb_completion),
     pub json: unsafe extern "C" fn(*mut bb_request, *const json_t, *mut usize) -> *mut c_char,
     pub event_names: unsafe extern "C" fn(*mut bb_host, *mut *const *const c_char) -> usize,
     pub emit: unsafe extern "C" fn(*mut bb_tx, *const c_char, *mut json_t,
         *const bb_audience) -> c_int,
-    pub leave_ms: unsafe extern "C" fn(*mut bb_seat) -> i64,
+    pub leave_ms: unsafe extern "C" fn(*mut bb_worker_context) -> i64,
     pub superseded: unsafe extern "C" fn(*mut bb_host) -> bool,
     pub stream_open: unsafe extern "C" fn(*mut bb_request, *const bb_stream_options,
         *mut *mut bb_stream) -> c_int,
@@ -540,4 +544,9 @@ pub struct bb_api {
         *mut bb_given) -> bool,
     pub call_as: unsafe extern "C" fn(*mut bb_request, *mut bb_host,
         Option<extern "C" fn(*mut bb_request, *mut c_void) -> c_int>, *mut c_void) -> c_int,
+    pub module_at: unsafe extern "C" fn(*mut bb_host, usize) -> *const bb_module,
+    pub before: unsafe extern "C" fn(*mut bb_tx,
+        Option<extern "C" fn(*mut bb_request, *mut bb_tx, *mut c_void) -> c_int>, usize)
+        -> *mut c_void,
+    pub json_read: unsafe extern "C" fn(*mut bb_request, *const c_char) -> *mut json_t,
 }

@@ -25,14 +25,18 @@ int auth_account_may_act(struct bb_request *rq, const char *status)
 
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    int64_t organisation = bb_cell_int(rq, rows, row, 6);
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},
+        {"email", BB_COLUMN_TEXT, 1},
+        {"firstName", BB_COLUMN_TEXT, 2},
+        {"lastName", BB_COLUMN_TEXT, 3},
+        {"role", BB_COLUMN_TEXT, 4},
+        {"status", BB_COLUMN_TEXT, 5},
+        {"organizationId", BB_COLUMN_ID, 6},
+        {"createdAt", BB_COLUMN_TIME, 7},
+    };
 
-    return json_pack("{sI ss ss ss ss ss so so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0),
-                     "email", bb_cell(rq, rows, row, 1), "firstName", bb_cell(rq, rows, row, 2),
-                     "lastName", bb_cell(rq, rows, row, 3), "role", bb_cell(rq, rows, row, 4),
-                     "status", bb_cell(rq, rows, row, 5), "organizationId",
-                     organisation ? json_integer(organisation) : json_null(), "createdAt",
-                     json_string(bb_cell_time(rq, rows, row, 7)));
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,

@@ -16,9 +16,14 @@ struct made {
 
 static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    return json_pack("{sI ss ss so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0), "client_id",
-                     bb_cell(rq, rows, row, 1), "name", bb_cell(rq, rows, row, 2), "createdAt",
-                     json_string(bb_cell_time(rq, rows, row, 3)));
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},
+        {"client_id", BB_COLUMN_TEXT, 1},
+        {"name", BB_COLUMN_TEXT, 2},
+        {"createdAt", BB_COLUMN_TIME, 3},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
 #define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")

@@ -8,13 +8,13 @@
 
 static json_t *organisation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    int64_t api_user = bb_cell_int(rq, rows, row, 4);
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},       {"name", BB_COLUMN_TEXT, 1},
+        {"type", BB_COLUMN_TEXT, 2},    {"address", BB_COLUMN_TEXT, 3},
+        {"apiUserId", BB_COLUMN_ID, 4}, {"createdAt", BB_COLUMN_TIME, 5},
+    };
 
-    return json_pack("{sI ss ss ss? so so}", "id", (json_int_t)bb_cell_int(rq, rows, row, 0),
-                     "name", bb_cell(rq, rows, row, 1), "type", bb_cell(rq, rows, row, 2),
-                     "address", bb_cell(rq, rows, row, 3), "apiUserId",
-                     api_user ? json_integer(api_user) : json_null(), "createdAt",
-                     json_string(bb_cell_time(rq, rows, row, 5)));
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
 static const char *account_payload(struct bb_request *rq, int64_t account)

@@ -86,7 +86,7 @@ static int answer_long(struct bb_request *rq, int64_t conversation, int64_t afte
     const struct chat *chat = rq->state;
     struct chain chain = {conversation, after, limit ? limit : INT64_MAX};
 
-    return array_send_copy(rq, chat->places, read_page, &chain, sizeof(chain));
+    return array_send_copy(rq, chat->long_answers, read_page, &chain, sizeof(chain));
 }
 
 /* ---- a short one ---- */

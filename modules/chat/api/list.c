@@ -7,10 +7,13 @@
  *
  * Who asks for another's e-mail sees a part of its conversations, maybe a small one of very many:
  * those are found by the directory, by what makes them visible.
+ *
+ * With `unread` each conversation says how many messages either participant has not read.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "modules/chat/api/api.h"
 #include "modules/common/array.h"
@@ -36,9 +39,9 @@
         "2") " UNION " OF_PAIR("1", "2") " UNION " OF_PAIR("2",                                    \
                                                            "1") ") d ON d.id = c.id AND " BEHIND
 
+#define LISTED CHAT_COLUMNS ", c.unread1, c.unread2"
 #define PAGE(rows)                                                                                 \
-    "SELECT " CHAT_COLUMNS                                                                         \
-    ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
+    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
 #define IDS(rows)                                                                                  \
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
@@ -50,10 +53,12 @@ static const struct bb_sql list_page[2][2] = {
 static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LONG}, {IDS(ANOTHERS), BB_SQL_LONG}};
 
 static const struct bb_sql by_ids = {
-    "SELECT " CHAT_COLUMNS " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
+    "SELECT " LISTED " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
     " JOIN chat_conversation c ON c.id = o.id ORDER BY o.place",
     BB_SQL_LONG,
 };
+
+enum column { ID = 0, UNREAD1 = 6, UNREAD2, LAST_AT };
 
 struct position {
     int64_t time; /* 0: from the latest */
@@ -95,12 +100,33 @@ static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *s
                             limit));
 }
 
+static bool with_unread(struct bb_request *rq)
+{
+    const char *unread = bb_arg(rq, "unread");
+
+    return unread && strcmp(unread, "true") == 0;
+}
+
+static json_t *with_unread_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    json_t *json = chat_conversation_json(rq, rows, row);
+
+    if (json &&
+        (json_object_set_new(json, "unread1", json_integer(bb_cell_int(rq, rows, row, UNREAD1))) ||
+         json_object_set_new(json, "unread2", json_integer(bb_cell_int(rq, rows, row, UNREAD2))))) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
 /* ---- a long list ---- */
 
 /* Read at a time: a millisecond or two of the loop, for which others wait. */
 enum { PIECE_ROWS = 128 };
 
 struct list {
+    bb_item *item;
     size_t count, sent;
     int64_t ids[];
 };
@@ -116,7 +142,7 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        array_text_add(rq, text, chat_conversation_json(rq, rows, row));
+        array_text_add(rq, text, list->item(rq, rows, row));
     list->sent += count;
     return list->sent < list->count;
 }
@@ -157,16 +183,17 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 {
     const struct chat *chat = rq->state;
     struct order order = {sql, position, NULL};
-    int refused = array_place_take(rq, chat->places);
+    int refused = slot_await(rq, chat->long_answers);
 
     if (refused)
         return refused;
     refused = bb_scratch(rq, take_order, &order);
     if (refused) {
-        array_place_give(chat->places, rq->principal->account);
+        slot_release(chat->long_answers, rq->principal->account);
         return refused;
     }
-    return array_send(rq, chat->places, &(struct array_source){read_page, free, order.list});
+    order.list->item = with_unread(rq) ? with_unread_json : chat_conversation_json;
+    return array_send(rq, chat->long_answers, &(struct array_source){read_page, free, order.list});
 }
 
 /* ---- a page ---- */
@@ -177,9 +204,10 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t coun
     const char *next = NULL;
 
     if (count < bb_count(rq, rows))
-        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, 6),
-                         bb_cell_int(rq, rows, count - 1, 0));
-    return bb_reply_page(rq, rows, count, next, chat_conversation_json);
+        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
+                         bb_cell_int(rq, rows, count - 1, ID));
+    return bb_reply_page(rq, rows, count, next,
+                         with_unread(rq) ? with_unread_json : chat_conversation_json);
 }
 
 int chat_list(struct bb_request *rq)

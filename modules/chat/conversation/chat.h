@@ -16,7 +16,7 @@
 
 struct chat_cache;
 struct chat_hub;
-struct array_places;
+struct slots;
 
 /* State of one generation. */
 struct chat {
@@ -26,9 +26,9 @@ struct chat {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
-    struct chat_hub *hub;        /* of the live stream (live.h) */
-    struct array_places *places; /* of long answers (array.h) */
-    size_t stream_buffer;        /* bytes */
+    struct chat_hub *hub;       /* of the live stream (live.h) */
+    struct slots *long_answers; /* under way (modules/common/slots.h) */
+    size_t stream_buffer;       /* bytes */
     int64_t stream_interval_ms, stream_heartbeat_ms;
     size_t streams_per_account;
 };

@@ -148,7 +148,7 @@ double chat_events_read(void *state, size_t value);
 double chat_catch_up_pages(void *state, size_t value);
 
 /* tail.c */
-void chat_tail(struct bb_seat *seat);
+void chat_tail(struct bb_worker_context *context);
 
 /* stream.c */
 int chat_stream(struct bb_request *rq);

@@ -21,7 +21,7 @@ enum {
 };
 
 struct tail {
-    struct bb_seat *seat;
+    struct bb_worker_context *context;
     atomic_bool looking;
     atomic_bool again;
     int64_t heartbeats_at; /* the fiber's */
@@ -124,7 +124,7 @@ static void look_for_some(struct bb_request *rq, struct tail *tail, struct chat_
 static void looked(void *arg, bool whole)
 {
     struct tail *tail = arg;
-    struct bb_host *host = tail->seat->host;
+    struct bb_host *host = tail->context->host;
 
     (void)whole; /* what it has not come to is for the next look */
 
@@ -150,19 +150,19 @@ static void look(struct bb_request *rq, void *arg)
 
 static void wait_for(struct tail *tail, int64_t ms)
 {
-    struct pollfd bell = {.fd = tail->seat->wake_fd, .events = POLLIN};
+    struct pollfd bell = {.fd = tail->context->wake_fd, .events = POLLIN};
     uint64_t count;
 
     if (ms > 0)
         poll(&bell, 1, (int)ms);
-    while (read(tail->seat->wake_fd, &count, sizeof(count)) > 0)
+    while (read(tail->context->wake_fd, &count, sizeof(count)) > 0)
         ;
 }
 
 /* One turn; returns when to look next. */
 static int64_t turn(struct tail *tail, int64_t next)
 {
-    struct bb_host *host = tail->seat->host;
+    struct bb_host *host = tail->context->host;
     const struct chat *chat = host->state;
     int64_t now = bb_now_ms(host);
 
@@ -183,11 +183,11 @@ static int64_t turn(struct tail *tail, int64_t next)
     return atomic_load(&tail->again) ? 0 : now + chat->stream_interval_ms;
 }
 
-void chat_tail(struct bb_seat *seat)
+void chat_tail(struct bb_worker_context *context)
 {
-    struct tail tail = {.seat = seat};
+    struct tail tail = {.context = context};
     int64_t next = 0;
 
-    while (!bb_stopping(seat))
+    while (!bb_stopping(context))
         next = turn(&tail, next);
 }

@@ -56,6 +56,8 @@ int webhook_change(struct bb_request *rq);
 int webhook_delete(struct bb_request *rq);
 int webhook_test(struct bb_request *rq);
 int webhook_deliveries(struct bb_request *rq);
+int webhook_delivery(struct bb_request *rq);
+int webhook_statistics(struct bb_request *rq);
 int webhook_resend(struct bb_request *rq);
 int webhook_recover(struct bb_request *rq);
 int webhook_rotate(struct bb_request *rq);

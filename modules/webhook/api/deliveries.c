@@ -1,4 +1,5 @@
-/* GET /api/chat/webhooks/:id/deliveries, newest first, each with its attempts. */
+/* GET of a webhook's deliveries, newest first, each with its attempts; and of one, with its body.
+ */
 #include "modules/webhook/api/api.h"
 
 #define PAGE 50
@@ -19,21 +20,33 @@ static const struct bb_sql list = {
     BB_SQL_LONG,
 };
 
-enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND };
+/* The condition of WEBHOOK_MINE, and $4 the delivery. */
+static const struct bb_sql one = {
+    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS("d.created_at") ", " BB_SQL_MS(
+        "d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
+                     " JOIN webhook_delivery d ON d.webhook = h.id AND d.id = $4::bigint"
+                     " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
+    0,
+};
+
+enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND, BODY = FOUND };
 
 static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    const char *state = bb_cell(rq, rows, row, STATE);
-    const char *next = state[0] == 'q' ? bb_cell_time(rq, rows, row, NEXT) : NULL;
-    json_t *log = json_loads(bb_cell(rq, rows, row, LOG), 0, NULL);
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, ID},
+        {"event", BB_COLUMN_TEXT, EVENT},
+        {"eventId", BB_COLUMN_TEXT, EVENT_ID},
+        {"status", BB_COLUMN_TEXT, STATE},
+        {"createdAt", BB_COLUMN_TIME, CREATED},
+        {"nextAttemptAt", BB_COLUMN_TIME, NEXT},
+        {"attempts", BB_COLUMN_JSON, LOG},
+    };
+    json_t *json = BB_ROW_JSON(rq, rows, row, columns);
 
-    if (!log)
-        return NULL;
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?, s:o}", "id",
-                     (json_int_t)bb_cell_int(rq, rows, row, ID), "event",
-                     bb_cell(rq, rows, row, EVENT), "eventId", bb_cell(rq, rows, row, EVENT_ID),
-                     "status", state, "createdAt", bb_cell_time(rq, rows, row, CREATED),
-                     "nextAttemptAt", next, "attempts", log);
+    if (bb_cell(rq, rows, row, STATE)[0] != 'q') /* a member that is there needs no memory */
+        json_object_set_new(json, "nextAttemptAt", json_null());
+    return json;
 }
 
 /* There are more where not all that were found have gone into the page's bytes. */
@@ -58,4 +71,22 @@ int webhook_deliveries(struct bb_request *rq)
                  BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(bb_arg_int(rq, "after", INT64_MAX)),
                          bb_t(bb_arg(rq, "status")), bb_i(limit + 1), bb_i(PAGE_BYTES)));
     return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+}
+
+int webhook_delivery(struct bb_request *rq)
+{
+    const struct bb_rows *rows =
+        bb_query(rq, &one, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Delivery not found");
+    json_t *json = delivery_json(rq, rows, 0);
+
+    if (json && json_object_set_new(json, "body", json_string(bb_cell(rq, rows, 0, BODY)))) {
+        json_decref(json);
+        json = NULL;
+    }
+    return bb_reply(rq, 200, json);
 }

@@ -20,8 +20,6 @@ int webhook_check_secret(struct bb_request *rq, const char *secret)
     return bb_invalid(rq, "secret", "must have base64 behind whsec_");
 }
 
-#define PING "ping"
-
 static bool declared(struct bb_request *rq, const char *name)
 {
     const char *const *names = NULL;
@@ -52,7 +50,7 @@ static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
 
-        if (!strcmp(name, PING))
+        if (!strcmp(name, WEBHOOK_PING))
             continue;
         if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !declared(rq, name))
             return bb_invalid(rq, "events",

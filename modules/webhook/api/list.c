@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "modules/common/array.h"
 #include "modules/webhook/api/api.h"
@@ -15,7 +16,8 @@ int webhook_events(struct bb_request *rq)
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, json_string(names[i]))) {
+        if (strcmp(names[i], WEBHOOK_PING) != 0 &&
+            json_array_append_new(list, json_string(names[i]))) {
             json_decref(list);
             return bb_no_memory(rq);
         }
@@ -78,7 +80,7 @@ int webhook_list(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
-        return array_send_copy(rq, webhook->places, read_page, &list, sizeof(list));
+        return array_send_copy(rq, webhook->long_answers, read_page, &list, sizeof(list));
     return bb_reply_rows(rq, rows, (size_t)most, 0, masked);
 }
 

@@ -1,7 +1,7 @@
 /*
  * POST /api/chat/webhooks/:id/test: a ping, which is a delivery like any other, though the webhook
  * need not be active, and the outcome of its first attempt, if that ends soon. The request waits at
- * a gate, so it holds a little memory and no thread; how many wait at a time is bounded.
+ * a completion, so it holds a little memory and no thread; how many wait at a time is bounded.
  */
 #include "modules/webhook/api/api.h"
 
@@ -44,12 +44,13 @@ static int enter(struct bb_request *rq, struct webhook *webhook)
 
 static int body_of(struct bb_request *rq, struct ping *ping)
 {
-    json_t *json = json_pack("{s:s, s:s}", "event", "ping", "timestamp",
+    json_t *json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
                              bb_time_text(rq, bb_wall_ms(rq->host)));
 
     if (!json)
         return bb_no_memory(rq);
-    ping->event = (struct sender_event){.name = "ping", .id = bb_new_uuid(rq)};
+    ping->event = (struct sender_event){
+        .name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)};
     ping->event.body = bb_json(rq, json, &ping->event.length);
     json_decref(json);
     return 0;
@@ -60,13 +61,15 @@ static int store(struct bb_request *rq, struct ping *ping)
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
         " made AS (INSERT INTO webhook_delivery"
-        " (webhook, event, event_id, owner, body) SELECT id, 'ping', $4::uuid, $5::bigint, $6::text"
-        " FROM found WHERE $5::bigint > 0 RETURNING id)"
+        " (webhook, event, event_id, owner, body, traceparent)"
+        " SELECT id, 'ping', $4::uuid, $5::bigint, $6::text, $7::text FROM found WHERE $5::bigint "
+        "> 0 RETURNING id)"
         " SELECT m.id FROM found f LEFT JOIN made m ON true",
         BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query(rq, &insert,
-                                          BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id),
-                                                  bb_i(ping->host), bb_t(ping->event.body)));
+    const struct bb_rows *rows =
+        bb_query(rq, &insert,
+                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_i(ping->host),
+                         bb_t(ping->event.body), bb_t(ping->event.trace)));
 
     if (!rows)
         return bb_failed(rq);
@@ -95,7 +98,7 @@ static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const s
         return bb_no_memory(rq);
     sender_hand_off(webhook->sender, ping->host, &ping->event, &ping->item, 1, outcome);
     bb_defer(rq, webhook_outcome_release, outcome);
-    if (bb_gate_wait(rq, outcome->gate, WAIT_MS) == 0)
+    if (bb_completion_wait(rq, outcome->completion, WAIT_MS) == 0)
         return bb_reply(rq, 200, answer(outcome));
     return bb_reply(rq, 200,
                     json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",

@@ -42,7 +42,7 @@ json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t r
                      const char *secret)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
-    json_t *events = json_loads(bb_cell(rq, rows, row, 3), 0, NULL);
+    json_t *events = bb_json_read(rq, bb_cell(rq, rows, row, 3));
 
     if (!events)
         return NULL;

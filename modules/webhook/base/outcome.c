@@ -10,8 +10,8 @@ struct webhook_outcome *webhook_outcome_new(struct bb_request *rq)
     if (!outcome)
         return NULL;
     outcome->host = rq->host;
-    outcome->gate = bb_gate(rq);
-    if (!outcome->gate) {
+    outcome->completion = bb_completion(rq);
+    if (!outcome->completion) {
         free(outcome);
         return NULL;
     }
@@ -34,6 +34,6 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
     outcome->status = status;
     outcome->duration_ms = duration_ms;
     snprintf(outcome->error, sizeof(outcome->error), "%s", error ? error : "");
-    bb_gate_open(outcome->host, outcome->gate);
+    bb_completion_signal(outcome->host, outcome->completion);
     webhook_outcome_release(outcome);
 }

@@ -32,9 +32,10 @@
 
 /* In place of the names of events: all of them, also those of modules that are loaded later. */
 #define WEBHOOK_ALL_EVENTS "*"
+#define WEBHOOK_PING "ping" /* the event of a test, to which nobody subscribes */
 
 struct sender;
-struct array_places;
+struct slots;
 
 struct webhook_settings {
     struct schedule schedule;    /* webhook.retry_delays */
@@ -57,7 +58,7 @@ struct webhook {
     void *accounts_state;
     struct sender *sender;
     atomic_int_least64_t *testers; /* webhook.tests places: the account that waits, or 0 */
-    struct array_places *places;   /* of long lists (modules/common/array.h) */
+    struct slots *long_answers;    /* under way (modules/common/slots.h) */
 };
 
 /* ---- settings.c ---- */
@@ -94,7 +95,7 @@ size_t webhook_characters(const char *text);
 struct webhook_outcome {
     atomic_int holders;
     struct bb_host *host;
-    struct bb_gate *gate;
+    struct bb_completion *completion;
     int status; /* of the answer; 0: none */
     bool delivered;
     int64_t duration_ms;
@@ -105,7 +106,7 @@ struct webhook_outcome {
 struct webhook_outcome *webhook_outcome_new(struct bb_request *rq);
 void webhook_outcome_release(void *outcome);
 
-/* The sender's: fills it in, opens the gate, lets go. `error` NULL: none. Any thread. */
+/* The sender's: fills it in, opens the completion, lets go. `error` NULL: none. Any thread. */
 void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
                          int64_t duration_ms, const char *error);
 

@@ -210,6 +210,8 @@ static int write_headers(struct transfer *transfer, const struct transfer_reques
     bad |= header(transfer, &at, "webhook-id: %s", request->event_id);
     bad |= header(transfer, &at, "webhook-timestamp: %" PRId64, timestamp);
     bad |= header(transfer, &at, "webhook-signature: %s", standard);
+    if (*request->traceparent)
+        bad |= header(transfer, &at, "traceparent: %s", request->traceparent);
     return bad;
 }
 

@@ -29,6 +29,7 @@ struct transfer_request {
     size_t key_count;
     const char *event;
     const char *event_id;
+    const char *traceparent; /* "": none */
     int attempt;
     const char *body; /* borrowed until the end of the transfer */
     size_t length;

@@ -7,7 +7,7 @@
 
 #include "modules/webhook/http/transfer.h"
 
-#define TRANSFER_HEADERS 8
+#define TRANSFER_HEADERS 9
 #define TRANSFER_HEADER_ROOM 192
 
 struct transfer {

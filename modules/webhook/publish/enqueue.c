@@ -19,42 +19,35 @@
 
 #include "modules/webhook/sender/sender.h"
 
-enum { LARGE_BODY = 2048 }; /* from here on a body is stored once, not with each delivery */
-enum { AT_ONCE = 128 };     /* deliveries that a publisher's transaction inserts at most */
-#define AT_ONCE_TEXT "128"
-
-/* The webhooks h that get the event; and who owns the delivery to one of them from the start. */
-#define MATCHING                                                                                   \
-    " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
-    " AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"                                   \
-    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
-#define OWNER " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END"
-
-/* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body */
+/* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body,
+ * $8 traceparent */
 static const struct bb_sql enqueue = {
-    "INSERT INTO webhook_delivery (webhook, event, event_id, owner, body)"
-    " SELECT h.id, $1::text, $2::uuid," OWNER ", $7::text" MATCHING
+    "INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, traceparent)"
+    " SELECT h.id, $1::text, $2::uuid," WEBHOOK_OWNER ", $7::text, $8::text" WEBHOOK_MATCHING
     " RETURNING webhook, id, owner, body_id",
     0,
 };
 
 /*
- * The same where webhooks may be many, or the body is large ($8) and goes into a row of its own.
- * $9: the account that raised the event. Of an event to be expanded the answer has one row, of
+ * The same where webhooks may be many, or the body is large ($9) and goes into a row of its own.
+ * $10: the account that raised the event. Of an event to be expanded the answer has one row, of
  * nulls.
  */
 static const struct bb_sql enqueue_any = {
-    "WITH h AS MATERIALIZED (SELECT h.id" MATCHING "),"
+    "WITH h AS MATERIALIZED (SELECT h.id" WEBHOOK_MATCHING "),"
     " n AS MATERIALIZED (SELECT count(*) AS webhooks FROM h),"
     " kept AS (INSERT INTO webhook_body (body) SELECT $7::text FROM n"
-    " WHERE n.webhooks > " AT_ONCE_TEXT " OR (n.webhooks > 0 AND $8::boolean) RETURNING id),"
-    " later AS (INSERT INTO webhook_expansion (account, event, event_id, body_id, webhooks)"
-    " SELECT $9::bigint, $1::text, $2::uuid, kept.id, ARRAY(SELECT h.id FROM h ORDER BY h.id)"
-    " FROM n, kept WHERE n.webhooks > " AT_ONCE_TEXT " RETURNING id),"
-    " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, body_id)"
-    " SELECT h.id, $1::text, $2::uuid," OWNER ","
-    " CASE WHEN kept.id IS NULL THEN $7::text END, kept.id"
-    " FROM n JOIN h ON n.webhooks <= " AT_ONCE_TEXT " LEFT JOIN kept ON true"
+    " WHERE n.webhooks > " WEBHOOK_AT_ONCE_TEXT
+    " OR (n.webhooks > 0 AND $9::boolean) RETURNING id),"
+    " later AS (INSERT INTO webhook_expansion"
+    " (account, event, event_id, body_id, webhooks, traceparent)"
+    " SELECT $10::bigint, $1::text, $2::uuid, kept.id, ARRAY(SELECT h.id FROM h ORDER BY h.id),"
+    " $8::text FROM n, kept WHERE n.webhooks > " WEBHOOK_AT_ONCE_TEXT " RETURNING id),"
+    " made AS (INSERT INTO webhook_delivery"
+    " (webhook, event, event_id, owner, body, body_id, traceparent)"
+    " SELECT h.id, $1::text, $2::uuid," WEBHOOK_OWNER ","
+    " CASE WHEN kept.id IS NULL THEN $7::text END, kept.id, $8::text"
+    " FROM n JOIN h ON n.webhooks <= " WEBHOOK_AT_ONCE_TEXT " LEFT JOIN kept ON true"
     " RETURNING webhook, id, owner, body_id)"
     " SELECT webhook, id, owner, body_id FROM made"
     " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
@@ -69,21 +62,20 @@ struct handoff {
     int index; /* of the statement */
 };
 
-/* {"a","b"}: the e-mails as an array of PostgreSQL. */
-static char *array_of(struct bb_request *rq, const char *const *emails)
+char *webhook_array(struct bb_request *rq, const char *const *texts)
 {
     size_t size = 3;
 
-    for (size_t i = 0; emails && emails[i]; i++)
-        size += 2 * strlen(emails[i]) + 3;
+    for (size_t i = 0; texts && texts[i]; i++)
+        size += 2 * strlen(texts[i]) + 3;
     char *array = bb_alloc(rq, size), *at = array;
 
     *at++ = '{';
-    for (size_t i = 0; emails && emails[i]; i++) {
+    for (size_t i = 0; texts && texts[i]; i++) {
         if (i > 0)
             *at++ = ',';
         *at++ = '"';
-        for (const char *c = emails[i]; *c; c++) {
+        for (const char *c = texts[i]; *c; c++) {
             if (*c == '"' || *c == '\\')
                 *at++ = '\\';
             *at++ = *c;
@@ -125,22 +117,23 @@ static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct b
                          const struct handoff *handoff)
 {
     struct sender *sender = handoff->webhook->sender;
-    bool large = handoff->event.length >= LARGE_BODY;
+    bool large = handoff->event.length >= WEBHOOK_LARGE_BODY;
     int64_t organisation = event->audience->organisation, full[SENDER_FULL_MAX];
     size_t count = sender_full(sender, full);
     const struct bb_value args[] = {bb_t(event->name),
                                     bb_t(event->id),
                                     organisation ? bb_i(organisation) : bb_null(),
-                                    bb_t(array_of(rq, event->audience->emails)),
+                                    bb_t(webhook_array(rq, event->audience->emails)),
                                     handoff->host ? bb_i(handoff->host) : bb_null(),
                                     bb_ints(full, count),
                                     bb_t(handoff->event.body),
+                                    bb_t(handoff->event.trace),
                                     bb_b(large),
                                     bb_i(rq->principal ? rq->principal->account : 0)};
 
-    if (large || sender_active(sender) > AT_ONCE)
-        return bb_add(rq, tx, &enqueue_any, args, 9);
-    return bb_add(rq, tx, &enqueue, args, 7);
+    if (large || sender_active(sender) > WEBHOOK_AT_ONCE)
+        return bb_add(rq, tx, &enqueue_any, args, 10);
+    return bb_add(rq, tx, &enqueue, args, 8);
 }
 
 int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
@@ -151,10 +144,14 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
 
     *handoff = (struct handoff){
         .webhook = webhook,
-        .event = {.name = event->name, .id = event->id},
+        .event = {.name = event->name, .id = event->id, .trace = bb_traceparent(rq)},
         .host = bb_superseded(rq->host) ? 0 : sender_host(webhook->sender),
     };
     handoff->event.body = bb_json(rq, event->payload, &handoff->event.length);
+    int gathered = webhook_gather(rq, tx, webhook, event->audience, &handoff->event);
+
+    if (gathered)
+        return gathered < 0 ? -1 : 0;
     handoff->index = add_statement(rq, tx, event, handoff);
     if (handoff->index < 0)
         return -1;

@@ -6,6 +6,7 @@
 #define WEBHOOK_PUBLISH_H
 
 #include "modules/webhook/base/webhook.h"
+#include "modules/webhook/sender/sender.h"
 
 /* ---- scope.c: what owners may see ---- */
 
@@ -20,7 +21,28 @@ void webhook_refresh_owners(struct bb_request *rq); /* job */
 
 /* ---- enqueue.c: the within hook, and pings ---- */
 
+enum { WEBHOOK_LARGE_BODY = 2048 }; /* from here on a body is stored once, not with each delivery */
+enum { WEBHOOK_AT_ONCE = 128 }; /* deliveries of an event that a publisher's transaction inserts */
+#define WEBHOOK_AT_ONCE_TEXT "128"
+
+/* The webhooks h that get the event; and who owns the delivery to one of them from the start. $1
+ * event, $3 organisation or null, $4 e-mails, $5 host or null, $6 full */
+#define WEBHOOK_MATCHING                                                                           \
+    " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
+    " AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"                                   \
+    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
+#define WEBHOOK_OWNER " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END"
+
+/* {"a","b"}: texts, up to NULL, as an array of PostgreSQL. */
+char *webhook_array(struct bb_request *rq, const char *const *texts);
+
 int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                    void *state);
+
+/* ---- gather.c: many events of one transaction in one statement ---- */
+
+/* Keeps an event for the statement to come: 1; 0: it needs one of its own; -1: `bb_failed(rq)`. */
+int webhook_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
+                   const struct bb_audience *audience, const struct sender_event *event);
 
 #endif

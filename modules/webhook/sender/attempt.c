@@ -13,6 +13,7 @@ static struct transfer *prepare(struct sender *sender, struct delivery *delivery
         .key_count = both ? 2 : 1,
         .event = delivery->body->event,
         .event_id = delivery->body->id,
+        .traceparent = delivery->body->trace,
         .attempt = delivery->tries + 1,
         .body = delivery->body->bytes,
         .length = delivery->body->length,

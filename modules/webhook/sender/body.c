@@ -4,22 +4,24 @@
  */
 #include "modules/webhook/sender/internal.h"
 
-struct body *body_new(const char *event, const char *id, const char *bytes, size_t length)
+struct body *body_new(const struct sender_event *event)
 {
-    size_t event_length = strlen(event);
-    struct body *body = malloc(sizeof(*body) + length + event_length + 2);
+    size_t length = event->length, name_length = strlen(event->name);
+    struct body *body = malloc(sizeof(*body) + length + name_length + 2);
 
-    if (!body || strlen(id) >= sizeof(body->id)) {
+    if (!body || strlen(event->id) >= sizeof(body->id)) {
         free(body);
         return NULL;
     }
     *body = (struct body){.holders = 1, .length = length};
     body->bytes = (char *)(body + 1);
     body->event = body->bytes + length + 1;
-    memcpy(body->bytes, bytes, length);
+    memcpy(body->bytes, event->body, length);
     body->bytes[length] = '\0';
-    memcpy(body->event, event, event_length + 1);
-    memcpy(body->id, id, strlen(id) + 1);
+    memcpy(body->event, event->name, name_length + 1);
+    memcpy(body->id, event->id, strlen(event->id) + 1);
+    if (event->trace && strlen(event->trace) < sizeof(body->trace))
+        memcpy(body->trace, event->trace, strlen(event->trace) + 1);
     return body;
 }
 

@@ -34,11 +34,11 @@ static const struct bb_sql take = {
     " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
     " RETURNING d.id, d.tries, d.event_id, d.event, d.body, d.body_id,"
     " floor(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
-    " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint",
+    " floor(extract(epoch FROM now() - d.queued_at) * 1000)::bigint, d.traceparent",
     BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
 };
 
-enum { ID, TRIES, EVENT_ID, EVENT, BODY, BODY_ID, DELAY_MS, AGE_MS };
+enum { ID, TRIES, EVENT_ID, EVENT, BODY, BODY_ID, DELAY_MS, AGE_MS, TRACE };
 
 /* The large bodies of claimed deliveries that are in nobody's memory, so many bytes as were asked
  * for with `take`. */
@@ -113,7 +113,11 @@ static struct body *body_of(struct bb_request *rq, const struct claim *claim,
         text = text_of(rq, bodies, id, &length);
     if (body || !text)
         return body;
-    body = body_new(bb_cell(rq, rows, row, EVENT), bb_cell(rq, rows, row, EVENT_ID), text, length);
+    body = body_new(&(struct sender_event){.name = bb_cell(rq, rows, row, EVENT),
+                                           .id = bb_cell(rq, rows, row, EVENT_ID),
+                                           .trace = bb_cell(rq, rows, row, TRACE),
+                                           .body = text,
+                                           .length = length});
     return body && id ? body_share(sender, id, body) : body;
 }
 

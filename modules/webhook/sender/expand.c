@@ -22,7 +22,7 @@
  * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 how
  * many milliseconds a delivery may wait: one that waited longer gets no owner, and is given up
  * (sweep.c). An id has the day of the event's body, so that the two are kept together. The first
- * row is the event: null, its account, its body's id, event, its id, body; then deliveries:
+ * row is the event: null, its account, its body's id, event, its id, body, trace; then deliveries:
  * webhook, id, owner. Another host may have the event in hand: then it goes on with it.
  */
 static const struct bb_sql expand = {
@@ -36,16 +36,17 @@ static const struct bb_sql expand = {
     " ended AS (DELETE FROM webhook_expansion x USING e"
     " WHERE x.id = e.id AND e.done + " PART " >= cardinality(e.webhooks)),"
     " made AS (INSERT INTO webhook_delivery"
-    " (id, webhook, event, event_id, owner, body_id, created_at, queued_at)"
+    " (id, webhook, event, event_id, owner, body_id, created_at, queued_at, traceparent)"
     " SELECT (e.body_id >> 32 << 32) + nextval('webhook_delivery_number'), h.id, e.event,"
     " e.event_id, CASE WHEN h.active AND h.admitted"
     " AND e.queued_at > now() - make_interval(secs => $4::bigint / 1000.0)"
-    " AND NOT h.id = ANY($3::bigint[]) THEN $2::bigint END, e.body_id, e.queued_at, e.queued_at"
+    " AND NOT h.id = ANY($3::bigint[]) THEN $2::bigint END, e.body_id, e.queued_at, e.queued_at,"
+    " e.traceparent"
     " FROM e, webhook_hook h WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART "])"
     " RETURNING webhook, id, owner)"
-    " SELECT NULL::bigint, e.account, e.body_id, e.event, e.event_id, b.body"
+    " SELECT NULL::bigint, e.account, e.body_id, e.event, e.event_id, b.body, e.traceparent"
     " FROM e LEFT JOIN webhook_body b ON b.id = e.body_id"
-    " UNION ALL SELECT webhook, id, owner, NULL, NULL, NULL FROM made",
+    " UNION ALL SELECT webhook, id, owner, NULL, NULL, NULL, NULL FROM made",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
@@ -69,8 +70,12 @@ static void hand_over(struct bb_request *rq, struct sender *sender, const struct
                       int64_t owner)
 {
     size_t length = rq->api->rows_length(rows, 0, 5), owned = 0;
-    struct sender_event event = {bb_cell(rq, rows, 0, 3), bb_cell(rq, rows, 0, 4),
-                                 bb_cell(rq, rows, 0, 5), length, bb_cell_int(rq, rows, 0, 2)};
+    struct sender_event event = {.name = bb_cell(rq, rows, 0, 3),
+                                 .id = bb_cell(rq, rows, 0, 4),
+                                 .body = bb_cell(rq, rows, 0, 5),
+                                 .length = length,
+                                 .body_id = bb_cell_int(rq, rows, 0, 2),
+                                 .trace = bb_cell(rq, rows, 0, 6)};
     struct sender_item *items = bb_alloc(rq, bb_count(rq, rows) * sizeof(*items));
 
     for (size_t row = 1; row < bb_count(rq, rows); row++) {

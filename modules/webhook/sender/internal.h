@@ -40,6 +40,7 @@ struct body {
     char *bytes; /* behind the struct, as the two next are */
     char *event;
     char id[40];
+    char trace[56]; /* traceparent; "": none */
 };
 
 struct delivery {
@@ -143,7 +144,7 @@ struct sender {
     struct sender_counters counters; /* … to here */
 
     /* The worker's own. */
-    struct bb_seat *seat;
+    struct bb_worker_context *context;
     int64_t now_ms;
     int64_t me; /* host_id, without the lock */
     int64_t lease_until;
@@ -183,7 +184,7 @@ int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
 /* body.c: any thread. body_new() and body_share() give a body that the caller holds. */
-struct body *body_new(const char *event, const char *id, const char *bytes, size_t length);
+struct body *body_new(const struct sender_event *event);
 struct body *body_find(struct sender *sender, int64_t id); /* held once more, or NULL */
 /* The body (taken) under its id of webhook_body; or the one that is there under it. */
 struct body *body_share(struct sender *sender, int64_t id, struct body *body);

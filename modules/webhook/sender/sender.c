@@ -64,7 +64,7 @@ static struct body *body_of(struct sender *sender, const struct sender_event *ev
 
     if (body)
         return body;
-    body = body_new(event->name, event->id, event->body, event->length);
+    body = body_new(event);
     return body && event->body_id ? body_share(sender, event->body_id, body) : body;
 }
 

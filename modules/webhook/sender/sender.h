@@ -20,7 +20,7 @@ struct sender *sender_new(struct bb_host *host, const struct webhook_settings *s
 void sender_free(struct sender *sender);
 
 /* The worker's function (struct bb_worker). */
-void sender_run(struct bb_seat *seat);
+void sender_run(struct bb_worker_context *context);
 
 /* The id in webhook_host under which deliveries may be inserted as owned; 0: none now. */
 int64_t sender_host(struct sender *sender);
@@ -39,7 +39,8 @@ struct sender_event {
     const char *id; /* UUID: the header webhook-id */
     const char *body;
     size_t length;
-    int64_t body_id; /* in webhook_body; 0: in the delivery's row */
+    int64_t body_id;   /* in webhook_body; 0: in the delivery's row */
+    const char *trace; /* traceparent of what raised it; NULL: none */
 };
 
 struct sender_item {

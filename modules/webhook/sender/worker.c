@@ -128,7 +128,7 @@ static void turn(struct sender *sender)
 
     attempts_start(sender);
     clean(sender);
-    transfers_turn(sender->transfers, sender->seat->wake_fd, idle_for(sender, tick));
+    transfers_turn(sender->transfers, sender->context->wake_fd, idle_for(sender, tick));
     sender->now_ms = bb_now_ms(sender->host);
     record_results(sender);
 }
@@ -167,7 +167,7 @@ static bool unfinished(const struct sender *sender, int64_t linger_until)
 /* What flies, without the database tasks that follow. */
 static int64_t time_left(const struct sender *sender)
 {
-    int64_t leave = bb_leave_ms(sender->seat);
+    int64_t leave = bb_leave_ms(sender->context);
 
     return leave - (leave / 2 < STOP_TASKS_MS ? leave / 2 : STOP_TASKS_MS);
 }
@@ -216,7 +216,7 @@ static void free_all(struct sender *sender)
     pairs_free(&sender->suspects);
 }
 
-static bool begin(struct sender *sender, struct bb_seat *seat)
+static bool begin(struct sender *sender, struct bb_worker_context *context)
 {
     const struct webhook_settings *settings = sender->settings;
     struct queue_limits limits = {.slots = settings->slots,
@@ -225,7 +225,7 @@ static bool begin(struct sender *sender, struct bb_seat *seat)
                                   .lane_bytes = settings->memory / 4,
                                   .bytes = settings->memory};
 
-    sender->seat = seat;
+    sender->context = context;
     sender->now_ms = bb_now_ms(sender->host);
     sender->tend_at = sender->now_ms;
     sender->expand_at = INT64_MAX;
@@ -237,7 +237,7 @@ static bool begin(struct sender *sender, struct bb_seat *seat)
 }
 
 /* Where processors are short, the loops that answer requests go before deliveries. */
-static void become_nicer(const struct bb_seat *seat)
+static void become_nicer(const struct bb_worker_context *context)
 {
     id_t self = (id_t)gettid(); /* Linux: a thread's, not the process's */
 
@@ -245,21 +245,21 @@ static void become_nicer(const struct bb_seat *seat)
     int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
 
     if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
-        bb_host_log(seat->host, BB_WARN, "deliveries keep the priority of requests: %s",
+        bb_host_log(context->host, BB_WARN, "deliveries keep the priority of requests: %s",
                     strerror(errno));
 }
 
-void sender_run(struct bb_seat *seat)
+void sender_run(struct bb_worker_context *context)
 {
-    struct sender *sender = ((struct webhook *)seat->host->state)->sender;
+    struct sender *sender = ((struct webhook *)context->host->state)->sender;
 
-    become_nicer(seat);
-    if (!begin(sender, seat)) {
-        bb_host_log(seat->host, BB_ERROR, "webhooks are not sent: out of memory");
+    become_nicer(context);
+    if (!begin(sender, context)) {
+        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
         return;
     }
     set_running(sender, true);
-    while (!bb_stopping(seat))
+    while (!bb_stopping(context))
         turn(sender);
     finish(sender);
     free_all(sender);

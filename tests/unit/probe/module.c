@@ -31,7 +31,8 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/probe", .roles = BB_ANYONE, .handler = get},
 };
 
-static const struct bb_event_face events[] = {{"probe.done", 1, {0}, "Something was probed."}};
+static const struct bb_event_descriptor events[] = {
+    {"probe.done", 1, {0}, "Something was probed."}};
 
 static const struct bb_hook hooks[] = {
     {.event = "*", .kind = BB_COMMITTED, .committed = heard},

@@ -1,0 +1,64 @@
+/*
+ * Makes the section of `bench/run bulk` from its lines: node report_bulk.js RESULTS ROUNDS
+ * LOAD_AVERAGE ROWS, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, spread, of, pairs, whole, ms, mib, perTenThousand, shown, table, goals, machine,
+  warning
+} = require('./figures.js')
+
+const [file, rounds, busy, rows] = process.argv.slice(2)
+const runs = read(file)
+const count = whole(Number(rows))
+const seconds = (measure) => spread(of(runs, measure, 'busbar', (r) => r.max / 1e6))
+
+function atMost (name, most, value, unit, format = (n) => n.toFixed(1)) {
+  return [name, `at most ${most}${unit}`, shown(value, format, unit), value.value <= most]
+}
+
+const ratio = pairs(runs, ['devices', 'busbar'], ['devices', 'COPY'], (a, b) => a.rate / b.rate)
+const beside = pairs(runs, ['typing', 'beside'], ['typing', 'alone'], (a, b) => a.p99 / b.p99)
+const growth = spread(of(runs, 'growth', 'busbar', (r) => mib(r.rate)))
+const pages = spread(of(runs, 'logs', 'busbar', (r) => r.p99 / 1000))
+
+const wanted = [
+  atMost(`${count} device rows: upload with check`, 8, seconds('checked'), ' s'),
+  ['the same, confirm to finished : COPY of the same rows', 'at least 0.30', shown(ratio),
+    ratio.value >= 0.3],
+  atMost(`${count} reading rows, 100 devices: confirm to finished`, 8, seconds('reads'), ' s'),
+  atMost(`${count} reading rows, 1,000 devices mixed`, 8, seconds('mixed'), ' s'),
+  atMost('memory growth of the host during all of it', 24, growth, ' MiB'),
+  atMost("chat's post p99 beside a running job : without", 2, beside, '', (n) => n.toFixed(2)),
+  atMost(`${whole(5 * rows)} rows of a log, any page, p99`, 20, pages, ' ms')]
+
+const stored = [
+  ['devices, upload with check', 'checked', 'busbar'], ['devices, stored', 'devices', 'busbar'],
+  ['devices, COPY', 'devices', 'COPY'], ['readings, device by device', 'reads', 'busbar'],
+  ['readings, 1,000 devices mixed', 'mixed', 'busbar']
+].map(([name, measure, who]) => {
+  const m = (value) => median(of(runs, measure, who, value))
+  return [name, m((r) => r.max / 1e6).toFixed(2), whole(m((r) => r.rate))]
+})
+
+const answered = [
+  ['posts, no job', 'typing', 'alone'], ['posts beside a job', 'typing', 'beside'],
+  ['pages of a log', 'logs', 'busbar']
+].map(([name, measure, who]) => {
+  const m = (value) => median(of(runs, measure, who, value))
+  return [name, whole(m((r) => r.rate)), ms(m((r) => r.p50)), ms(m((r) => r.p99)),
+    ms(m((r) => r.max)), m(perTenThousand('server')).toFixed(2)]
+})
+
+console.log(`## Bulk uploads
+
+\`bench/run bulk\` on ${machine()}, everything on it: PostgreSQL, Redis, the host with the
+modules chat, device, reading and webhook, and the load. Medians of ${rounds} rounds; in parentheses the
+least and the most.
+${warning(busy)}
+${goals(wanted)}
+
+${table(['run', 's', 'rows/s'], stored)}
+
+${table(['requests', '/s', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s/10,000: host'], answered)}
+`)

@@ -1,0 +1,48 @@
+/*
+ * Time that owners have had of a loop, of threads of pools and of long statements: whoever had more
+ * than a share of it lately waits a little with the next request, while those of others are late.
+ * What an owner had is a debt that its share of the time pays off. Only pieces of work that take
+ * long are charged, so that who asks for little never waits, however often. Belongs to its loop's
+ * thread.
+ */
+#ifndef CORE_SPENDING_H
+#define CORE_SPENDING_H
+
+#include "core/base/quota_table.h"
+
+enum {
+    SPENDING_LEAST_US = 250, /* a piece of work that took less is not charged */
+    SPENDING_WAIT_MS = 2000, /* nobody waits longer */
+    SPENDING_ROWS = 64,      /* of the table, each with … */
+    SPENDING_PLACES = 4      /* … so many owners: those who owe most */
+};
+
+struct spending_entry {
+    struct quota_owner owner;
+    int64_t debt_us, at_ms; /* so much it was then */
+};
+
+struct spending_seen {
+    struct quota_owner owner;
+    int64_t at_ms;
+};
+
+struct spending {
+    unsigned percent; /* of the time: the share of one owner; 0: nobody is charged */
+    struct spending_entry rows[SPENDING_ROWS][SPENDING_PLACES];
+    struct spending_seen seen[2]; /* the last two that asked for something */
+};
+
+/* A piece of work of the owner took so long. */
+void spending_charge(struct spending *spending, const struct quota_owner *owner, int64_t now_ms,
+                     int64_t took_us);
+
+/* The owner has a request. Whether others had one a moment ago. */
+bool spending_meets_others(struct spending *spending, const struct quota_owner *owner,
+                           int64_t now_ms);
+
+/* For how many milliseconds the owner should wait until its next request is begun; 0: none. */
+int64_t spending_wait_ms(const struct spending *spending, const struct quota_owner *owner,
+                         int64_t now_ms);
+
+#endif

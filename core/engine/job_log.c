@@ -1,0 +1,76 @@
+#include "core/engine/job_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+struct job_log {
+    struct job_log *next;
+    struct job_record record;
+};
+
+/* The name as it can stand in a metric's label. */
+static void label_of(const char *name, char label[JOB_NAME_SIZE])
+{
+    snprintf(label, JOB_NAME_SIZE, "%s", name);
+    for (char *at = label; *at; at++)
+        if (*at == '"' || *at == '\\' || *at == '\n')
+            *at = '_';
+}
+
+/* Under the lock; the record of that name, a new one at the end if need be. NULL: no memory. */
+static struct job_record *record_of(struct engine *engine, const char *name)
+{
+    struct job_log **at = &engine->job_log;
+    char label[JOB_NAME_SIZE];
+
+    label_of(name, label);
+    while (*at && strcmp((*at)->record.name, label) != 0)
+        at = &(*at)->next;
+    if (!*at) {
+        *at = calloc(1, sizeof **at);
+        if (*at)
+            memcpy((*at)->record.name, label, sizeof label);
+    }
+    return *at ? &(*at)->record : NULL;
+}
+
+void job_log_note(struct engine *engine, const char *name, bool failed, int64_t us)
+{
+    pthread_mutex_lock(&engine->lock);
+    struct job_record *record = record_of(engine, name);
+
+    if (record) {
+        record->last_us = us;
+        record->failed += failed;
+        record->done += !failed;
+        if (!failed)
+            record->last_done_wall_ms = clock_wall_ms();
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
+bool job_log_look(struct engine *engine, size_t index, struct job_record *record)
+{
+    pthread_mutex_lock(&engine->lock);
+    const struct job_log *at = engine->job_log;
+
+    while (at && index--)
+        at = at->next;
+    if (at)
+        *record = at->record;
+    pthread_mutex_unlock(&engine->lock);
+    return at != NULL;
+}
+
+void job_log_free(struct engine *engine)
+{
+    while (engine->job_log) {
+        struct job_log *first = engine->job_log;
+
+        engine->job_log = first->next;
+        free(first);
+    }
+}

@@ -1,0 +1,23 @@
+/* What a loop tells of itself, for those who watch: its connections, of clients and to PostgreSQL.
+ */
+#include "core/http/loop_stats.h"
+
+#include "core/postgres/pg.h"
+
+void loop_stats_publish(struct loop *loop, size_t connections, size_t rejected)
+{
+    struct loop_stats *stats = &loop->stats;
+
+    atomic_store_explicit(&stats->at_ms, loop->now_ms, memory_order_relaxed);
+    atomic_store_explicit(&stats->requests, loop->requests, memory_order_relaxed);
+    atomic_store_explicit(&stats->connections, connections, memory_order_relaxed);
+    atomic_store_explicit(&stats->rejected, rejected, memory_order_relaxed);
+    for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
+        struct pg_lane_status lane;
+
+        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &lane);
+        atomic_store_explicit(&stats->ready[kind], lane.ready, memory_order_relaxed);
+        atomic_store_explicit(&stats->waiting[kind], lane.waiting, memory_order_relaxed);
+        atomic_store_explicit(&stats->batches[kind], lane.batches, memory_order_relaxed);
+    }
+}

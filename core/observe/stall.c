@@ -1,0 +1,188 @@
+#include "core/observe/stall.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/condition.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/thread.h"
+#include "core/observe/stall_door.h"
+#include "core/recovery/crash.h"
+
+enum { LOOK_MS = 1000, STANDS_MS = 1000, DOOR_MS = 100 };
+
+struct seen {
+    int64_t turn_ms;  /* the turn, by when it began */
+    int64_t stood_ms; /* how long it was seen to take */
+    bool told;
+};
+
+struct stall {
+    struct engine *engine;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards `stop` */
+    pthread_cond_t news;
+    bool stop;
+    int64_t looked_ms;
+    struct seen *seen;
+    struct crash_look look;
+    char reason[320]; /* of the loop that stands longest */
+};
+
+/* After it 0: never. */
+static int64_t timeout_ms(struct engine *engine)
+{
+    struct generation *g = engine_generation(engine);
+    int64_t seconds = settings_int(g->settings, "host", "stall_timeout");
+
+    generation_release(g);
+    return seconds * 1000;
+}
+
+static const char *some(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+static void tell(struct stall *stall, const struct loop *loop, int64_t stood_ms)
+{
+    struct crash_look *look = &stall->look;
+    char index[16], ms[24];
+
+    snprintf(index, sizeof index, "%u", loop->index);
+    snprintf(ms, sizeof ms, "%" PRId64, stood_ms);
+    memset(look, 0, sizeof *look);
+    bool known = crash_look(loop->thread, look);
+
+    log_line(BB_ERROR, "a loop stands", "loop", index, "ms", ms, "module", some(look->module),
+             "ran", some(look->kind), "what", some(look->what), "request", some(look->request),
+             "stack", known ? look->stack : NULL, NULL);
+    snprintf(stall->reason, sizeof stall->reason, "An event loop stands%s%s%s%s",
+             *look->module ? " in module " : "", look->module, *look->what ? ", " : "", look->what);
+}
+
+static void goes_on(const struct loop *loop, const struct seen *seen)
+{
+    char index[16], ms[24];
+
+    snprintf(index, sizeof index, "%u", loop->index);
+    snprintf(ms, sizeof ms, "%" PRId64, seen->stood_ms);
+    log_line(BB_WARN, "a loop that stood goes on", "loop", index, "ms", ms, NULL);
+}
+
+static void end(const struct loop *loop, int64_t stood_ms)
+{
+    static char reason[96];
+
+    snprintf(reason, sizeof reason, "a loop stood for %" PRId64 " ms (host.stall_timeout)",
+             stood_ms);
+    crash_end(loop->thread, reason);
+}
+
+/* `passed_ms` since the last look. A process that was stopped as a whole did not stand. */
+static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, int64_t passed_ms)
+{
+    int64_t turn_ms = atomic_load_explicit(&loop->turn_ms, memory_order_relaxed);
+
+    if (!turn_ms || turn_ms != seen->turn_ms) {
+        if (seen->told)
+            goes_on(loop, seen);
+        *seen = (struct seen){.turn_ms = turn_ms};
+        atomic_store(&loop->stands_ms, 0);
+        return;
+    }
+    seen->stood_ms += passed_ms <= 2 * LOOK_MS ? passed_ms : 0;
+    if (seen->stood_ms < STANDS_MS)
+        return;
+    if (!seen->told) {
+        tell(stall, loop, seen->stood_ms);
+        atomic_fetch_add(&stall->engine->stalls, 1);
+    }
+    seen->told = true;
+    atomic_store(&loop->stands_ms, seen->stood_ms);
+    int64_t most_ms = timeout_ms(stall->engine);
+
+    if (most_ms && seen->stood_ms >= most_ms)
+        end(loop, seen->stood_ms);
+}
+
+/* Whether all loops stand. */
+static bool look(struct stall *stall)
+{
+    struct engine *engine = stall->engine;
+    int64_t now = clock_mono_ms(), passed_ms = now - stall->looked_ms;
+    bool all = true;
+
+    stall->looked_ms = now;
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        look_at(stall, &engine->loops[i], &stall->seen[i], passed_ms);
+        all = all && stall->seen[i].told;
+    }
+    return all;
+}
+
+/* Until the next look; whether there is to be one. */
+static bool wait_for_next(struct stall *stall, int ms)
+{
+    pthread_mutex_lock(&stall->lock);
+    if (!stall->stop && ms)
+        condition_wait(&stall->news, &stall->lock, clock_mono_ms() + ms);
+    bool on = !stall->stop;
+    pthread_mutex_unlock(&stall->lock);
+    return on;
+}
+
+static void *stall_main(void *arg)
+{
+    struct stall *stall = arg;
+    bool all = false;
+
+    thread_name("stall", NULL);
+    while (wait_for_next(stall, all ? 0 : LOOK_MS)) {
+        if (all)
+            stall_door(&stall->engine->listeners, DOOR_MS, stall->reason);
+        all = look(stall);
+    }
+    return NULL;
+}
+
+struct stall *stall_new(struct engine *engine)
+{
+    struct stall *stall = calloc(1, sizeof *stall);
+
+    if (stall)
+        stall->seen = calloc(engine->loop_count, sizeof *stall->seen);
+    if (stall && stall->seen) {
+        stall->engine = engine;
+        stall->looked_ms = clock_mono_ms();
+        pthread_mutex_init(&stall->lock, NULL);
+        condition_init(&stall->news);
+        if (!pthread_create(&stall->thread, NULL, stall_main, stall))
+            return stall;
+        pthread_mutex_destroy(&stall->lock);
+        pthread_cond_destroy(&stall->news);
+    }
+    log_line(BB_WARN, "nobody watches whether the loops turn: no thread for it", NULL);
+    if (stall)
+        free(stall->seen);
+    free(stall);
+    return NULL;
+}
+
+void stall_free(struct stall *stall)
+{
+    if (!stall)
+        return;
+    pthread_mutex_lock(&stall->lock);
+    stall->stop = true;
+    pthread_cond_signal(&stall->news);
+    pthread_mutex_unlock(&stall->lock);
+    pthread_join(stall->thread, NULL);
+    pthread_mutex_destroy(&stall->lock);
+    pthread_cond_destroy(&stall->news);
+    free(stall->seen);
+    free(stall);
+}

@@ -1,0 +1,167 @@
+#include "core/postgres/pg_lane.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+struct pg_entry *pg_entry_new(struct core_request *rq)
+{
+    struct arena *memory = arena_new();
+
+    if (!memory)
+        return NULL;
+    struct pg_entry *entry = arena_alloc(memory, sizeof *entry);
+    if (!entry) {
+        arena_free(memory);
+        return NULL;
+    }
+    entry->memory = memory;
+    entry->rq = rq;
+    entry->asked_us = clock_mono_us();
+    return entry;
+}
+
+static const char *int_text(struct arena *memory, int64_t number)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, number);
+
+    return arena_text(memory, digits, (size_t)length);
+}
+
+/* {1,2,3} */
+static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
+{
+    char *text = arena_alloc(memory, count * 21 + 3);
+    char *at = text;
+
+    if (!text)
+        return NULL;
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++)
+        at += snprintf(at, 22, "%s%" PRId64, i ? "," : "", numbers[i]);
+    *at = '}';
+    return text;
+}
+
+/* The value in libpq's form; -1: out of memory. */
+static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
+{
+    if (value->kind == BB_V_NULL)
+        return 0;
+    if (value->kind == BB_V_INT)
+        op->values[i] = int_text(memory, value->number);
+    else if (value->kind == BB_V_INTS)
+        op->values[i] = ints_text(memory, value->data, value->length);
+    else if (value->kind == BB_V_TEXT)
+        op->values[i] = arena_text(memory, value->data, strlen(value->data));
+    else
+        op->values[i] = arena_text(memory, value->data, value->length);
+    op->formats[i] = value->kind == BB_V_BYTES;
+    op->lengths[i] = (int)value->length;
+    return op->values[i] ? 0 : -1;
+}
+
+/* Numbers are of no weight. */
+static size_t value_bytes(const struct bb_value *value)
+{
+    if (value->kind == BB_V_TEXT)
+        return strlen(value->data);
+    return value->kind == BB_V_BYTES ? value->length : 0;
+}
+
+struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
+                           const struct bb_value *values, size_t count)
+{
+    struct pg_op *op = arena_alloc(entry->memory, sizeof *op);
+
+    if (!op)
+        return NULL;
+    op->sql = sql;
+    op->host = entry->rq->pub.host;
+    op->count = (int)count;
+    if (count) {
+        op->values = arena_alloc(entry->memory, count * sizeof(char *));
+        op->lengths = arena_alloc(entry->memory, count * sizeof(int));
+        op->formats = arena_alloc(entry->memory, count * sizeof(int));
+        if (!op->values || !op->lengths || !op->formats)
+            return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (op_value(entry->memory, op, i, &values[i]))
+            return NULL;
+        entry->bytes += value_bytes(&values[i]);
+    }
+    if (entry->last)
+        entry->last->next = op;
+    else
+        entry->ops = op;
+    entry->last = op;
+    return op;
+}
+
+void pg_entry_free(struct pg_entry *entry)
+{
+    pg_entry_leave(entry);
+    for (struct pg_op *op = entry->ops; op; op = op->next)
+        PQclear(op->result);
+    arena_free(entry->memory);
+}
+
+/* Its request waits no longer: tells it where the time went. */
+static void account(const struct pg_entry *entry)
+{
+    int64_t now = clock_mono_us();
+    int64_t sent = entry->sent_us ? entry->sent_us : now;
+
+    entry->rq->spent.queue_us += sent - entry->asked_us;
+    entry->rq->spent.database_us += now - sent;
+}
+
+void pg_entry_abandon(struct pg_entry *entry)
+{
+    if (entry->rq && !entry->done)
+        account(entry);
+    entry->rq = NULL;
+    if (entry->done)
+        pg_entry_free(entry);
+}
+
+void pg_entry_done(struct pg_entry *entry)
+{
+    entry->done = true;
+    pg_entry_leave(entry);
+    if (!entry->rq) {
+        pg_entry_free(entry);
+        return;
+    }
+    account(entry);
+    request_wake(entry->rq);
+}
+
+void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind)
+{
+    entry->failure = (struct failure){.kind = kind};
+    pg_entry_done(entry);
+}
+
+static void copy_field(char *to, size_t size, const PGresult *result, int code)
+{
+    const char *text = PQresultErrorField(result, code);
+
+    snprintf(to, size, "%s", text ? text : "");
+}
+
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result)
+{
+    *failure = (struct failure){.kind = FAILED_SQL};
+    if (op) {
+        failure->sql = op->sql;
+        failure->host = op->host;
+    }
+    copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
+    copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
+    copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);
+}

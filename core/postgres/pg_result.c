@@ -1,0 +1,270 @@
+/* What has become of batches: their results, and which of their entries are sent again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/postgres/pg_lane.h"
+
+enum { TRIES_MAX = 4 };
+
+/*
+ * Sends an entry of a failed batch again: by itself where the batch was undone as a whole, and one
+ * that was in bad company twice.
+ */
+static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
+{
+    if (!entry->rq) {
+        pg_entry_free(entry);
+        return;
+    }
+    if (entry->tries >= TRIES_MAX) {
+        pg_entry_fail(entry, FAILED_UNAVAILABLE);
+        return;
+    }
+    entry->failure = (struct failure){0};
+    entry->alone = conn->lane->kind == PG_UNIT || entry->write || entry->tries > 1;
+    pg_conn_queue(conn, entry, true);
+}
+
+static bool stale_statement(const struct failure *failure)
+{
+    return !strcmp(failure->sqlstate, "26000") || !strcmp(failure->sqlstate, "0A000");
+}
+
+static bool worth_again(const struct failure *failure)
+{
+    return !strcmp(failure->sqlstate, "40001") || !strcmp(failure->sqlstate, "40P01") ||
+           stale_statement(failure);
+}
+
+/* The lists are sent again in their order, so the last is queued in front first. */
+static struct pg_entry *reverse(struct pg_entry *list)
+{
+    struct pg_entry *back = NULL;
+
+    while (list) {
+        struct pg_entry *next = list->next;
+
+        list->next = back;
+        back = list;
+        list = next;
+    }
+    return back;
+}
+
+/* An entry's own verdict counts when nothing else shared its transaction, or nothing was undone. */
+static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
+                          const struct pg_entry *entry)
+{
+    bool own_failure = entry->failure.kind == FAILED_SQL;
+
+    if (!batch->failed)
+        return true;
+    if (conn->lane->kind == PG_TX)
+        return true;
+    if (own_failure && worth_again(&entry->failure) && entry->tries < TRIES_MAX)
+        return false;
+    /* what is written was undone with the batch, though its statement had succeeded */
+    if (conn->lane->kind == PG_UNIT || entry->write)
+        return batch->count == 1 && own_failure;
+    return own_failure || (entry->last && entry->last->result);
+}
+
+static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
+{
+    struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
+
+    struct pg *pg = conn->lane->pg;
+
+    conn->batches--;
+    conn->oldest_ms = pg->loop->now_ms;
+    if (conn->lane->kind == PG_READ)
+        pg_pace_answered(&pg->pace, pg->loop->now_ms, clock_mono_us() - batch->sent_us);
+    while (entry) {
+        struct pg_entry *next = entry->next;
+
+        if (outcome_known(conn, batch, entry))
+            pg_entry_done(entry);
+        else
+            entry_again(conn, entry);
+        entry = next;
+    }
+    free(batch);
+}
+
+/* libpq's own, made for want of memory: what the server said, and did, is not known. */
+static bool is_outcome_unknown(struct pg_conn *conn, const PGresult *result)
+{
+    if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
+        !PQresultErrorField(result, PG_DIAG_SQLSTATE))
+        conn->outcome_unknown = true;
+    return conn->outcome_unknown;
+}
+
+static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
+{
+    e->batch->failed = true;
+    if (is_outcome_unknown(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
+        e->entry->failure.kind)
+        return;
+    pg_failure(&e->entry->failure, e->op, result);
+    if (e->kind == PG_EXPECT_ROWS && stale_statement(&e->entry->failure))
+        conn->recycle = true;
+}
+
+static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
+        if (e->kind == PG_EXPECT_ROWS) {
+            e->op->result = result;
+            return;
+        }
+    } else {
+        take_error(conn, e, result);
+        if (e->kind == PG_EXPECT_PREPARE)
+            pg_prepared_forget(conn, e->sql);
+    }
+    PQclear(result);
+}
+
+/*
+ * The commit at the Sync failed (a deferred constraint, say), so nothing of the batch is in the
+ * database; the Sync's own result is still to come. Whose fault it was shows when each is alone.
+ */
+static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
+{
+    batch->failed = true;
+    if (!is_outcome_unknown(conn, result) && batch->count == 1 && !batch->entries->failure.kind)
+        pg_failure(&batch->entries->failure, NULL, result);
+    PQclear(result);
+}
+
+/*
+ * Whether the batch that was just closed has left its transaction open, or failed: what follows
+ * would become a part of it, and be lost with it. Not known while more is under way.
+ */
+static bool is_astray(const struct pg_conn *conn)
+{
+    PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+
+    return conn->lane->kind != PG_TX && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR);
+}
+
+/*
+ * libpq 15 that has no memory for the result of a Sync makes none, and says that it is busy for
+ * ever. Only its text tells; the server's would have a severity before it.
+ */
+static bool is_starved(const struct pg_conn *conn)
+{
+    static const char starved[] = "out of memory";
+    const char *text = PQerrorMessage(conn->pg), *last = text;
+    const char *newline = strchr(text, '\n');
+
+    for (; newline && newline[1]; newline = strchr(last, '\n'))
+        last = newline + 1;
+    return !strncmp(last, starved, strlen(starved));
+}
+
+/* What follows on the connection has been done with those settings, and is as good as lost. */
+static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
+{
+    return conn->lane->kind != PG_TX &&
+           pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
+}
+
+/* One step: -1 when nothing more can be read now. */
+static int read_one(struct pg_conn *conn, bool *after_null)
+{
+    PGresult *result = PQgetResult(conn->pg);
+    struct pg_expect *e = pg_expect_at(conn, 0);
+
+    if (!result) {
+        /* a NULL ends each statement's results; two in a row mean that there is nothing */
+        if (*after_null)
+            return -1;
+        *after_null = true;
+        return 0;
+    }
+    *after_null = false;
+    struct pg_expect now = *e;
+    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
+        if (now.kind == PG_EXPECT_SYNC) {
+            take_commit_error(conn, now.batch, result);
+            return 0;
+        }
+        pg_expect_next(conn);
+        take_result(conn, &now, result);
+        return 0;
+    }
+    PQclear(result);
+    if (now.kind != PG_EXPECT_SYNC) { /* a result before it got lost */
+        conn->outcome_unknown = true;
+        return -1;
+    }
+    if (is_astray(conn)) {
+        conn->astray = true;
+        return -1;
+    }
+    pg_expect_next(conn);
+    conn->spoilt = has_spoilt(conn, now.batch);
+    batch_synced(conn, now.batch);
+    return conn->spoilt ? -1 : 0;
+}
+
+void pg_results_read(struct pg_conn *conn)
+{
+    bool after_null = false;
+
+    conn->lane->pg->heard_ms = conn->lane->pg->loop->now_ms;
+    if (!PQconsumeInput(conn->pg)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    while (conn->expect_count && !conn->outcome_unknown && !PQisBusy(conn->pg)) {
+        if (read_one(conn, &after_null))
+            break;
+    }
+    if (conn->expect_count && PQisBusy(conn->pg) && is_starved(conn))
+        conn->outcome_unknown = true;
+    if (PQstatus(conn->pg) == CONNECTION_BAD)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else if (conn->outcome_unknown)
+        pg_conn_lost(conn, "an answer could not be kept");
+    else if (conn->astray)
+        pg_conn_lost(conn, "a transaction was left open");
+    else if (conn->spoilt)
+        pg_conn_lost(conn, "a setting was changed");
+}
+
+/* Whether the entry may be sent again although nobody knows what became of it. */
+static bool safe_to_retry(const struct pg_conn *conn, const struct pg_entry *entry)
+{
+    enum pg_lane_kind kind = conn->lane->kind;
+
+    return (kind == PG_READ || kind == PG_LONG) && !entry->write;
+}
+
+void pg_results_lost(struct pg_conn *conn)
+{
+    while (conn->expect_count) {
+        struct pg_expect e = *pg_expect_at(conn, conn->expect_count - 1);
+
+        conn->expect_count--;
+        if (e.kind != PG_EXPECT_SYNC)
+            continue;
+        struct pg_entry *entry = reverse(e.batch->entries);
+        while (entry) {
+            struct pg_entry *next = entry->next;
+
+            if (safe_to_retry(conn, entry))
+                entry_again(conn, entry);
+            else
+                pg_entry_fail(entry, FAILED_UNAVAILABLE);
+            entry = next;
+        }
+        free(e.batch);
+    }
+    conn->batches = 0;
+}

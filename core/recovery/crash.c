@@ -1,0 +1,225 @@
+#include "core/recovery/crash.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "core/base/thread.h"
+#include "core/recovery/report.h"
+
+enum { ANSWER_MS = 500 };
+
+static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+static struct report report; /* of the one crash there can be */
+static atomic_int reporter;  /* the thread that reports, by its id; 0: none yet */
+static sigjmp_buf behind;    /* the stage that faulted */
+static volatile sig_atomic_t staged;
+static atomic_bool installed;
+static pid_t owner; /* a child of it may end as it likes */
+
+/* Runs a part of the report; what faults in it is left out. */
+static void stage(void (*part)(struct report *))
+{
+    staged = 1;
+    if (!sigsetjmp(behind, 0))
+        part(&report);
+    staged = 0;
+}
+
+/* By its default from here on. What was sent is sent again; what was raised is raised again. */
+static void die(int number, const siginfo_t *info)
+{
+    signal(number, SIG_DFL);
+    if (info->si_code <= 0)
+        syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
+}
+
+static void write_report(void)
+{
+    stage(report_who);
+    stage(report_stack);
+    stage(report_names);
+    stage(report_file);
+    stage(report_line);
+    stage(report_tell);
+}
+
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    int nobody = 0;
+
+    if (getpid() != owner) {
+        die(number, info);
+        return;
+    }
+    if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
+        if (nobody != self)
+            for (;;)
+                pause(); /* another thread's crash ends all */
+        if (staged)
+            siglongjmp(behind, 1);
+        die(number, info);
+        return;
+    }
+    report.signal = number;
+    report.address = info->si_code > 0 ? (uintptr_t)info->si_addr : 0;
+    report.sent = info->si_code <= 0;
+    report.foreign = report.sent && (info->si_code != SI_TKILL || info->si_pid != owner);
+    report.context = context;
+    write_report();
+    die(number, info);
+}
+
+/* ---- an exit that nobody has asked for --------------------------------------------------------
+ */
+
+static atomic_bool agreed;
+
+void crash_exits(void)
+{
+    atomic_store(&agreed, true);
+}
+
+void crash_exited(const char *how)
+{
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    int nobody = 0;
+    ucontext_t here;
+
+    if (!atomic_load(&installed) || atomic_load(&agreed) || getpid() != owner ||
+        getcontext(&here) || !atomic_compare_exchange_strong(&reporter, &nobody, self))
+        return;
+    report.sent = true;
+    report.exit = how;
+    report.context = &here;
+    write_report();
+    report.context = NULL;
+}
+
+/* ---- a look at another thread -----------------------------------------------------------------
+ */
+
+static struct report looked;      /* by the thread that is looked at … */
+static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, an answer comes too late */
+static sem_t answered;
+
+static int look_signal(void)
+{
+    return SIGRTMIN + 4;
+}
+
+static void on_look(int number, siginfo_t *info, void *context)
+{
+    int before = errno;
+
+    (void)number;
+    (void)info;
+    if (atomic_load(&wanted) != pthread_self())
+        return;
+    looked.context = context;
+    report_who(&looked);
+    report_stack(&looked);
+    sem_post(&answered);
+    errno = before;
+}
+
+static bool wait_for_answer(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ANSWER_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    int failed;
+
+    do
+        failed = sem_timedwait(&answered, &until);
+    while (failed && errno == EINTR);
+    return !failed;
+}
+
+bool crash_look(pthread_t thread, struct crash_look *look)
+{
+    if (!atomic_load(&installed))
+        return false;
+    while (!sem_trywait(&answered)) /* of one that came too late */
+        ;
+    atomic_store(&wanted, thread);
+    bool known = !pthread_kill(thread, look_signal()) && wait_for_answer();
+
+    atomic_store(&wanted, 0);
+    if (!known)
+        return false;
+    report_names(&looked);
+    report_look(&looked, look);
+    return true;
+}
+
+void crash_end(pthread_t thread, const char *reason)
+{
+    report.reason = reason;
+    if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
+        sleep(2);
+    abort(); /* it does not take signals, or there is no handler for it */
+}
+
+/* ---- setting up -------------------------------------------------------------------------------
+ */
+
+/* exit() runs this first of all, before what else is to be undone; nothing is then. */
+static void on_exit_of(int status, void *arg)
+{
+    (void)arg;
+    if (atomic_load(&agreed) || getpid() != owner)
+        return;
+    crash_exited("exit()");
+    syscall(SYS_exit_group, status);
+}
+
+static void handle_by(int number, void (*handler)(int, siginfo_t *, void *), int flags)
+{
+    struct sigaction action = {.sa_sigaction = handler,
+                               .sa_flags = flags | SA_SIGINFO | SA_ONSTACK};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+void crash_install(void)
+{
+    void *frames[4];
+
+    if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
+        return;
+    objects_look();
+    backtrace(frames, 4); /* loads libgcc, and lays out what it needs */
+    thread_alternate_stack();
+    for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
+        handle_by(reported[i], on_crash, SA_NODEFER);
+    handle_by(look_signal(), on_look, SA_RESTART);
+    owner = getpid();
+    on_exit(on_exit_of, NULL);
+    atomic_store(&installed, true);
+}
+
+void crash_directory(const char *path)
+{
+    if (!atomic_load(&installed))
+        return;
+    snprintf(report.directory, sizeof report.directory, "%s", path ? path : "");
+    if (*report.directory)
+        mkdir(report.directory, 0700);
+}

@@ -1,0 +1,18 @@
+/* The descriptors that the supervisor keeps for its next worker. Private to recovery/. */
+#ifndef CORE_KEPT_H
+#define CORE_KEPT_H
+
+#include "core/recovery/channel.h"
+
+enum { KEPT_MAX = 8 };
+
+struct kept {
+    char key[CHANNEL_TEXT]; /* "": a free place */
+    int fds[CHANNEL_FILES];
+    size_t count;
+};
+
+/* Takes them, in place of those whose key has the same word before the colon. */
+void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_t count);
+
+#endif

@@ -1,0 +1,287 @@
+#include "core/recovery/report.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/version.h"
+#include "core/recovery/running.h"
+#include "core/recovery/supervised.h"
+
+static void keep(char *out, size_t size, const char *text)
+{
+    size_t length = 0;
+
+    while (text && text[length] && length + 1 < size) {
+        out[length] = text[length];
+        length++;
+    }
+    out[length] = '\0';
+}
+
+void report_who(struct report *report)
+{
+    struct running now = running_now();
+    struct crash_look *who = &report->who;
+    struct words what = {.fd = -1};
+
+    report->guard = report->address && running_guards((const void *)report->address); // NOLINT
+    words_text(&what, now.method);
+    words_text(&what, now.method ? " " : NULL);
+    words_text(&what, now.name);
+    keep(who->module, sizeof who->module, now.module);
+    keep(who->kind, sizeof who->kind, now.kind);
+    keep(who->what, sizeof who->what, words_end(&what));
+    keep(who->request, sizeof who->request, now.request);
+}
+
+void report_stack(struct report *report)
+{
+    frames_collect(&report->frames, report->context);
+    report->blamed = frames_module(&report->frames);
+}
+
+void report_names(struct report *report)
+{
+    frames_name(&report->frames);
+}
+
+const char *report_module(const struct report *report)
+{
+    return report->blamed ? report->blamed->name : report->who.module;
+}
+
+static const char *signal_name(int number)
+{
+    switch (number) {
+    case SIGSEGV:
+        return "SIGSEGV";
+    case SIGBUS:
+        return "SIGBUS";
+    case SIGABRT:
+        return "SIGABRT";
+    case SIGFPE:
+        return "SIGFPE";
+    case SIGILL:
+        return "SIGILL";
+    default:
+        return "none";
+    }
+}
+
+/* ---- the file ---------------------------------------------------------------------------------
+ */
+
+/* crash-2026-11-24T00-11-22.123Z-4711.txt, for not every file system takes colons. */
+static int open_file(struct report *report, const char *time)
+{
+    struct words path = {.fd = -1};
+
+    words_text(&path, report->directory);
+    words_text(&path, "/crash-");
+    words_text(&path, time);
+    words_text(&path, "-");
+    words_number(&path, getpid());
+    words_text(&path, ".txt");
+    keep(report->path, sizeof report->path, words_end(&path));
+    for (char *at = report->path + strlen(report->directory); *at; at++)
+        if (*at == ':')
+            *at = '-';
+    int fd = open(report->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        report->path[0] = '\0';
+    return fd;
+}
+
+static void pair(struct words *out, const char *key, const char *value)
+{
+    words_text(out, key);
+    words_text(out, ": ");
+    words_text(out, value && *value ? value : "none");
+    words_text(out, "\n");
+}
+
+static void write_head(struct words *out, const struct report *report, const char *time)
+{
+    char thread[16] = "";
+
+    prctl(PR_GET_NAME, thread, 0, 0, 0);
+    pair(out, "busbar", PACKAGE_VERSION);
+    pair(out, "time", time);
+    words_text(out, "process: ");
+    words_number(out, getpid());
+    words_text(out, ", thread ");
+    words_number(out, syscall(SYS_gettid));
+    pair(out, " called", thread);
+    if (report->exit)
+        pair(out, "exit", report->exit);
+    words_text(out, "signal: ");
+    words_number(out, report->signal);
+    words_text(out, " ");
+    words_text(out, signal_name(report->signal));
+    words_text(out, report->sent ? ", sent\n" : ", address ");
+    if (!report->sent) {
+        words_hex(out, report->address);
+        words_text(out, "\n");
+    }
+    pair(out, "guard of a fiber", report->guard ? "yes: its stack overflowed" : "no");
+    if (report->reason)
+        pair(out, "reason", report->reason);
+}
+
+static void write_who(struct words *out, const struct report *report)
+{
+    const struct crash_look *who = &report->who;
+
+    pair(out, "module", report_module(report));
+    words_text(out, "ran: ");
+    words_text(out, *who->kind ? who->kind : "nothing of a module");
+    words_text(out, " ");
+    words_text(out, who->what);
+    pair(out, ", of module", who->module);
+    pair(out, "request", who->request);
+}
+
+static void write_stack(struct words *out, const struct report *report)
+{
+    words_text(out, "\nbacktrace:\n");
+    for (size_t i = 0; i < report->frames.count; i++) {
+        const struct frame *frame = &report->frames.list[i];
+
+        words_text(out, i < 10 ? "   " : "  ");
+        words_number(out, (int64_t)i);
+        words_text(out, "  ");
+        words_hex(out, frame->address);
+        words_text(out, "  ");
+        frame_words(out, frame);
+        if (frame->object) {
+            words_text(out, "  ");
+            words_text(out, frame->object->file);
+            words_text(out, "+");
+            words_hex(out, frame->address - frame->object->base);
+        }
+        words_text(out, "\n");
+    }
+}
+
+static void write_objects(struct words *out)
+{
+    const struct object *object;
+
+    words_text(out, "\nbuild ids:\n");
+    for (size_t i = 0; (object = objects_at(i)); i++) {
+        words_text(out, "  ");
+        words_text(out, object->name);
+        words_text(out, "  ");
+        words_text(out, *object->build ? object->build : "none");
+        words_text(out, "  ");
+        words_text(out, object->file);
+        words_text(out, "  at ");
+        words_hex(out, object->base);
+        words_text(out, "\n");
+    }
+}
+
+void report_file(struct report *report)
+{
+    struct words out = {.fd = -1};
+    char time[TEXT_TIME_SIZE];
+
+    text_time(clock_wall_ms(), time);
+    if (*report->directory)
+        out.fd = open_file(report, time);
+    if (out.fd < 0)
+        return;
+    write_head(&out, report, time);
+    write_who(&out, report);
+    write_stack(&out, report);
+    write_objects(&out);
+    words_flush(&out);
+    close(out.fd);
+}
+
+/* ---- the line ---------------------------------------------------------------------------------
+ */
+
+enum { LINE_FRAMES = 12 };
+
+static const char *stack_words(struct words *words, const struct frames *frames)
+{
+    for (size_t i = 0; i < frames->count && i < LINE_FRAMES; i++) {
+        words_text(words, i ? " < " : NULL);
+        frame_words(words, &frames->list[i]);
+    }
+    return words_end(words);
+}
+
+static const char *some(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+void report_line(struct report *report)
+{
+    struct words stack = {.fd = -1}, address = {.fd = -1};
+    const struct crash_look *who = &report->who;
+
+    words_hex(&address, report->address);
+    const struct log_pair pairs[] = {
+        {"signal", report->exit ? NULL : signal_name(report->signal)},
+        {"exit", report->exit},
+        {"address", report->sent ? NULL : words_end(&address)},
+        {"guard", report->guard ? "the stack of a fiber overflowed" : NULL},
+        {"reason", report->reason},
+        {"module", some(report_module(report))},
+        {"ran", some(who->kind)},
+        {"what", some(who->what)},
+        {"request", some(who->request)},
+        {"report", some(report->path)},
+        {"stack", stack_words(&stack, &report->frames)},
+    };
+
+    log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
+}
+
+/* "hello" of "/usr/lib/hello.so": what a list of modules names it by. */
+static void keep_file(char *out, size_t size, const char *path)
+{
+    const char *name = path;
+
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    keep(out, size, name);
+    for (char *at = out; *at; at++)
+        if (*at == '.')
+            *at = '\0';
+}
+
+void report_tell(struct report *report)
+{
+    static struct crash_note note;
+    const char *how = report->exit ? report->exit : signal_name(report->signal);
+
+    if (!report->foreign) {
+        keep(note.module, sizeof note.module, report_module(report));
+        keep_file(note.file, sizeof note.file,
+                  report->blamed ? report->blamed->file : report->who.module);
+    }
+    keep(note.how, sizeof note.how, report->reason ? report->reason : how);
+    keep(note.report, sizeof note.report, report->path);
+    supervised_crashed(&note);
+}
+
+void report_look(struct report *report, struct crash_look *look)
+{
+    struct words stack = {.fd = -1};
+
+    *look = report->who;
+    keep(look->module, sizeof look->module, report_module(report));
+    keep(look->stack, sizeof look->stack, stack_words(&stack, &report->frames));
+}

@@ -1,0 +1,149 @@
+#include "core/recovery/supervised.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/recovery/channel.h"
+
+enum { KEPT_MAX = 8 };
+
+struct kept {
+    char key[CHANNEL_TEXT];
+    int fds[CHANNEL_FILES];
+    size_t count;
+};
+
+static int channel = -1;
+static struct crash_history history;
+static struct kept kept[KEPT_MAX];
+static size_t kept_count;
+
+static void keep(const char *key, const int *fds, size_t count)
+{
+    struct kept *place = &kept[kept_count];
+
+    if (kept_count == KEPT_MAX) {
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+        return;
+    }
+    snprintf(place->key, sizeof place->key, "%s", key);
+    memcpy(place->fds, fds, count * sizeof *fds);
+    place->count = count;
+    kept_count++;
+}
+
+void supervised_begin(void)
+{
+    const char *number = getenv(CHANNEL_VARIABLE);
+    static union {
+        struct packet packet;
+        struct start_packet start;
+    } got;
+    int fds[CHANNEL_FILES];
+    size_t count;
+
+    if (!number)
+        return;
+    prctl(PR_SET_NAME, "busbar");     /* it was executed as /proc/self/exe */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* executing a file with capabilities has cleared it */
+    channel = (int)strtol(number, NULL, 10);
+    unsetenv(CHANNEL_VARIABLE);
+    (void)fcntl(channel, F_SETFD, FD_CLOEXEC);
+    while (channel_receive(channel, &got, sizeof got, fds, &count, 0) > 0) {
+        if (got.packet.kind == PACKET_KEEP)
+            keep(got.packet.text, fds, count);
+        if (got.packet.kind != PACKET_START)
+            continue;
+        history = got.start.history;
+        return;
+    }
+    channel = -1;
+}
+
+bool supervised(void)
+{
+    return channel >= 0;
+}
+
+static void say(enum packet_kind kind, const char *text, const int *fds, size_t count)
+{
+    struct packet packet = {.kind = kind};
+
+    if (channel < 0)
+        return;
+    snprintf(packet.text, sizeof packet.text, "%s", text);
+    (void)channel_send(channel, &packet, sizeof packet, fds, count);
+}
+
+void supervised_tell(const char *text)
+{
+    say(PACKET_NOTIFY, text, NULL, 0);
+}
+
+/* The supervisor has a duplicate, which would listen on: so the socket itself is shut. */
+static void shut(struct kept *place)
+{
+    for (size_t i = 0; i < place->count; i++) {
+        shutdown(place->fds[i], SHUT_RDWR);
+        close(place->fds[i]);
+    }
+    place->key[0] = '\0';
+}
+
+size_t supervised_take(const char *key, int *fds)
+{
+    size_t kind = strcspn(key, ":") + 1, count = 0;
+
+    for (size_t i = 0; i < kept_count; i++) {
+        struct kept *place = &kept[i];
+
+        if (!strcmp(place->key, key)) {
+            memcpy(fds, place->fds, place->count * sizeof *fds);
+            count = place->count;
+            place->key[0] = '\0';
+        } else if (!strncmp(place->key, key, kind)) {
+            shut(place);
+        }
+    }
+    return count;
+}
+
+void supervised_keep(const char *key, const int *fds, size_t count)
+{
+    if (count <= CHANNEL_FILES && strlen(key) < CHANNEL_TEXT)
+        say(PACKET_KEEP, key, fds, count);
+}
+
+void supervised_crashed(const struct crash_note *note)
+{
+    static struct packet packet; /* of the one end there is */
+
+    if (channel < 0)
+        return;
+    packet.kind = PACKET_CRASH;
+    packet.note = *note;
+    (void)channel_send(channel, &packet, sizeof packet, NULL, 0);
+}
+
+void supervised_forgive(void)
+{
+    history_forgive(&history);
+    say(PACKET_FORGIVE, "", NULL, 0);
+}
+
+void supervised_log(bool json)
+{
+    say(PACKET_LOG, json ? "json" : "logfmt", NULL, 0);
+}
+
+const struct crash_history *supervised_history(void)
+{
+    return &history;
+}

@@ -1,0 +1,377 @@
+#include "core/recovery/supervisor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/recovery/channel.h"
+#include "core/recovery/kept.h"
+#include "core/recovery/manager.h"
+
+enum {
+    CALM_MS = 1000,      /* a worker that served for so long is started again at once */
+    FIRST_DELAY_MS = 50, /* before the second start in a row, and twice as long for each more */
+    MOST_DELAY_MS = 10000,
+    BEAT_MS = 1000 /* between signs of life while there is no worker */
+};
+
+struct supervisor {
+    char **argv;
+    pid_t worker; /* 0: none */
+    int channel, signals;
+    sigset_t before; /* the mask that the worker gets */
+    struct kept kept[KEPT_MAX];
+    struct start_packet start;
+    struct crash_note note; /* of the worker; how "": it has said nothing */
+    bool ready, served;     /* the worker; any worker */
+    bool stopping;          /* asked to, or the worker does by itself */
+    bool over;
+    int status;
+    unsigned failures; /* in a row */
+    int64_t ready_ms, next_ms;
+};
+
+/* ---- the command line -------------------------------------------------------------------------
+ */
+
+static bool names_file(const char *arg)
+{
+    return !strcmp(arg, "-c") || !strcmp(arg, "--config") || !strcmp(arg, "--env-file");
+}
+
+/* `serve` with nothing but files to read; all else is the command line's to judge. */
+static bool wanted(int argc, char **argv)
+{
+    bool serve = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (names_file(argv[i]))
+            i++;
+        else if (!serve && !strcmp(argv[i], "serve"))
+            serve = true;
+        else if (strncmp(argv[i], "--config=", 9) != 0 && strncmp(argv[i], "--env-file=", 11) != 0)
+            return false;
+    }
+    return serve && !getenv(CHANNEL_VARIABLE);
+}
+
+/* ---- the worker -------------------------------------------------------------------------------
+ */
+
+static _Noreturn void become_worker(const struct supervisor *supervisor, int channel, pid_t parent)
+{
+    sigset_t mask = supervisor->before;
+    char number[16];
+
+    sigaddset(&mask, SIGHUP); /* they wait until the worker takes them: both would end it sooner */
+    sigaddset(&mask, SIGUSR1);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor nobody would start it again */
+    if (getppid() != parent)
+        _exit(1);
+    int own = dup(channel); /* without close-on-exec */
+
+    snprintf(number, sizeof number, "%d", own);
+    setenv(CHANNEL_VARIABLE, number, 1);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    execv("/proc/self/exe", supervisor->argv);
+    execvp(supervisor->argv[0], supervisor->argv);
+    perror("busbar: the worker cannot be started");
+    _exit(1);
+}
+
+static void hand_down(const struct supervisor *supervisor)
+{
+    struct packet packet = {.kind = PACKET_KEEP};
+
+    for (size_t i = 0; i < KEPT_MAX; i++) {
+        const struct kept *kept = &supervisor->kept[i];
+
+        if (!*kept->key)
+            continue;
+        memcpy(packet.text, kept->key, sizeof packet.text);
+        (void)channel_send(supervisor->channel, &packet, sizeof packet, kept->fds, kept->count);
+    }
+    (void)channel_send(supervisor->channel, &supervisor->start, sizeof supervisor->start, NULL, 0);
+}
+
+static void spawn(struct supervisor *supervisor)
+{
+    pid_t parent = getpid();
+    int ends[2];
+
+    supervisor->ready = false;
+    supervisor->note = (struct crash_note){.module = ""};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
+        supervisor->next_ms = clock_mono_ms() + BEAT_MS;
+        return;
+    }
+    supervisor->worker = fork();
+    if (!supervisor->worker)
+        become_worker(supervisor, ends[1], parent);
+    close(ends[1]);
+    if (supervisor->worker < 0) {
+        supervisor->worker = 0;
+        supervisor->next_ms = clock_mono_ms() + BEAT_MS;
+        close(ends[0]);
+        return;
+    }
+    supervisor->channel = ends[0];
+    hand_down(supervisor);
+}
+
+/* ---- what it says -----------------------------------------------------------------------------
+ */
+
+static void pass_on(struct supervisor *supervisor, const char *text)
+{
+    char longer[CHANNEL_TEXT + 32];
+
+    if (!strcmp(text, "READY=1")) {
+        if (!supervisor->ready)
+            supervisor->ready_ms = clock_mono_ms();
+        supervisor->ready = supervisor->served = true;
+        snprintf(longer, sizeof longer, "%s\nMAINPID=%ld", text, (long)getpid());
+        text = longer;
+    } else if (!strcmp(text, "STOPPING=1")) {
+        supervisor->stopping = true;
+    }
+    manager_tell(text);
+}
+
+static void take(struct supervisor *supervisor, const struct packet *packet, const int *fds,
+                 size_t count)
+{
+    if (packet->kind == PACKET_KEEP) {
+        kept_add(supervisor->kept, packet->text, fds, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+    if (packet->kind == PACKET_NOTIFY)
+        pass_on(supervisor, packet->text);
+    else if (packet->kind == PACKET_CRASH)
+        supervisor->note = packet->note;
+    else if (packet->kind == PACKET_FORGIVE)
+        history_forgive(&supervisor->start.history);
+    else if (packet->kind == PACKET_LOG)
+        log_level(BB_INFO, !strcmp(packet->text, "json"));
+}
+
+static void listen_to_worker(struct supervisor *supervisor)
+{
+    struct packet packet;
+    int fds[CHANNEL_FILES];
+    size_t count;
+    long got;
+
+    while ((got = channel_receive(supervisor->channel, &packet, sizeof packet, fds, &count,
+                                  MSG_DONTWAIT)) > 0)
+        if (got == (long)sizeof packet)
+            take(supervisor, &packet, fds, count);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return;
+    close(supervisor->channel);
+    supervisor->channel = -1;
+}
+
+/* ---- its end ----------------------------------------------------------------------------------
+ */
+
+static int64_t delay_ms(unsigned failures)
+{
+    int64_t delay = 0;
+
+    for (unsigned i = 0; i < failures && delay < MOST_DELAY_MS; i++)
+        delay = delay ? 2 * delay : FIRST_DELAY_MS;
+    return delay < MOST_DELAY_MS ? delay : MOST_DELAY_MS;
+}
+
+/* What it did not say itself: it was killed, or ended without a word. */
+static void complete(struct crash_note *note, int status)
+{
+    if (*note->how)
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(note->how, sizeof note->how, "SIG%s", sigabbrev_np(WTERMSIG(status)));
+    else
+        snprintf(note->how, sizeof note->how, "exit status %d", WEXITSTATUS(status));
+}
+
+static const char *some(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+/* Who reads the log may hang, and a worker is started all the same. */
+static void tell(const struct supervisor *supervisor, int64_t wait_ms)
+{
+    const struct crash_note *note = &supervisor->note;
+    char ms[24];
+
+    snprintf(ms, sizeof ms, "%lld", (long long)wait_ms);
+    const struct log_pair pairs[] = {{"how", note->how},
+                                     {"module", some(note->module)},
+                                     {"report", some(note->report)},
+                                     {"delay_ms", ms}};
+
+    log_now(BB_ERROR, "the worker has ended and is started again", pairs,
+            sizeof pairs / sizeof *pairs);
+}
+
+static void ended(struct supervisor *supervisor, int status)
+{
+    int64_t now = clock_mono_ms();
+
+    supervisor->worker = 0;
+    manager_tell("WATCHDOG=1"); /* the next worker's first may take a while */
+    if (supervisor->channel >= 0)
+        listen_to_worker(supervisor);
+    if (supervisor->channel >= 0)
+        close(supervisor->channel);
+    supervisor->channel = -1;
+    if (supervisor->stopping ||
+        (!supervisor->served && WIFEXITED(status) && !*supervisor->note.how)) {
+        supervisor->over = true;
+        supervisor->status = status;
+        return;
+    }
+    complete(&supervisor->note, status);
+    history_add(&supervisor->start.history, &supervisor->note, now);
+    if (supervisor->ready && now - supervisor->ready_ms >= CALM_MS)
+        supervisor->failures = 0;
+    int64_t wait = delay_ms(supervisor->failures++);
+
+    supervisor->next_ms = now + wait;
+    tell(supervisor, wait);
+}
+
+/* ---- signals ----------------------------------------------------------------------------------
+ */
+
+static void reap(struct supervisor *supervisor)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == supervisor->worker)
+            ended(supervisor, status);
+}
+
+static void on_signal(struct supervisor *supervisor, int number)
+{
+    if (number == SIGCHLD) {
+        reap(supervisor);
+        return;
+    }
+    if (number == SIGTERM || number == SIGINT)
+        supervisor->stopping = true;
+    if (supervisor->worker)
+        kill(supervisor->worker, number);
+    else if (supervisor->stopping)
+        supervisor->over = true;
+}
+
+static void take_signals(struct supervisor *supervisor)
+{
+    struct signalfd_siginfo info;
+
+    while (read(supervisor->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        on_signal(supervisor, (int)info.ssi_signo);
+}
+
+static int watch_signals(struct supervisor *supervisor)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
+    sigset_t set;
+
+    signal(SIGPIPE, SIG_IGN); /* who reads the log may have gone */
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would not say that the worker has ended */
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&set, numbers[i]);
+    sigprocmask(SIG_BLOCK, &set, &supervisor->before);
+    supervisor->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return supervisor->signals < 0 ? -1 : 0;
+}
+
+/* ---- its life ---------------------------------------------------------------------------------
+ */
+
+/* Starts a worker when it is time; how long until then otherwise, -1: there is one. */
+static int next_step(struct supervisor *supervisor)
+{
+    int64_t now = clock_mono_ms();
+
+    if (!supervisor->worker && now >= supervisor->next_ms)
+        spawn(supervisor);
+    if (supervisor->worker)
+        return -1;
+    manager_tell("WATCHDOG=1");
+    int64_t left = supervisor->next_ms - now;
+
+    return left > BEAT_MS ? BEAT_MS : left < 1 ? 1 : (int)left;
+}
+
+static void supervise(struct supervisor *supervisor)
+{
+    while (!supervisor->over) {
+        int wait = next_step(supervisor);
+        struct pollfd fds[] = {{.fd = supervisor->signals, .events = POLLIN},
+                               {.fd = supervisor->channel, .events = POLLIN}};
+
+        if (poll(fds, 2, wait) <= 0)
+            continue;
+        if (fds[1].revents)
+            listen_to_worker(supervisor);
+        if (fds[0].revents)
+            take_signals(supervisor);
+    }
+}
+
+/* As the worker ended. */
+static int end_like(int status)
+{
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status);
+    int number = WTERMSIG(status);
+    sigset_t set;
+
+    prctl(PR_SET_DUMPABLE, 0); /* the worker has left a core already */
+    signal(number, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+bool supervisor_run(int argc, char **argv, int *status)
+{
+    static struct supervisor supervisor = {
+        .channel = -1, .signals = -1, .start.kind = PACKET_START};
+
+    if (!wanted(argc, argv))
+        return false;
+    supervisor.argv = argv;
+    if (watch_signals(&supervisor)) {
+        perror("busbar: the supervisor cannot watch signals");
+        *status = 1;
+        return true;
+    }
+    prctl(PR_SET_NAME, "busbar-super");
+    supervise(&supervisor);
+    *status = end_like(supervisor.status);
+    return true;
+}

@@ -1,0 +1,65 @@
+#include "core/recovery/words.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+void words_flush(struct words *words)
+{
+    size_t done = 0;
+
+    while (words->fd >= 0 && done < words->used) {
+        ssize_t wrote = write(words->fd, words->bytes + done, words->used - done);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            break;
+        done += (size_t)wrote;
+    }
+    words->used = 0;
+}
+
+static void put(struct words *words, char c)
+{
+    if (words->used + 1 == sizeof words->bytes && words->fd >= 0)
+        words_flush(words);
+    if (words->used + 1 < sizeof words->bytes)
+        words->bytes[words->used++] = c;
+}
+
+void words_text(struct words *words, const char *text)
+{
+    for (; text && *text; text++)
+        put(words, *text);
+}
+
+static void put_digits(struct words *words, uint64_t number, unsigned base)
+{
+    char digits[24];
+    size_t count = 0;
+
+    do
+        digits[count++] = "0123456789abcdef"[number % base];
+    while (number /= base);
+    while (count)
+        put(words, digits[--count]);
+}
+
+void words_number(struct words *words, int64_t number)
+{
+    if (number < 0)
+        put(words, '-');
+    put_digits(words, number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
+}
+
+void words_hex(struct words *words, uintptr_t number)
+{
+    words_text(words, "0x");
+    put_digits(words, number, 16);
+}
+
+const char *words_end(struct words *words)
+{
+    words->bytes[words->used] = '\0';
+    return words->bytes;
+}

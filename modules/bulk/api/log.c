@@ -1,0 +1,204 @@
+/*
+ * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
+ * at a time. A row with a finding has failed, at the check until it is stored; of the others those
+ * up to the job's cursor are stored. So failed rows are found by their findings, and other ones by
+ * their parts.
+ */
+#include <string.h>
+
+#include "modules/bulk/job/bulk.h"
+
+enum { PAGE = 100 };
+
+struct page {
+    const struct bulk_job *job;
+    const struct bulk_type *type;
+    const struct bulk_columns *columns;
+    const char *status; /* NULL: all */
+    int64_t after;
+    size_t limit;
+    json_t *rows;
+    bool more; /* the page is full, and there may be others */
+    bool lost; /* no memory */
+};
+
+/* $1 job, $2 behind which row, $3 how many */
+static const struct bb_sql find_failed = {
+    "SELECT number, name, problems FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
+    " ORDER BY number LIMIT $3::bigint",
+    0,
+};
+
+/* $1 job, $2 behind which row, $3 and $4 behind and up to which a part's last row lies */
+static const struct bb_sql find_part = {
+    "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number, f.problems::json)"
+    " FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
+    " AND f.number BETWEEN p.first_row AND p.last_row)"
+    " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > greatest($2::bigint, $3::bigint)"
+    " AND p.first_row <= $4::bigint AND (NOT $5::boolean OR p.failed < p.rows)"
+    " ORDER BY p.last_row LIMIT 1",
+    0,
+};
+
+static void add(struct page *page, int64_t number, const char *name, const char *status,
+                json_t *errors)
+{
+    json_t *row = json_pack("{s:I, s:s?, s:s, s:o}", "rowNumber", (json_int_t)number, "externalId",
+                            name, "status", status, "errors", errors);
+
+    page->lost = json_array_append_new(page->rows, row) != 0 || page->lost;
+    page->after = number;
+}
+
+/* $1 job, $2 row */
+static const struct bb_sql part_with = {
+    "SELECT first_row, bytes FROM bulk_part WHERE job = $1::uuid AND last_row >= $2::bigint"
+    " ORDER BY last_row LIMIT 1",
+    0,
+};
+
+/* The name of a row whose finding has none, for it was found by what other rows say. NULL: none. */
+static const char *name_in_part(struct bb_request *rq, const struct page *page, int64_t number)
+{
+    const struct bb_rows *part =
+        page->type ? bb_query(rq, &part_with, BB_ARGS(bb_t(page->job->id), bb_i(number))) : NULL;
+
+    if (!part || !bb_count(rq, part))
+        return NULL;
+    const char *bytes = bb_cell(rq, part, 0, 1);
+    const struct bulk_batch *batch =
+        bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
+                      bb_cell_int(rq, part, 0, 0), number - 1, 1);
+
+    return batch->why || !batch->count ? NULL : bulk_name_of(page->type, batch->rows[0]);
+}
+
+static int failed_rows(struct bb_request *rq, struct page *page)
+{
+    const struct bb_rows *rows =
+        bb_query(rq, &find_failed,
+                 BB_ARGS(bb_t(page->job->id), bb_i(page->after), bb_i((int64_t)page->limit + 1)));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows);
+
+    page->more = count > page->limit;
+    for (size_t i = 0; i < count && i < page->limit; i++) {
+        int64_t number = bb_cell_int(rq, rows, i, 0);
+        const char *name = bb_cell(rq, rows, i, 1);
+
+        add(page, number, name ? name : name_in_part(rq, page, number), "failed",
+            bb_json_read(rq, bb_cell(rq, rows, i, 2)));
+    }
+    return 0;
+}
+
+static const char *status_of(const struct page *page, int64_t number)
+{
+    if (number <= page->job->cursor)
+        return "success";
+    return strcmp(page->job->status, "cancelled") != 0 ? "pending" : "cancelled";
+}
+
+static void add_rows(struct bb_request *rq, struct page *page, const struct bulk_batch *batch,
+                     const json_t *findings)
+{
+    char key[24];
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct bb_bulk_row *row = batch->rows[i];
+
+        snprintf(key, sizeof(key), "%lld", (long long)row->number);
+        json_t *errors = json_object_get(findings, key);
+        const char *status = errors ? "failed" : status_of(page, row->number);
+
+        if (page->status && strcmp(page->status, status) != 0)
+            continue;
+        page->more = json_array_size(page->rows) == page->limit;
+        if (page->more)
+            return;
+        add(page, row->number, bulk_name_of(page->type, row), status,
+            errors ? json_incref(errors) : json_array());
+    }
+    (void)rq;
+}
+
+/* The row of the next part in *part, 0: there is none; or the status of the answer given. */
+static int part_rows(struct bb_request *rq, struct page *page, int64_t *behind, bool *found)
+{
+    bool success = page->status && !strcmp(page->status, "success");
+    bool open = page->status && !success;
+    const struct bb_rows *parts = bb_query(
+        rq, &find_part,
+        BB_ARGS(bb_t(page->job->id), bb_i(*behind), bb_i(open ? page->job->cursor : 0),
+                bb_i(success ? page->job->cursor : INT64_MAX), bb_b(page->status != NULL)));
+
+    if (!parts)
+        return bb_failed(rq);
+    *found = bb_count(rq, parts) > 0;
+    if (!*found)
+        return 0;
+    const char *bytes = bb_cell(rq, parts, 0, 2), *found_text = bb_cell(rq, parts, 0, 3);
+    json_t *findings = bb_json_hold(rq, bb_json_read(rq, found_text ? found_text : "{}"));
+    const struct bulk_batch *batch =
+        bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
+                      bb_cell_int(rq, parts, 0, 0), *behind, BB_BULK_ROWS_MAX);
+
+    page->lost = page->lost || !findings || batch->why;
+    if (!page->lost)
+        add_rows(rq, page, batch, findings);
+    *behind = bb_cell_int(rq, parts, 0, 1);
+    return 0;
+}
+
+static int other_rows(struct bb_request *rq, struct page *page)
+{
+    int64_t behind = page->after;
+    bool found = true;
+    int refused = 0;
+
+    while (found && !page->more && !page->lost && !refused)
+        refused = part_rows(rq, page, &behind, &found);
+    return refused;
+}
+
+static int answer(struct bb_request *rq, struct page *page)
+{
+    json_t *json = page->lost ? NULL : bulk_job_json(page->job);
+
+    if (!json || json_object_set(json, "rows", page->rows)) {
+        json_decref(json);
+        return bulk_reply(rq, 503, NULL);
+    }
+    if (page->more)
+        bb_reply_next(rq, bb_format(rq, "%lld", (long long)page->after));
+    return bb_reply(rq, 200, json);
+}
+
+/* The count of rows is `rows` elsewhere; here these are the rows. */
+int bulk_log(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+    struct bulk_job job;
+    int refused = bulk_job_find(rq, &job);
+
+    if (refused)
+        return refused;
+    struct page page = {
+        .job = &job,
+        .type = bulk_type_named(bulk, job.type),
+        .columns = bulk_job_columns(rq, bulk, &job),
+        .status = bb_arg(rq, "status"),
+        .after = bb_arg_int(rq, "after", 0),
+        .limit = (size_t)bb_arg_int(rq, "limit", PAGE),
+        .rows = bb_json_hold(rq, json_array()),
+    };
+
+    page.lost = !page.rows || !page.columns;
+    if (!page.lost && page.status && !strcmp(page.status, "failed"))
+        refused = failed_rows(rq, &page);
+    else if (!page.lost)
+        refused = other_rows(rq, &page);
+    return refused ? refused : answer(rq, &page);
+}

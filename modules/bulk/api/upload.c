@@ -1,0 +1,78 @@
+/* POST /api/bulk-upload: who sends a file, of which type, and for whom; take.c makes it a job. */
+#include "modules/bulk/job/bulk.h"
+
+/* The type asked for, if the caller's role may upload it: 0, or the status of the answer given. */
+static int type_of(struct bb_request *rq, const struct bulk_type **type)
+{
+    const struct bulk *bulk = rq->state;
+    const char *name = bb_arg(rq, "type");
+
+    *type = bulk_type_named(bulk, name ? name : "Devices");
+    if (!*type)
+        return bb_invalid(rq, "type", "is none that rows can be of here");
+    if (!((*type)->rows->roles & rq->principal->role))
+        return bb_fail_text(rq, 403, NULL);
+    return 0;
+}
+
+/* The one organisation that all rows act in. */
+static int home(struct bb_request *rq, int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+    int refused = bb_organisation(rq, bb_arg_int(rq, "organizationId", 0), organisation);
+
+    if (refused || *organisation)
+        return refused;
+    if (who->role == BB_ROLE_ADMIN ||
+        (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+        return bb_invalid(rq, "organizationId", "is required");
+    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
+    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+}
+
+static int file_of(struct bb_request *rq, const struct bb_file **file)
+{
+    *file = bb_file(rq, 0);
+    if (!*file)
+        return bb_invalid(rq, "file", "is required: a file in multipart/form-data");
+    return bulk_is_csv((*file)->name) ? 0 : bb_invalid(rq, "file", "must be a .csv file");
+}
+
+static int finish(struct bb_request *rq, const struct bulk_job *job)
+{
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->account);
+
+    if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(bb_t(job->id), bb_i(job->doubtful))) < 0)
+        return bb_failed(rq);
+    json_t *json = bulk_job_json(job);
+
+    if (!json)
+        return bb_fail(rq, 503, "Out of memory");
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : bb_failed(rq);
+}
+
+static void warn(struct bb_request *rq, void *arg, const char *text)
+{
+    (void)arg;
+    bb_warn_text(rq, text);
+}
+
+int bulk_upload(struct bb_request *rq)
+{
+    struct bulk_source source = {.who = rq->principal, .warn = warn};
+    const struct bb_file *file;
+    struct bulk_job *job = bb_alloc(rq, sizeof(*job));
+    int refused = type_of(rq, &source.type);
+
+    if (!refused)
+        refused = home(rq, &source.organisation);
+    if (!refused)
+        refused = file_of(rq, &file);
+    if (refused)
+        return refused;
+    source.path = file->path;
+    source.name = file->name;
+    return bulk_take(rq, &source, job, finish);
+}

@@ -1,0 +1,252 @@
+/* Rows of a part, as the types' functions take them. */
+#include <string.h>
+#include <strings.h>
+
+#include "modules/bulk/job/bulk.h"
+
+const struct bb_field *bulk_column(const struct bulk_type *type, size_t index)
+{
+    const struct bb_table *table = &type->rows->columns;
+
+    return (const struct bb_field *)(const void *)((const char *)table->rows +
+                                                   index * table->stride);
+}
+
+int bulk_place_of(const struct bulk_type *type, const char *name)
+{
+    for (size_t i = 0; type && i < type->columns; i++) {
+        const struct bb_field *column = bulk_column(type, i);
+
+        if (!strcasecmp(column->name, name) || (column->alias && !strcasecmp(column->alias, name)))
+            return (int)i;
+    }
+    return -1;
+}
+
+static char *trimmed(struct bb_request *rq, const char *name)
+{
+    static const char blank[] = " \t\r\n";
+    size_t length;
+
+    name += strspn(name, blank);
+    length = strlen(name);
+    while (length && strchr(blank, name[length - 1]))
+        length--;
+    return bb_format(rq, "%.*s", (int)length, name);
+}
+
+struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
+                                     const json_t *header, char separator, const char **twice)
+{
+    struct bulk_columns *columns = header ? bb_alloc(rq, sizeof(*columns)) : NULL;
+    bool *taken = bb_alloc(rq, (type ? type->columns : 0) + 1);
+
+    *twice = NULL;
+    if (!columns)
+        return NULL;
+    columns->separator = separator;
+    columns->count = json_array_size(header);
+    for (size_t i = 0; i < columns->count; i++) {
+        const char *name = trimmed(rq, json_string_value(json_array_get(header, i)));
+        int place = bulk_place_of(type, name);
+
+        columns->places[i] = place;
+        if (place >= 0 && taken[place])
+            *twice = name;
+        if (place >= 0)
+            taken[place] = true;
+    }
+    return columns;
+}
+
+struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk *bulk,
+                                      const struct bulk_job *job)
+{
+    const char *twice;
+    json_t *header = bb_json_hold(rq, bb_json_read(rq, job->header));
+
+    return bulk_columns_of(rq, bulk_type_named(bulk, job->type), header, job->separator[0], &twice);
+}
+
+/* ---- rows ---- */
+
+struct reading {
+    struct bb_request *rq;
+    struct bulk_reader reader;
+    const struct bulk_columns *columns;
+    struct bulk_batch *batch;
+    int64_t after;
+    size_t most, room;
+};
+
+static char *copied(struct bb_request *rq, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = bb_alloc(rq, size);
+
+    memcpy(copy, text, size);
+    return copy;
+}
+
+/* "1.234,5" is nobody's; "9,9" is what spreadsheets write where a comma is the decimal sign. */
+static void point_for_comma(char *text)
+{
+    char *comma = strchr(text, ',');
+
+    if (comma && !strpbrk(comma + 1, ",.") && !memchr(text, '.', (size_t)(comma - text)))
+        *comma = '.';
+}
+
+static void take_cells(struct reading *reading, struct bb_bulk_row *row, const char *const *sent)
+{
+    const struct bulk_columns *columns = reading->columns;
+    const struct bulk_type *type = reading->batch->type;
+    const char **cells = bb_alloc(reading->rq, (type->columns + 1) * sizeof(*cells));
+
+    for (size_t i = 0; i < columns->count && sent[i]; i++) {
+        int place = columns->places[i];
+
+        if (place < 0 || !*sent[i])
+            continue;
+        enum bb_type kind = bulk_column(type, (size_t)place)->type;
+
+        cells[place] = sent[i];
+        if (columns->separator != ',' && (kind == BB_NUMBER || kind == BB_INT)) {
+            char *number = copied(reading->rq, sent[i]);
+
+            point_for_comma(number);
+            cells[place] = number;
+        }
+    }
+    row->cells = cells;
+}
+
+static void check_count(struct reading *reading, struct bb_bulk_row *row,
+                        const struct reader_row *told)
+{
+    bool text = false;
+
+    for (size_t i = reading->columns->count; i < told->count; i++)
+        text = text || *told->cells[i];
+    if (text)
+        bb_bulk_problem(reading->rq, row, "",
+                        bb_format(reading->rq, "has %zu cells, the header line %zu", told->count,
+                                  reading->columns->count));
+}
+
+static int take(void *arg, const struct reader_row *told)
+{
+    struct reading *reading = arg;
+    struct bb_request *rq = reading->rq;
+    struct bulk_batch *batch = reading->batch;
+
+    if (told->number <= reading->after)
+        return 0;
+    if (batch->count == reading->most)
+        return 1;
+    struct bb_bulk_row *row = bb_alloc(rq, sizeof(*row));
+    const char **sent = bb_alloc(rq, (told->count + 1) * sizeof(*sent));
+
+    for (size_t i = 0; i < told->count; i++)
+        sent[i] = copied(rq, told->cells[i]);
+    row->size = sizeof(*row);
+    row->number = told->number;
+    if (batch->type) {
+        check_count(reading, row, told);
+        take_cells(reading, row, sent);
+    }
+    batch->rows[batch->count] = row;
+    batch->sent[batch->count++] = sent;
+    return 0;
+}
+
+static void drop_reader(void *reader)
+{
+    bulk_reader_free(reader);
+}
+
+struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_type *type,
+                                 const struct bulk_columns *columns, const char *bytes,
+                                 size_t length, int64_t first, int64_t after, size_t most)
+{
+    struct bulk_batch *batch = bb_alloc(rq, sizeof(*batch));
+    struct reading *reading = bb_alloc(rq, sizeof(*reading));
+
+    *batch = (struct bulk_batch){
+        .type = type,
+        .rows = bb_alloc(rq, (most + 1) * sizeof(struct bb_bulk_row *)),
+        .sent = bb_alloc(rq, (most + 1) * sizeof(const char *const *)),
+    };
+    reading->rq = rq;
+    reading->columns = columns;
+    reading->batch = batch;
+    reading->after = after;
+    reading->most = most;
+    batch->why = "out of memory";
+    if (bulk_reader_begin(&reading->reader, columns->separator, first, take, reading))
+        return batch;
+    bb_defer(rq, drop_reader, &reading->reader);
+    if (bulk_reader_feed(&reading->reader, bytes, length) >= 0 &&
+        (reading->reader.stopped || bulk_reader_end(&reading->reader) >= 0))
+        batch->why = NULL;
+    return batch;
+}
+
+const char *bulk_name_of(const struct bulk_type *type, const struct bb_bulk_row *row)
+{
+    return type && type->rows->name_column < type->columns ? row->cells[type->rows->name_column]
+                                                           : NULL;
+}
+
+/* ---- problems as JSON ---- */
+
+static json_t *problems_of(const struct bb_bulk_row *row)
+{
+    json_t *list = json_array();
+
+    for (const struct bb_bulk_problem *at = row->problems; at && list; at = at->next)
+        if (json_array_append_new(
+                list, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+const char *bulk_problems_json(struct bb_request *rq, const struct bb_bulk_row *row)
+{
+    size_t length;
+    json_t *list = problems_of(row);
+    const char *text = list ? bb_json(rq, list, &length) : NULL;
+
+    json_decref(list);
+    return text;
+}
+
+const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch,
+                               int64_t *count)
+{
+    json_t *list = json_array();
+    size_t length;
+
+    *count = 0;
+    for (size_t i = 0; i < batch->count && list; i++) {
+        const struct bb_bulk_row *row = batch->rows[i];
+        const char *problems = row->problems ? bulk_problems_json(rq, row) : NULL;
+
+        if (!row->problems)
+            continue;
+        ++*count;
+        if (!problems ||
+            json_array_append_new(
+                list, json_pack("{s:I, s:s?, s:s}", "number", (json_int_t)row->number, "name",
+                                bulk_name_of(batch->type, row), "problems", problems))) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    const char *text = list ? bb_json(rq, list, &length) : NULL;
+
+    json_decref(list);
+    return text;
+}

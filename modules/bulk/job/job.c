@@ -1,0 +1,87 @@
+/* A job as it is stored, and as the API shows it. */
+#include <string.h>
+
+#include "modules/bulk/job/bulk.h"
+
+struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return (struct bulk_job){
+        .id = bb_cell(rq, rows, row, 0),
+        .email = bb_cell(rq, rows, row, 1),
+        .type = bb_cell(rq, rows, row, 2),
+        .file = bb_cell(rq, rows, row, 3),
+        .status = bb_cell(rq, rows, row, 4),
+        .separator = bb_cell(rq, rows, row, 5),
+        .header = bb_cell(rq, rows, row, 6),
+        .account = bb_cell_int(rq, rows, row, 7),
+        .role = bb_cell_int(rq, rows, row, 8),
+        .organisation = bb_cell_int(rq, rows, row, 9),
+        .rows = bb_cell_int(rq, rows, row, 10),
+        .doubtful = bb_cell_int(rq, rows, row, 11),
+        .cursor = bb_cell_int(rq, rows, row, 12),
+        .single = bb_cell_int(rq, rows, row, 13),
+        .succeeded = bb_cell_int(rq, rows, row, 14),
+        .failed = bb_cell_int(rq, rows, row, 15),
+        .created_at = bb_cell(rq, rows, row, 16),
+        .confirmed_at = bb_cell(rq, rows, row, 17),
+        .ended_at = bb_cell(rq, rows, row, 18),
+    };
+}
+
+int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                  struct bulk_job *job)
+{
+    static const struct bb_sql find = {"SELECT " BULK_JOB " FROM bulk_job j WHERE " BULK_MINE, 0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(BULK_MINE_ARGS(who, id)));
+
+    if (!rows)
+        return -1;
+    if (!bb_count(rq, rows))
+        return 0;
+    *job = bulk_job_of(rq, rows, 0);
+    return 1;
+}
+
+int bulk_job_find(struct bb_request *rq, struct bulk_job *job)
+{
+    int found = bulk_job_look(rq, BULK_CALLED(rq), job);
+
+    if (found < 0)
+        return bb_failed(rq);
+    return found ? 0 : bb_fail(rq, 404, "Bulk upload not found");
+}
+
+int64_t bulk_done(const struct bulk_job *job)
+{
+    return job->succeeded + job->failed;
+}
+
+json_t *bulk_job_json(const struct bulk_job *job)
+{
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?, s:s?}",
+        "bulkUploadId", job->id, "status", job->status, "type", job->type, "fileName", job->file,
+        "organizationId", (json_int_t)job->organisation, "rows", (json_int_t)job->rows, "check",
+        "passed", (json_int_t)(job->rows - job->doubtful), "failed", (json_int_t)job->doubtful,
+        "progress", "done", (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
+        (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "createdAt", job->created_at,
+        "confirmedAt", job->confirmed_at, "endedAt", job->ended_at);
+}
+
+int bulk_reply(struct bb_request *rq, int status, json_t *json)
+{
+    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
+}
+
+struct bb_bulk_job bulk_job_public(const struct bulk_job *job)
+{
+    return (struct bb_bulk_job){
+        .size = sizeof(struct bb_bulk_job),
+        .id = job->id,
+        .organisation = job->organisation,
+        .account = job->account,
+        .email = job->email,
+        .role = (unsigned)job->role,
+        .file = job->file,
+    };
+}

@@ -1,0 +1,142 @@
+/* What becomes of a job by its sender's word: confirm, cancel, delete. */
+#include <string.h>
+
+#include "modules/bulk/job/bulk.h"
+
+static int wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
+{
+    struct bulk_job job;
+    int found = bulk_job_look(rq, who, id, &job);
+
+    if (found < 0)
+        return bb_failed(rq);
+    return found ? bb_fail(rq, 409, "The bulk upload is %s already", job.status)
+                 : bb_fail(rq, 404, "Bulk upload not found");
+}
+
+/* ---- confirm ---- */
+
+static void begin(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    bulk_run(rq);
+}
+
+static json_t *confirmed_json(const struct bulk_job *job)
+{
+    return json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "bulkUploadId", job->id, "status",
+                     job->status, "progress", "done", (json_int_t)bulk_done(job), "total",
+                     (json_int_t)job->rows, "succeeded", (json_int_t)job->succeeded, "failed",
+                     (json_int_t)job->failed);
+}
+
+/* Of many at a time one finds it created. */
+int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                     struct bulk_job *job)
+{
+    static const struct bb_sql confirm = {
+        "UPDATE bulk_job j SET status = 'confirmed', confirmed_at = now()"
+        " WHERE " BULK_MINE " AND j.status = 'created' RETURNING " BULK_JOB,
+        BB_SQL_WRITE,
+    };
+    const struct bb_rows *rows = bb_query(rq, &confirm, BB_ARGS(BULK_MINE_ARGS(who, id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return wrong_state(rq, who, id);
+    *job = bulk_job_of(rq, rows, 0);
+    return 0;
+}
+
+int bulk_confirm(struct bb_request *rq)
+{
+    struct bulk_job job = {.id = NULL};
+    int refused = bulk_job_confirm(rq, BULK_CALLED(rq), &job);
+
+    if (refused)
+        return refused;
+    (void)bb_run(rq->host, begin, NULL); /* else within a second */
+    return bulk_reply(rq, 200, confirmed_json(&job));
+}
+
+/* ---- cancel ---- */
+
+struct ending {
+    const struct bb_principal *who;
+    const char *id;
+    struct bulk_job *job;
+};
+
+static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct bulk_job *job = arg;
+
+    (void)tx;
+    bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_CANCELLED, 1);
+    bb_log(rq, BB_INFO, "bulk upload %s was cancelled: %lld of %lld rows were done", job->id,
+           (long long)bulk_done(job), (long long)job->rows);
+}
+
+/* A batch that is under way ends first, for it has the row locked. */
+static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql end = {
+        "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
+        " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed') RETURNING " BULK_JOB,
+        BB_SQL_WRITE,
+    };
+    const struct ending *ending = arg;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &end, BB_ARGS(BULK_MINE_ARGS(ending->who, ending->id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return wrong_state(rq, ending->who, ending->id);
+    *ending->job = bulk_job_of(rq, rows, 0);
+    if (bulk_emit_finished(rq, tx, ending->job, "cancelled"))
+        return bb_failed(rq);
+    bb_after(rq, tx, count, ending->job);
+    return 0;
+}
+
+int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                    struct bulk_job *job)
+{
+    struct ending ending = {who, id, job};
+
+    return bb_transaction(rq, cancel, &ending);
+}
+
+int bulk_cancel(struct bb_request *rq)
+{
+    struct bulk_job *job = bb_alloc(rq, sizeof(*job));
+    int refused = bulk_job_cancel(rq, BULK_CALLED(rq), job);
+
+    return refused ? refused : bulk_reply(rq, 200, bulk_job_json(job));
+}
+
+/* ---- delete ---- */
+
+int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id)
+{
+    static const struct bb_sql delete = {
+        "WITH gone AS (DELETE FROM bulk_job j WHERE " BULK_MINE " AND j.status = 'created'"
+        " RETURNING j.id), f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
+        " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
+        BB_SQL_WRITE,
+    };
+    const struct bb_rows *rows = bb_query(rq, &delete, BB_ARGS(BULK_MINE_ARGS(who, id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return bb_cell_int(rq, rows, 0, 0) ? 0 : wrong_state(rq, who, id);
+}
+
+int bulk_delete(struct bb_request *rq)
+{
+    int refused = bulk_job_delete(rq, BULK_CALLED(rq));
+
+    return refused ? refused : bulk_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}

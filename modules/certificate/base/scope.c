@@ -1,0 +1,57 @@
+/*
+ * Who sees what: everybody the entries of the organisations in which they act, Admins all.
+ * organizationId narrows that to one of them.
+ */
+#include "modules/certificate/base/certificate.h"
+
+static const int64_t none = 0;
+
+int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope)
+{
+    const struct bb_principal *who = rq->principal;
+    bool admin = who->role == BB_ROLE_ADMIN;
+    int64_t organisation;
+    int refused = bb_organisation(rq, asked, &organisation);
+
+    if (refused)
+        return refused;
+    *scope = (struct certificate_scope){.all = admin && !organisation, .organisations = &none};
+    if (organisation) {
+        int64_t *one = bb_alloc(rq, sizeof(*one));
+
+        *one = organisation;
+        scope->organisations = one;
+        scope->count = 1;
+    } else if (who->organisation_count > 0) {
+        scope->organisations = who->organisations;
+        scope->count = who->organisation_count;
+    }
+    return 0;
+}
+
+/* That of an Admin must exist; those of others do. */
+static int admin_home(struct bb_request *rq, int64_t asked)
+{
+    const struct certificate *certificate = rq->state;
+    int known = certificate->accounts->organisation_known(certificate->accounts_state, rq, asked);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+}
+
+int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+    bool admin = who->role == BB_ROLE_ADMIN;
+    int refused = bb_organisation(rq, asked, organisation);
+
+    if (refused)
+        return refused;
+    if (*organisation)
+        return admin ? admin_home(rq, *organisation) : 0;
+    if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+        return bb_invalid(rq, "organizationId", "is required");
+    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
+    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organisation");
+}

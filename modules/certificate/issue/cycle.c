@@ -1,0 +1,296 @@
+/*
+ * The late-ongoing engine: issues cycles that are due and have ended, each in a transaction.
+ *
+ * What is not accounted for of each device is added up, with what the group carries; whole kWh are
+ * issued if that reaches the threshold, and the rest is carried on. A cycle that was issued before
+ * and is due again has late readings, or voided ones, which count against what is issued: only
+ * these count, and make a further certificate. Devices are summed in chunks, so that no statement
+ * takes long however many there are, and in smaller ones where they have more readings than one for
+ * each hour; all of it sees the database as it was when the transaction began.
+ */
+#include <string.h>
+
+#include "modules/certificate/base/certificate.h"
+
+#define BATCH 200
+#define FEWER 7     /* so many times fewer devices where a chunk takes too long */
+#define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
+
+struct cycle {
+    int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
+    const char *start, *end;    /* as PostgreSQL writes them */
+    const char *shown_start, *shown_end;
+    const char *frequency;
+    int64_t organisation, carry;
+    int64_t devices; /* at most: those that were members ever */
+    int64_t most;    /* in a chunk; 0: not known yet */
+};
+
+/* Those that failed stay at the head. $1 how many, $2 how many of these to pass by */
+static const struct bb_sql due = {
+    "SELECT d.group_id, d.cycle_start, d.cycle_end, " CERTIFICATE_MS(
+        "d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end") " FROM certificate_due d WHERE "
+                                                            "d.cycle_end <= now()"
+                                                            " ORDER BY d.cycle_end, d.group_id "
+                                                            "LIMIT $1::int OFFSET $2::int",
+    BB_SQL_LONG};
+
+static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
+
+/* Takes the cycle: no row if it is not due any more. The group's row is locked until the commit. */
+static const struct bb_sql take = {
+    "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
+    " AND cycle_start = $2::timestamptz RETURNING group_id)"
+    " SELECT g.organisation, g.carry_wh, g.frequency,"
+    " (SELECT count(*) FROM certificate_span m WHERE m.group_id = g.id)"
+    " FROM certificate_group g JOIN gone ON gone.group_id = g.id FOR UPDATE OF g",
+    BB_SQL_WRITE};
+
+/* The devices that were members in the cycle, of a chunk, as an array; null behind the last one.
+ * $1 group, $2 behind which device, $3 how many, $4 and $5 the cycle */
+#define MEMBERS(table, until)                                                                      \
+    "(SELECT device FROM " table " WHERE group_id = $1::bigint AND device > $2::bigint"            \
+    " AND since_at < $5::timestamptz AND " until                                                   \
+    " > $4::timestamptz ORDER BY device LIMIT $3::int)"
+static const struct bb_sql chunk = {
+    "SELECT array_agg(device)::text, max(device) FROM (" MEMBERS(
+        "certificate_member", "'infinity'") " UNION " MEMBERS("certificate_former",
+                                                              "until_at") " ORDER BY device"
+                                                                          " LIMIT $3::int) m",
+    0};
+
+/* $1 group, $2 and $3 the cycle, $4 certificate, $5 devices. What was accounted for counts against
+ * what is stored: late readings are more, voided ones less. Added up without a join, which would be
+ * planned by statistics older than the rows, each with each. */
+static const struct bb_sql account = {
+    "WITH late AS (SELECT x.device, sum(x.wh)::bigint AS wh FROM (SELECT r.device, r.wh"
+    " FROM reading_deltas($5::bigint[], $2::timestamptz, $3::timestamptz) r"
+    " UNION ALL SELECT c.device, -c.wh FROM certificate_account c WHERE c.group_id = $1::bigint"
+    " AND c.cycle_start = $2::timestamptz AND c.device = ANY ($5::bigint[])) x"
+    " GROUP BY x.device HAVING sum(x.wh) <> 0)"
+    " INSERT INTO certificate_account AS a"
+    " (group_id, cycle_start, device, wh, late_wh, certificate)"
+    " SELECT $1::bigint, $2::timestamptz, l.device, l.wh, l.wh, $4::bigint FROM late l"
+    " ON CONFLICT (group_id, cycle_start, device) DO UPDATE SET wh = a.wh + excluded.late_wh,"
+    " late_wh = excluded.late_wh, certificate = excluded.certificate",
+    BB_SQL_WRITE};
+
+/*
+ * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organisation.
+ *
+ * Entries that are carried hang at a certificate of nothing, whose id is the group's, negative.
+ * With the lines that this cycle adds, the entries of either add up to what it is for: the energy
+ * of each device; what the certificate carries on, out of it and in there, of the device with most;
+ * and what a version before carried without entries.
+ */
+static const struct bb_sql issue = {
+    "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
+    " AND cycle_start = $2::timestamptz AND certificate = $4::bigint),"
+    " total AS (SELECT coalesce(sum(late_wh), 0)::bigint + $7::bigint AS wh, count(*) AS n"
+    " FROM late),"
+    " issued AS (SELECT CASE WHEN wh >= $6::bigint THEN wh / 1000 * 1000 ELSE 0 END AS wh,"
+    " wh AS of FROM total WHERE n > 0),"
+    " most AS (SELECT device FROM late ORDER BY late_wh DESC, device LIMIT 1),"
+    " unlisted AS (SELECT $7::bigint - coalesce(sum(wh), 0)::bigint AS wh FROM certificate_entry"
+    " WHERE certificate = -$1::bigint),"
+    " line (device, wh, carried) AS ("
+    "SELECT late.device, late.late_wh, issued.wh = 0 FROM late, issued"
+    " UNION ALL SELECT most.device, unlisted.wh, issued.wh = 0 FROM most, unlisted, issued"
+    " WHERE unlisted.wh <> 0"
+    " UNION ALL SELECT most.device, c.sign * (issued.of - issued.wh), c.sign > 0"
+    " FROM most, issued, (VALUES (-1), (1)) c (sign) WHERE issued.wh > 0 AND issued.of > "
+    "issued.wh),"
+    " made AS (INSERT INTO certificate (id, uid, organisation, group_id, start_at, end_at,"
+    " issued_wh, settled, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
+    " $2::timestamptz, $3::timestamptz, wh, false, now() FROM issued WHERE wh > 0"
+    " UNION ALL SELECT -$1::bigint, gen_random_uuid(), $8::bigint, $1::bigint, $2::timestamptz,"
+    " $3::timestamptz, 0, true, now() FROM (SELECT FROM line WHERE carried LIMIT 1) l"
+    " ON CONFLICT (id) DO NOTHING),"
+    " moved AS (UPDATE certificate_entry e SET certificate = $4::bigint, status = 'Requested'"
+    " FROM issued WHERE e.certificate = -$1::bigint AND issued.wh > 0 RETURNING 1),"
+    " entries AS (INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
+    " start_at, end_at, wh, status) SELECT CASE WHEN carried THEN -$1::bigint ELSE $4::bigint END,"
+    " $8::bigint, $1::bigint, device, $2::timestamptz, $3::timestamptz, wh,"
+    " CASE WHEN carried THEN 'Carried' ELSE 'Requested' END FROM line ORDER BY device, wh DESC),"
+    " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
+    " SELECT o.id, ($2::timestamptz AT TIME ZONE 'UTC')::date, l.n FROM (SELECT count(*) AS n"
+    " FROM line) l, (VALUES (0::bigint), ($8::bigint)) o (id) WHERE l.n > 0"
+    " ON CONFLICT (organisation, day) DO UPDATE SET entries = c.entries + excluded.entries),"
+    " carried AS (UPDATE certificate_group g SET carry_wh = issued.of - issued.wh FROM issued"
+    " WHERE g.id = $1::bigint)"
+    " SELECT coalesce((SELECT wh FROM issued), 0), (SELECT count(*) FROM line WHERE NOT carried)"
+    " + (SELECT count(*) FROM moved)",
+    BB_SQL_WRITE};
+
+/* So many devices have at most some 200,000 hourly readings in a cycle. */
+static int64_t chunk_size(const struct cycle *cycle)
+{
+    static const struct {
+        char initial;
+        int64_t most;
+    } sizes[] = {{'w', 1200}, {'m', 300}, {'q', 100}, {'y', 24}};
+    int64_t most = 8000;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (cycle->frequency[0] == sizes[i].initial)
+            most = sizes[i].most;
+    return most < cycle->devices ? most : cycle->devices;
+}
+
+static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
+{
+    int64_t last = 0;
+
+    for (int64_t done = 0; done < cycle->devices; done += cycle->most) {
+        const struct bb_rows *rows =
+            bb_tx_query(rq, tx, &chunk,
+                        BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(cycle->most),
+                                bb_t(cycle->start), bb_t(cycle->end)));
+
+        if (!rows)
+            return -1;
+        if (!bb_cell(rq, rows, 0, 0))
+            return 0;
+        last = bb_cell_int(rq, rows, 0, 1);
+        if (!bb_tx_query(rq, tx, &account,
+                         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end),
+                                 bb_i(cycle->certificate), bb_t(bb_cell(rq, rows, 0, 0)))))
+            return -1;
+    }
+    return 0;
+}
+
+static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
+{
+    const struct certificate *certificate = rq->state;
+    struct certificate_issued issued = {.uid = bb_new_uuid(rq),
+                                        .organisation = cycle->organisation,
+                                        .group = cycle->group,
+                                        .start = cycle->shown_start,
+                                        .end = cycle->shown_end};
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &issue,
+        BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
+                bb_t(issued.uid), bb_i(certificate->threshold), bb_i(cycle->carry),
+                bb_i(cycle->organisation)));
+
+    if (!rows)
+        return -1;
+    issued.wh = bb_cell_int(rq, rows, 0, 0);
+    issued.entries = bb_cell_int(rq, rows, 0, 1);
+    return issued.wh ? certificate_emit(rq, tx, &issued) : 0;
+}
+
+/* The command and the job at a time: the other one was faster, or has found more for it. */
+static bool left_to_other(struct bb_request *rq)
+{
+    return !strcmp(bb_sqlstate(rq), "40001");
+}
+
+static bool too_many(struct bb_request *rq, const struct cycle *cycle)
+{
+    return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
+}
+
+/* What is no failure of the run is not told of: run() and issue_cycle() see to it. */
+static int stop_cycle(struct bb_request *rq, const struct cycle *cycle)
+{
+    return left_to_other(rq) || too_many(rq, cycle) ? 503 : bb_failed(rq);
+}
+
+static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct cycle *cycle = arg;
+    const struct bb_rows *rows = NULL;
+
+    if (bb_tx_query(rq, tx, &steady, BB_NO_ARGS))
+        rows = bb_tx_query(rq, tx, &take, BB_ARGS(bb_i(cycle->group), bb_t(cycle->start)));
+    if (!rows)
+        return stop_cycle(rq, cycle);
+    if (bb_count(rq, rows) == 0)
+        return 200;
+    cycle->organisation = bb_cell_int(rq, rows, 0, 0);
+    cycle->carry = bb_cell_int(rq, rows, 0, 1);
+    cycle->frequency = bb_cell(rq, rows, 0, 2);
+    cycle->devices = bb_cell_int(rq, rows, 0, 3);
+    if (!cycle->most)
+        cycle->most = chunk_size(cycle);
+    if (account_chunks(rq, tx, cycle) || issue_total(rq, tx, cycle))
+        return stop_cycle(rq, cycle);
+    return 200;
+}
+
+/* Anew with fewer devices in a chunk, as long as a statement takes too long. */
+static int issue_cycle(struct bb_request *rq, struct cycle *cycle)
+{
+    int status = bb_transaction(rq, one_cycle, cycle);
+
+    while (status >= 400 && too_many(rq, cycle)) {
+        cycle->most = cycle->most > FEWER ? cycle->most / FEWER : 1;
+        status = bb_transaction(rq, one_cycle, cycle);
+    }
+    return status;
+}
+
+static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),
+                          .certificate = bb_next_id(rq, "certificate_id"),
+                          .start = bb_cell(rq, rows, row, 1),
+                          .end = bb_cell(rq, rows, row, 2),
+                          .shown_start = bb_time_text(rq, bb_cell_int(rq, rows, row, 3)),
+                          .shown_end = bb_time_text(rq, bb_cell_int(rq, rows, row, 4))};
+
+    if (cycle.certificate < 0)
+        return -1;
+    return issue_cycle(rq, &cycle) < 400 || left_to_other(rq) ? 0 : -1;
+}
+
+struct batch {
+    size_t count;   /* of the last one */
+    int64_t cycles; /* of all so far */
+    int64_t passed; /* at the head: they failed in earlier turns */
+    int64_t until;  /* the end of the turn */
+    int failures;   /* they are in the log */
+};
+
+static bool in_turn(struct bb_request *rq, const struct batch *batch)
+{
+    return batch->failures < FAILURES && bb_now_ms(rq->host) < batch->until;
+}
+
+static int run_batch(struct bb_request *rq, void *arg)
+{
+    struct batch *batch = arg;
+    const struct bb_rows *rows =
+        bb_query(rq, &due, BB_ARGS(bb_i(BATCH), bb_i(batch->passed + batch->failures)));
+
+    batch->count = rows ? bb_count(rq, rows) : 0;
+    if (!rows) {
+        certificate_step_failed(rq, "looking for cycles that have ended");
+        batch->failures++;
+    }
+    for (size_t row = 0; row < batch->count && in_turn(rq, batch); row++) {
+        if (run(rq, rows, row) == 0) {
+            batch->cycles++;
+            continue;
+        }
+        certificate_step_failed(rq, "issuing a cycle");
+        batch->failures++;
+    }
+    return rows && in_turn(rq, batch) ? 0 : -1;
+}
+
+int64_t certificate_cycles(struct bb_request *rq, bool *more)
+{
+    struct certificate *certificate = rq->state;
+    struct batch batch = {.count = BATCH,
+                          .passed = atomic_load(&certificate->cycles_failed),
+                          .until = certificate_turn(rq)};
+
+    while (batch.count == BATCH && !bb_scratch(rq, run_batch, &batch))
+        ;
+    *more = batch.count && !in_turn(rq, &batch);
+    atomic_store(&certificate->cycles_failed, *more ? batch.passed + batch.failures : 0);
+    return batch.failures ? -1 : batch.cycles;
+}

@@ -1,0 +1,162 @@
+/*
+ * From fresh readings to cycles that are due.
+ *
+ * The service "readings" says of which devices readings were stored since the last call, and where
+ * their ends lie. That is noted first, and looked through by a later statement: only that one is
+ * sure to see the readings of a request whose lock the first had to wait for. The cycles that have
+ * readings there become due, of the group in which the device was then; readings of a time at which
+ * it was in none are left alone. Devices are looked through in turn, a part of each at a time, so
+ * that one with years of readings of seconds holds up no others.
+ *
+ * A cycle that is due already is written anew: whoever is about to take it with an older view of
+ * the readings meets that (cycle.c), and leaves it to a later run.
+ */
+#include <string.h>
+
+#include "modules/certificate/base/certificate.h"
+
+#define TAKEN 1000
+#define LOOKED 50     /* devices looked through at a time */
+#define READINGS 5000 /* of each; those behind them have their turn when all others had theirs */
+#define FEWER 7       /* so many times fewer devices */
+
+/* $1 how many */
+static const struct bb_sql take = {
+    "WITH noted AS (INSERT INTO certificate_look AS l (device, first_at, last_at)"
+    " SELECT device, first, last FROM reading_take_fresh('D', $1::int) ORDER BY device"
+    " ON CONFLICT (device) DO UPDATE SET first_at = least(l.first_at, excluded.first_at),"
+    " last_at = greatest(l.last_at, excluded.last_at) RETURNING 1)"
+    " SELECT count(*), EXISTS (SELECT FROM certificate_look)::int FROM noted",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+/*
+ * $1 how many, $2 behind which device. Held before they are looked through by a statement of its
+ * own, which then sees who has changed them: a group that the device has joined, more readings. One
+ * that somebody holds just now is left to the next run.
+ */
+static const struct bb_sql hold = {
+    "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
+    " FROM (SELECT device FROM certificate_look WHERE device > $2::bigint"
+    " ORDER BY device LIMIT $1::int FOR UPDATE SKIP LOCKED) l",
+    BB_SQL_WRITE};
+
+/* $1 devices, $2 how many readings of each in a group. The last one of so many is the first of the
+ * rest. */
+static const struct bb_sql look = {
+    "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"
+    " WHERE device = ANY ($1::bigint[])),"
+    " r AS MATERIALIZED (SELECT f.device, g.id, g.frequency, g.start_at, g.end_at AS stop_at,"
+    " m.since_at, e.end_at FROM f JOIN certificate_span m ON m.device = f.device"
+    " JOIN certificate_group g ON g.id = m.group_id"
+    " CROSS JOIN LATERAL reading_delta_ends(f.device,"
+    " greatest(f.first_at - interval '1 microsecond', g.start_at, m.since_at),"
+    " least(f.last_at, m.until_at, coalesce(g.end_at, 'infinity')), $2::int) e),"
+    " due AS (INSERT INTO certificate_due (group_id, cycle_start, cycle_end)"
+    " SELECT n.id, certificate_cycle_at(n.frequency, n.start_at, n.cycle),"
+    " least(certificate_cycle_at(n.frequency, n.start_at, n.cycle + 1), n.stop_at)"
+    " FROM (SELECT DISTINCT id, frequency, start_at, stop_at,"
+    " certificate_cycle(frequency, start_at, end_at) AS cycle FROM r) n ORDER BY 1, 2"
+    " ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end),"
+    " rest AS (SELECT device, min(first_at) AS first_at FROM (SELECT device,"
+    " max(end_at) AS first_at FROM r GROUP BY device, since_at HAVING count(*) = $2::int) s"
+    " GROUP BY device),"
+    " moved AS (UPDATE certificate_look l SET first_at = rest.first_at FROM rest"
+    " WHERE l.device = rest.device),"
+    " ended AS (DELETE FROM certificate_look l USING f WHERE l.device = f.device"
+    " AND NOT EXISTS (SELECT FROM rest WHERE rest.device = f.device))"
+    " SELECT count(*) FROM rest",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                            const char *step, bool *any)
+{
+    int64_t devices = 0, count = size;
+
+    *any = false;
+    while (count == size) {
+        const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
+
+        if (!rows)
+            return certificate_step_failed(rq, step);
+        count = bb_cell_int(rq, rows, 0, 0);
+        devices += count;
+        *any = *any || count || bb_cell_int(rq, rows, 0, 1);
+    }
+    return devices;
+}
+
+struct looked {
+    int64_t size;  /* of a batch */
+    int64_t count; /* of the last one */
+    int64_t after; /* the last device that was looked at; 0: begin */
+    bool rest;     /* of some device since the beginning more was left */
+    int64_t until; /* the end of the turn; the next one goes on behind it */
+    bool over;     /* the turn was over before the end */
+};
+
+static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct looked *looked = arg;
+    const struct bb_rows *held =
+        bb_tx_query(rq, tx, &hold, BB_ARGS(bb_i(looked->size), bb_i(looked->after)));
+    const struct bb_rows *rest =
+        held ? bb_tx_query(rq, tx, &look, BB_ARGS(bb_t(bb_cell(rq, held, 0, 0)), bb_i(READINGS)))
+             : NULL;
+
+    if (!rest)
+        return bb_failed(rq);
+    looked->count = bb_cell_int(rq, held, 0, 1);
+    looked->after = bb_cell_int(rq, held, 0, 2);
+    looked->rest = looked->rest || bb_cell_int(rq, rest, 0, 0);
+    return 200;
+}
+
+static int transact(struct bb_request *rq, void *arg)
+{
+    return bb_transaction(rq, look_batch, arg);
+}
+
+/* Batch after batch, and again from the first device on while something is left of any. */
+static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
+{
+    while (bb_now_ms(rq->host) < looked->until) {
+        if (bb_scratch(rq, transact, looked) >= 400)
+            return certificate_step_failed(rq, step);
+        if (looked->count == looked->size)
+            continue;
+        if (!looked->rest)
+            return 0;
+        looked->after = 0;
+        looked->rest = false;
+    }
+    looked->over = true;
+    return 0;
+}
+
+/* Where so many devices have so much that a statement takes too long: fewer at a time. */
+static int64_t look_all(struct bb_request *rq, struct looked *looked, const char *step)
+{
+    int64_t failed = look_batches(rq, looked, step);
+
+    while (failed && looked->size > 1 && !strcmp(bb_sqlstate(rq), "57014")) {
+        looked->size = looked->size > FEWER ? looked->size / FEWER : 1;
+        failed = look_batches(rq, looked, step);
+    }
+    return failed;
+}
+
+int64_t certificate_fold(struct bb_request *rq, bool *more)
+{
+    static const char step[] = "finding the cycles that are due";
+    struct certificate *certificate = rq->state;
+    int64_t after = atomic_load(&certificate->looked);
+    struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
+    bool any;
+    bool failed = certificate_batches(rq, &take, TAKEN, step, &any) < 0;
+
+    looked.until = certificate_turn(rq);
+    failed = failed || (any && look_all(rq, &looked, step) < 0);
+    *more = looked.over;
+    atomic_store(&certificate->looked, *more ? looked.after : 0);
+    return failed ? -1 : 0;
+}

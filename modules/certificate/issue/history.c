@@ -1,0 +1,198 @@
+/*
+ * The historical-issuance job: each History reading that reaches the threshold makes a certificate
+ * with one entry, for its own period.
+ *
+ * Which devices have fresh readings is noted first, as in fold.c, so that whoever posts for one of
+ * them waits for no more than the note. Readings are then issued in chunks, of some devices by
+ * their ends, each in a transaction that moves the notes on; what is issued already is found by the
+ * key of its entry. A turn of it is bounded, so that one device's years hold up nobody's cycles;
+ * the job runs until nothing is left.
+ */
+#include "modules/certificate/base/certificate.h"
+
+#define NOTED 100     /* devices, in a statement */
+#define DEVICES 20    /* in a chunk; one by one where it fails, to find the one whose fault it is */
+#define READINGS 1000 /* in a chunk, as many of each of its devices */
+#define FAILURES 20   /* in a turn; the next one passes them by: they hold up no others */
+
+/* $1 how many */
+static const struct bb_sql note = {
+    "WITH noted AS (INSERT INTO certificate_history AS h (device, first_at, last_at)"
+    " SELECT device, first, last FROM reading_take_fresh('H', $1::int) ORDER BY device"
+    " ON CONFLICT (device) DO UPDATE SET first_at = least(h.first_at, excluded.first_at),"
+    " last_at = greatest(h.last_at, excluded.last_at) RETURNING 1)"
+    " SELECT count(*), EXISTS (SELECT FROM certificate_history)::int FROM noted",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+/* $1 behind which device, $2 how many */
+static const struct bb_sql next = {
+    "SELECT device FROM certificate_history WHERE device > $1::bigint"
+    " ORDER BY device LIMIT $2::int FOR UPDATE",
+    BB_SQL_WRITE};
+
+static const struct bb_sql forget = {
+    "DELETE FROM certificate_history WHERE device = ANY ($1::bigint[])", BB_SQL_WRITE};
+
+/*
+ * $1 devices, $2 their organisations, $3 threshold, $4 how many of each are looked at. What is
+ * issued already has its entry, whose key it meets. The last reading of so many is the first of the
+ * next chunk.
+ */
+static const struct bb_sql issue = {
+    "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
+    " FROM unnest($1::bigint[], $2::bigint[]) n (device, organisation)"
+    " JOIN certificate_history c ON c.device = n.device CROSS JOIN LATERAL (SELECT r.start_at,"
+    " r.end_at, r.wh FROM reading_histories(n.device, c.first_at, c.last_at) r"
+    " ORDER BY r.end_at LIMIT $4::int) h),"
+    " entries AS (INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
+    " end_at, wh) SELECT nextval('certificate_id'), h.organisation, h.device, h.start_at,"
+    " h.end_at, h.wh FROM h WHERE h.wh >= $3::bigint"
+    " ON CONFLICT (device, start_at) WHERE group_id IS NULL"
+    " DO NOTHING RETURNING certificate, organisation, start_at, end_at, wh),"
+    " made AS (INSERT INTO certificate (id, uid, organisation, start_at, end_at, issued_wh,"
+    " created_at) SELECT certificate, gen_random_uuid(), organisation, start_at, end_at, wh, now()"
+    " FROM entries RETURNING uid, organisation, start_at, end_at, issued_wh),"
+    " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
+    " SELECT o.id, d.day, sum(d.n) FROM (SELECT organisation,"
+    " (start_at AT TIME ZONE 'UTC')::date AS day, count(*) AS n FROM entries GROUP BY 1, 2) d"
+    " CROSS JOIN LATERAL (VALUES (0::bigint), (d.organisation)) o (id) GROUP BY 1, 2"
+    " ORDER BY 1, 2"
+    " ON CONFLICT (organisation, day) DO UPDATE SET entries = c.entries + excluded.entries),"
+    " rest AS (SELECT device, max(end_at) AS last_at FROM h GROUP BY device"
+    " HAVING count(*) = $4::int),"
+    " moved AS (UPDATE certificate_history n SET first_at = rest.last_at FROM rest"
+    " WHERE n.device = rest.device),"
+    " ended AS (DELETE FROM certificate_history n WHERE n.device = ANY ($1::bigint[])"
+    " AND NOT EXISTS (SELECT FROM rest WHERE rest.device = n.device))"
+    " SELECT uid, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
+        "end_at") ", issued_wh, organisation FROM made",
+    BB_SQL_WRITE};
+
+struct chunk {
+    int64_t after;  /* the last device that failed; 0: none */
+    int64_t most;   /* devices */
+    int64_t device; /* the last one whose chunk it is */
+    size_t count;   /* of devices that had something left */
+    int64_t issued; /* certificates, of all chunks so far */
+};
+
+static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows)
+{
+    for (size_t i = 0; i < bb_count(rq, rows); i++) {
+        struct certificate_issued issued = {
+            .uid = bb_cell(rq, rows, i, 0),
+            .organisation = bb_cell_int(rq, rows, i, 4),
+            .start = bb_time_text(rq, bb_cell_int(rq, rows, i, 1)),
+            .end = bb_time_text(rq, bb_cell_int(rq, rows, i, 2)),
+            .wh = bb_cell_int(rq, rows, i, 3),
+            .entries = 1,
+        };
+
+        if (certificate_emit(rq, tx, &issued))
+            return -1;
+    }
+    return 0;
+}
+
+static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *ids,
+                       const int64_t *organisations, size_t count, struct chunk *chunk)
+{
+    const struct certificate *certificate = rq->state;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &issue,
+                    BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count),
+                            bb_i(certificate->threshold), bb_i(READINGS / (int64_t)count)));
+
+    if (!rows || emit_all(rq, tx, rows))
+        return bb_failed(rq);
+    chunk->issued += (int64_t)bb_count(rq, rows);
+    return 200;
+}
+
+/* Of those that are still there; the others are forgotten. */
+static int issue_devices(struct bb_request *rq, struct bb_tx *tx, int64_t *ids, size_t count,
+                         struct chunk *chunk)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t *gone = bb_alloc(rq, count * sizeof(*gone));
+    int64_t *organisations = bb_alloc(rq, count * sizeof(*organisations));
+    size_t there = 0, missing = 0;
+    struct bb_device *devices;
+
+    if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
+        return bb_failed(rq);
+    for (size_t i = 0; i < count; i++) {
+        if (!devices[i].size) {
+            gone[missing++] = ids[i];
+            continue;
+        }
+        organisations[there] = devices[i].organisation;
+        ids[there++] = ids[i];
+    }
+    if (missing && !bb_tx_query(rq, tx, &forget, BB_ARGS(bb_ints(gone, missing))))
+        return bb_failed(rq);
+    return there ? issue_chunk(rq, tx, ids, organisations, there, chunk) : 200;
+}
+
+static int one_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct chunk *chunk = arg;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
+
+    if (!rows)
+        return bb_failed(rq);
+    chunk->count = bb_count(rq, rows);
+    if (!chunk->count)
+        return 200;
+    int64_t *ids = bb_alloc(rq, chunk->count * sizeof(*ids));
+
+    for (size_t i = 0; i < chunk->count; i++)
+        ids[i] = bb_cell_int(rq, rows, i, 0);
+    chunk->device = ids[chunk->count - 1];
+    return issue_devices(rq, tx, ids, chunk->count, chunk);
+}
+
+/* A transaction that fails before it has its chunk leaves none. */
+static int transact(struct bb_request *rq, void *arg)
+{
+    struct chunk *chunk = arg;
+
+    chunk->count = 0;
+    chunk->device = chunk->after;
+    return bb_transaction(rq, one_chunk, chunk);
+}
+
+/* Whose fault was it? One by one it is found; of no device: the turn ends. */
+static void pass_by(struct bb_request *rq, struct chunk *chunk, int *failures)
+{
+    if (chunk->count > 1 && chunk->most > 1) {
+        chunk->most = 1;
+        return;
+    }
+    certificate_step_failed(rq, "issuing History readings");
+    ++*failures;
+    chunk->after = chunk->device;
+}
+
+int64_t certificate_history(struct bb_request *rq, bool *more)
+{
+    struct certificate *certificate = rq->state;
+    int64_t passed = atomic_load(&certificate->history_failed);
+    int64_t until = certificate_turn(rq);
+    struct chunk chunk = {.after = passed, .most = DEVICES, .device = passed};
+    int failures = 0;
+    bool any;
+
+    *more = false;
+    if (certificate_batches(rq, &note, NOTED, "noting History readings", &any) < 0)
+        return -1;
+    chunk.count = any;
+    while (chunk.count && failures < FAILURES && bb_now_ms(rq->host) < until) {
+        if (bb_scratch(rq, transact, &chunk) >= 400)
+            pass_by(rq, &chunk, &failures);
+    }
+    *more = chunk.count > 0;
+    atomic_store(&certificate->history_failed, *more ? chunk.after : 0);
+    return failures ? -1 : chunk.issued;
+}

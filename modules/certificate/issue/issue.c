@@ -1,0 +1,66 @@
+/*
+ * The job certificate.issue, and the command that runs it now. Steps that fail are in the log, and
+ * are tried again by the next run.
+ */
+#include "modules/certificate/base/certificate.h"
+
+#define TURN_MS 500
+
+int64_t certificate_step_failed(struct bb_request *rq, const char *step)
+{
+    bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
+    return -1;
+}
+
+int64_t certificate_turn(struct bb_request *rq)
+{
+    return bb_now_ms(rq->host) + TURN_MS;
+}
+
+struct work {
+    int64_t histories, cycles, settled; /* a run's; -1: that step failed */
+    bool more;                          /* something is left that was not tried */
+};
+
+/* Each step has a turn: none waits until another has nothing left to do. */
+static int run(struct bb_request *rq, struct work *work)
+{
+    bool histories, devices, cycles, certificates;
+
+    work->histories = certificate_history(rq, &histories);
+    int64_t folded = certificate_fold(rq, &devices);
+
+    work->cycles = certificate_cycles(rq, &cycles);
+    work->settled = certificate_settle(rq, &certificates);
+    work->more = histories || devices || cycles || certificates;
+    return work->histories < 0 || folded < 0 || work->cycles < 0 || work->settled < 0 ? -1 : 0;
+}
+
+/* Between two runs others may have the connection, and a stop or a reload comes to its right. */
+void certificate_issue(struct bb_request *rq)
+{
+    struct work work;
+    int failed = run(rq, &work);
+
+    if (work.more)
+        bb_again(rq);
+    if (!failed && (work.histories || work.cycles))
+        bb_log(rq, BB_INFO, "%lld cycles and %lld History readings were issued",
+               (long long)work.cycles, (long long)work.histories);
+}
+
+int certificate_command_issue(struct bb_request *rq)
+{
+    struct work work = {.more = true};
+    int64_t cycles = 0, histories = 0;
+    int failed = 0;
+
+    while (work.more) {
+        failed |= run(rq, &work);
+        cycles += work.cycles > 0 ? work.cycles : 0;
+        histories += work.histories > 0 ? work.histories : 0;
+    }
+    bb_print(rq, "cycles looked at: %lld; History readings issued: %lld\n", (long long)cycles,
+             (long long)histories);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,96 @@
+/*
+ * Entries of the log by a filter, newest first: by the begin of the certified period. A cursor is
+ * "<begin in ms>-<id>" of the last entry seen.
+ */
+#include "modules/certificate/log/filter.h"
+
+/*
+ * $6 $7 cursor, $8 how many. One statement for each way to find entries, so that each has its index
+ * and reads little more than it gives, whatever there is: such a one travels with the reads. What
+ * else narrows has no index: there it may take long.
+ *
+ * Where an index begins with a device, a group or an organisation, both ends are rows that begin
+ * with it: equality would let the planner take the index of times and pass over everybody else's
+ * entries.
+ */
+#define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
+#define UNTIL                                                                                      \
+    "least($5::timestamptz, " CURSOR_AT "), CASE WHEN $5::timestamptz <= " CURSOR_AT               \
+    " THEN 0 ELSE $7::bigint END)"
+#define FROM "coalesce($4::timestamptz, '-infinity'), 0)"
+#define NEWEST "e.start_at DESC, e.id DESC"
+#define MOST " LIMIT $8::bigint"
+#define FETCH(from)                                                                                \
+    "SELECT " CERTIFICATE_COLUMNS " FROM (" from ") e" CERTIFICATE_OF_ENTRY " ORDER BY " NEWEST
+#define WITHIN(column, value, narrow)                                                              \
+    "(e." column ", e.start_at, e.id) < (" value ", " UNTIL " AND (e." column                      \
+    ", e.start_at, e.id) >= (" value ", " FROM narrow " ORDER BY e." column " DESC, " NEWEST MOST
+/* Of each of some ids the newest, and of these the newest. */
+#define OF_EACH(ids, column, narrow, condition)                                                    \
+    FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
+          " (SELECT * FROM certificate_entry e WHERE " WITHIN(                                     \
+              column, "o.id", narrow) ") e"                                                        \
+                                      " WHERE $3::bigint IS NULL AND " condition                   \
+                                      " ORDER BY " NEWEST MOST)
+
+#define BY_DEVICE(narrow)                                                                          \
+    FETCH("SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_DEVICE                       \
+          " AND " CERTIFICATE_SEES " AND " WITHIN("device", "$3::bigint", narrow))
+#define BY_CHOSEN(narrow)                                                                          \
+    OF_EACH("$19::bigint[]", "device", " AND " CERTIFICATE_SEES narrow, "true")
+#define BY_GROUP(narrow)                                                                           \
+    FETCH("SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_GROUP                        \
+          " AND $3::bigint IS NULL AND e.group_id > 0 AND " WITHIN("group_id", "$9::bigint",       \
+                                                                   narrow))
+#define BY_ORGANISATION(narrow) OF_EACH("$2::bigint[]", "organisation", narrow, "NOT $1::boolean")
+#define BY_TIME(narrow)                                                                            \
+    FETCH("SELECT * FROM certificate_entry e WHERE $3::bigint IS NULL AND " CERTIFICATE_SEES       \
+          " AND (e.start_at, e.id) < (" UNTIL " AND (e.start_at, e.id) >= (" FROM narrow           \
+          " ORDER BY " NEWEST MOST)
+
+static const struct bb_sql plain[CERTIFICATE_WAYS] = {
+    [CERTIFICATE_BY_DEVICE] = {BY_DEVICE(""), 0},
+    [CERTIFICATE_BY_GROUP] = {BY_GROUP(""), 0},
+    [CERTIFICATE_BY_ORGANISATION] = {BY_ORGANISATION(""), 0},
+    [CERTIFICATE_BY_TIME] = {BY_TIME(""), 0},
+};
+static const struct bb_sql narrow[CERTIFICATE_WAYS] = {
+    [CERTIFICATE_BY_DEVICE] = {BY_DEVICE(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_CHOSEN] = {BY_CHOSEN(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_GROUP] = {BY_GROUP(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_ORGANISATION] = {BY_ORGANISATION(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_TIME] = {BY_TIME(CERTIFICATE_NARROW), BB_SQL_LONG},
+};
+
+#define FEW 16   /* organisations, each of which costs a page */
+#define MANY 200 /* entries: more take their time */
+
+#define PLAIN_ARGS(filter, limit)                                                                  \
+    CERTIFICATE_HEAD_ARGS(filter), bb_i((filter)->after_ms), bb_i((filter)->after_id), bb_i(limit)
+
+const struct bb_rows *certificate_fetch(struct bb_request *rq,
+                                        const struct certificate_filter *filter, int64_t limit)
+{
+    enum certificate_way way = certificate_way(filter);
+
+    if (!plain[way].text || certificate_narrowed(filter) || filter->scope.count > FEW ||
+        limit > MANY)
+        return certificate_fetch_long(rq, filter, limit);
+    if (way == CERTIFICATE_BY_GROUP)
+        return bb_query(rq, &plain[way], BB_ARGS(PLAIN_ARGS(filter, limit), bb_i(filter->group)));
+    return bb_query(rq, &plain[way], BB_ARGS(PLAIN_ARGS(filter, limit)));
+}
+
+const struct bb_rows *certificate_fetch_long(struct bb_request *rq,
+                                             const struct certificate_filter *filter, int64_t limit)
+{
+    return bb_query(rq, &narrow[certificate_way(filter)],
+                    BB_ARGS(PLAIN_ARGS(filter, limit), CERTIFICATE_TAIL_ARGS(filter)));
+}
+
+void certificate_move(struct bb_request *rq, struct certificate_filter *filter,
+                      const struct bb_rows *rows, size_t row)
+{
+    filter->after_ms = bb_cell_int(rq, rows, row, CERTIFICATE_START);
+    filter->after_id = bb_cell_int(rq, rows, row, CERTIFICATE_ID);
+}

@@ -1,0 +1,195 @@
+/*
+ * GET /api/certificate-log/issuer/certifiedlogOfdevices: numbered pages of the log.
+ *
+ * A page has 20 entries, newest first, under the certificates to which they belong; one that has
+ * more goes on on the next page. So a page costs the same for a group of ten thousand devices as
+ * for one. The days' counters tell how many entries there are, and on which day a page begins; only
+ * from there on are entries passed over.
+ */
+#include <string.h>
+
+#include "modules/certificate/base/certificate.h"
+
+#define PAGE 20
+
+/*
+ * $1 $2 scope, $3 and $4 first and last day, $5 how many entries come before the page. How many
+ * there are, behind which day the page begins, how many of that day come before it, the first day.
+ * Sums of bigint would be numeric, which is slow; these are exact up to 2^53.
+ */
+#define PLACE(days)                                                                                \
+    "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
+    " ($5::bigint - coalesce(max(upto) FILTER (WHERE upto <= $5::bigint), 0))::bigint, min(day)"   \
+    " FROM (SELECT day, sum(n) OVER (ORDER BY day DESC ROWS UNBOUNDED PRECEDING) AS upto"          \
+    " FROM (" days ") d) u"
+#define DAYS(columns, condition)                                                                   \
+    "SELECT " columns " FROM certificate_day d WHERE " condition                                   \
+    " AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"              \
+    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"
+static const struct bb_sql place_of_one = {
+    PLACE(DAYS("d.day, d.entries::float8 AS n",
+               "d.organisation = CASE WHEN $1::boolean THEN 0 ELSE ($2::bigint[])[1] END")),
+    0};
+static const struct bb_sql place_of_many = {
+    PLACE(DAYS("d.day, sum(d.entries::float8) AS n",
+               "NOT $1::boolean AND d.organisation = ANY ($2::bigint[])") " GROUP BY d.day"),
+    0};
+
+/*
+ * $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many.
+ * Those are passed over in the index. What an organisation's is asked for are rows, as in filter.c.
+ */
+#define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
+#define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"
+#define NEWEST "e.start_at DESC, e.id DESC"
+#define ENTRIES(keys) IN_ORDER(keys, NEWEST)
+#define IN_ORDER(keys, order)                                                                      \
+    "SELECT " CERTIFICATE_COLUMNS " FROM (" keys " ORDER BY " order                                \
+    " OFFSET $5::bigint LIMIT $6::bigint) k CROSS JOIN LATERAL"                                    \
+    " (SELECT * FROM certificate_entry e WHERE e.id = k.id LIMIT 1) e" CERTIFICATE_OF_ENTRY        \
+    " ORDER BY " NEWEST
+static const struct bb_sql of_some = {
+    ENTRIES("SELECT e.id FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"
+            " (SELECT e.start_at, e.id FROM certificate_entry e"
+            " WHERE (e.organisation, e.start_at) < (o.id, " BEFORE ")"
+            " AND (e.organisation, e.start_at) >= (o.id, " FROM ")"
+            " ORDER BY e.organisation DESC, " NEWEST " LIMIT $5::bigint + $6::bigint) e"
+            " WHERE NOT $1::boolean"),
+    0};
+static const struct bb_sql of_all = {
+    ENTRIES("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
+            " AND cardinality($2::bigint[]) >= 0"
+            " AND e.start_at < " BEFORE " AND e.start_at >= " FROM),
+    0};
+
+/* $1 $2 scope, $3 and $4 first and last day, $5 how many are passed over, $6 how many, $7 group. No
+ * counter is a group's: its entries are counted in their index. */
+#define OF_GROUP                                                                                   \
+    "($1::boolean OR (SELECT g.organisation FROM certificate_group g WHERE g.id = $7::bigint)"     \
+    " = ANY($2::bigint[])) AND e.group_id > 0 AND (e.group_id, e.start_at) >= ($7::bigint,"        \
+    " coalesce(date_trunc('day', $3::timestamptz, 'UTC'), '-infinity')) AND (e.group_id,"          \
+    " e.start_at) < ($7::bigint, coalesce(date_trunc('day', $4::timestamptz, 'UTC')"               \
+    " + interval '1 day', 'infinity'))"
+static const struct bb_sql count_of_group = {
+    "SELECT count(*) FROM certificate_entry e WHERE " OF_GROUP
+    " AND $5::bigint >= 0 AND $6::bigint > 0",
+    BB_SQL_LONG};
+static const struct bb_sql of_group = {
+    IN_ORDER("SELECT e.id FROM certificate_entry e WHERE " OF_GROUP, "e.group_id DESC, " NEWEST),
+    BB_SQL_LONG};
+
+static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"certificateTransactionUID", BB_COLUMN_TEXT, CERTIFICATE_UID},
+        {"groupId", BB_COLUMN_INT, CERTIFICATE_GROUP},
+        {"organizationId", BB_COLUMN_INT, CERTIFICATE_ORGANISATION},
+        {"certificate_issuance_start", BB_COLUMN_TIME, CERTIFICATE_FROM},
+        {"certificate_issuance_end", BB_COLUMN_TIME, CERTIFICATE_UNTIL},
+        {"issued_watthour", BB_COLUMN_INT, CERTIFICATE_ISSUED},
+    };
+    json_t *json = BB_ROW_JSON(rq, rows, row, columns);
+
+    if (json_object_set_new(json, "perDeviceCertificateLog", json_array()) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* The entries of a row's certificate, which other rows may have come between. */
+static json_t *entries_of(struct bb_request *rq, json_t *list, const struct bb_rows *rows,
+                          size_t row)
+{
+    const char *uid = bb_cell(rq, rows, row, CERTIFICATE_UID);
+    size_t i;
+    json_t *object;
+
+    json_array_foreach(list, i, object)
+    {
+        if (!strcmp(json_string_value(json_object_get(object, "certificateTransactionUID")), uid))
+            return json_object_get(object, "perDeviceCertificateLog");
+    }
+    object = head(rq, rows, row);
+    json_array_append_new(list, object);
+    return json_object_get(object, "perDeviceCertificateLog");
+}
+
+/* Entries under their certificates; NULL: failed, and answered. */
+static json_t *grouped(struct bb_request *rq, const struct bb_rows *rows)
+{
+    size_t count = bb_count(rq, rows);
+    const struct bb_device *devices = certificate_devices(rq, rows, count);
+    json_t *list = json_array();
+
+    for (size_t i = 0; devices && i < count; i++)
+        if (json_array_append_new(entries_of(rq, list, rows, i),
+                                  certificate_entry(rq, rows, i, &devices[i])))
+            devices = NULL;
+    if (devices)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static int answer(struct bb_request *rq, json_t *list, int64_t page, int64_t total)
+{
+    return certificate_reply(rq, 200,
+                             json_pack("{s:o, s:I, s:I, s:I}", "certificatelog", list,
+                                       "currentPage", (json_int_t)page, "totalPages",
+                                       (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
+                                       (json_int_t)total));
+}
+
+/* The pages of a group. */
+static int pages_of_group(struct bb_request *rq, const struct certificate_scope *scope,
+                          int64_t group, int64_t page)
+{
+    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(scope),
+                                      bb_t(bb_arg(rq, "start_date")),
+                                      bb_t(bb_arg(rq, "end_date")),
+                                      bb_i((page - 1) * PAGE),
+                                      bb_i(PAGE),
+                                      bb_i(group)};
+    const size_t count = sizeof(values) / sizeof(values[0]);
+    const struct bb_rows *found = bb_query(rq, &count_of_group, values, count);
+    const struct bb_rows *rows = found ? bb_query(rq, &of_group, values, count) : NULL;
+    json_t *list = rows ? grouped(rq, rows) : NULL;
+
+    return list ? answer(rq, list, page, bb_cell_int(rq, found, 0, 0)) : bb_failed(rq);
+}
+
+static int pages_of_days(struct bb_request *rq, const struct certificate_scope *scope, int64_t page)
+{
+    const struct bb_rows *found =
+        bb_query(rq, scope->all || scope->count <= 1 ? &place_of_one : &place_of_many,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_t(bb_arg(rq, "start_date")),
+                         bb_t(bb_arg(rq, "end_date")), bb_i((page - 1) * PAGE)));
+
+    if (!found)
+        return bb_failed(rq);
+    int64_t total = bb_cell_int(rq, found, 0, 0);
+    const char *day = bb_cell(rq, found, 0, 1);
+
+    if (!day)
+        return answer(rq, json_array(), page, total);
+    const struct bb_rows *rows =
+        bb_query(rq, scope->all ? &of_all : &of_some,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_t(day), bb_t(bb_cell(rq, found, 0, 3)),
+                         bb_i(bb_cell_int(rq, found, 0, 2)), bb_i(PAGE)));
+    json_t *list = rows ? grouped(rq, rows) : NULL;
+
+    return list ? answer(rq, list, page, total) : bb_failed(rq);
+}
+
+int certificate_pages(struct bb_request *rq)
+{
+    int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (!refused)
+        refused = certificate_shared(rq, group, &scope);
+    if (refused)
+        return refused;
+    return group ? pages_of_group(rq, &scope, group, page) : pages_of_days(rq, &scope, page);
+}

@@ -1,0 +1,182 @@
+/* A stream closes on a thread of its own choosing, and may be used only until then: the lock. */
+#include "modules/common/pieces.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_MS 20
+#define PAUSES 500 /* in one piece of work */
+
+struct pieces {
+    struct bb_host *host;
+    const struct pieces_source *source;
+    void *arg;
+    enum pieces_next next; /* of the last piece of work */
+    pthread_mutex_t lock;
+    /* under the lock */
+    struct bb_stream *stream; /* NULL: closed */
+    bool working;             /* a piece of work is under way, or asked for */
+};
+
+static void free_pieces(struct pieces *pieces)
+{
+    pieces->source->drop(pieces->host, pieces->arg);
+    pthread_mutex_destroy(&pieces->lock);
+    free(pieces);
+}
+
+static void closed(struct bb_stream *stream, void *arg)
+{
+    struct pieces *pieces = arg;
+
+    (void)stream;
+    pthread_mutex_lock(&pieces->lock);
+    pieces->stream = NULL;
+    bool working = pieces->working;
+    pthread_mutex_unlock(&pieces->lock);
+    if (!working)
+        free_pieces(pieces);
+}
+
+/* No work follows. */
+static void finish(struct pieces *pieces, bool whole)
+{
+    pthread_mutex_lock(&pieces->lock);
+    struct bb_stream *stream = pieces->stream;
+
+    if (stream && whole)
+        bb_stream_end(pieces->host, stream);
+    else if (stream)
+        bb_stream_cut(pieces->host, stream);
+    pieces->working = false;
+    pthread_mutex_unlock(&pieces->lock);
+    if (!stream)
+        free_pieces(pieces);
+}
+
+/* Bytes that wait; -1: nobody listens any more. */
+static int64_t waiting(struct pieces *pieces)
+{
+    pthread_mutex_lock(&pieces->lock);
+    int64_t bytes = pieces->stream ? (int64_t)bb_stream_waiting(pieces->host, pieces->stream) : -1;
+    pthread_mutex_unlock(&pieces->lock);
+    return bytes;
+}
+
+int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
+{
+    int lost = -1;
+
+    if (!length)
+        return 0;
+    struct bb_chunk *chunk = bytes ? bb_chunk_new(pieces->host, length) : NULL;
+
+    if (!chunk)
+        return -1;
+    memcpy(chunk->bytes, bytes, length);
+    pthread_mutex_lock(&pieces->lock);
+    if (pieces->stream)
+        lost = bb_stream_send(pieces->host, pieces->stream, chunk);
+    pthread_mutex_unlock(&pieces->lock);
+    bb_chunk_release(pieces->host, chunk);
+    return lost;
+}
+
+/* Until the client has taken most of what waits: 1; 0: not yet; -1: it has gone. */
+static int client_ready(struct bb_request *rq, struct pieces *pieces)
+{
+    for (int pauses = 0; pauses < PAUSES; pauses++) {
+        int64_t bytes = waiting(pieces);
+
+        if (bytes <= (int64_t)pieces->source->ready)
+            return bytes < 0 ? -1 : 1;
+        if (bb_sleep(rq, PAUSE_MS))
+            return -1;
+    }
+    return 0;
+}
+
+static void work(struct bb_request *rq, void *arg)
+{
+    struct pieces *pieces = arg;
+    int ready = client_ready(rq, pieces);
+
+    if (ready > 0)
+        pieces->next = pieces->source->work(rq, pieces, pieces->arg);
+    else
+        pieces->next = ready < 0 ? PIECES_CUT : PIECES_MORE;
+}
+
+static int go_on(struct pieces *pieces);
+
+/* A piece that ended in the middle, for want of memory, has failed. */
+static void worked(void *arg, bool whole)
+{
+    struct pieces *pieces = arg;
+    enum pieces_next next = whole ? pieces->next : PIECES_CUT;
+
+    if (next != PIECES_MORE)
+        finish(pieces, next == PIECES_WHOLE);
+    else if (go_on(pieces))
+        finish(pieces, false);
+}
+
+static int go_on(struct pieces *pieces)
+{
+    return bb_run_then(pieces->host, work, worked, pieces);
+}
+
+static struct pieces *new_pieces(struct bb_request *rq, const struct pieces_source *source,
+                                 void *arg)
+{
+    struct pieces *pieces = calloc(1, sizeof(*pieces));
+
+    if (!pieces || pthread_mutex_init(&pieces->lock, NULL) != 0) {
+        free(pieces);
+        source->drop(rq->host, arg);
+        return NULL;
+    }
+    pieces->host = rq->host;
+    pieces->source = source;
+    pieces->arg = arg;
+    return pieces;
+}
+
+/* 0, or -1: no memory. */
+static int name_file(struct bb_request *rq, const char *name)
+{
+    if (!name)
+        return 0;
+    const char *disposition = bb_format(rq, "attachment; filename=\"%s\"", name);
+
+    return bb_reply_header(rq, "Content-Disposition", disposition) < 0 ? -1 : 0;
+}
+
+int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,
+                 const char *bytes, size_t length)
+{
+    struct pieces *pieces = new_pieces(rq, source, arg);
+    struct bb_stream_options options = {
+        .size = sizeof(options),
+        .type = source->type,
+        .limit = SIZE_MAX, /* never more than the bytes of `ready` and a piece */
+        .closed = closed,
+        .arg = pieces,
+        .whole = true,
+    };
+
+    if (!pieces)
+        return bb_no_memory(rq);
+    int status = bb_stream_open(rq, &options, &pieces->stream);
+
+    if (status != 200) {
+        free_pieces(pieces);
+        return status;
+    }
+    pieces->working = true;
+    if (name_file(rq, source->name) || !bytes || pieces_send(pieces, bytes, length) ||
+        go_on(pieces))
+        finish(pieces, false);
+    return status;
+}

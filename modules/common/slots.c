@@ -1,0 +1,91 @@
+#include "modules/common/slots.h"
+
+#include <pthread.h>
+
+enum { PAUSE_MS = 20, PAUSES = 100 };
+
+struct slots {
+    pthread_mutex_t lock;
+    const char *what;
+    int64_t each;
+    size_t count;
+    int64_t accounts[]; /* the holder of each; 0: it is free */
+};
+
+struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const char *what)
+{
+    struct slots *slots =
+        bb_host_alloc(host, sizeof(*slots) + (size_t)count * sizeof(slots->accounts[0]));
+
+    if (!slots || pthread_mutex_init(&slots->lock, NULL))
+        return NULL;
+    slots->what = what;
+    slots->each = each;
+    slots->count = (size_t)count;
+    return slots;
+}
+
+void slots_free(struct slots *slots)
+{
+    pthread_mutex_destroy(&slots->lock);
+}
+
+/* 0; 429: the account has its part; 503: all are taken. */
+static int take(struct slots *slots, int64_t account)
+{
+    size_t free = slots->count;
+    int64_t own = 0;
+    int status = 0;
+
+    pthread_mutex_lock(&slots->lock);
+    for (size_t i = 0; i < slots->count; i++) {
+        own += slots->accounts[i] == account;
+        if (!slots->accounts[i])
+            free = i;
+    }
+    if (own >= slots->each)
+        status = 429;
+    else if (free == slots->count)
+        status = 503;
+    else
+        slots->accounts[free] = account;
+    pthread_mutex_unlock(&slots->lock);
+    return status;
+}
+
+static int refuse(struct bb_request *rq, const struct slots *slots, int status)
+{
+    if (!status)
+        return 0;
+    bb_reply_header(rq, "Retry-After", "5");
+    return status == 429 ? bb_fail(rq, 429, "This account has too many %s under way", slots->what)
+                         : bb_fail(rq, 503, "Too many %s are under way", slots->what);
+}
+
+int slot_take(struct bb_request *rq, struct slots *slots)
+{
+    return refuse(rq, slots, take(slots, rq->principal->account));
+}
+
+int slot_await(struct bb_request *rq, struct slots *slots)
+{
+    int status = take(slots, rq->principal->account);
+
+    for (int pauses = 0; status && pauses < PAUSES; pauses++) {
+        if (bb_sleep(rq, PAUSE_MS))
+            return bb_no_memory(rq);
+        status = take(slots, rq->principal->account);
+    }
+    return refuse(rq, slots, status);
+}
+
+void slot_release(struct slots *slots, int64_t account)
+{
+    pthread_mutex_lock(&slots->lock);
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->accounts[i] == account) {
+            slots->accounts[i] = 0;
+            break;
+        }
+    pthread_mutex_unlock(&slots->lock);
+}

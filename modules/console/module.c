@@ -1,0 +1,65 @@
+/* console: its tables, and the reading of its pages. */
+#include "console.h"
+
+// clang-format off
+
+static const struct bb_field settings[] = {
+    {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
+     .help = "The directory with the files of the console; empty: that of the installation."},
+};
+
+static const struct bb_field file_segments[] = {
+    {.name = "file", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = 255,
+     .help = "Name of the file."},
+};
+
+static const int known_or_absent[] = {304, 404, 0}; /* the pages may not be installed */
+
+static const struct bb_route routes[] = {
+    {.method = "GET", .path = "/", .roles = BB_ANYONE, .handler = console_root, .success = 302,
+     .reply_type = "text/plain", .help = "Redirect to the console."},
+    {.method = "GET", .path = "/console", .roles = BB_ANYONE, .handler = console_page,
+     .reply_type = "text/html", .errors = known_or_absent,
+     .help = "Open the web console."},
+    {.method = "GET", .path = "/console/assets/:file", .roles = BB_ANYONE, .handler = console_file,
+     .segments = BB_TABLE(file_segments), .reply_type = "*/*",
+     .errors = known_or_absent, .help = "Get a script or style of the console."},
+};
+
+// clang-format on
+
+static int console_open(struct bb_host *host, void **state)
+{
+    struct console *console = bb_host_alloc(host, sizeof(*console));
+    const char *own = bb_setting_text(host, "pages");
+    char why[512];
+    bool missing;
+
+    if (!console)
+        return bb_open_fail(host, "out of memory");
+    *state = console;
+    console->pages = assets_read(*own ? own : CONSOLE_PAGES, &missing, why, sizeof(why));
+    if (console->pages)
+        return 0;
+    if (!missing)
+        return bb_open_fail(host, "%s", why);
+    bb_host_log(host, BB_WARN, "the console has no pages: %s", why);
+    return 0;
+}
+
+static void console_close(struct bb_host *host, void *state)
+{
+    const struct console *console = state;
+
+    (void)host;
+    assets_free(console->pages);
+}
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("console", "1.0.0"),
+    .help = "The web console: chat, webhooks, devices, bulk uploads, certificates and accounts.",
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .open = console_open,
+    .close = console_close,
+};

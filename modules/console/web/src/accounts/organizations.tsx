@@ -1,0 +1,59 @@
+/* Organisations: their names for the accounts, and which ApiUser acts for each. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+
+import { call, everything } from '../api/client'
+import type { Account, Organization } from '../api/types'
+import { named, t } from '../texts/texts'
+import { Empty, Failed, Loading, Table, Time } from '../ui/ui'
+
+function useOrganizations () {
+  return useQuery({ queryKey: ['organizations'], queryFn: () => everything<Organization>('/api/admin/organizations?limit=200') })
+}
+
+/* The name of an organisation by its id. */
+export function useNames () {
+  const { data } = useOrganizations()
+  return (id: number | null) => id === null ? '–' : data?.find((one) => one.id === id)?.name ?? String(id)
+}
+
+function Row ({ organization, actors }: { organization: Organization, actors: Account[] }) {
+  const client = useQueryClient()
+  const link = useMutation({
+    mutationFn: (apiUserId: number) => call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['organizations'] })
+  })
+
+  return (
+    <tr>
+      <td className='wide'>{organization.name}{organization.address && <><br /><small>{organization.address}</small></>}</td>
+      <td>{named('organization', organization.type)}</td>
+      <td>
+        <select aria-label={`${t('accounts.actor')}: ${organization.name}`} value={organization.apiUserId ?? 0} disabled={link.isPending} onChange={(e) => link.mutate(Number(e.target.value))}>
+          <option value={0}>{t('accounts.nobody')}</option>
+          {actors.map(({ id, email }) => <option key={id} value={id}>{email}</option>)}
+        </select>
+        {link.isError && <Failed error={link.error} />}
+      </td>
+      <td><Time at={organization.createdAt} /></td>
+    </tr>
+  )
+}
+
+export function Organizations () {
+  const list = useOrganizations()
+  const accounts = useQuery({ queryKey: ['accounts', 'actors'], queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active') })
+  const actors = accounts.data?.filter(({ role }) => role === 'ApiUser') ?? []
+
+  if (list.isPending) return <Loading />
+  if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
+  if (list.data.length === 0) return <Empty>{t('accounts.noOrganizations')}</Empty>
+  return (
+    <>
+      {accounts.isError && <Failed error={accounts.error} again={() => void accounts.refetch()} />}
+      <p><small>{t('accounts.actorIs')}</small></p>
+      <Table label={t('accounts.organizations')} head={[t('accounts.name'), t('accounts.type'), t('accounts.actor'), t('state.since')]}>
+        {list.data.map((organization) => <Row key={organization.id} organization={organization} actors={actors} />)}
+      </Table>
+    </>
+  )
+}

@@ -1,0 +1,87 @@
+/*
+ * Requests to the host. The token is in this module's memory and nowhere else: it is gone with the page.
+ * A 401 ends the session; whoever listens shows the login above what is there, so that nothing typed is lost.
+ */
+export interface FieldError { field: string, problem: string }
+
+export class ApiError extends Error {
+  constructor (readonly status: number, message: string, readonly errors: FieldError[] = []) {
+    super(message)
+  }
+}
+
+export interface Page<T> { items: T, next: string | null, total: number | null }
+
+let token: string | null = null
+let ended: () => void = () => {}
+
+export const session = {
+  begin (value: string) { token = value },
+  end () { token = null; ended() },
+  onEnd (listener: () => void) { ended = listener },
+  header (): Record<string, string> { return token ? { Authorization: `Bearer ${token}` } : {} }
+}
+
+async function failure (answer: Response): Promise<ApiError> {
+  const body = await answer.json().catch(() => null)
+  return new ApiError(answer.status, body?.message ?? answer.statusText, body?.errors ?? [])
+}
+
+export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}): Promise<Response> {
+  const form = body instanceof FormData
+  const headers: Record<string, string> = { ...session.header(), ...more }
+  if (body !== undefined && !form) headers['Content-Type'] = 'application/json'
+  let answer: Response
+  try {
+    answer = await fetch(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
+  } catch {
+    throw new ApiError(0, '')
+  }
+  if (answer.ok) return answer
+  if (answer.status === 401 && token) session.end()
+  throw await failure(answer)
+}
+
+export async function call<T> (method: string, path: string, body?: unknown, more?: Record<string, string>): Promise<T> {
+  return (await send(method, path, body, more)).json()
+}
+
+export const get = <T>(path: string) => call<T>('GET', path)
+
+/* The path of the next page from a Link header. */
+function nextOf (answer: Response): string | null {
+  return /<([^>]+)>;\s*rel="next"/.exec(answer.headers.get('Link') ?? '')?.[1] ?? null
+}
+
+export async function page<T> (path: string): Promise<Page<T>> {
+  const answer = await send('GET', path)
+  const total = answer.headers.get('X-Total-Count')
+  return { items: await answer.json(), next: nextOf(answer), total: total === null ? null : Number(total) }
+}
+
+/* All pages, for what is never long. */
+export async function everything<T> (path: string): Promise<T[]> {
+  const all: T[] = []
+  for (let next: string | null = path; next;) {
+    const part: Page<T[]> = await page<T[]>(next)
+    all.push(...part.items)
+    next = part.next
+  }
+  return all
+}
+
+/* Has the browser save what the host sends. */
+export async function download (path: string, name: string): Promise<void> {
+  const url = URL.createObjectURL(await (await send('GET', path)).blob())
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(url), 60000)
+}
+
+export const query = (values: Record<string, string | number | boolean | undefined>) => {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '')
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()
+  return text && `?${text}`
+}

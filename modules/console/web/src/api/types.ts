@@ -1,0 +1,44 @@
+/*
+ * What the API answers, by the names that the console has for it. document.ts is made of the API's document by
+ * tests/browser/types.js. Of accounts the document does not say which members are always there: all are.
+ */
+import type { paths } from './document'
+
+type Json<Answer> = Answer extends { content: { 'application/json': infer Body } } ? Body : never
+
+/* The body of an operation's answer. */
+type Answer<Path extends keyof paths, Method extends keyof paths[Path]> =
+  paths[Path][Method] extends { responses: infer Answers } ? Json<Answers[keyof Answers]> : never
+
+type ItemOf<List> = List extends (infer Item)[] ? Item : never
+
+export type Account = Required<ItemOf<Answer<'/api/admin/users', 'get'>>>
+export type Role = Account['role']
+export type Organization = Required<ItemOf<Answer<'/api/admin/organizations', 'get'>>>
+export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
+export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>
+
+export type Conversation = ItemOf<Answer<'/api/chat/conversations/user/{email}', 'get'>>
+export type Entry = ItemOf<Answer<'/api/chat/chain/{headUuid}', 'get'>>
+
+export type Webhook = ItemOf<Answer<'/api/chat/webhooks', 'get'>>
+export type Statistics = ItemOf<Answer<'/api/chat/webhooks/statistics', 'get'>>
+export type Delivery = ItemOf<Answer<'/api/chat/webhooks/{id}/deliveries', 'get'>>
+export type Sent = Answer<'/api/chat/webhooks/{id}/deliveries/{deliveryId}', 'get'>
+export type Attempt = ItemOf<Delivery['attempts']>
+export type Tested = Answer<'/api/chat/webhooks/{id}/test', 'post'>
+
+export type Device = Answer<'/api/device/{externalId}', 'get'>
+export type Document = ItemOf<Answer<'/api/device/{externalId}/documents', 'get'>>
+export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'get'>>
+export type Certificate = ItemOf<Answer<'/api/certificate-log', 'get'>>
+
+export type BulkUpload = ItemOf<Answer<'/api/bulk-upload', 'get'>>
+export type BulkLog = Answer<'/api/bulk-upload/bulk-upload-log/{bulkUploadId}', 'get'>
+export type BulkRow = ItemOf<BulkLog['rows']>
+
+/* The document has no names for what a host depends on: they are those of its modules. */
+export interface Health {
+  status: 'ok' | 'error'
+  details: Record<string, { status: 'up' | 'down', latencyMs?: number }>
+}

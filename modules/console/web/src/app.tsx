@@ -1,0 +1,98 @@
+/* The frame: who is logged in, where one can go, and the view of the address. */
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { lazy, Suspense, useEffect, useRef, useState, type ComponentType, type ReactNode } from 'react'
+
+import { ApiError, call, session } from './api/client'
+import type { Account, Role } from './api/types'
+import { Login } from './login/login'
+import { to, useRoute } from './router'
+import { Me, isOne } from './session'
+import { t } from './texts/texts'
+import type { Key } from './texts/en'
+import { Button, Loading } from './ui/ui'
+
+type View = ComponentType<{ rest: string[] }>
+
+const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
+const owners: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser']
+
+const views: { name: string, text: Key, roles: Role[], View: View }[] = [
+  { name: 'chat', text: 'nav.chat', roles: all, View: lazy(() => import('./chat/chat')) },
+  { name: 'webhooks', text: 'nav.webhooks', roles: all, View: lazy(() => import('./webhooks/webhooks')) },
+  { name: 'devices', text: 'nav.devices', roles: owners, View: lazy(() => import('./devices/devices')) },
+  { name: 'bulk', text: 'nav.bulk', roles: owners, View: lazy(() => import('./bulk/bulk')) },
+  { name: 'certificates', text: 'nav.certificates', roles: [...owners, 'Buyer'], View: lazy(() => import('./certificates/certificates')) },
+  { name: 'clients', text: 'nav.clients', roles: ['ApiUser'], View: lazy(() => import('./clients/clients')) },
+  { name: 'accounts', text: 'nav.accounts', roles: ['Admin'], View: lazy(() => import('./accounts/accounts')) },
+  { name: 'status', text: 'nav.status', roles: ['Admin'], View: lazy(() => import('./status/status')) }
+]
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5000,
+      retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status === 503)
+    }
+  }
+})
+
+function Navigation ({ me, current, leave }: { me: Account, current: string, leave: () => void }) {
+  return (
+    <header className='bar'>
+      <a className='skip' href='#content' onClick={(e) => { e.preventDefault(); document.getElementById('content')?.focus() }}>{t('app.skip')}</a>
+      <strong>busbar</strong>
+      <nav aria-label={t('nav.label')}>
+        {views.filter(({ roles }) => isOne(me, ...roles)).map(({ name, text }) =>
+          <a key={name} href={to(name)} aria-current={name === current ? 'page' : undefined}>{t(text)}</a>)}
+        <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a>
+      </nav>
+      <span className='who' title={me.email}><span>{me.email}</span><small>{t(`role.${me.role}`)}</small></span>
+      <Button onClick={leave}>{t('login.out')}</Button>
+    </header>
+  )
+}
+
+/* A dialogue, so that it stands above those that are open; nothing but a login closes it. */
+function Gate ({ children }: { children: ReactNode }) {
+  const ref = useRef<HTMLDialogElement>(null)
+  const show = () => { if (ref.current && !ref.current.open) ref.current.showModal() }
+
+  useEffect(show, [])
+  return <dialog ref={ref} className='gate over' aria-label={t('login.title')} onCancel={(event) => event.preventDefault()} onClose={show}>{children}</dialog>
+}
+
+/* What was shown stays behind the login that a session's end asks for: nothing that was typed is lost. */
+export function App () {
+  const [me, setMe] = useState<Account | null>(null)
+  const [over, setOver] = useState(false)
+  const [name = 'chat', ...rest] = useRoute()
+
+  useEffect(() => session.onEnd(() => setOver(true)), [])
+  const enter = (account: Account) => {
+    if (me && me.id !== account.id) client.clear()
+    setMe(account)
+    setOver(false)
+    void client.invalidateQueries()
+  }
+  const leave = () => {
+    call('POST', '/api/auth/logout').catch(() => {}).finally(() => { session.end(); client.clear(); setMe(null); setOver(false) })
+  }
+  const found = me && (views.find((view) => view.name === name && isOne(me, ...view.roles)) ?? views[0])
+
+  return (
+    <QueryClientProvider client={client}>
+      {me && found && (
+        <Me.Provider value={me}>
+          <div className='frame' inert={over}>
+            <Navigation me={me} current={found.name} leave={leave} />
+            <main id='content' tabIndex={0}>
+              <Suspense fallback={<Loading />}><found.View key={me.id} rest={name === found.name ? rest : []} /></Suspense>
+            </main>
+          </div>
+        </Me.Provider>
+      )}
+      {!me && <div className='gate'><main><Login again={false} done={enter} /></main></div>}
+      {me && over && <Gate><Login again done={enter} /></Gate>}
+    </QueryClientProvider>
+  )
+}

@@ -1,0 +1,80 @@
+/* One bulk upload: what the check found, its progress as it runs, and the rows that failed. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+
+import { call, download, get } from '../api/client'
+import { follow } from '../api/stream'
+import type { BulkLog } from '../api/types'
+import { to } from '../router'
+import { t } from '../texts/texts'
+import { Badge, Button, Failed, Loading } from '../ui/ui'
+import { Rows } from './rows'
+
+export const tones = { created: 'wait', confirmed: 'wait', finished: 'good', cancelled: 'off' } as const
+
+const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
+
+/* The job, as the stream of its progress tells it until it has ended. */
+function useJob (id: string) {
+  const client = useQueryClient()
+  const job = useQuery({ queryKey: ['bulk', id], queryFn: () => get<BulkLog>(`${log(id)}?limit=1`) })
+  const over = job.data?.status === 'finished' || job.data?.status === 'cancelled'
+  const known = job.isSuccess
+
+  useEffect(() => {
+    if (!known || over) return
+    const control = new AbortController()
+    const hear = ({ data }: { data: string }) => {
+      client.setQueryData<BulkLog>(['bulk', id], (before) => before && { ...before, ...JSON.parse(data), rows: before.rows })
+      void client.invalidateQueries({ queryKey: ['bulkRows', id] })
+      void client.invalidateQueries({ queryKey: ['bulk'], exact: true })
+    }
+    void follow(`/api/bulk-upload/${id}/stream`, hear, () => {}, control.signal)
+    return () => control.abort()
+  }, [client, id, known, over])
+  return job
+}
+
+export function Job ({ id }: { id: string }) {
+  const client = useQueryClient()
+  const job = useJob(id)
+  const [problem, setProblem] = useState<unknown>(null)
+  const act = useMutation({
+    mutationFn: (what: 'confirm' | 'cancel') => call('POST', `/api/bulk-upload/${id}/${what}`),
+    onSettled: () => client.invalidateQueries({ queryKey: ['bulk'] })
+  })
+  const { data } = job
+  const save = () => { setProblem(null); download(`/api/bulk-upload/${id}/failed.csv`, 'failed.csv').catch(setProblem) }
+
+  return (
+    <div className='page'>
+      <header>
+        <div><a href={to('bulk')}>{t('bulk.back')}</a><h1>{data?.fileName ?? t('bulk.title')}</h1></div>
+        {data && <Badge tone={tones[data.status]}>{t(`job.${data.status}`)}</Badge>}
+      </header>
+      {job.isPending && <Loading />}
+      {job.isError && <Failed error={job.error} again={() => void job.refetch()} />}
+      {act.isError && <Failed error={act.error} />}
+      {problem !== null && <Failed error={problem} />}
+      {data && (
+        <>
+          <section className='panel'>
+            <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>
+            {data.status !== 'created' && (
+              <div role='status'>
+                <progress max={Math.max(1, data.progress.total)} value={data.progress.done} aria-label={t('bulk.title')} />
+                <p>{t('bulk.progress', data.progress)}; {t('bulk.done', { ok: data.progress.succeeded, failed: data.progress.failed })}</p>
+              </div>
+            )}
+            <div className='row'>
+              {data.status === 'created' && <Button kind='main' disabled={act.isPending || data.check.passed === 0} onClick={() => act.mutate('confirm')}>{t('bulk.confirm', { n: data.check.passed })}</Button>}
+              {(data.status === 'created' || data.status === 'confirmed') && <Button disabled={act.isPending} onClick={() => act.mutate('cancel')}>{t('bulk.cancel')}</Button>}
+              <Button disabled={data.check.failed === 0 && data.progress.failed === 0} onClick={save}>{t('bulk.failedCsv')}</Button>
+            </div>
+          </section>
+          <Rows id={id} />
+        </>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,68 @@
+/* The rows of a bulk upload: before it is confirmed what the check found, then what became of them. */
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { query, send } from '../api/client'
+import type { BulkLog } from '../api/types'
+import { t } from '../texts/texts'
+import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
+
+const outcomes = ['failed', 'success', 'pending', 'cancelled'] as const
+const tones = { failed: 'bad', success: 'good', pending: 'wait', cancelled: 'off' } as const
+
+function useRows (id: string, status: string) {
+  return useInfiniteQuery({
+    queryKey: ['bulkRows', id, status],
+    queryFn: async ({ pageParam }) => {
+      const answer = await send('GET', pageParam)
+      const next = /<([^>]+)>;\s*rel="next"/.exec(answer.headers.get('Link') ?? '')?.[1] ?? null
+      return { rows: ((await answer.json()) as BulkLog).rows, next }
+    },
+    initialPageParam: `/api/bulk-upload/bulk-upload-log/${id}${query({ status, limit: 100 })}`,
+    getNextPageParam: (last) => last.next
+  })
+}
+
+function List ({ id, status }: { id: string, status: string }) {
+  const list = useRows(id, status)
+  const rows = list.data?.pages.flatMap((part) => part.rows) ?? []
+
+  if (list.isPending) return <Loading />
+  if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
+  if (rows.length === 0) return <Empty>{t(status === 'failed' ? 'bulk.noProblems' : 'bulk.noRows')}</Empty>
+  return (
+    <>
+      <Table label={t('bulk.rows')} head={[t('bulk.row'), t('devices.id'), t('bulk.outcome'), t('bulk.problem')]}>
+        {rows.map((row) => (
+          <tr key={row.rowNumber}>
+            <td>{row.rowNumber}</td>
+            <td className='wide'>{row.externalId}</td>
+            <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
+            <td className='wide'>{row.errors.length === 0 ? '–' : row.errors.map(({ field, problem }, i) => <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>)}</td>
+          </tr>
+        ))}
+      </Table>
+      <More of={list} />
+    </>
+  )
+}
+
+export function Rows ({ id }: { id: string }) {
+  const [status, setStatus] = useState('failed')
+
+  return (
+    <section>
+      <div className='filters'>
+        <Field label={t('bulk.show')}>
+          {(props) => (
+            <select {...props} value={status} onChange={(e) => setStatus(e.target.value)}>
+              {outcomes.map((name) => <option key={name} value={name}>{t(`bulk.${name}`)}</option>)}
+              <option value=''>{t('accounts.all')}</option>
+            </select>
+          )}
+        </Field>
+      </div>
+      <List id={id} status={status} />
+    </section>
+  )
+}

@@ -1,0 +1,57 @@
+/* Entries of the certificate log, those that a filter finds, page by page. */
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+
+import { page, query } from '../api/client'
+import type { Certificate } from '../api/types'
+import { to } from '../router'
+import { isOne, useMe } from '../session'
+import { named, t } from '../texts/texts'
+import { asEnergy } from '../ui/format'
+import { Badge, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
+
+export type Filter = { status?: string, start?: string, end?: string, deviceId?: number, externalId?: string }
+
+export const states = ['Requested', 'Succeeded', 'Failed', 'Retry', 'Cancelled', 'Carried']
+
+const tone = (status: string) => status === 'Succeeded' ? 'good' : status === 'Failed' ? 'bad' : status === 'Cancelled' ? 'off' : 'wait'
+
+export function useLog (filter: Filter, limit: number) {
+  const list = useInfiniteQuery({
+    queryKey: ['certificates', filter, limit],
+    queryFn: ({ pageParam }) => page<Certificate[]>(pageParam),
+    initialPageParam: `/api/certificate-log${query({ limit, ...filter })}`,
+    getNextPageParam: (last) => last.next,
+    placeholderData: keepPreviousData
+  })
+  return { list, all: list.data?.pages.flatMap(({ items }) => items) ?? [] }
+}
+
+function Whose ({ entry }: { entry: Certificate }) {
+  const name = entry.developerId ?? String(entry.deviceId)
+  return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', name)}>{name}</a>
+}
+
+/* `ofOne`: all are of one device, whose name would be repeated. */
+export function Entries ({ list, all, ofOne }: ReturnType<typeof useLog> & { ofOne?: boolean }) {
+  const head = [t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true }, t('certs.status'), t('certs.id')]
+
+  if (list.isPending) return <Loading />
+  if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
+  if (all.length === 0) return <Empty>{ofOne ? t('certs.none') : t('certs.empty')}</Empty>
+  return (
+    <>
+      <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>
+        {all.map((entry) => (
+          <tr key={entry.id}>
+            <td><span className='period'><Time at={entry.certificate_issuance_start} /> – <Time at={entry.certificate_issuance_end} /></span></td>
+            {!ofOne && <td className='wide'><Whose entry={entry} /></td>}
+            <td className='number'>{asEnergy(entry.readvalue_watthour)}</td>
+            <td><Badge tone={tone(entry.status)}>{named('cert', entry.status)}</Badge></td>
+            <td className='wide'><code>{entry.certificateTransactionUID}</code></td>
+          </tr>
+        ))}
+      </Table>
+      <More of={list} />
+    </>
+  )
+}

@@ -1,0 +1,54 @@
+/*
+ * The box for the next message. What is sent leaves the box at once and stands below the others until the
+ * host has it; what could not be sent comes back into the box, before what was written meanwhile.
+ */
+import { useMutation } from '@tanstack/react-query'
+import { useRef, useState, type KeyboardEvent } from 'react'
+
+import { call } from '../api/client'
+import type { Entry } from '../api/types'
+import { useMe } from '../session'
+import { t } from '../texts/texts'
+import { Button, problemOf } from '../ui/ui'
+
+/* What is written in each conversation, while the page is open. */
+const drafts = new Map<number, string>()
+
+/* 128 random bits; crypto.randomUUID() is not there for pages that came without TLS. */
+const makeKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+/* One key for a text until it is sent: an answer that was lost must not store it twice. */
+function useKey () {
+  const last = useRef({ text: '', key: '' })
+  return (text: string) => {
+    if (last.current.text !== text) last.current = { text, key: makeKey() }
+    return last.current.key
+  }
+}
+
+export function Compose ({ id, sending, sent }: { id: number, sending: (texts: string[]) => void, sent: (entry: Entry) => void }) {
+  const me = useMe()
+  const keyOf = useKey()
+  const [text, setText] = useState(drafts.get(id) ?? '')
+  const write = (value: string) => { drafts.set(id, value); setText(value) }
+  const post = useMutation({
+    mutationFn: (chatEntry: string) =>
+      call<Entry>('POST', `/api/chat/conversations/${id}/messages`, { username: me.email, chatEntry }, { 'Idempotency-Key': keyOf(chatEntry) }),
+    onMutate: (chatEntry) => { write(''); sending([chatEntry]) },
+    onSuccess: (entry) => { keyOf(''); sent(entry) },
+    onError: (_, chatEntry) => write([chatEntry, drafts.get(id)].filter(Boolean).join('\n')),
+    onSettled: () => sending([])
+  })
+  const send = () => { if (text.trim() && !post.isPending) post.mutate(text) }
+  const keyed = (event: KeyboardEvent) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); send() } }
+
+  return (
+    <form className='compose' onSubmit={(event) => { event.preventDefault(); send() }}>
+      {post.isError && <p className='problem' role='alert'>{t('chat.notSent', { problem: problemOf(post.error) })}</p>}
+      <label className='hidden' htmlFor='entry'>{t('chat.write')}</label>
+      <textarea id='entry' rows={2} placeholder={t('chat.write')} value={text} onChange={(e) => write(e.target.value)} onKeyDown={keyed} aria-describedby='keys' />
+      <span id='keys' className='hint'>{t('chat.keys')}</span>
+      <Button kind='main' type='submit' disabled={post.isPending || !text.trim()}>{t('chat.send')}</Button>
+    </form>
+  )
+}

@@ -1,0 +1,72 @@
+/* One conversation: its messages, and the box for the next one. */
+import { useQueryClient } from '@tanstack/react-query'
+import { useCallback, useEffect, useState } from 'react'
+
+import { call } from '../api/client'
+import type { Conversation as Data, Entry } from '../api/types'
+import { to } from '../router'
+import { useMe } from '../session'
+import { t } from '../texts/texts'
+import { Failed, Loading } from '../ui/ui'
+import { useChain } from './chain'
+import { Compose } from './compose'
+import { useLive, type Arrival } from './live'
+import { Messages } from './messages'
+
+export const othersOf = (conversation: Data, email: string) =>
+  conversation.participant1 === email ? conversation.participant2
+    : conversation.participant2 === email ? conversation.participant1
+      : `${conversation.participant1}, ${conversation.participant2}`
+
+/* How many messages a participant has not read; the last ones of those that the other wrote. */
+export const unreadBy = (conversation: Data, email: string) =>
+  (conversation.participant1 === email ? conversation.unread1 : conversation.participant2 === email ? conversation.unread2 : 0) ?? 0
+
+const otherOf = ({ participant1, participant2 }: Data, email: string) => participant1 === email ? participant2 : participant1
+
+/*
+ * From which message on the other participant has not read: what is behind the last one that the list of
+ * conversations knows of is newer than its count.
+ */
+function unreadFrom (conversation: Data, entries: Entry[], email: string): number {
+  const other = otherOf(conversation, email)
+  let left = unreadBy(conversation, other)
+  let at = entries.length
+  while (at > 0 && entries[at - 1]!.uuid !== conversation.lastEntryUuid) at--
+  if (at === 0) at = entries.length
+  for (; at > 0 && left > 0; at--) if (entries[at - 1]!.username !== other) left--
+  return at
+}
+
+export function Conversation ({ conversation }: { conversation: Data }) {
+  const me = useMe()
+  const client = useQueryClient()
+  const { entries, error, loading, add, again } = useChain(conversation.headUuid)
+  const { id } = conversation
+  const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
+  const heard = useCallback((arrival: Arrival) => { if (arrival.conversationId === id) add([arrival.message]) }, [id, add])
+  const live = useLive(heard)
+  const last = entries[entries.length - 1]
+  const [pending, setPending] = useState<string[]>([])
+
+  useEffect(() => {
+    if (!mine || !last || document.hidden) return
+    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email })
+      .then(() => client.invalidateQueries({ queryKey: ['conversations'] }), () => {})
+  }, [id, last, mine, me.email, client])
+  return (
+    <section className='conversation' aria-label={othersOf(conversation, me.email)}>
+      <header>
+        <a className='back' href={to('chat')}>{t('chat.back')}</a>
+        <div>
+          <h1>{othersOf(conversation, me.email)}</h1>
+          {conversation.deviceProjectName && <span className='about'>{conversation.deviceProjectName}</span>}
+        </div>
+        <span className={live ? 'live on' : 'live'} role='status'>{live ? t('chat.live') : t('chat.notLive')}</span>
+      </header>
+      {error !== null && <Failed error={error} again={again} />}
+      {loading && entries.length === 0 ? <Loading /> : <Messages entries={entries} own={me.email} pending={pending} unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity} />}
+      <Compose key={id} id={id} sending={setPending} sent={(entry) => { add([entry]); void client.invalidateQueries({ queryKey: ['conversations'] }) }} />
+    </section>
+  )
+}

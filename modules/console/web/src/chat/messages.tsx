@@ -1,0 +1,112 @@
+/*
+ * The messages that are shown: a window of blocks, which moves as one scrolls. A block is not made again
+ * when another one comes, and those far away are dropped, so a step costs the same in a chain of any length.
+ */
+import { memo, useLayoutEffect, useRef, useState } from 'react'
+
+import type { Entry } from '../api/types'
+import { t } from '../texts/texts'
+import { asClock, asDay, asUtc } from '../ui/format'
+import { Button } from '../ui/ui'
+
+const BLOCK = 25
+const BLOCKS = 8 // at a time
+const NEAR = 800
+const NEAR_END = 60
+
+function Message ({ entry, own, day, read }: { entry: Entry, own: boolean, day: boolean, read: boolean | null }) {
+  return (
+    <>
+      {day && <li className='day'>{asDay(entry.createdAt)}</li>}
+      <li className={own ? 'message own' : 'message'}>
+        <span className='author'>{own ? t('chat.you') : entry.username}</span>
+        <p dir='auto'>{entry.chatEntry}</p>
+        <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>{asClock(entry.createdAt)}</time>
+        {own && read !== null && <span className='delivery'>{read ? t('chat.read') : t('chat.sent')}</span>}
+      </li>
+    </>
+  )
+}
+
+/* `unread`: from which message on the other one has not read; it is in the block, or at its ends. Infinity: one does not know. */
+interface BlockProps { entries: Entry[], from: number, to: number, own: string, unread: number }
+
+/* Chains only grow at their end, so a block of the same place and length is the same. */
+const isSame = (one: BlockProps, other: BlockProps) => one.from === other.from && one.to === other.to && one.own === other.own && one.unread === other.unread &&
+  one.entries[one.from] === other.entries[other.from]
+
+const isNewDay = (entries: Entry[], at: number) =>
+  at === 0 || asDay(entries[at - 1]!.createdAt) !== asDay(entries[at]!.createdAt)
+
+const Block = memo(function Block ({ entries, from, to, own, unread }: BlockProps) {
+  return (
+    <ol>
+      {entries.slice(from, to).map((entry, i) =>
+        <Message key={entry.uuid} entry={entry} own={entry.username === own} day={isNewDay(entries, from + i)} read={unread === Infinity ? null : from + i < unread} />)}
+    </ol>
+  )
+}, isSame)
+
+/* On their way: at most one, for the box sends one after the other. */
+function Pending ({ texts }: { texts: string[] }) {
+  return (
+    <ol>
+      {texts.map((text) => (
+        <li key={text} className='message own'>
+          <span className='author'>{t('chat.you')}</span>
+          <p dir='auto'>{text}</p>
+          <span className='delivery'>{t('chat.sending')}</span>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+const within = (place: number, from: number, to: number) => place === Infinity ? place : Math.min(Math.max(place, from), to)
+
+interface Kept { block: Element, top: number }
+
+interface MessagesProps { entries: Entry[], own: string, pending: string[], unreadFrom: number }
+
+export function Messages ({ entries, own, pending, unreadFrom }: MessagesProps) {
+  const [moved, setMoved] = useState<{ from: number, to: number } | null>(null) // once one has scrolled
+  const list = useRef<HTMLDivElement>(null)
+  const atEnd = useRef(true)
+  const kept = useRef<Kept | null>(null) // what keeps its place in the window while others come and go
+  const count = Math.ceil(entries.length / BLOCK)
+  const from = moved ? moved.from : Math.max(0, count - 2)
+  const to = Math.min(moved?.to ?? count, count)
+  const blocks = Array.from({ length: to - from }, (_, i) => (from + i) * BLOCK)
+
+  useLayoutEffect(() => {
+    const box = list.current
+    if (box && kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
+    else if (box && atEnd.current) box.scrollTop = box.scrollHeight
+    kept.current = null
+  }, [from, to, entries, pending])
+  const move = (first: number, last: number, stays: Element | null | undefined) => {
+    if (stays) kept.current = { block: stays, top: stays.getBoundingClientRect().top }
+    atEnd.current = false
+    setMoved({ from: first, to: last >= count ? Infinity : last })
+  }
+  const up = () => move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol'))
+  const down = () => move(Math.max(from, to + 1 - BLOCKS), to + 1, list.current?.querySelectorAll('ol').item(to - from - 1))
+  const scrolled = () => {
+    const box = list.current
+    if (!box) return
+    const below = box.scrollHeight - box.scrollTop - box.clientHeight
+    atEnd.current = to === count && below < NEAR_END
+    if (box.scrollTop < NEAR && from > 0 && !atEnd.current) up()
+    else if (below < NEAR && to < count) down()
+  }
+  return (
+    <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
+      {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
+      {blocks.map((at) => {
+        const end = Math.min(at + BLOCK, entries.length)
+        return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
+      })}
+      {pending.length > 0 && to === count && <Pending texts={pending} />}
+    </div>
+  )
+}

@@ -1,0 +1,73 @@
+/* The programs of an ApiUser: clients that get tokens by an id and a secret, which is shown once. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { call, everything } from '../api/client'
+import type { Client, MadeClient } from '../api/types'
+import { t } from '../texts/texts'
+import { Button, Confirm, Copy, Dialog, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
+
+function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
+  const [name, setName] = useState('')
+  const make = useMutation({ mutationFn: () => call<MadeClient>('POST', '/api/auth/clients', { name }), onSuccess: done })
+
+  return (
+    <Dialog title={t('clients.new')} close={close}>
+      <form onSubmit={(event) => { event.preventDefault(); make.mutate() }}>
+        {make.isError && <Failed error={make.error} />}
+        <Field label={t('clients.name')}>{(props) => <input {...props} required maxLength={100} value={name} onChange={(e) => setName(e.target.value)} />}</Field>
+        <div className='actions'>
+          <Button onClick={close}>{t('do.cancel')}</Button>
+          <Button kind='main' type='submit' disabled={make.isPending}>{t('do.save')}</Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function Made ({ client, close }: { client: MadeClient, close: () => void }) {
+  return (
+    <Dialog title={t('clients.made')} close={close}>
+      <p>{t('clients.secret')}</p>
+      <h3>client_id</h3>
+      <Copy text={client.client_id} />
+      <h3>client_secret</h3>
+      <Copy text={client.client_secret} />
+      <div className='actions'><Button kind='main' onClick={close}>{t('do.close')}</Button></div>
+    </Dialog>
+  )
+}
+
+export default function Clients () {
+  const store = useQueryClient()
+  const [making, setMaking] = useState(false)
+  const [made, setMade] = useState<MadeClient | null>(null)
+  const [deleted, setDeleted] = useState<Client | null>(null)
+  const list = useQuery({ queryKey: ['clients'], queryFn: () => everything<Client>('/api/auth/clients?limit=200') })
+  const changed = () => store.invalidateQueries({ queryKey: ['clients'] })
+
+  return (
+    <div className='page'>
+      <header><h1>{t('clients.title')}</h1><Button kind='main' onClick={() => setMaking(true)}>{t('clients.new')}</Button></header>
+      {list.isPending && <Loading />}
+      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {list.data?.length === 0 && <Empty>{t('clients.empty')}</Empty>}
+      {list.data && list.data.length > 0 && (
+        <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
+          {list.data.map((client) => (
+            <tr key={client.id}>
+              <td className='wide'>{client.name}</td>
+              <td className='wide'><code>{client.client_id}</code></td>
+              <td><Time at={client.createdAt} /></td>
+              <td><div className='row'><Button onClick={() => setDeleted(client)}>{t('do.delete')}</Button></div></td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {making && <Make close={() => setMaking(false)} done={(client) => { setMaking(false); setMade(client); void changed() }} />}
+      {made && <Made client={made} close={() => setMade(null)} />}
+      {deleted && <Confirm title={t('do.delete')} text={t('clients.delete', { name: deleted.name })} action={t('do.delete')} close={() => setDeleted(null)}
+        run={() => call('DELETE', `/api/auth/clients/${deleted.id}`).then(changed)} />}
+    </div>
+  )
+}

@@ -1,0 +1,7 @@
+/* Devices: a list with filters, and one of them. */
+import { List } from './list'
+import { One } from './one'
+
+export default function Devices ({ rest }: { rest: string[] }) {
+  return rest[0] === undefined ? <List /> : <One key={rest[0]} name={rest[0]} />
+}

@@ -1,0 +1,60 @@
+/* One device: its fields, its energy, its documents, its certificates. */
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { get } from '../api/client'
+import type { Device } from '../api/types'
+import { Entries, useLog } from '../certificates/log'
+import { Start } from '../chat/start'
+import { to } from '../router'
+import { t } from '../texts/texts'
+import { asDate, asNumber } from '../ui/format'
+import { Button, Failed, Loading } from '../ui/ui'
+import { Documents } from './documents'
+import { State } from './list'
+import { Readings } from './readings'
+import { Register } from './register'
+
+/* What a conversation about it is called after. */
+const about = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
+
+function Log ({ device }: { device: Device }) {
+  return (
+    <section>
+      <h2>{t('devices.log')}</h2>
+      <Entries {...useLog({ deviceId: device.id }, 20)} ofOne />
+    </section>
+  )
+}
+
+export function One ({ name }: { name: string }) {
+  const [editing, setEditing] = useState(false)
+  const [writing, setWriting] = useState(false)
+  const device = useQuery({ queryKey: ['devices', 'one', name], queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}`) })
+  const { data } = device
+
+  if (!data) return <div className='page'><header><h1>{name}</h1></header>{device.isError ? <Failed error={device.error} again={() => void device.refetch()} /> : <Loading />}<a href={to('devices')}>{t('devices.back')}</a></div>
+  const facts: [string, string | null][] = [
+    [t('devices.id'), data.externalId], [t('devices.country'), data.countryCode],
+    [t('devices.capacity'), data.capacity === null ? null : `${asNumber(Number(data.capacity))} kW`], [t('devices.since'), data.commissioningDate && asDate(data.commissioningDate)],
+    [t('devices.serial'), data.serialNumber], [t('devices.fuel'), data.fuelCode], [t('devices.type'), data.deviceTypeCode], [t('devices.zone'), data.timezone]
+  ]
+  return (
+    <div className='page'>
+      <header>
+        <div><a href={to('devices')}>{t('devices.back')}</a><h1>{data.siteName ?? name}</h1></div>
+        <div className='row'>
+          <State of={data} />
+          <Button onClick={() => setWriting(true)}>{t('devices.write')}</Button>
+          <Button onClick={() => setEditing(true)}>{t('devices.edit')}</Button>
+        </div>
+      </header>
+      <dl className='facts panel'>{facts.map(([label, value]) => <div key={label}><dt>{label}</dt><dd>{value ?? '–'}</dd></div>)}</dl>
+      <Readings name={name} />
+      <Documents name={name} />
+      <Log device={data} />
+      {writing && <Start about={about(data)} close={() => setWriting(false)} />}
+      {editing && <Register device={data} close={() => setEditing(false)} done={() => setEditing(false)} />}
+    </div>
+  )
+}

@@ -1,0 +1,51 @@
+/* A new device, or changes to one: what is wrong stands at its field. */
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { ApiError, call } from '../api/client'
+import type { Device } from '../api/types'
+import { t } from '../texts/texts'
+import type { Key } from '../texts/en'
+import { Button, Dialog, Failed, Field } from '../ui/ui'
+
+const fields: { name: keyof Device & string, text: Key, type?: string }[] = [
+  { name: 'externalId', text: 'devices.id' }, { name: 'siteName', text: 'devices.name' },
+  { name: 'countryCode', text: 'devices.country' }, { name: 'capacity', text: 'devices.capacity', type: 'number' },
+  { name: 'commissioningDate', text: 'devices.since', type: 'date' }, { name: 'serialNumber', text: 'devices.serial' },
+  { name: 'fuelCode', text: 'devices.fuel' }, { name: 'deviceTypeCode', text: 'devices.type' }, { name: 'timezone', text: 'devices.zone' }
+]
+
+export function Register ({ device, close, done }: { device?: Device, close: () => void, done: (device: Device) => void }) {
+  const client = useQueryClient()
+  const [values, setValues] = useState<Record<string, string>>(() => Object.fromEntries(fields.map(({ name }) => [name, String(device?.[name] ?? '')])))
+  const save = useMutation({
+    mutationFn: () => {
+      const changed = Object.fromEntries(fields.map(({ name }) => [name, values[name] ?? '']).filter(([name, value]) => value !== String(device?.[name as keyof Device] ?? '')))
+      return device
+        ? call<Device>('PATCH', `/api/device/${encodeURIComponent(device.externalId ?? device.uuid)}`, changed)
+        : call<Device>('POST', '/api/device', changed)
+    },
+    onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) }
+  })
+  const errors = save.error instanceof ApiError ? save.error.errors : []
+  const others = errors.length === 0 || errors.some(({ field }) => !fields.some(({ name }) => name === field))
+
+  return (
+    <Dialog title={t(device ? 'devices.editOne' : 'devices.new')} close={close}>
+      <form noValidate onSubmit={(event) => { event.preventDefault(); save.mutate() }}>
+        {save.isError && others && <Failed error={save.error} />}
+        <div className='pairs'>
+        {fields.map(({ name, text, type = 'text' }) => (
+          <Field key={name} label={name === 'capacity' ? `${t(text)} (kW)` : t(text)} problem={errors.find(({ field }) => field === name)?.problem}>
+            {(props) => <input {...props} type={type} step='any' value={values[name]} onChange={(e) => setValues({ ...values, [name]: e.target.value })} />}
+          </Field>
+        ))}
+        </div>
+        <div className='actions'>
+          <Button onClick={close}>{t('do.cancel')}</Button>
+          <Button kind='main' type='submit' disabled={save.isPending}>{t('do.save')}</Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

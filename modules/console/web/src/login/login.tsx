@@ -1,0 +1,47 @@
+import { useState, type FormEvent } from 'react'
+
+import { call, get, session } from '../api/client'
+import type { Account } from '../api/types'
+import { t } from '../texts/texts'
+import { Button, Failed, Field } from '../ui/ui'
+import { Register } from './register'
+
+export function Login ({ again, done }: { again: boolean, done: (me: Account) => void }) {
+  const [email, setEmail] = useState('')
+  const [password, setPassword] = useState('')
+  const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+  const [registering, setRegistering] = useState(false)
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(null)
+    try {
+      const { accessToken } = await call<{ accessToken: string }>('POST', '/api/auth/login', { username: email, password })
+      session.begin(accessToken)
+      setPassword('')
+      done(await get<Account>('/api/auth/me'))
+    } catch (problem) {
+      setError(problem)
+    }
+    setBusy(false)
+  }
+  if (registering) return <Register back={() => setRegistering(false)} />
+  return (
+    <form className='login panel' onSubmit={submit}>
+      {!again && <strong className='brand'>busbar</strong>}
+      <h1>{t('login.title')}</h1>
+      {again && <p className='notice'>{t('login.again')}</p>}
+      {error !== null && <Failed error={error} />}
+      <Field label={t('login.email')}>
+        {(props) => <input {...props} type='email' autoComplete='username' required autoFocus value={email} onChange={(e) => setEmail(e.target.value)} />}
+      </Field>
+      <Field label={t('login.password')}>
+        {(props) => <input {...props} type='password' autoComplete='current-password' required value={password} onChange={(e) => setPassword(e.target.value)} />}
+      </Field>
+      <Button kind='main' type='submit' disabled={busy}>{t('login.do')}</Button>
+      {!again && <Button kind='link' onClick={() => setRegistering(true)}>{t('register.title')}</Button>}
+    </form>
+  )
+}

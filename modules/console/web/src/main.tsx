@@ -1,0 +1,12 @@
+import { createRoot } from 'react-dom/client'
+
+import './ui/ui.css'
+import './app.css'
+import './chat/chat.css'
+import './views.css'
+import { App } from './app'
+import { language, t } from './texts/texts'
+
+document.documentElement.lang = language
+document.title = t('app.name')
+createRoot(document.getElementById('root')!).render(<App />)

@@ -1,0 +1,19 @@
+/* Views have addresses behind '#', so that the host serves one page: "#/chat/17" is ['chat', '17']. */
+import { useSyncExternalStore } from 'react'
+
+const read = () => location.hash.replace(/^#\/?/, '')
+
+function listen (changed: () => void) {
+  addEventListener('hashchange', changed)
+  return () => removeEventListener('hashchange', changed)
+}
+
+export function useRoute (): string[] {
+  const path = useSyncExternalStore(listen, read)
+  return path.split('/').filter(Boolean).map((part) => {
+    try { return decodeURIComponent(part) } catch { return part }
+  })
+}
+
+export const to = (...parts: (string | number)[]) => `#/${parts.map((part) => encodeURIComponent(part)).join('/')}`
+export const go = (...parts: (string | number)[]) => { location.hash = to(...parts) }

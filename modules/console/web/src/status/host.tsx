@@ -1,0 +1,107 @@
+/* The host that answers: its generation, its modules, and what waits in it. */
+import { useQuery } from '@tanstack/react-query'
+
+import { get } from '../api/client'
+import { t } from '../texts/texts'
+import type { Key } from '../texts/en'
+import { asBytes, asNumber, asTime } from '../ui/format'
+import { Badge, Button, Failed, Loading, Table, Time } from '../ui/ui'
+import type { HostSamples, Line, Sample } from './metrics'
+
+const versionOf = (lines: Line[]) => lines.find(({ name }) => name === 'busbar_build_info')?.labels.version ?? '–'
+const since = (seconds: number) => asTime(new Date(seconds * 1000).toISOString())
+
+const SILENT_MS = 30000 // while others answer
+const lastOf = ({ samples }: HostSamples) => samples[samples.length - 1]!
+
+/* A line for each host; with several one chooses whose numbers are shown below. */
+export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: string, show: (key: string) => void }) {
+  const newest = Math.max(...hosts.map((host) => lastOf(host).at))
+  const head = [t('status.started'), t('status.version'), t('status.generation'), t('status.generations'), t('status.memory'), t('status.answered'), ...(hosts.length > 1 ? [''] : [])]
+
+  return (
+    <>
+      <Table label={t('status.hosts')} head={head}>
+        {hosts.map((host) => {
+          const { at, sums, lines } = lastOf(host)
+          return (
+            <tr key={host.key} aria-current={host.key === shown ? 'true' : undefined}>
+              <td><Time at={new Date(Number(host.key) * 1000).toISOString()} /></td>
+              <td>{versionOf(lines)}</td>
+              <td>{asNumber(sums.get('busbar_generation') ?? 0)}</td>
+              <td>{asNumber(sums.get('busbar_generations') ?? 0)}</td>
+              <td>{asBytes(sums.get('process_resident_memory_bytes') ?? 0)}</td>
+              <td>{newest - at > SILENT_MS ? <Badge tone='bad'><Time at={new Date(at).toISOString()} /></Badge> : <Badge tone='good'>{t('status.now')}</Badge>}</td>
+              {hosts.length > 1 && <td><Button aria-pressed={host.key === shown} onClick={() => show(host.key)}>{t('status.show')}</Button></td>}
+            </tr>
+          )
+        })}
+      </Table>
+      <p><small>{t('status.hostsAre')}</small></p>
+    </>
+  )
+}
+
+export function Host ({ sample }: { sample: Sample }) {
+  const { sums, lines, at } = sample
+  const of = (name: string) => sums.get(name) ?? 0
+  const facts: [Key, string][] = [
+    ['status.version', versionOf(lines)],
+    ['status.started', since(of('process_start_time_seconds'))],
+    ['status.generation', asNumber(of('busbar_generation'))],
+    ['status.live', since(at / 1000 - of('busbar_generation_age_seconds'))],
+    ['status.generations', asNumber(of('busbar_generations'))],
+    ['status.streams', asNumber(of('busbar_streams'))],
+    ['status.files', t('status.of', { n: asNumber(of('process_open_fds')), most: asNumber(of('process_max_fds')) })],
+    ['status.bodies', asBytes(of('busbar_body_bytes') + of('busbar_answer_bytes'))]
+  ]
+
+  return <dl className='facts panel'>{facts.map(([name, value]) => <div key={name}><dt>{t(name)}</dt><dd>{value}</dd></div>)}</dl>
+}
+
+/* Queues whose names are known; those of pools follow. */
+const known: { name: string, state?: string, text: Key }[] = [
+  { name: 'busbar_database_waiting', text: 'queue.database' },
+  { name: 'busbar_webhook_deliveries', state: 'waiting', text: 'queue.webhook' },
+  { name: 'busbar_webhook_deliveries', state: 'in_flight', text: 'queue.flight' },
+  { name: 'busbar_webhook_events_to_expand', text: 'queue.expand' },
+  { name: 'busbar_bulk_rows_waiting', text: 'queue.bulk' }
+]
+
+export function Queues ({ sample }: { sample: Sample }) {
+  const sum = (name: string, state?: string) => {
+    const found = sample.lines.filter((line) => line.name === name && (!state || line.labels.state === state))
+    return found.length > 0 ? found.reduce((all, { value }) => all + value, 0) : null
+  }
+  const rows = known.map(({ name, state, text }) => ({ text: t(text), waits: sum(name, state), busy: '–' }))
+  for (const { labels, value } of sample.lines.filter(({ name }) => name === 'busbar_pool_waiting')) {
+    const one = (name: string) => sample.lines.find((line) => line.name === name && line.labels.module === labels.module && line.labels.pool === labels.pool)?.value ?? 0
+    rows.push({
+      text: t('queue.pool', { module: labels.module ?? '', pool: labels.pool ?? '' }),
+      waits: value, busy: t('status.of', { n: asNumber(one('busbar_pool_busy')), most: asNumber(one('busbar_pool_threads')) })
+    })
+  }
+  return (
+    <Table label={t('status.queues')} head={[t('status.queue'), t('status.waits'), t('status.busy')]}>
+      {rows.filter(({ waits }) => waits !== null).map(({ text, waits, busy }) => <tr key={text}><td className='wide'>{text}</td><td>{asNumber(waits ?? 0)}</td><td>{busy}</td></tr>)}
+    </Table>
+  )
+}
+
+interface Reference { tags: { name: string, description: string }[] }
+
+/* As the reference of the API names them: it is made of the modules that are loaded. */
+export function Modules () {
+  const reference = useQuery({ queryKey: ['reference'], queryFn: () => get<Reference>('/openapi.json') })
+
+  if (reference.isPending) return <Loading />
+  if (reference.isError) return <Failed error={reference.error} again={() => void reference.refetch()} />
+  return (
+    <Table label={t('status.modules')} head={[t('status.module'), t('status.version'), t('status.does')]}>
+      {reference.data.tags.map(({ name, description }) => {
+        const [, does = description, version = '–'] = /^(.*?)\s*Module \S+, version (\S+)\.$/s.exec(description) ?? []
+        return <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{does}</td></tr>
+      })}
+    </Table>
+  )
+}

@@ -1,0 +1,65 @@
+/* How the host is, for Admins: what it depends on, its numbers as they change, its queues and modules. */
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { ApiError } from '../api/client'
+import type { Health } from '../api/types'
+import { named, t } from '../texts/texts'
+import { asBytes, asNumber } from '../ui/format'
+import { Badge, Failed, Loading } from '../ui/ui'
+import { Host, Hosts, Modules, Queues } from './host'
+import { level, rate, useHosts } from './metrics'
+import { Spark } from './spark'
+
+const EVERY_MS = 2000
+
+/* 503 has the same body: the host is up, and says what is not. */
+async function health (): Promise<Health> {
+  const answer = await fetch('/api/health/status').catch(() => { throw new ApiError(0, '') })
+  return answer.json()
+}
+
+export default function Status () {
+  const state = useQuery({ queryKey: ['health'], queryFn: health, refetchInterval: EVERY_MS })
+  const { hosts, error } = useHosts()
+  const [chosen, choose] = useState('')
+  const host = hosts.find(({ key }) => key === chosen) ?? hosts[0]
+  const samples = host?.samples ?? []
+  const last = samples[samples.length - 1]
+
+  return (
+    <div className='page'>
+      <header>
+        <h1>{t('status.title')}</h1>
+        {state.data && <Badge tone={state.data.status === 'ok' ? 'good' : 'bad'}>{state.data.status === 'ok' ? t('status.well') : t('status.ill')}</Badge>}
+      </header>
+      {state.isPending && <Loading />}
+      {state.isError && <Failed error={state.error} again={() => void state.refetch()} />}
+      {state.data && (
+        <dl className='facts panel'>
+          {Object.entries(state.data.details).map(([name, { status, latencyMs }]) => (
+            <div key={name}>
+              <dt>{named('part', name)}</dt>
+              <dd><Badge tone={status === 'up' ? 'good' : 'bad'}>{status === 'up' ? t('status.up') : t('status.down')}</Badge>{latencyMs !== undefined && ` ${t('status.ms', { ms: latencyMs })}`}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {host && <><h2>{t('status.hosts')}</h2><Hosts hosts={hosts} shown={host.key} show={choose} /></>}
+      {last && <><h2>{t('status.host')}</h2><Host sample={last} /></>}
+      <h2>{t('status.metrics')}</h2>
+      {error !== null && <Failed error={error} />}
+      {last && <div className='sparks'>
+        <Spark title={t('status.requests')} values={rate(samples, 'busbar_http_requests_total')} show={asNumber} />
+        <Spark title={t('status.failures')} values={rate(samples, 'failures')} show={asNumber} />
+        <Spark title={t('status.connections')} values={level(samples, 'busbar_http_connections')} show={asNumber} />
+        <Spark title={t('queue.database')} values={level(samples, 'busbar_database_waiting')} show={asNumber} />
+        <Spark title={t('status.memory')} values={level(samples, 'process_resident_memory_bytes')} show={asBytes} />
+        <Spark title={t('status.cpu')} values={rate(samples, 'process_cpu_seconds_total').map((n) => n * 100)} show={(n) => `${asNumber(n)} %`} />
+      </div>}
+      {last && <><h2>{t('status.queues')}</h2><Queues sample={last} /></>}
+      <h2>{t('status.modules')}</h2>
+      <Modules />
+    </div>
+  )
+}

@@ -1,0 +1,26 @@
+/* Times in the viewer's zone, with UTC beside them for those who point at them; energy with its unit. */
+import { language } from '../texts/texts'
+
+/* As the viewer writes them: en-GB and de-AT have their own ways in the languages of the catalogue. */
+export const way = navigator.languages.find((name) => name.startsWith(language)) ?? language
+
+const day = new Intl.DateTimeFormat(way, { dateStyle: 'medium' })
+const date = new Intl.DateTimeFormat(way, { dateStyle: 'medium', timeZone: 'UTC' })
+const minute = new Intl.DateTimeFormat(way, { dateStyle: 'medium', timeStyle: 'short' })
+const clock = new Intl.DateTimeFormat(way, { timeStyle: 'short' })
+const number = new Intl.NumberFormat(way, { maximumFractionDigits: 2 })
+
+export const asDay = (iso: string) => day.format(new Date(iso))
+export const asDate = (calendar: string) => date.format(new Date(calendar)) // a day that is the same in all zones
+export const asTime = (iso: string) => minute.format(new Date(iso))
+export const asClock = (iso: string) => clock.format(new Date(iso))
+export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
+export const asNumber = (value: number) => number.format(value)
+export const asBytes = (value: number) =>
+  value < 1024 ? `${value} B` : value < 1048576 ? `${asNumber(value / 1024)} KiB` : `${asNumber(value / 1048576)} MiB`
+
+export function asEnergy (wattHours: number): string {
+  const steps: [number, string][] = [[1e9, 'GWh'], [1e6, 'MWh'], [1e3, 'kWh']]
+  const [by, unit] = steps.find(([from]) => Math.abs(wattHours) >= from) ?? [1, 'Wh']
+  return `${asNumber(wattHours / by)} ${unit}`
+}

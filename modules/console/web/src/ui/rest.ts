@@ -1,0 +1,10 @@
+/* Reads the pages of a list to its end, one after the other, while something is looked for in it. */
+import { useEffect } from 'react'
+
+interface Pages { hasNextPage: boolean, isFetching: boolean, isError: boolean, fetchNextPage: () => unknown }
+
+export function useRest ({ hasNextPage, isFetching, isError, fetchNextPage }: Pages, wanted: boolean) {
+  useEffect(() => {
+    if (wanted && hasNextPage && !isFetching && !isError) fetchNextPage()
+  }, [wanted, hasNextPage, isFetching, isError, fetchNextPage])
+}

@@ -1,0 +1,17 @@
+/* The order of a table that the host sorts: by one of its columns, up or down; its own until one is chosen. */
+import { useState } from 'react'
+
+import type { Head } from './ui'
+
+/* `head` makes a column of a text and what the API calls its order; `query` goes to the API. */
+export function useOrder () {
+  const [by, setBy] = useState<{ sort: string, down: boolean } | null>(null)
+
+  const head = (text: string, sort: string, number = false): Head => ({
+    text,
+    number,
+    sorted: by?.sort !== sort ? 'none' : by.down ? 'descending' : 'ascending',
+    sort: () => setBy((before) => ({ sort, down: before?.sort === sort && !before.down }))
+  })
+  return { head, query: by ? { sort: by.sort, order: by.down ? 'desc' : 'asc' } : {} }
+}

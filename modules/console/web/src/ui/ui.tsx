@@ -1,0 +1,158 @@
+/* The small parts that all views are made of. */
+import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from 'react'
+
+import { ApiError } from '../api/client'
+import { t } from '../texts/texts'
+import { asNumber, asTime, asUtc } from './format'
+
+export function problemOf (error: unknown): string {
+  if (!(error instanceof ApiError)) return String(error)
+  if (error.status === 0) return t('state.offline')
+  const fields = error.errors.map(({ field, problem }) => `${field}: ${problem}`)
+  const text = fields.length > 0 ? fields.join('; ') : error.message
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' }
+
+export function Button ({ kind = 'plain', type = 'button', className = '', ...rest }: ButtonProps) {
+  return <button type={type} className={`button ${kind} ${className}`} {...rest} />
+}
+
+export function Time ({ at }: { at: string }) {
+  return <time dateTime={at} title={asUtc(at)}>{asTime(at)}</time>
+}
+
+export function Loading () {
+  return <p className='loading' role='status'>{t('state.loading')}</p>
+}
+
+export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
+  return (
+    <div className='failed' role='alert'>
+      <p>{error instanceof ApiError && error.status === 0 ? t('state.offline') : t('state.failed', { problem: problemOf(error) })}</p>
+      {again && <Button onClick={again}>{t('state.retry')}</Button>}
+    </div>
+  )
+}
+
+export function Empty ({ children }: { children: ReactNode }) {
+  return <p className='empty'>{children}</p>
+}
+
+export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'off', children: ReactNode }) {
+  return <span className={`badge ${tone}`}>{children}</span>
+}
+
+let fields = 0
+
+/* A label, what it labels, and what is wrong with it. */
+export function Field ({ label, problem, children }: {
+  label: string, problem?: string, children: (props: { id: string, 'aria-invalid'?: boolean, 'aria-describedby'?: string }) => ReactNode
+}) {
+  const [id] = useState(() => `field${++fields}`)
+  return (
+    <div className='field'>
+      <label htmlFor={id}>{label}</label>
+      {children(problem ? { id, 'aria-invalid': true, 'aria-describedby': `${id}p` } : { id })}
+      {problem && <p id={`${id}p`} className='problem'>{problem}</p>}
+    </div>
+  )
+}
+
+/* A dialogue in the browser's own way: it takes the focus, keeps it, and gives it back. */
+export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
+  const ref = useRef<HTMLDialogElement>(null)
+
+  useEffect(() => {
+    const dialog = ref.current
+    if (dialog && !dialog.open) dialog.showModal()
+  }, [])
+  return (
+    <dialog ref={ref} aria-label={title} className={wide ? 'wide' : undefined} onCancel={(event) => { event.preventDefault(); close() }}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  )
+}
+
+/* `done` instead of `close` where something else is to be shown after the action. */
+export function Confirm ({ title, text, action, run, close, done = close }: {
+  title: string, text: string, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void
+}) {
+  const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+
+  const go = () => {
+    setBusy(true)
+    run().then(done, (problem) => { setError(problem); setBusy(false) })
+  }
+  return (
+    <Dialog title={title} close={close}>
+      <p>{text}</p>
+      {error !== null && <Failed error={error} />}
+      <div className='actions'>
+        <Button onClick={close}>{t('do.cancel')}</Button>
+        <Button kind='danger' disabled={busy} onClick={go}>{action}</Button>
+      </div>
+    </Dialog>
+  )
+}
+
+export function Copy ({ text }: { text: string }) {
+  const [done, setDone] = useState(false)
+
+  return (
+    <div className='copy'>
+      <code>{text}</code>
+      <Button onClick={() => { navigator.clipboard?.writeText(text).then(() => setDone(true), () => {}) }}>
+        {done ? t('state.copied') : t('state.copy')}
+      </Button>
+    </div>
+  )
+}
+
+const arrows = { ascending: ' ▲', descending: ' ▼', none: ' ↕' }
+
+/* The name of a column, above numbers at their side; by a click on one that has `sort` the rows are sorted. */
+export type Head = string | { text: string, number?: boolean, sorted?: 'ascending' | 'descending' | 'none', sort?: () => void }
+
+function Column ({ head, label }: { head: Head, label: string }) {
+  if (typeof head === 'string') return <th scope='col'>{head || <span className='hidden'>{label}</span>}</th>
+  return (
+    <th scope='col' aria-sort={head.sorted} className={head.number ? 'number' : undefined}>
+      {head.sort ? <button type='button' className='sort' onClick={head.sort}>{head.text}<span aria-hidden='true'>{arrows[head.sorted ?? 'none']}</span></button> : head.text}
+    </th>
+  )
+}
+
+/* A table that becomes a list of cards where there is no room for its columns. */
+export function Table ({ head, label, busy = false, children }: { head: Head[], label: string, busy?: boolean, children: ReactNode }) {
+  const body = useRef<HTMLTableSectionElement>(null)
+
+  useEffect(() => { // on a card the name of its column stands before each value
+    const names = head.map((each) => typeof each === 'string' ? each : each.text)
+    for (const row of body.current?.rows ?? []) [...row.cells].forEach((cell, i) => { cell.dataset.label = names[i] ?? '' })
+  })
+  return (
+    <div className='table' role='region' aria-label={label} aria-busy={busy || undefined} tabIndex={0}>
+      <table>
+        <thead><tr>{head.map((each, i) => <Column key={i} head={each} label={label} />)}</tr></thead>
+        <tbody ref={body}>{children}</tbody>
+      </table>
+    </div>
+  )
+}
+
+interface Pages { hasNextPage: boolean, isFetchingNextPage: boolean, fetchNextPage: () => unknown }
+
+/* The next page of a list that has one, and how much of it is shown. */
+export function More ({ of, shown, total }: { of: Pages, shown?: number, total?: number | null }) {
+  if (!of.hasNextPage) return null
+  return (
+    <div className='row more'>
+      <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>{t('state.more')}</Button>
+      {shown !== undefined && typeof total === 'number' && <small>{t('state.shown', { n: asNumber(shown), all: asNumber(total) })}</small>}
+    </div>
+  )
+}

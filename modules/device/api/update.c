@@ -1,0 +1,180 @@
+/*
+ * PATCH by identifier and by site: one UPDATE of what was sent. The row's lock lets parallel ones
+ * follow each other, so each keeps the other's fields. Files alone are a change, too. What changes
+ * nothing (an empty body, values that the device has already) is answered with the device as it is:
+ * it writes nothing and raises no event.
+ */
+#include <string.h>
+
+#include "modules/device/record/device.h"
+
+/*
+ * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came, $18 status; what is null
+ * stays
+ */
+static const struct bb_sql update = {
+    "UPDATE device d SET external_id = coalesce($2, external_id),"
+    " site_name = coalesce($3, site_name), country_code = coalesce($4, country_code),"
+    " commissioning_date = coalesce($5::date, commissioning_date),"
+    " capacity = coalesce($6::float8, capacity), address = coalesce($7, address),"
+    " latitude = coalesce($8, latitude), longitude = coalesce($9, longitude),"
+    " fuel_code = coalesce($10, fuel_code), device_type_code = coalesce($11, device_type_code),"
+    " serial_number = coalesce($12, serial_number), timezone = coalesce($13, timezone),"
+    " yield_value = coalesce($14::float8, yield_value),"
+    " attributes = attributes || coalesce($15::jsonb, '{}'),"
+    " status = coalesce($18, status), updated_at = greatest($16::timestamptz, updated_at)"
+    " WHERE id = $1::bigint AND ($17::boolean OR (coalesce($2, external_id),"
+    " coalesce($3, site_name), coalesce($4, country_code), coalesce($5::date, commissioning_date),"
+    " coalesce($6::float8, capacity), coalesce($7, address), coalesce($8, latitude),"
+    " coalesce($9, longitude), coalesce($10, fuel_code), coalesce($11, device_type_code),"
+    " coalesce($12, serial_number), coalesce($13, timezone), coalesce($14::float8, yield_value),"
+    " attributes || coalesce($15::jsonb, '{}'), coalesce($18, status)) IS DISTINCT FROM "
+    "(external_id, site_name,"
+    " country_code, commissioning_date, capacity, address, latitude, longitude, fuel_code,"
+    " device_type_code, serial_number, timezone, yield_value, attributes, status))"
+    " RETURNING " DEVICE_COLUMNS,
+    BB_SQL_WRITE,
+};
+
+static const struct bb_sql as_it_is = {
+    "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
+
+struct change {
+    struct device_record device; /* as it was found */
+    struct device_values values;
+    struct device_documents documents;
+};
+
+static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
+                                 const struct change *change)
+{
+    const char *const *text = change->values.text;
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+
+    return bb_tx_query(rq, tx, &update,
+                       BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]),
+                               bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
+                               bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
+                               bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
+                               bb_t(now), bb_b(change->documents.rows != NULL),
+                               bb_t(change->values.status)));
+}
+
+static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
+{
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(change->device.id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Device not found");
+    struct device_record record = device_record_of(rq, rows, 0);
+
+    return device_reply(rq, 200, device_json(rq, &record));
+}
+
+/* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
+static int add_documents(struct bb_request *rq, struct bb_tx *tx, struct change *change)
+{
+    static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
+
+    if (!change->documents.rows)
+        return 0;
+    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->device.id))))
+        return -1;
+    return device_documents_add(rq, tx, &change->device, &change->documents);
+}
+
+/* Readings before a device was commissioned would be energy that it cannot have generated. */
+static int refuse_commissioning(struct bb_request *rq, struct bb_tx *tx, int64_t device)
+{
+    static const struct bb_sql find = {
+        "SELECT (extract(epoch FROM f.start) * 1000)::bigint FROM device d,"
+        " reading_first_start(d.id) f (start) WHERE d.id = $1::bigint"
+        " AND f.start < least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
+        " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
+        0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    return bb_fail(rq, 409,
+                   "Conflict: commissioningDate is after the start of a stored reading, %s",
+                   bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
+}
+
+/* An Inactive device is in no group from the next cycle on. */
+static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
+{
+    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
+
+    if (!bb_service(rq->host, "certificates").interface || strcmp(record->status, "Inactive") != 0)
+        return 0;
+    return bb_tx_query(rq, tx, &leave, BB_ARGS(bb_i(record->id))) ? 0 : -1;
+}
+
+/* Whether it changes what tells a plant from others. */
+static bool is_moved(const struct device_values *values)
+{
+    return values->text[DEVICE_SERIAL_NUMBER] || values->text[DEVICE_CAPACITY] ||
+           values->text[DEVICE_LATITUDE] || values->text[DEVICE_LONGITUDE];
+}
+
+static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct change *change = arg;
+
+    if (add_documents(rq, tx, change))
+        return bb_failed(rq);
+    const struct bb_rows *rows = run(rq, tx, change);
+
+    if (!rows)
+        return device_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return unchanged(rq, tx, change);
+    struct device_record record = device_record_of(rq, rows, 0);
+    int refused = 0;
+
+    if (change->values.attributes)
+        refused = device_attributes_check(rq, record.attributes);
+    if (!refused && change->values.text[DEVICE_COMMISSIONING_DATE] &&
+        bb_service(rq->host, "readings").interface)
+        refused = refuse_commissioning(rq, tx, record.id);
+    if (refused)
+        return refused;
+    if ((is_moved(&change->values) && device_warn_duplicates(rq, tx, &record)) ||
+        leave_group(rq, tx, &record) ||
+        device_emit_updated(rq, tx, &record, &change->values, change->documents.rows != NULL))
+        return bb_failed(rq);
+    return device_reply(rq, 200, device_json(rq, &record));
+}
+
+static int apply(struct bb_request *rq, const char *name,
+                 int (*find)(struct bb_request *, const char *, int64_t, struct device_record *))
+{
+    struct change change;
+    int refused = device_read_body(rq, false, &change.values);
+
+    if (!refused)
+        refused = find(rq, bb_segment(rq, name), change.values.organisation, &change.device);
+    if (!refused)
+        refused = device_documents_take(rq, change.device.organisation, &change.documents);
+    if (refused)
+        return refused;
+    int status = bb_transaction(rq, work, &change);
+
+    device_documents_drop(rq, &change.documents);
+    return status;
+}
+
+int device_update(struct bb_request *rq)
+{
+    return apply(rq, "externalId", device_find);
+}
+
+int device_update_site(struct bb_request *rq)
+{
+    return apply(rq, "siteName", device_find_site);
+}

@@ -1,0 +1,193 @@
+/*
+ * Which device a key means: externalId (in any case), then uuid, then serialNumber, then id, within
+ * what the caller sees; and which one stands at a site. Several: 409.
+ */
+#include <string.h>
+
+#include "modules/device/record/device.h"
+
+enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
+
+/*
+ * $1 $2 scope, $3 the key, or the site's name, $4 the key if it is a uuid, $5 if it may be an id.
+ * However many share a serial number or a site, here or elsewhere, a few are read, in an index that
+ * begins with it: for those who see all between rows that begin with it, as equality would let the
+ * planner sort; for others by organisation. Most act in one: with a plan for any number of them
+ * PostgreSQL would plan each look-up anew.
+ */
+#define MOST " LIMIT 21"
+#define FROM_ALL(what, column, name, value)                                                        \
+    "(SELECT " what " FROM device d WHERE $1::boolean AND cardinality($2::bigint[]) >= 0"          \
+    " AND " column " IS NOT NULL AND (" name ", d.organisation) >= (" value ", 0::bigint)"         \
+    " AND (" name ", d.organisation) <= (" value ", 9223372036854775807)"                          \
+    " ORDER BY " name ", d.organisation" MOST ")"
+#define FROM_ONE(what, column, name, value)                                                        \
+    "(SELECT " what " FROM device d WHERE NOT $1::boolean AND " name " = " value                   \
+    " AND d.organisation = ($2::bigint[])[1]" MOST ")"
+#define FROM_SOME(what, column, name, value)                                                       \
+    "(SELECT " what " FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"      \
+    " (SELECT * FROM device d WHERE " name " = " value " AND d.organisation = o.id" MOST ") d"     \
+    " WHERE NOT $1::boolean" MOST ")"
+#define EXTERNAL(from)                                                                             \
+    from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower($3::text)")
+#define UUID "SELECT d.id, 2 FROM device d WHERE " DEVICE_SEES " AND d.uuid = $4::uuid"
+#define ID "SELECT d.id, 4 FROM device d WHERE " DEVICE_SEES " AND d.id = $5::bigint"
+#define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "$3::text")
+#define SITE(from) from("d.*", "d.site_name", "d.site_name", "$3::text")
+#define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from) " UNION ALL " ID
+#define BY_KEY(from, columns)                                                                      \
+    "WITH hit AS (" HITS(from) ")"                                                                 \
+                               " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id"       \
+                               " WHERE hit.rank = (SELECT min(rank) FROM hit) ORDER BY d.id"
+#define BY_SITE(from) "SELECT " DEVICE_COLUMNS " FROM " SITE(from) " d ORDER BY d.id"
+
+enum sight { OF_ALL, OF_ONE, OF_SOME };
+
+static const struct bb_sql by_key[] = {
+    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_COLUMNS), 0},
+    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_COLUMNS), 0},
+    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_COLUMNS), 0},
+};
+static const struct bb_sql facts_by_key[] = {
+    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_FACTS), 0},
+    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_FACTS), 0},
+    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_FACTS), 0},
+};
+static const struct bb_sql by_site[] = {
+    [OF_ALL] = {BY_SITE(FROM_ALL), 0},
+    [OF_ONE] = {BY_SITE(FROM_ONE), 0},
+    [OF_SOME] = {BY_SITE(FROM_SOME), 0},
+};
+
+static enum sight sight_of(const struct device_scope *scope)
+{
+    if (scope->all)
+        return OF_ALL;
+    return scope->count == 1 ? OF_ONE : OF_SOME;
+}
+
+static bool is_uuid(const char *text)
+{
+    if (strlen(text) != UUID_LENGTH || strspn(text, "0123456789abcdefABCDEF-") != UUID_LENGTH)
+        return false;
+    for (int i = 0; i < UUID_LENGTH; i++)
+        if ((text[i] == '-') != (i == 8 || i == 13 || i == 18 || i == 23))
+            return false;
+    return true;
+}
+
+/* Of as many digits as all ids have; NULL: it is none. */
+static const char *id_of(const char *key)
+{
+    size_t digits = strspn(key, "0123456789");
+
+    return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
+}
+
+static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
+{
+    for (size_t row = 1; row < bb_count(rq, rows); row++)
+        if (device_facts_of(rq, rows, row).organisation !=
+            device_facts_of(rq, rows, 0).organisation)
+            return true;
+    return false;
+}
+
+/* "A1", or "A1 (organization 3)": what organizationId can choose by. */
+static const char *name_of(struct bb_request *rq, const struct device_record *record, bool several)
+{
+    const char *name = record->text[DEVICE_EXTERNAL_ID];
+
+    name = name ? name : record->uuid;
+    return several ? bb_format(rq, "%s (organization %jd)", name, (intmax_t)record->organisation)
+                   : name;
+}
+
+/* "A1, A2", as far as an error's text is long. */
+static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
+{
+    const char *list = "";
+    bool several = in_several(rq, rows);
+
+    for (size_t row = 0; row < bb_count(rq, rows) && row < NAMED_MAX; row++) {
+        struct device_record record = device_facts_of(rq, rows, row);
+        const char *longer =
+            bb_format(rq, "%s%s%s", list, *list ? ", " : "", name_of(rq, &record, several));
+
+        if (strlen(longer) > NAMES_LENGTH)
+            return bb_format(rq, "%s, …", list);
+        list = longer;
+    }
+    return list;
+}
+
+/* 0 with exactly one row; else the status of the answer given. */
+static int only_one(struct bb_request *rq, const struct bb_rows *rows, const char *what)
+{
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail_text(rq, 404, DEVICE_NONE);
+    if (bb_count(rq, rows) > 1)
+        return bb_fail(rq, 409, DEVICE_SEVERAL, what, names_of(rq, rows));
+    return 0;
+}
+
+/* The one row of the scope's statement with a key; else *refused is the status of the answer given.
+ */
+static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sql, const char *sent,
+                                  int64_t asked, int *refused)
+{
+    struct device_scope scope;
+
+    *refused = device_scope(rq, asked, &scope);
+    if (*refused)
+        return NULL;
+    const char *key = device_trimmed(rq, sent);
+    const char *uuid = is_uuid(key) ? key : NULL;
+    const struct bb_rows *rows =
+        bb_query(rq, &sql[sight_of(&scope)],
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid), bb_t(id_of(key))));
+
+    *refused = only_one(rq, rows, "identifier");
+    return rows;
+}
+
+int device_find(struct bb_request *rq, const char *key, int64_t asked, struct device_record *record)
+{
+    int refused;
+    const struct bb_rows *rows = find(rq, by_key, key, asked, &refused);
+
+    if (!refused)
+        *record = device_record_of(rq, rows, 0);
+    return refused;
+}
+
+int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
+                      struct device_record *record)
+{
+    int refused;
+    const struct bb_rows *rows = find(rq, facts_by_key, key, asked, &refused);
+
+    if (!refused)
+        *record = device_facts_of(rq, rows, 0);
+    return refused;
+}
+
+int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
+                     struct device_record *record)
+{
+    struct device_scope scope;
+    int refused = device_scope(rq, asked, &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &by_site[sight_of(&scope)],
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(device_trimmed(rq, site))));
+
+    refused = only_one(rq, rows, "siteName");
+    if (!refused)
+        *record = device_record_of(rq, rows, 0);
+    return refused;
+}

@@ -1,0 +1,251 @@
+/* What a value of each field may be, beyond what the table of fields says. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/device/record/device.h"
+#include "modules/device/value/timezones.h"
+
+enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
+
+/* What the host counts as blank, too (BB_NOT_BLANK). */
+static const char *const blanks[] = {
+    " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85", "\u00a0", "\u1680",
+    "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",   "\u2007", "\u2008",
+    "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000",   "\ufeff", NULL};
+
+/* Bytes of the blank with which a text begins or ends; 0: none. */
+static size_t blank_at(const char *text, size_t length, bool end)
+{
+    for (size_t i = 0; blanks[i]; i++) {
+        size_t size = strlen(blanks[i]);
+
+        if (size <= length && !memcmp(end ? text + length - size : text, blanks[i], size))
+            return size;
+    }
+    return 0;
+}
+
+/* Bytes that begin no blank and end none: most texts begin and end so. */
+static bool is_plain(char byte)
+{
+    return (unsigned char)byte > ' ' && (unsigned char)byte < 0x7f;
+}
+
+char *device_trimmed(struct bb_request *rq, const char *text)
+{
+    size_t length = strlen(text), blank;
+
+    while (!is_plain(*text) && (blank = blank_at(text, length, false))) {
+        text += blank;
+        length -= blank;
+    }
+    while (length && !is_plain(text[length - 1]) && (blank = blank_at(text, length, true)))
+        length -= blank;
+    char *trimmed = bb_alloc(rq, length + 1);
+
+    memcpy(trimmed, text, length);
+    return trimmed;
+}
+
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* C0 and DEL, and C1, which is 0xc2 0x80 to 0xc2 0x9f in UTF-8. */
+static bool has_controls(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+            return true;
+    return false;
+}
+
+/* A JSON number as decimal text, never with an exponent. */
+static char *decimal(struct bb_request *rq, const json_t *value)
+{
+    if (json_is_integer(value))
+        return bb_format(rq, "%lld", (long long)json_integer_value(value));
+    double number = json_real_value(value);
+    char *text = bb_format(rq, "%.15g", number);
+
+    if (!strchr(text, 'e'))
+        return text;
+    if (fabs(number) >= 1)
+        return bb_format(rq, "%.0f", number);
+    text = bb_format(rq, "%.20f", number);
+    size_t length = strlen(text);
+
+    while (text[length - 1] == '0')
+        length--;
+    text[length - (text[length - 1] == '.')] = '\0';
+    return text;
+}
+
+static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *name = device_trimmed(rq, text);
+
+    if (!*name || characters(name) > NAME_MAX_CHARACTERS)
+        *problem = "must be 1 to 255 characters";
+    else if (has_controls(name))
+        *problem = "must not have control characters";
+    return name;
+}
+
+static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
+{
+    if (!json_is_number(value) && !json_is_string(value)) {
+        *problem = "must be a string";
+        return NULL;
+    }
+    return name_value(rq, json_is_string(value) ? json_string_value(value) : decimal(rq, value),
+                      problem);
+}
+
+static bool is_decimal(const char *text)
+{
+    size_t whole, fraction = 0;
+
+    text += *text == '-' || *text == '+';
+    whole = strspn(text, "0123456789");
+    text += whole;
+    if (*text == '.') {
+        fraction = strspn(text + 1, "0123456789");
+        text += 1 + fraction;
+    }
+    return !*text && whole + fraction > 0;
+}
+
+static const char *degrees(struct bb_request *rq, const json_t *value, double most,
+                           const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    if (text)
+        text = device_trimmed(rq, text);
+    if (json_is_number(value))
+        text = decimal(rq, value);
+    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
+        *problem = "must be decimal degrees, as in \"52.52\"";
+    else if (fabs(strtod(text, NULL)) > most)
+        *problem = most > 90 ? "must be within -180 and 180" : "must be within -90 and 90";
+    return text;
+}
+
+static const char *country(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *code = device_trimmed(rq, text);
+
+    for (char *at = code; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    if (country_find(code) < 0)
+        *problem = "must be a country code of ISO 3166-1, of two or three letters";
+    return code;
+}
+
+/* A date, or a date and time as ISO 8601 writes them; a time without an offset is that of the
+ * plant. */
+static bool real_time(struct bb_request *rq, const char *text)
+{
+    static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
+    static const struct bb_table fields = BB_TABLE(time);
+    const char *clock = strchr(text, 'T');
+    bool local = clock && !strpbrk(clock, "Z+-");
+    json_t *object = json_pack("{s:s+}", "time", text, local ? "Z" : "");
+    json_t *errors = json_array();
+    json_t *checked = object && errors ? bb_check(rq, &fields, object, errors) : NULL;
+    bool real = checked != NULL;
+
+    json_decref(object);
+    json_decref(errors);
+    json_decref(checked);
+    return real;
+}
+
+/* Most dates are no more than one. */
+static bool real_date(struct bb_request *rq, const char *text)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    static const char digits[] = "0123456789";
+
+    if (strlen(text) != 10 || text[4] != '-' || text[7] != '-' || strspn(text, digits) != 4 ||
+        strspn(text + 5, digits) != 2 || strspn(text + 8, digits) != 2)
+        return real_time(rq, text);
+    int year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+    if (year < 1 || month < 1 || month > 12 || day < 1)
+        return false;
+    return day <= lengths[month - 1] + (month == 2 && leap);
+}
+
+/* Somewhere on Earth it is a later day already. */
+static bool in_future(struct bb_request *rq, const char *day)
+{
+    return strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0;
+}
+
+static const char *date(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *day = device_trimmed(rq, text);
+
+    if (!real_date(rq, day))
+        *problem = "must be a date, YYYY-MM-DD";
+    else if (in_future(rq, day))
+        *problem = "must not be in the future";
+    else
+        day[10] = '\0';
+    return day;
+}
+
+static const char *number(struct bb_request *rq, const json_t *value, const char **problem)
+{
+    if (json_number_value(value) <= 0)
+        *problem = "must be greater than 0";
+    return bb_format(rq, "%.17g", json_number_value(value));
+}
+
+static const char *zone(struct bb_request *rq, const char *text, const char **problem)
+{
+    const struct device *device = rq->state;
+    const char *name = device_trimmed(rq, text);
+
+    if (!timezones_have(device->zones, name))
+        *problem = "must be a time zone of the IANA list, as Europe/Berlin";
+    return name;
+}
+
+const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
+                         const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    switch (field) {
+    case DEVICE_EXTERNAL_ID:
+        return external_id(rq, value, problem);
+    case DEVICE_COUNTRY_CODE:
+        return country(rq, text, problem);
+    case DEVICE_COMMISSIONING_DATE:
+        return date(rq, text, problem);
+    case DEVICE_CAPACITY:
+    case DEVICE_YIELD_VALUE:
+        return number(rq, value, problem);
+    case DEVICE_ADDRESS:
+        return text;
+    case DEVICE_LATITUDE:
+        return degrees(rq, value, 90, problem);
+    case DEVICE_LONGITUDE:
+        return degrees(rq, value, 180, problem);
+    case DEVICE_TIMEZONE:
+        return zone(rq, text, problem);
+    default:
+        return name_value(rq, text, problem);
+    }
+}

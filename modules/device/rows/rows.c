@@ -1,0 +1,196 @@
+/*
+ * The service "bulk rows:Devices": reading rows by device_read(), which reads bodies, and finding
+ * what stands against them.
+ */
+#include "modules/device/rows/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANISATION = DEVICE_FIELDS };
+
+static void drop(void *json)
+{
+    json_decref(json);
+}
+
+/* Whether it is a number as JSON writes them: -0.5e7. */
+static bool is_number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t whole;
+
+    text += *text == '-';
+    whole = strspn(text, digits);
+    if (!whole || (*text == '0' && whole > 1))
+        return false;
+    text += whole;
+    if (*text == '.') {
+        whole = strspn(text + 1, digits);
+        text += 1 + whole;
+    }
+    if (whole && (*text == 'e' || *text == 'E')) {
+        text += 1 + (text[1] == '+' || text[1] == '-');
+        whole = strspn(text, digits);
+        text += whole;
+    }
+    return whole && !*text;
+}
+
+/* As JSON would have it: a number where one is written, else the text. NULL: no memory. */
+static json_t *cell_json(size_t column, const char *text)
+{
+    const enum bb_type type = device_fields[column].type;
+
+    if ((type != BB_NUMBER && type != BB_INT) || !is_number(text))
+        return json_string(text);
+    errno = 0;
+    bool whole = !strpbrk(text, ".eE");
+    long long integer = whole ? strtoll(text, NULL, 10) : 0;
+    double real = whole ? 0 : strtod(text, NULL);
+
+    if (errno == ERANGE && (whole || isinf(real)))
+        return json_string(text);
+    return whole ? json_integer(integer) : json_real(real);
+}
+
+static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i <= ORGANISATION && object; i++) {
+        const char *text = row->cells[i] ? device_trimmed(rq, row->cells[i]) : "";
+
+        if (!*text)
+            continue;
+        if (json_object_set_new(object, device_fields[i].name, cell_json(i, text))) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+static void take_problems(struct bb_request *rq, struct bb_bulk_row *row, const json_t *errors)
+{
+    const json_t *error;
+    size_t i;
+
+    json_array_foreach(errors, i, error)
+    {
+        bb_bulk_problem(rq, row,
+                        bb_format(rq, "%s", json_string_value(json_object_get(error, "field"))),
+                        bb_format(rq, "%s", json_string_value(json_object_get(error, "problem"))));
+    }
+}
+
+static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct bb_bulk_row *row,
+                    struct device_row *read)
+{
+    struct device_values values;
+    json_t *errors = json_array(), *object = row_json(rq, row);
+
+    bb_defer(rq, drop, errors);
+    bb_defer(rq, drop, object);
+    if (!errors || !object || device_read(rq, object, true, &values, errors))
+        return -1;
+    take_problems(rq, row, errors);
+    if (values.organisation && values.organisation != job->organisation)
+        bb_bulk_problem(rq, row, "organizationId",
+                        bb_format(rq, "must be that of the bulk upload, %lld, or be left out",
+                                  (long long)job->organisation));
+    *read = (struct device_row){.row = row, .record = {.organisation = job->organisation}};
+    memcpy(read->record.text, values.text, sizeof(read->record.text));
+    return 0;
+}
+
+/* A gate that is open already parks until the loop's next turn. Where there is no memory for one
+ * the others wait. */
+void device_rows_pause(struct bb_request *rq, size_t done)
+{
+    struct bb_gate *gate = done % IN_A_ROW ? NULL : bb_gate(rq);
+
+    if (!gate)
+        return;
+    bb_gate_open(rq->host, gate);
+    bb_gate_wait(rq, gate, WAIT_MS);
+}
+
+int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
+                     struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (read_row(rq, job, rows[i], &read[i])) {
+            bb_fail(rq, 503, "Out of memory");
+            return -1;
+        }
+        device_rows_pause(rq, i + 1);
+    }
+    return 0;
+}
+
+/* ---- what stands against them ---- */
+
+/* Which of some names are taken, and all of them as the database folds them. */
+static const struct bb_sql find_taken = {
+    "SELECT lower(e.name), EXISTS (SELECT FROM device d WHERE lower(d.external_id) = lower(e.name)"
+    " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
+    " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER BY e.n",
+    0,
+};
+
+static const char *name_of(const struct device_row *read)
+{
+    return read->row->problems ? NULL : read->record.text[DEVICE_EXTERNAL_ID];
+}
+
+static const char *names_json(struct bb_request *rq, const struct device_row *read, size_t count)
+{
+    json_t *list = json_array();
+    size_t length;
+    bool lost = !list;
+
+    for (size_t i = 0; i < count && !lost; i++)
+        if (name_of(&read[i]))
+            lost = json_array_append_new(list, json_string(name_of(&read[i]))) != 0;
+    const char *text = lost ? NULL : bb_json(rq, list, &length);
+
+    json_decref(list);
+    return text;
+}
+
+static int check(struct bb_request *rq, const struct bb_bulk_job *job,
+                 struct bb_bulk_row *const *rows, size_t count)
+{
+    struct device_row *read = bb_alloc(rq, count * sizeof(*read));
+    size_t at = 0;
+
+    if (device_rows_read(rq, job, rows, count, read))
+        return -1;
+    const char *names = names_json(rq, read, count);
+    const struct bb_rows *taken =
+        names ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organisation), bb_t(names))) : NULL;
+
+    for (size_t i = 0; i < count && taken; i++) {
+        if (!name_of(&read[i]))
+            continue;
+        rows[i]->claim =
+            (struct bb_bulk_claim){.name = bb_cell(rq, taken, at, 0), .field = "externalId"};
+        if (bb_cell_int(rq, taken, at++, 1))
+            bb_bulk_problem(rq, rows[i], "externalId", DEVICE_TAKEN);
+    }
+    return taken ? 0 : -1;
+}
+
+const struct bb_bulk_rows device_rows = {
+    .size = sizeof(device_rows),
+    .help = "Devices to register, by the rules of POST /api/device.",
+    .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
+    .rows_max = AT_A_TIME,
+    .columns = {device_fields, ORGANISATION + 1, sizeof(struct bb_field)},
+    .name_column = DEVICE_EXTERNAL_ID,
+    .check = check,
+    .store = device_rows_store,
+};

@@ -1,0 +1,68 @@
+#include "modules/device/value/type.h"
+
+#include <fcntl.h>
+#include <magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What libmagic sees: the beginning, and never a program that unpacks. */
+enum { SEEN = 64 * 1024, FLAGS = MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS };
+
+struct type_finder {
+    pthread_mutex_t lock;
+    magic_t cookie;
+    char seen[SEEN];
+};
+
+struct type_finder *type_finder_new(char *why, size_t size)
+{
+    struct type_finder *finder = calloc(1, sizeof(*finder));
+
+    if (finder)
+        finder->cookie = magic_open(FLAGS);
+    if (!finder || !finder->cookie || magic_load(finder->cookie, NULL)) {
+        const char *reason = finder && finder->cookie ? magic_error(finder->cookie) : NULL;
+
+        snprintf(why, size, "%s", reason ? reason : "out of memory");
+        if (finder && finder->cookie)
+            magic_close(finder->cookie);
+        free(finder);
+        return NULL;
+    }
+    pthread_mutex_init(&finder->lock, NULL);
+    return finder;
+}
+
+void type_finder_free(struct type_finder *finder)
+{
+    if (!finder)
+        return;
+    magic_close(finder->cookie);
+    pthread_mutex_destroy(&finder->lock);
+    free(finder);
+}
+
+static ssize_t read_beginning(const char *path, char *bytes, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, bytes, size);
+
+    if (fd >= 0)
+        close(fd);
+    return length;
+}
+
+void type_find(struct type_finder *finder, const char *path, char *type, size_t size)
+{
+    const char *found = NULL;
+
+    pthread_mutex_lock(&finder->lock);
+    ssize_t length = read_beginning(path, finder->seen, sizeof(finder->seen));
+
+    if (length >= 0)
+        found = magic_buffer(finder->cookie, finder->seen, (size_t)length);
+    snprintf(type, size, "%s", found ? found : "application/octet-stream");
+    pthread_mutex_unlock(&finder->lock);
+}

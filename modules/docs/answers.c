@@ -1,0 +1,240 @@
+/* The answers of a route: its success, and the errors that it may have, which are the same for all.
+ */
+#include "docs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum when {
+    ALWAYS,
+    WITH_TOKEN = 1, /* the route asks for one */
+    WITH_NAMES = 2, /* the path names something, and not just somebody by e-mail */
+    WITH_BODY = 4,
+    WITH_KEY = 8, /* Idempotency-Key */
+    IF_NAMED = 16 /* only where the route itself says so */
+};
+
+static const struct shared {
+    int status;
+    const char *name, *help;
+    unsigned when; /* any of these */
+} shared[] = {
+    {202, "Accepted", "Received. It is processed later.", IF_NAMED},
+    {304, "NotModified", "Not modified since the version named in `If-None-Match`.", IF_NAMED},
+    {400, "BadRequest", "The request is not valid. `errors` names the wrong fields, if it has any.",
+     ALWAYS},
+    {401, "Unauthorized", "The token is missing, not valid, expired or revoked.", WITH_TOKEN},
+    {403, "Forbidden", "The account is not active, or its role is not allowed to do this.",
+     WITH_TOKEN},
+    {404, "NotFound", "It does not exist, or belongs to somebody else.", WITH_NAMES},
+    {408, "RequestTimeout", "The body did not arrive in time.", WITH_BODY},
+    {409, "Conflict",
+     "It exists already, or another rule does not allow it. `message` has the reason.", IF_NAMED},
+    {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
+    {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
+    {422, "UnprocessableEntity", "The `Idempotency-Key` was used for a different request.",
+     WITH_KEY},
+    {429, "TooManyRequests", "Too much at once. Try again after `Retry-After` seconds.", ALWAYS},
+    {500, "InternalServerError",
+     "An internal error. The log of the service has it under the `requestId`.", ALWAYS},
+    {503, "ServiceUnavailable",
+     "The service is busy, or its database is unavailable. Try again after `Retry-After` seconds.",
+     ALWAYS},
+};
+
+enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
+
+static bool names_something(const struct bb_route *route)
+{
+    for (size_t i = 0; i < route->segments.count; i++)
+        if (DOCS_ROW(bb_field, route->segments, i)->type != BB_EMAIL)
+            return true;
+    return false;
+}
+
+static unsigned cases_of(const struct bb_route *route)
+{
+    bool body = route->body.count || route->parts.count;
+    /* A stranger's key counts with his request alone: another request never meets it. */
+    bool key = route->flags & BB_CREATES && !(route->roles & BB_ANYONE);
+
+    return (route->roles & BB_ANYONE ? 0 : WITH_TOKEN) | (names_something(route) ? WITH_NAMES : 0) |
+           (body ? WITH_BODY : 0) | (key ? WITH_KEY : 0);
+}
+
+static bool names_status(const struct bb_route *route, int status)
+{
+    for (const int *own = route->errors; own && *own; own++)
+        if (*own == status)
+            return true;
+    return false;
+}
+
+static bool may_answer(const struct bb_route *route, const struct shared *error)
+{
+    return error->when == ALWAYS || error->when & cases_of(route) ||
+           names_status(route, error->status);
+}
+
+static bool has_query(const struct bb_route *route, const char *name)
+{
+    for (size_t i = 0; i < route->query.count; i++)
+        if (!strcmp(DOCS_ROW(bb_field, route->query, i)->name, name))
+            return true;
+    return false;
+}
+
+/* What is somebody's own and neither JSON nor read by a program alone is sent as a file. */
+static bool is_download(const struct bb_route *route)
+{
+    return route->reply_type && !(route->roles & BB_ANYONE) &&
+           strcmp(route->reply_type, "text/event-stream") != 0 &&
+           strcmp(route->reply_type, "text/plain") != 0;
+}
+
+/* The host names in it what it passed over in a request (docs/errors.md). */
+static void add_warnings(struct docs_maker *maker, const struct bb_route *route, json_t *schema)
+{
+    static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};
+    static const struct bb_field warnings = {.name = "warnings",
+                                             .type = BB_LIST,
+                                             .fields = BB_TABLE(item),
+                                             .help = "Things that were accepted but may be "
+                                                     "mistakes. Absent if none."};
+    json_t *properties = json_object_get(schema, "properties");
+    size_t given = route->segments.count + route->query.count + route->body.count;
+
+    if (given && properties && !json_object_get(properties, warnings.name))
+        docs_put(maker, properties, warnings.name, docs_schema(maker, &warnings, true));
+}
+
+/* A row named "." is the answer itself. */
+static json_t *reply_schema(struct docs_maker *maker, const struct bb_route *route)
+{
+    const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
+    json_t *schema;
+
+    schema = route->reply.count && !strcmp(first->name, ".")
+                 ? docs_schema(maker, first, true)
+                 : docs_object(maker, &route->reply, true, true);
+    add_warnings(maker, route, schema);
+    return schema;
+}
+
+static json_t *reply_content(struct docs_maker *maker, const struct bb_route *route)
+{
+    const char *type = route->reply_type ? route->reply_type : "application/json";
+    json_t *schema = route->reply_type && !route->reply.count ? json_pack("{s:s}", "type", "string")
+                                                              : reply_schema(maker, route);
+
+    return json_pack("{s:{s:o}}", type, "schema", schema);
+}
+
+/* Those of every answer of a route. */
+static json_t *usual_headers(void)
+{
+    return json_pack("{s:o, s:o}", "X-Request-Id", docs_reference("headers", "RequestId"),
+                     "X-Ignored-Parameters", docs_reference("headers", "IgnoredParameters"));
+}
+
+static json_t *headers_of(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *headers = usual_headers();
+
+    if (has_query(route, "after"))
+        docs_put(maker, headers, "Link", docs_reference("headers", "Link"));
+    if (has_query(route, "count"))
+        docs_put(maker, headers, "X-Total-Count", docs_reference("headers", "TotalCount"));
+    if (names_status(route, 304))
+        docs_put(maker, headers, "ETag", docs_reference("headers", "EntityTag"));
+    if (route->success == 302)
+        docs_put(maker, headers, "Location", docs_reference("headers", "Location"));
+    if (route->flags & BB_CREATES)
+        docs_put(maker, headers, "Idempotency-Replayed", docs_reference("headers", "Replayed"));
+    if (is_download(route))
+        docs_put(maker, headers, "Content-Disposition", docs_reference("headers", "Disposition"));
+    return headers;
+}
+
+static json_t *success_of(struct docs_maker *maker, const struct bb_route *route)
+{
+    return json_pack("{s:s, s:o, s:o}", "description",
+                     route->success == 201   ? "Created."
+                     : route->success == 302 ? "Go to `Location`."
+                                             : "Success.",
+                     "headers", headers_of(maker, route), "content", reply_content(maker, route));
+}
+
+/* Some routes tell their state in a body of their own, whatever the status. */
+static json_t *told_in_503(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *either =
+        json_pack("[o, o]", reply_schema(maker, route), docs_reference("schemas", "Error"));
+
+    json_t *headers = usual_headers();
+
+    /* Only an error has it, and not the state. */
+    docs_put(maker, headers, "Retry-After",
+             json_pack("{s:s, s:{s:s}}", "description",
+                       "Seconds to wait before trying again. Only with an error.", "schema", "type",
+                       "integer"));
+    return json_pack("{s:s, s:o, s:{s:{s:{s:o}}}}", "description",
+                     "Something is down. The body says what.", "headers", headers, "content",
+                     "application/json", "schema", "anyOf", either);
+}
+
+json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *answers = json_object();
+    char status[16];
+
+    snprintf(status, sizeof(status), "%d", route->success ? route->success : 200);
+    docs_put(maker, answers, status, success_of(maker, route));
+    for (size_t i = 0; i < SHARED; i++) {
+        bool own = shared[i].status == 503 && route->flags & BB_REPLY_IN_503;
+
+        if (!may_answer(route, &shared[i]))
+            continue;
+        snprintf(status, sizeof(status), "%d", shared[i].status);
+        docs_put(maker, answers, status,
+                 own ? told_in_503(maker, route) : docs_reference("responses", shared[i].name));
+    }
+    return answers;
+}
+
+/* The content of a status that routes share: an error, or what is said without one. */
+static json_t *shared_content(const struct shared *answer)
+{
+    json_t *schema = answer->status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
+                                                       "properties", "message", "type", "string")
+                                           : docs_reference("schemas", "Error");
+
+    return json_pack("{s:{s:o}}", "application/json", "schema", schema);
+}
+
+/* The header that only answers of this status have. */
+static void put_own_header(struct docs_maker *maker, json_t *headers, int status)
+{
+    if (status == 304)
+        docs_put(maker, headers, "ETag", docs_reference("headers", "EntityTag"));
+    else if (status == 401)
+        docs_put(maker, headers, "WWW-Authenticate", docs_reference("headers", "Authenticate"));
+    else if (status == 429 || status == 503)
+        docs_put(maker, headers, "Retry-After", docs_reference("headers", "RetryAfter"));
+}
+
+json_t *docs_shared_answers(struct docs_maker *maker)
+{
+    json_t *answers = json_object();
+
+    for (size_t i = 0; i < SHARED; i++) {
+        json_t *answer, *headers = usual_headers();
+
+        put_own_header(maker, headers, shared[i].status);
+        answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
+        if (shared[i].status != 304)
+            docs_put(maker, answer, "content", shared_content(&shared[i]));
+        docs_put(maker, answers, shared[i].name, answer);
+    }
+    return answers;
+}

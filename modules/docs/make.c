@@ -1,0 +1,42 @@
+/* The document as the texts that are sent, each with an entity tag. */
+#include "docs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a, of 64 bits: another document has another tag. */
+static void make_tag(struct docs_text *text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < text->length; i++)
+        hash = (hash ^ (unsigned char)text->bytes[i]) * UINT64_C(1099511628211);
+    snprintf(text->tag, sizeof(text->tag), "\"%016" PRIx64 "\"", hash);
+}
+
+static void drop(struct docs_text *text)
+{
+    free(text->bytes);
+    *text = (struct docs_text){0};
+}
+
+int docs_make(struct bb_host *host, struct docs *docs)
+{
+    struct docs_about about = {.title = bb_setting_text(host, "title"),
+                               .description = bb_setting_text(host, "description"),
+                               .contact = bb_setting_text(host, "contact")};
+    json_t *document = docs_document(host, &about);
+    char *json = document ? json_dumps(document, JSON_COMPACT) : NULL;
+
+    docs->json = (struct docs_text){.bytes = json, .length = json ? strlen(json) : 0};
+    if (!json || docs_yaml(document, &docs->yaml)) {
+        drop(&docs->json);
+        drop(&docs->yaml);
+    }
+    json_decref(document);
+    make_tag(&docs->json);
+    make_tag(&docs->yaml);
+    return docs->json.bytes ? 0 : -1;
+}

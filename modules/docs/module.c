@@ -1,0 +1,114 @@
+/* docs: its tables, and what it makes of the other modules' before the first request. */
+#include "docs.h"
+
+#include <stdlib.h>
+
+// clang-format off
+
+static const struct bb_field settings[] = {
+    {.name = "title", .type = BB_TEXT, .min = 1, .max = 120, .fallback = "busbar",
+     .help = "The name of the service, at the top of its reference."},
+    {.name = "description", .type = BB_TEXT, .max = 4000, .fallback = "",
+     .help = "What the reference says of the service first, in Markdown."},
+    {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
+     .help = "The directory with the files of the page /swagger; empty: that of the installation."},
+    {.name = "contact", .type = BB_TEXT, .max = 2048, .fallback = "",
+     .help = "The address of a page for those who have questions."},
+};
+
+static const struct bb_field document_reply[] = {
+    {.name = "openapi", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "3.1.0"},
+    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED},
+    {.name = "servers", .type = BB_LIST, .flags = BB_REQUIRED},
+    {.name = "tags", .type = BB_LIST, .flags = BB_REQUIRED, .help = "The modules."},
+    {.name = "paths", .type = BB_OBJECT, .flags = BB_REQUIRED},
+    {.name = "components", .type = BB_OBJECT, .flags = BB_REQUIRED},
+    {.name = "webhooks", .type = BB_OBJECT, .help = "The events, where a module sends them."},
+};
+
+static const struct bb_field file_segments[] = {
+    {.name = "file", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = 255,
+     .help = "Name of the file."},
+};
+
+static const int known[] = {304, 0};
+static const int known_or_absent[] = {304, 404, 0}; /* the pages may not be installed */
+
+#define DOCUMENT "Get this reference as an OpenAPI 3.1 document. It covers the modules that are loaded."
+
+static const struct bb_route routes[] = {
+    {.method = "GET", .path = "/swagger-json", .roles = BB_ANYONE, .handler = docs_show_json,
+     .reply = BB_TABLE(document_reply), .errors = known, .help = DOCUMENT},
+    {.method = "GET", .path = "/openapi.json", .roles = BB_ANYONE, .handler = docs_show_json,
+     .reply = BB_TABLE(document_reply), .errors = known, .help = DOCUMENT},
+    {.method = "GET", .path = "/openapi.yaml", .roles = BB_ANYONE, .handler = docs_show_yaml,
+     .reply = BB_TABLE(document_reply), .reply_type = "application/yaml", .errors = known,
+     .help = DOCUMENT},
+    {.method = "GET", .path = "/swagger", .roles = BB_ANYONE, .handler = docs_show_page,
+     .reply_type = "text/html", .errors = known_or_absent,
+     .help = "Open this reference as a page, on which requests can be tried."},
+    {.method = "GET", .path = "/swagger/assets/:file", .roles = BB_ANYONE,
+     .handler = docs_show_file, .segments = BB_TABLE(file_segments),
+     .reply_type = "*/*", .errors = known_or_absent,
+     .help = "Get a script or style of the reference page."},
+};
+
+static const char *const formats[] = {"json", "yaml", NULL};
+
+static const struct bb_field reference_options[] = {
+    {.name = "format", .type = BB_CHOICE, .choices = formats, .fallback = "json",
+     .help = "How the document is written."},
+};
+
+static const struct bb_command commands[] = {
+    {.name = "reference", .options = BB_TABLE(reference_options), .run = docs_command_reference,
+     .help = "Prints the reference of the API, of the modules that the file names."},
+};
+
+// clang-format on
+
+static int docs_open(struct bb_host *host, void **state)
+{
+    struct docs *docs = bb_host_alloc(host, sizeof(*docs));
+    const char *own = bb_setting_text(host, "pages");
+    char why[512];
+    bool missing;
+
+    if (!docs)
+        return bb_open_fail(host, "out of memory");
+    *state = docs;
+    docs->pages = assets_read(*own ? own : DOCS_PAGES, &missing, why, sizeof(why));
+    if (docs->pages)
+        return 0;
+    if (!missing)
+        return bb_open_fail(host, "%s", why);
+    bb_host_log(host, BB_WARN, "/swagger has no pages: %s", why);
+    return 0;
+}
+
+static void docs_start(struct bb_host *host, void *state)
+{
+    if (docs_make(host, state))
+        bb_host_log(host, BB_ERROR, "the reference of the API could not be made: out of memory");
+}
+
+static void docs_close(struct bb_host *host, void *state)
+{
+    struct docs *docs = state;
+
+    (void)host;
+    free(docs->json.bytes);
+    free(docs->yaml.bytes);
+    assets_free(docs->pages);
+}
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("docs", "1.0.0"),
+    .help = "This reference, for people and for generators of clients.",
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .commands = BB_TABLE(commands),
+    .open = docs_open,
+    .start = docs_start,
+    .close = docs_close,
+};

@@ -1,0 +1,104 @@
+/*
+ * Keeps the readings that were refused, with the reason, for whoever asks later what went wrong.
+ * Each request and each organisation may keep so many; of an organisation the newest stay.
+ */
+#include "modules/reading/base/reading.h"
+
+#define KEPT_OF_REQUEST 100
+#define WH_MOST 9e15 /* more is no energy of a plant, and not exact */
+
+/* $1 organisation, $2 device, $3 now, $4 JSON */
+static const struct bb_sql keep = {
+    "INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh, problem,"
+    " refused_at) SELECT $1::bigint, $2::bigint, r.type::\"char\", reading_time(r.first),"
+    " reading_time(r.last), r.wh, r.problem, reading_time($3::bigint)"
+    " FROM jsonb_to_recordset($4::jsonb)"
+    " AS r (type text, first bigint, last bigint, wh bigint, problem text)",
+    BB_SQL_WRITE};
+
+/* $1 organisation */
+static const struct bb_sql bound = {
+    "DELETE FROM reading_refused WHERE organisation = $1::bigint AND id <= (SELECT id"
+    " FROM reading_refused WHERE organisation = $1::bigint ORDER BY id DESC OFFSET 10000 LIMIT 1)",
+    BB_SQL_WRITE};
+
+static const char *problem_of(struct bb_request *rq, const struct reading_notes *notes)
+{
+    const char *all = NULL;
+
+    for (const struct reading_note *note = notes->first; note; note = note->next)
+        all = bb_format(rq, "%s%s%s: %s", all ? all : "", all ? "; " : "", note->field,
+                        note->problem);
+    return all;
+}
+
+static json_t *time_json(bool known, int64_t ms)
+{
+    bool shown = known && ms >= READING_EARLIEST && ms <= READING_LATEST;
+
+    return shown ? json_integer(ms) : json_null();
+}
+
+static json_t *item_json(const struct reading_item *item, const char *problem)
+{
+    bool exact = item->measured && item->wh <= WH_MOST;
+
+    return json_pack("{s:o, s:o, s:o, s:o, s:s}", "type",
+                     item->type ? json_stringn(&item->type, 1) : json_null(), "first",
+                     time_json(item->begins, item->start), "last", time_json(item->ends, item->end),
+                     "wh", exact ? json_integer((json_int_t)item->wh) : json_null(), "problem",
+                     problem);
+}
+
+/* Those that have a mistake of their own. NULL: no memory. */
+static json_t *items_json(struct bb_request *rq, const struct reading_submission *submission)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < submission->count && json_array_size(list) < KEPT_OF_REQUEST; i++) {
+        const struct reading_item *item = &submission->items[i];
+        const char *problem = problem_of(rq, &submission->notes[item->index]);
+
+        if (problem && json_array_append_new(list, item_json(item, problem))) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* In the transaction, or without one by itself. */
+static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
+                                 const struct bb_value *values, size_t count)
+{
+    return tx ? bb_tx_query(rq, tx, sql, values, count) : bb_query(rq, sql, values, count);
+}
+
+int reading_keep_refused_in(struct bb_request *rq, struct bb_tx *tx,
+                            const struct reading_submission *submission)
+{
+    const struct bb_device *device = &submission->device;
+    json_t *list = items_json(rq, submission);
+    const char *text = list ? bb_json(rq, list, &(size_t){0}) : NULL;
+    bool any = json_array_size(list) > 0;
+
+    json_decref(list);
+    if (list && !any)
+        return 0;
+    if (text &&
+        run(rq, tx, &keep,
+            BB_ARGS(bb_i(device->organisation), bb_i(device->id), bb_i(bb_wall_ms(rq->host)),
+                    bb_t(text))) &&
+        run(rq, tx, &bound, BB_ARGS(bb_i(device->organisation))))
+        return 0;
+    return -1;
+}
+
+void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission)
+{
+    const struct bb_device *device = &submission->device;
+
+    if (reading_keep_refused_in(rq, NULL, submission))
+        bb_log(rq, BB_WARN, "refused readings of device %lld were not kept: %s",
+               (long long)device->id, bb_sqlstate(rq));
+}

@@ -1,0 +1,29 @@
+#include "modules/reading/rules/ceiling.h"
+
+#include <math.h>
+
+#define HOUR_MS 3600000.0L
+#define HOURS_OF_YEAR 8760.0L
+#define YEAR_MS (365.25L * 24 * HOUR_MS)
+#define DECIMALS 1e9L
+#define EXACT 1e-17L
+
+/* The decimal fraction that was written, nearer than a double comes to it. */
+static long double decimal(double number)
+{
+    long double near = roundl(number * DECIMALS) / DECIMALS;
+
+    return (double)near == number ? near : number;
+}
+
+double ceiling_wh(const struct ceiling_rule *rule, const struct ceiling_device *device,
+                  int64_t start, int64_t end)
+{
+    long double hours = (long double)(end - start) / HOUR_MS;
+    long double age = (long double)(end - device->commissioned) / YEAR_MS;
+    long double left = age > 1 ? powl(1 - decimal(rule->degradation), age - 1) : 1;
+    long double wh = decimal(device->capacity_kw) * 1000 * hours * decimal(device->yield) /
+                     HOURS_OF_YEAR * left * decimal(rule->margin);
+
+    return (double)floorl(wh * (1 + EXACT));
+}

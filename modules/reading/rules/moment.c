@@ -1,0 +1,134 @@
+#include "modules/reading/rules/moment.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/*
+ * Years begin in March here, so that the leap day is the last; 400 of them have 146,097 days. An
+ * era is added first, and taken off again, so that no division meets a negative number.
+ */
+int64_t moment_days(int year, int month, int day)
+{
+    int64_t y = year + 400 - (month <= 2);
+    int64_t of_era = y % 400;
+    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+    return (y / 400 - 1) * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+int moment_year(int64_t days)
+{
+    int year = (int)(1970 + days / 366); /* not more than a few years too early */
+
+    if (days < 0)
+        year = (int)(1969 + days / 365 - 1);
+    while (moment_days(year + 1, 1, 1) <= days)
+        year++;
+    return year;
+}
+
+/* Reads exactly `digits` digits and moves on. */
+static bool take(const char **at, int digits, int *number)
+{
+    *number = 0;
+    for (; digits; digits--, (*at)++) {
+        if (**at < '0' || **at > '9')
+            return false;
+        *number = *number * 10 + (**at - '0');
+    }
+    return true;
+}
+
+static bool skip(const char **at, char c)
+{
+    bool there = **at == c;
+
+    *at += there;
+    return there;
+}
+
+static int month_days(int year, int month)
+{
+    return (int)(moment_days(year + month / 12, month % 12 + 1, 1) - moment_days(year, month, 1));
+}
+
+static bool take_date(const char **at, int64_t *days)
+{
+    int year, month, day;
+
+    if (!take(at, 4, &year) || !skip(at, '-') || !take(at, 2, &month) || !skip(at, '-') ||
+        !take(at, 2, &day))
+        return false;
+    if (!year || month < 1 || month > 12 || day < 1 || day > month_days(year, month))
+        return false;
+    *days = moment_days(year, month, day);
+    return true;
+}
+
+/* Digits behind the third are below what is kept. */
+static bool take_fraction(const char **at, int *ms)
+{
+    size_t count = strspn(*at, "0123456789");
+
+    *ms = 0;
+    for (size_t i = 0; i < 3; i++)
+        *ms = *ms * 10 + (i < count ? (*at)[i] - '0' : 0);
+    *at += count;
+    return count > 0;
+}
+
+/* 24:00 is the end of a day. */
+static bool take_clock(const char **at, int64_t *ms)
+{
+    int hour, minute, second = 0, fraction = 0;
+
+    if (!take(at, 2, &hour) || !skip(at, ':') || !take(at, 2, &minute))
+        return false;
+    if (skip(at, ':')) {
+        if (!take(at, 2, &second))
+            return false;
+        if (skip(at, '.') && !take_fraction(at, &fraction))
+            return false;
+    }
+    *ms = ((hour * 60 + minute) * INT64_C(60) + second) * 1000 + fraction;
+    return minute < 60 && second < 60 && *ms <= MOMENT_DAY_MS;
+}
+
+static bool take_offset(const char **at, int64_t *ms)
+{
+    int hours, minutes = 0;
+    char sign = **at;
+
+    if (!skip(at, '+') && !skip(at, '-'))
+        return false;
+    if (!take(at, 2, &hours))
+        return false;
+    if ((skip(at, ':') || **at) && !take(at, 2, &minutes))
+        return false;
+    *ms = (hours * 60 + minutes) * (sign == '-' ? INT64_C(-60000) : INT64_C(60000));
+    return hours < 16 && minutes < 60;
+}
+
+int moment_parse(const char *text, struct moment *moment)
+{
+    int64_t days, clock = 0, offset = 0;
+    bool local = false;
+
+    if (!take_date(&text, &days))
+        return -1;
+    bool date = !*text;
+
+    if (date) {
+        local = true;
+    } else {
+        if ((!skip(&text, 'T') && !skip(&text, ' ')) || !take_clock(&text, &clock))
+            return -1;
+        local = !*text;
+        if (!local && !skip(&text, 'Z') && !take_offset(&text, &offset))
+            return -1;
+        if (*text)
+            return -1;
+    }
+    *moment = (struct moment){days * MOMENT_DAY_MS + clock - offset, local, date};
+    return 0;
+}

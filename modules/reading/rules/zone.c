@@ -1,0 +1,194 @@
+#include "modules/reading/rules/zone.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/reading/rules/zone_rule.h"
+
+#define ZONES "/usr/share/zoneinfo/"
+#define HEADER 44
+#define FILE_MAX 65536
+
+struct zone {
+    size_t count;   /* of changes */
+    int32_t before; /* offset before the first change */
+    bool has_rule;  /* for what comes behind the last */
+    struct zone_rule rule;
+    struct {
+        int64_t at; /* seconds since 1970 */
+        int32_t offset;
+    } change[];
+};
+
+/* The numbers of a header, in its order. */
+struct counts {
+    size_t ut, standard, leaps, changes, types, characters;
+};
+
+bool zone_name_good(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                 "0123456789_+-/";
+    size_t length = strlen(name);
+
+    /* "right/…" counts leap seconds, which nobody else does; "localtime" is each host's own. */
+    return length > 0 && length < ZONE_NAME_MAX && strchr(letters, name[0]) &&
+           strspn(name, others) == length && strncmp(name, "right/", 6) != 0 &&
+           strncmp(name, "posix", 5) != 0 && !strstr(name, "//") &&
+           strcmp(name, "localtime") != 0 && strcmp(name, "Factory") != 0;
+}
+
+static int64_t big_endian(const unsigned char *bytes, int size)
+{
+    uint64_t number = bytes[0] & 0x80 ? UINT64_MAX : 0;
+
+    for (int i = 0; i < size; i++)
+        number = number << 8 | bytes[i];
+    return (int64_t)number;
+}
+
+static bool read_header(const unsigned char *at, size_t left, struct counts *counts)
+{
+    if (left < HEADER || memcmp(at, "TZif", 4) != 0 || at[4] < '2')
+        return false;
+    size_t *numbers[] = {&counts->ut,      &counts->standard, &counts->leaps,
+                         &counts->changes, &counts->types,    &counts->characters};
+
+    for (int i = 0; i < 6; i++) {
+        int64_t number = big_endian(at + 20 + 4 * i, 4);
+
+        if (number < 0 || number > FILE_MAX)
+            return false;
+        *numbers[i] = (size_t)number;
+    }
+    return true;
+}
+
+/* Bytes of a block of data whose times have `size` bytes. */
+static size_t block_size(const struct counts *c, size_t size)
+{
+    return c->changes * (size + 1) + c->types * 6 + c->characters + c->leaps * (size + 4) +
+           c->standard + c->ut;
+}
+
+/* Times, then the number of the type of each, then the types. */
+static bool read_changes(struct zone *zone, const unsigned char *at, const struct counts *counts)
+{
+    const unsigned char *numbers = at + counts->changes * 8;
+    const unsigned char *types = numbers + counts->changes;
+
+    for (size_t i = 0; i < counts->changes; i++) {
+        if (numbers[i] >= counts->types)
+            return false;
+        zone->change[i].at = big_endian(at + i * 8, 8);
+        zone->change[i].offset = (int32_t)big_endian(types + (size_t)numbers[i] * 6, 4);
+        if (i && zone->change[i].at <= zone->change[i - 1].at)
+            return false;
+    }
+    zone->count = counts->changes;
+    zone->before = (int32_t)big_endian(types, 4);
+    return true;
+}
+
+/* A line between two line feeds; empty: there is no rule. */
+static bool read_rule(struct zone *zone, const unsigned char *at, size_t left)
+{
+    char text[128];
+    const unsigned char *end = left > 1 ? memchr(at + 1, '\n', left - 1) : NULL;
+
+    if (!end || at[0] != '\n' || (size_t)(end - at) > sizeof(text))
+        return false;
+    size_t length = (size_t)(end - at) - 1;
+
+    memcpy(text, at + 1, length);
+    text[length] = '\0';
+    zone->has_rule = length > 0;
+    return !length || zone_rule_parse(text, &zone->rule) == 0;
+}
+
+struct zone *zone_parse(const unsigned char *bytes, size_t length)
+{
+    struct counts first, counts;
+
+    if (!read_header(bytes, length, &first))
+        return NULL;
+    size_t start = HEADER + block_size(&first, 4); /* the block of version 1 is passed over */
+
+    if (start > length || !read_header(bytes + start, length - start, &counts))
+        return NULL;
+    start += HEADER;
+    size_t size = block_size(&counts, 8);
+
+    if (size > length - start || !counts.types)
+        return NULL;
+    struct zone *zone = calloc(1, sizeof(*zone) + counts.changes * sizeof(zone->change[0]));
+
+    if (zone && read_changes(zone, bytes + start, &counts) &&
+        read_rule(zone, bytes + start + size, length - start - size))
+        return zone;
+    free(zone);
+    return NULL;
+}
+
+struct zone *zone_read(const char *name)
+{
+    char path[sizeof(ZONES) + ZONE_NAME_MAX];
+    struct zone *zone = NULL;
+
+    if (!zone_name_good(name))
+        return NULL;
+    snprintf(path, sizeof(path), ZONES "%s", name);
+    FILE *file = fopen(path, "re");
+    unsigned char *bytes = file ? malloc(FILE_MAX) : NULL;
+
+    if (bytes)
+        zone = zone_parse(bytes, fread(bytes, 1, FILE_MAX, file));
+    free(bytes);
+    if (file)
+        (void)fclose(file); /* it was only read */
+    return zone;
+}
+
+int32_t zone_offset(const struct zone *zone, int64_t at)
+{
+    size_t low = 0, high = zone->count; /* the first change behind `at` is in low..high */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (zone->change[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == zone->count && zone->has_rule)
+        return zone_rule_offset(&zone->rule, at);
+    return low ? zone->change[low - 1].offset : zone->before;
+}
+
+static int64_t seconds(int64_t ms)
+{
+    return ms / 1000 - (ms % 1000 < 0);
+}
+
+int64_t zone_local(const struct zone *zone, int64_t at_ms)
+{
+    return at_ms + INT64_C(1000) * zone_offset(zone, seconds(at_ms));
+}
+
+/*
+ * Offsets are less than a day, so those of a day before and a day behind are the two in question,
+ * unless a zone changes twice within two days. If the earlier one holds at the instant it gives, it
+ * is right; else the later one, if that holds; else the local time is skipped.
+ */
+int64_t zone_instant(const struct zone *zone, int64_t local_ms)
+{
+    int64_t local = seconds(local_ms);
+    int32_t before = zone_offset(zone, local - 86400), behind = zone_offset(zone, local + 86400);
+    bool later =
+        zone_offset(zone, local - before) != before && zone_offset(zone, local - behind) == behind;
+
+    return local_ms - INT64_C(1000) * (later ? behind : before);
+}

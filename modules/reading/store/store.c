@@ -1,0 +1,260 @@
+/*
+ * A submission into the database, as a unit: one statement, and another for each type in it.
+ *
+ * The first changes the device's rows in reading_device, which locks both until the commit; what
+ * other requests stored before is then visible to the next statement, and no other can store
+ * meanwhile, of neither type. The next inserts all readings of a type at once, and looks for
+ * overlaps only where the submission begins before the latest end known so far: readings that come
+ * in their order cost the same however many are stored.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/reading/base/reading.h"
+
+/*
+ * $1 device, $2 now; $3 to $6 of Delta and $7 to $10 of History: the first end, and of the latest
+ * reading start, end and Wh; null where there is none of the type. A device without any has a row
+ * that ends in the year 1.
+ */
+static const struct bb_sql touch = {
+    "INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,"
+    " known_end, fresh_from, fresh_to)"
+    " SELECT $1::bigint, t.type, coalesce(reading_time(t.s), '0001-01-01Z'),"
+    " coalesce(reading_time(t.e), '0001-01-01Z'), coalesce(t.wh, 0), reading_time($2::bigint),"
+    " '-infinity', reading_time(t.first), reading_time(t.e)"
+    " FROM (VALUES ('D'::\"char\", $3::bigint, $4::bigint, $5::bigint, $6::bigint),"
+    " ('H'::\"char\", $7::bigint, $8::bigint, $9::bigint, $10::bigint)) t (type, first, s, e, wh)"
+    " ON CONFLICT (device, type) DO UPDATE SET known_end = d.latest_end,"
+    " latest_start = CASE WHEN excluded.latest_end > d.latest_end THEN excluded.latest_start"
+    " ELSE d.latest_start END,"
+    " latest_wh = CASE WHEN excluded.latest_end > d.latest_end THEN excluded.latest_wh"
+    " ELSE d.latest_wh END,"
+    " latest_at = CASE WHEN excluded.latest_end > d.latest_end THEN excluded.latest_at"
+    " ELSE d.latest_at END,"
+    " latest_end = greatest(d.latest_end, excluded.latest_end),"
+    " fresh_from = least(d.fresh_from, excluded.fresh_from),"
+    " fresh_to = greatest(d.fresh_to, excluded.fresh_to)",
+    BB_SQL_WRITE,
+};
+
+/*
+ * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
+ * that they cover. bench/sql/reading.sql has both statements.
+ */
+static const struct bb_sql store = {
+    "WITH stored AS (INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
+    " SELECT $1::bigint, $2::\"char\", reading_time(r.s), reading_time(r.e), r.w,"
+    " reading_time($6::bigint)"
+    " FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS r (s, e, w))"
+    " SELECT busbar_require(coalesce(device_status($1::bigint), '') = 'Active', 409,"
+    " 'Conflict: the device is Inactive, or was deleted'), busbar_require(CASE WHEN "
+    "max(d.known_end) <= reading_time(($7::bigint[])[1]) THEN true"
+    " ELSE NOT EXISTS (SELECT FROM reading_overlapping($1::bigint, $7::bigint[], $8::bigint[])) "
+    "END,"
+    " 409, 'Conflict: the period overlaps a stored reading')"
+    " FROM reading_device d WHERE d.device = $1::bigint",
+    BB_SQL_WRITE,
+};
+
+/* Readings of one type, as columns. */
+struct columns {
+    const char *type;
+    size_t count, spans;
+    int64_t *starts, *ends, *wh, *span_starts, *span_ends;
+};
+
+static struct columns columns_of(struct bb_request *rq, const struct reading_item *items,
+                                 size_t count)
+{
+    struct columns c = {.type = items->type == 'H' ? "H" : "D", .count = count};
+    int64_t **all[] = {&c.starts, &c.ends, &c.wh, &c.span_starts, &c.span_ends};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        *all[i] = bb_alloc(rq, count * sizeof(int64_t));
+    for (size_t i = 0; i < count; i++) {
+        c.starts[i] = items[i].start;
+        c.ends[i] = items[i].end;
+        c.wh[i] = (int64_t)items[i].wh; /* it passed the ceiling */
+        if (!i || items[i].start > items[i - 1].end)
+            c.span_starts[c.spans++] = items[i].start;
+        c.span_ends[c.spans - 1] = items[i].end;
+    }
+    return c;
+}
+
+static int by_type_and_end(const void *left, const void *right)
+{
+    const struct reading_item *a = left, *b = right;
+
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+/* Of readings of one type, for touch: the first end, and the latest one; none: nulls. */
+static void latest_of(const struct reading_item *items, size_t count, struct bb_value values[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        values[i] = bb_null();
+    if (!count)
+        return;
+    values[0] = bb_i(items[0].end);
+    values[1] = bb_i(items[count - 1].start);
+    values[2] = bb_i(items[count - 1].end);
+    values[3] = bb_i((int64_t)items[count - 1].wh);
+}
+
+/* So many of the readings, from the first, are of Delta. */
+static int add_touch(struct bb_request *rq, struct bb_tx *unit,
+                     const struct reading_submission *submission, size_t deltas, int64_t now)
+{
+    struct bb_value values[10] = {bb_i(submission->device.id), bb_i(now)};
+
+    latest_of(submission->items, deltas, &values[2]);
+    latest_of(submission->items + deltas, submission->count - deltas, &values[6]);
+    return bb_add(rq, unit, &touch, values, sizeof(values) / sizeof(values[0])) < 0 ? -1 : 0;
+}
+
+/* All of one type. */
+static int add(struct bb_request *rq, struct bb_tx *unit, const struct bb_device *device,
+               const struct reading_item *items, size_t count, int64_t now)
+{
+    struct columns c = columns_of(rq, items, count);
+
+    return bb_add(rq, unit, &store,
+                  BB_ARGS(bb_i(device->id), bb_t(c.type), bb_ints(c.starts, count),
+                          bb_ints(c.ends, count), bb_ints(c.wh, count), bb_i(now),
+                          bb_ints(c.span_starts, c.spans), bb_ints(c.span_ends, c.spans))) < 0
+               ? -1
+               : 0;
+}
+
+size_t reading_deltas(const struct reading_submission *submission)
+{
+    size_t count = 0;
+
+    while (count < submission->count && submission->items[count].type == 'D')
+        count++;
+    return count;
+}
+
+int reading_tell(struct bb_request *rq, struct bb_tx *tx,
+                 const struct reading_submission *submission)
+{
+    const struct reading *reading = rq->state;
+    const struct bb_device *device = &submission->device;
+    size_t deltas = reading_deltas(submission), histories = submission->count - deltas;
+
+    if (deltas && reading_emit(rq, tx, device, submission->items, deltas))
+        return -1;
+    if (histories && reading_emit(rq, tx, device, submission->items + deltas, histories))
+        return -1;
+    if (!submission->named || device->timezone)
+        return 0;
+    return reading->devices->name_timezone(reading->devices_state, rq, tx, device->id,
+                                           submission->named);
+}
+
+void reading_sort(struct reading_submission *submission)
+{
+    qsort(submission->items, submission->count, sizeof(*submission->items), by_type_and_end);
+}
+
+int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
+                int64_t now)
+{
+    const struct bb_device *device = &submission->device;
+    size_t deltas, histories;
+
+    reading_sort(submission);
+    deltas = reading_deltas(submission);
+    histories = submission->count - deltas;
+    if (add_touch(rq, tx, submission, deltas, now))
+        return -1;
+    if (deltas && add(rq, tx, device, submission->items, deltas, now))
+        return -1;
+    if (histories && add(rq, tx, device, submission->items + deltas, histories, now))
+        return -1;
+    return reading_tell(rq, tx, submission) < 0 ? -1 : 0;
+}
+
+/* In the order in which they were sent. NULL: no memory. */
+static json_t *answer(struct bb_request *rq, const struct reading_submission *submission,
+                      int64_t now)
+{
+    const struct bb_device *device = &submission->device;
+    json_t **sent = bb_alloc(rq, submission->count * sizeof(json_t *));
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < submission->count; i++) {
+        const struct reading_item *item = &submission->items[i];
+
+        sent[item->index] =
+            reading_json(rq, item->type, item->start, item->end, (int64_t)item->wh, now);
+    }
+    for (size_t i = 0; i < submission->count; i++)
+        json_array_append_new(list, sent[i]);
+    if (json_array_size(list) < submission->count) {
+        json_decref(list);
+        return NULL;
+    }
+    return json_pack("{s:I, s:s?, s:s, s:o}", "deviceId", (json_int_t)device->id, "externalId",
+                     device->external_id, "uuid", device->uuid, "reads", list);
+}
+
+int reading_find_idle(struct bb_request *rq, const struct bb_device *device)
+{
+    static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
+    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(device->id)));
+    const char *status = rows ? bb_cell(rq, rows, 0, 0) : NULL;
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!status)
+        return bb_fail(rq, 404, "Device not found");
+    return strcmp(status, "Active") != 0 ? bb_fail(rq, 409, "Conflict: the device is %s", status)
+                                         : 0;
+}
+
+/* The commit failed. If for an overlap, it is looked at again, reading by reading. */
+static int refused(struct bb_request *rq, struct reading_submission *submission)
+{
+    if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
+        return bb_failed(rq);
+    int failed = reading_find_idle(rq, &submission->device);
+
+    if (!failed)
+        failed = reading_find_overlaps(rq, submission);
+    if (failed)
+        return failed;
+    if (!reading_wrong(submission))
+        return bb_fail(rq, 409, "Conflict: the period overlaps a stored reading");
+    return reading_refuse(rq, submission);
+}
+
+/* Not for a replay: the answer of another request that stored the same. */
+static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
+{
+    const struct reading_submission *submission = arg;
+
+    (void)unit;
+    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
+}
+
+int reading_store(struct bb_request *rq, struct reading_submission *submission)
+{
+    int64_t now = bb_wall_ms(rq->host);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)submission->device.id);
+
+    if (!unit || reading_add(rq, unit, submission, now))
+        return bb_failed(rq);
+    json_t *json = answer(rq, submission, now);
+
+    if (!json)
+        return bb_fail(rq, 503, "Out of memory");
+    bb_after(rq, unit, count_stored, submission);
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : refused(rq, submission);
+}

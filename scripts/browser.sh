@@ -1,0 +1,56 @@
+# What ./test browser does: a service of its own by ./start, Debian's Chromium, and the pages as people use
+# them (tests/browser). Sourced by ./test. The screenshots are in build/browser/pictures.
+
+browser_packages=(chromium fonts-dejavu-core) # without a font there is nothing to look at
+
+need_browser() {
+    local own=$top/tests/browser
+
+    command -v chromium >/dev/null || need_packages "${browser_packages[@]}"
+    [ ! "$own/node_modules/.package-lock.json" -nt "$own/package-lock.json" ] || return 0
+    say "installing what drives the browser (npm ci in tests/browser)"
+    npm ci --prefix "$own" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+}
+
+# The tests, against the service that is ready; the words of tap tell the results.
+browser_run() { # DIRECTORY PORT [NAME…]
+    local place=$1 port=$2
+    shift 2
+    BUSBAR_BASE=http://127.0.0.1:$port BUSBAR_PASSWORD=$(cat "$place/var/admin.password") \
+        BUSBAR_CONTROL=$place/var/run/host/control.sock BUSBAR_PROGRAM=$top/build/release/root/bin/busbar \
+        BUSBAR_PICTURES=$place/pictures BUSBAR_CHROMIUM=$(command -v chromium) \
+        node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
+}
+
+browser_told() { # DIRECTORY
+    local good bad
+
+    good=$(awk '$1 == "#" && $2 == "pass" { print $3 }' "$1/tap.log")
+    bad=$(awk '$1 == "#" && $2 == "fail" { print $3 }' "$1/tap.log")
+    grep -E '^(not )?ok ' "$1/tap.log" | sed 's/^/busbar: browser: /' >&2
+    [ ! -e "$1/pictures/figures.txt" ] || sed 's/^/busbar: browser: /' "$1/pictures/figures.txt" >&2
+    count "${good:-0}" 0
+    [ -n "$good" ] && [ "${bad:-1}" = 0 ] && [ "$good" -gt 0 ] && return
+    grep -v '^ok ' "$1/tap.log" | tail -80 >&2
+    fail "browser: ${bad:-all} failed; see build/browser/tap.log and build/browser/pictures"
+}
+
+# The copy of the sources that ./test start makes is not needed: the state lies below build/.
+part_browser() {
+    local place=$top/build/browser port log tree=$top
+
+    need_browser || {
+        say "browser: npm cannot install what drives it (see above): it is skipped"
+        count 0 0 1
+        return
+    }
+    rm -rf "$place"
+    mkdir -p "$place/pictures"
+    log=$place/host.log
+    port=$(free_port)
+    BUSBAR_VAR=$place/var BUSBAR_PORT=$port started "$log" || { fail "browser: ./start failed"; return; }
+    browser_run "$place" "$port" "$@"
+    kill -TERM "$start_pid"
+    ended 20
+    browser_told "$place"
+}

@@ -1,0 +1,11 @@
+/* All tests of the browser, one after the other; with arguments those whose names have one of them. */
+'use strict'
+require('./test_shell')
+require('./test_chat')
+require('./test_webhooks')
+require('./test_devices')
+require('./test_bulk')
+require('./test_threats')
+require('./test_texts')
+require('./test_types')
+require('./test_admin')

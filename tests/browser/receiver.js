@@ -1,0 +1,25 @@
+/* A receiver of webhooks: keeps what came, verifies it, and answers as a test says. */
+'use strict'
+const crypto = require('node:crypto')
+const http = require('node:http')
+
+function receiver () {
+  const state = { status: 200, secret: '', got: [] }
+  const server = http.createServer((request, response) => {
+    const parts = []
+    request.on('data', (part) => parts.push(part))
+    request.on('end', () => {
+      const body = Buffer.concat(parts)
+      const right = crypto.createHmac('sha256', state.secret).update(body).digest('hex')
+      state.got.push({ event: request.headers['x-webhook-event'], genuine: request.headers['x-webhook-signature'] === right })
+      response.writeHead(state.status).end(state.status === 200 ? '' : 'the receiver is ill')
+    })
+  })
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => {
+    state.url = `http://127.0.0.1:${server.address().port}/hook`
+    state.close = () => { server.closeAllConnections(); server.close() }
+    resolve(state)
+  }))
+}
+
+module.exports = { receiver }

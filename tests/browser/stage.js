@@ -1,0 +1,129 @@
+/*
+ * Browsers and what is done with them: logging in, looking at a view in all its appearances. Every test
+ * has browser contexts of its own; whatever the console of one says, or a dialogue that opens, fails it.
+ */
+'use strict'
+const assert = require('node:assert/strict')
+const fs = require('node:fs')
+const path = require('node:path')
+const { test, before, after } = require('node:test')
+const { chromium } = require('playwright-core')
+const { base } = require('./service')
+
+const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
+const pictures = process.env.BUSBAR_PICTURES
+const WIDTHS = [1280, 400]
+const MORE_PX = 2400
+const flags = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync']
+const wanted = process.argv.slice(2)
+let browser
+
+before(async () => {
+  fs.mkdirSync(pictures, { recursive: true })
+  browser = await chromium.launch({ executablePath: process.env.BUSBAR_CHROMIUM ?? '/usr/bin/chromium', args: flags, chromiumSandbox: process.getuid() !== 0 })
+})
+after(() => browser?.close())
+
+/* Chromium itself tells failed requests; which of them a test expects, it says in `expected`. */
+function watch (page, told, expected) {
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !expected.some((words) => message.text().includes(words))) told.push(message.text())
+  })
+  page.on('pageerror', (error) => told.push(String(error)))
+  page.on('dialog', (dialog) => { told.push(`dialogue: ${dialog.message()}`); dialog.dismiss() })
+}
+
+/*
+ * scene(NAME, async ({ open }) => …): a test. `open(options)` gives a page of a new context;
+ * `expected` has words of errors that the browser's console may tell.
+ */
+function scene (name, run, expected = []) {
+  if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) return
+  test(name, { timeout: 180000 }, async () => {
+    const told = []
+    const contexts = []
+    const open = async (options = {}) => {
+      const context = await browser.newContext({
+        locale: 'en-GB', timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options
+      })
+      contexts.push(context)
+      context.setDefaultTimeout(10000)
+      const page = await context.newPage()
+      watch(page, told, expected)
+      return page
+    }
+    try {
+      await run({ open })
+      assert.deepEqual(told, [], 'the console of the browser tells errors')
+    } finally {
+      await Promise.all(contexts.map((context) => context.close()))
+    }
+  })
+}
+
+/* A figure, for those who read the results: beside the test in tap.log and in what ./test browser prints. */
+function figure (what, value, most, unit) {
+  fs.appendFileSync(path.join(pictures, 'figures.txt'), `${what}: ${Math.round(value * 10) / 10} ${unit} (at most ${most})\n`)
+  assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
+}
+
+async function enter (page, person, view = '') {
+  await page.goto(`${base}/console/${view}`)
+  await page.getByLabel('E-mail').fill(person.email)
+  await page.getByLabel('Password').fill(person.password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('navigation').first().waitFor()
+}
+
+function go (page, view) {
+  return page.getByRole('navigation').getByRole('link', { name: view, exact: true }).click()
+}
+
+/* To a view by its address; a new load of the page would end the session. */
+const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, `#${address}`)
+
+/* What axe-core finds, in words: nothing is what is wanted. */
+async function findings (page) {
+  await page.evaluate(axe)
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
+  return violations.flatMap(({ id, impact, help, nodes }) => nodes.map((node) => `${impact} ${id}: ${help}: ${node.html.slice(0, 160)}`))
+}
+
+/* Nothing moves, nothing is on its way: two frames after the last request. */
+async function settle (page) {
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], .loading'))
+  await page.evaluate(() => document.fonts.ready.then(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))))
+}
+
+/* The whole view is in the picture, as far as it is not endless: main scrolls, the page does not. */
+async function grow (page, width, height) {
+  await page.setViewportSize({ width, height })
+  await settle(page)
+  const more = await page.evaluate(() => {
+    const main = document.querySelector('.frame > main')
+    return main && !document.querySelector('dialog[open]') ? main.scrollHeight - main.clientHeight : 0
+  })
+  if (more > 0) await page.setViewportSize({ width, height: height + Math.min(more, MORE_PX) })
+  await settle(page)
+}
+
+/* Looks at a view in light and dark, wide and narrow: axe-core finds nothing, and it fits the width. */
+async function look (page, name) {
+  const wrong = []
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+    for (const width of WIDTHS) {
+      await grow(page, width, width === 400 ? 860 : 800)
+      await page.screenshot({ path: path.join(pictures, `${name}-${colorScheme}-${width}.png`) })
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      if (over > 0) wrong.push(`${colorScheme} ${width}: ${over} px wider than the window`)
+      wrong.push(...(await findings(page)).map((finding) => `${colorScheme} ${width}: ${finding}`))
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize({ width: 1280, height: 800 })
+  assert.deepEqual(wrong, [], `${name} keeps people out`)
+}
+
+module.exports = { scene, enter, go, to, look, settle, findings, figure }

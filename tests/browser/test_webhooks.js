@@ -1,0 +1,112 @@
+/* The panel of webhooks, with a receiver that verifies what it gets. */
+'use strict'
+const assert = require('node:assert/strict')
+const { scene, enter, go, look } = require('./stage')
+const { receiver } = require('./receiver')
+const { admin, login, member, converse, say, request } = require('./service')
+
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+
+/* Makes a webhook on the page; the secret that is shown. */
+async function make (page, url) {
+  await button(page, 'New webhook').click()
+  await page.getByRole('dialog').getByLabel('Address').fill(url)
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+  const code = page.getByRole('dialog').locator('code')
+  await code.waitFor()
+  return code.innerText()
+}
+
+scene('webhooks: made, tried, failing, sent again, replaced, switched off, deleted', async ({ open }) => {
+  const hook = await receiver()
+  const wim = await member('Wim')
+  const page = await open()
+
+  try {
+    await login(admin)
+    await enter(page, wim)
+    await go(page, 'Webhooks')
+    await page.getByText('No webhooks yet').waitFor()
+    await look(page, 'webhooks-empty')
+    await button(page, 'New webhook').click()
+    await look(page, 'webhooks-new')
+    await button(page, 'Cancel').click()
+    hook.secret = await make(page, hook.url)
+    assert.match(hook.secret, /^[0-9a-f]{64}$/)
+    await look(page, 'webhooks-secret')
+    await button(page, 'Close').click()
+    await look(page, 'webhooks')
+    await page.getByRole('link', { name: hook.url }).click()
+    assert.equal(await page.getByText(hook.secret).count(), 0, 'the secret is shown once')
+    await button(page, 'Send a test').click()
+    await page.getByText(/Answered 200 in/).waitFor()
+    assert.deepEqual(hook.got, [{ event: 'ping', genuine: true }])
+    hook.status = 500
+    await button(page, 'Send a test').click()
+    await page.getByText('The test failed').waitFor()
+    await page.getByRole('row', { name: /Abandoned/ }).waitFor({ timeout: 15000 })
+    hook.status = 200
+    await page.getByText(/Attempts: 3/).click()
+    await page.getByText('the receiver is ill').first().waitFor()
+    await page.getByText('"event": "ping"').waitFor()
+    await look(page, 'webhook')
+    await page.locator('main').evaluate((main) => { main.scrollTop = main.scrollHeight })
+    for (const language of ['Python', 'Go', 'PHP', 'Java', 'Node.js']) {
+      await button(page, language).click()
+      await page.locator('pre').filter({ hasText: /hmac/i }).last().waitFor()
+    }
+    await look(page, 'webhook-verify')
+    await page.getByRole('combobox', { name: 'State' }).selectOption('delivered')
+    await page.getByRole('row', { name: /Abandoned/ }).waitFor({ state: 'detached' })
+    await page.getByRole('combobox', { name: 'State' }).selectOption('')
+    await button(page, 'Resend failed (24 h)').click()
+    await page.getByText('Sent again: 1.').waitFor()
+    await page.getByRole('row', { name: /abandoned/ }).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'Webhooks' }).first().click()
+    await page.getByRole('cell', { name: '100 %' }).waitFor()
+    await look(page, 'webhooks-statistics')
+    await page.getByRole('link', { name: hook.url }).click()
+    const before = hook.got.length
+    await button(page, 'New secret').click()
+    await look(page, 'webhook-rotate')
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    assert.equal(await page.getByRole('dialog').count(), 0, 'whoever asks for a new secret can think again')
+    await button(page, 'New secret').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'New secret' }).click()
+    hook.secret = await page.getByRole('dialog').locator('code').innerText()
+    await button(page, 'Close').click()
+    const { conversation } = await converse(wim, admin, 'What the webhook is told of', 'Hooked 1')
+    await say(wim, conversation.id, 'and once more for the hook')
+    while (hook.got.filter(({ event, genuine }) => event === 'message.new' && genuine).length === 0) await new Promise((resolve) => setTimeout(resolve, 50))
+    assert.ok(hook.got.length > before)
+    await button(page, 'Disable').click()
+    await button(page, 'Enable').waitFor()
+    await button(page, 'Edit').click()
+    await look(page, 'webhook-edit')
+    await button(page, 'Cancel').click()
+    await button(page, 'Delete').click()
+    await look(page, 'webhook-delete')
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('No webhooks yet').waitFor()
+  } finally {
+    hook.close()
+  }
+})
+
+scene('webhooks: an Admin sees those of all; scripts are no addresses, and nothing to click', async ({ open }) => {
+  const yva = await member('Yva')
+  const page = await open()
+
+  await login(admin)
+  for (const url of ['javascript:hit=1', 'data:text/html,<script>hit=1</script>']) {
+    assert.equal((await request('POST', '/api/chat/webhooks', yva.token, { url, events: [] })).status, 400, url)
+  }
+  const url = 'http://127.0.0.1:9999/"><img%20src=x%20onerror=hit=1>'
+  assert.equal((await request('POST', '/api/chat/webhooks', yva.token, { url, events: ['message.new'] })).status, 201)
+  await enter(page, admin)
+  await go(page, 'Webhooks')
+  await page.getByRole('cell', { name: '"><img' }).first().waitFor()
+  assert.equal(await page.locator('main img, main a[href^="javascript"], main a[href^="data"]').count(), 0)
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined)
+  await look(page, 'webhooks-admin')
+})

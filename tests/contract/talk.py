@@ -1,0 +1,84 @@
+"""A conversation by the Python client that is made of the reference: talk.py URL EMAIL PASSWORD EMAIL PASSWORD.
+
+The first one writes, the second one reads and answers. An answer that is not the expected one ends it with 1.
+"""
+
+import sys
+
+from busbar_client import AuthenticatedClient, Client
+from busbar_client.api.auth import get_admin_users, post_auth_login
+from busbar_client.api.chat import (
+    get_chat_chain_by_head_uuid,
+    get_chat_unread_count_by_email,
+    patch_chat_conversations_by_id_read,
+    post_chat_conversations_by_id_messages,
+    post_chat_conversations_start,
+)
+from busbar_client.models import (
+    Error,
+    PatchChatConversationsByIdReadBody,
+    PostAuthLoginBody,
+    PostChatConversationsByIdMessagesBody,
+    PostChatConversationsStartBody,
+)
+
+
+def same(got, expected):
+    if got != expected:
+        raise SystemExit(f"{got!r} instead of {expected!r}")
+
+
+def good(answer):
+    """The answer of success: not the error that the document has for the others."""
+    if answer is None or isinstance(answer, Error):
+        raise SystemExit(f"refused: {answer}")
+    return answer
+
+
+def login(url, username, password):
+    answer = post_auth_login.sync(
+        client=Client(base_url=url), body=PostAuthLoginBody(username=username, password=password)
+    )
+    return AuthenticatedClient(base_url=url, token=good(answer).access_token)
+
+
+def unread(client, email):
+    return good(get_chat_unread_count_by_email.sync(email, client=client)).count
+
+
+def main(url, alice, alice_password, bob, bob_password):
+    first, second = login(url, alice, alice_password), login(url, bob, bob_password)
+    started = good(
+        post_chat_conversations_start.sync(
+            client=first,
+            body=PostChatConversationsStartBody(
+                participant1=alice, participant2=bob, username=alice, chat_entry="typed by a program"
+            ),
+        )
+    )
+    conversation = started.conversation
+
+    same(started.message.chat_entry, "typed by a program")
+    same(unread(second, bob), 1)
+    good(
+        post_chat_conversations_by_id_messages.sync(
+            conversation.id,
+            client=second,
+            body=PostChatConversationsByIdMessagesBody(username=bob, chat_entry="answered by another"),
+        )
+    )
+    good(
+        patch_chat_conversations_by_id_read.sync(
+            conversation.id, client=second, body=PatchChatConversationsByIdReadBody(email=bob)
+        )
+    )
+    same(unread(second, bob), 0)
+
+    chain = good(get_chat_chain_by_head_uuid.sync(conversation.head_uuid, client=first))
+
+    same([entry.username for entry in chain], [alice, bob])
+    same(chain[-1].next_entry_uuid, None)
+    same(get_admin_users.sync_detailed(client=first).status_code, 403)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,61 @@
+// A conversation by the TypeScript client that is made of the reference: talk.js URL EMAIL PASSWORD EMAIL PASSWORD.
+// The first one writes, the second one reads and answers. It ends with 1 where an answer is not the expected one.
+import createClient from "openapi-fetch";
+import type { paths } from "./busbar.d.ts";
+
+declare const process: { argv: string[] };
+
+const [url, alice, alicePassword, bob, bobPassword] = process.argv.slice(2) as [string, string, string, string, string];
+
+function same<T>(got: T, expected: T): void {
+    if (got !== expected) throw new Error(`${String(got)} instead of ${String(expected)}`);
+}
+
+// The data of an answer; what the document calls an error is thrown.
+function good<T>(answer: { data?: T; error?: { message: string } }): T {
+    if (answer.data === undefined) throw new Error(answer.error?.message ?? "no data");
+    return answer.data;
+}
+
+async function login(username: string, password: string) {
+    const client = createClient<paths>({ baseUrl: url });
+    const { accessToken } = good(await client.POST("/api/auth/login", { body: { username, password } }));
+
+    return createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${accessToken}` } });
+}
+
+async function unread(client: Awaited<ReturnType<typeof login>>, email: string): Promise<number> {
+    return good(await client.GET("/api/chat/unread-count/{email}", { params: { path: { email } } })).count;
+}
+
+const first = await login(alice, alicePassword);
+const second = await login(bob, bobPassword);
+const { conversation, message } = good(
+    await first.POST("/api/chat/conversations/start", {
+        body: { participant1: alice, participant2: bob, username: alice, chatEntry: "typed by a client" },
+    }),
+);
+const path = { id: conversation.id };
+
+same(message.chatEntry, "typed by a client");
+same(await unread(second, bob), 1);
+good(
+    await second.POST("/api/chat/conversations/{id}/messages", {
+        params: { path },
+        body: { username: bob, chatEntry: "answered by another" },
+    }),
+);
+good(await second.PATCH("/api/chat/conversations/{id}/read", { params: { path }, body: { email: bob } }));
+same(await unread(second, bob), 0);
+
+const chain = good(
+    await first.GET("/api/chat/chain/{headUuid}", { params: { path: { headUuid: conversation.headUuid } } }),
+);
+
+same(chain.length, 2);
+same(chain[1]?.username, bob);
+same(chain[1]?.nextEntryUuid, null);
+
+const refused = await first.GET("/api/admin/users", {});
+
+same(refused.error?.statusCode, 403);

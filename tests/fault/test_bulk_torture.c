@@ -1,0 +1,246 @@
+/*
+ * F45: bulk uploads where memory is short. While a file is checked, confirmed and its rows are
+ * stored the nth allocation fails, for each n in turn. It may cost the request its answer and a
+ * batch its time; it may cost nobody a row, and no row is stored twice.
+ */
+#include <string.h>
+
+#include "bulk.h"
+#include "fault/common.h"
+#include "fault/torture.h"
+#include "meter.h"
+
+enum {
+    DEEPEST = 6000,
+    UNUSED_MOST = 3, /* so many runs in a row that needed fewer allocations: that is all */
+    RUN_MS = 3000,
+    SETTLED_MS = 90000,
+    STOPPED_MS = 5000,
+    GOOD = 2,
+    BAD = 1
+};
+
+/* A type of rows: files of GOOD rows that can be stored and BAD ones that cannot, each with names
+ * or times of its own. */
+struct kind {
+    const char *name, *type;
+    const char *(*csv)(int number);
+    const char *stored; /* SQL: how many rows are stored */
+};
+
+struct works {
+    const struct kind *kind;
+    struct rack rack;
+    const char *files;
+    int made; /* files so far */
+};
+
+static const char *devices_csv(int number)
+{
+    return text("externalId,capacity\nmem%d-a,5\nmem%d-b,0\nmem%d-c,7.5\n", number, number, number);
+}
+
+static const char *reads_csv(int number)
+{
+    int64_t from = days_ago(2000) + number * 3 * HOUR_MS;
+
+    return text("externalId,type,startDate,endDate,value,unit\nplant,History,%s,%s,1,kWh\n"
+                "plant,History,%s,%s,-1,kWh\nplant,History,%s,%s,2,kWh\n",
+                time_text(from), time_text(from + HOUR_MS), time_text(from + HOUR_MS),
+                time_text(from + 2 * HOUR_MS), time_text(from + 2 * HOUR_MS),
+                time_text(from + 3 * HOUR_MS));
+}
+
+static const struct kind devices = {"torture_devices", "Devices", devices_csv,
+                                    "SELECT count(*) FROM device WHERE external_id ~ '^mem'"};
+static const struct kind reads = {"torture_reads", "Reads", reads_csv,
+                                  "SELECT count(*) FROM reading"};
+
+static void works_open(struct works *works, const struct kind *kind)
+{
+    struct host_spec spec = bulk_spec(kind->name, false);
+
+    *works = (struct works){.kind = kind,
+                            .rack = rack_make(kind->name),
+                            .files = harness_path(text("%s.files", kind->name))};
+    spec.modules = "[auth, bulk, device, reading, webhook, metrics]";
+    spec.database = database_make(the_postgres, kind->name);
+    spec.plain = true;
+    spec.environment = works->rack.environment;
+    spec.more = text("bulk:\n  files: \"%s\"\n  jobs_per_account: 10000\n"
+                     "device:\n  documents: \"%s.store\"\n",
+                     works->files, works->files);
+    host = host_start(&spec);
+    bulk_settle(kind->name);
+    db = database_connect(the_postgres, kind->name);
+    admin = admin_of(host);
+    m = person_make(host, admin, text("%s.m", kind->name), NULL);
+    meter_make(host, m, "plant", 1000, days_ago(2001));
+}
+
+static void expect_running(void)
+{
+    int status = 0;
+
+    ck_assert_msg(!process_wait(host->pid, 0, &status), "the host ended: %x", (unsigned)status);
+}
+
+/* Makes the nth allocation from here on fail; 0: none. Whether the one before did. */
+static bool arm(const struct works *works, long n)
+{
+    return atomic_exchange(&works->rack.numbers->allocations, n) == 0;
+}
+
+static struct answer *send_file(struct works *works)
+{
+    const char *csv = works->kind->csv(works->made++);
+
+    return bulk_send(host, m, text("type=%s", works->kind->type), "x.csv", csv, strlen(csv));
+}
+
+/* Of what is there every upload is whole; of one without an answer nothing may be there. */
+static void expect_whole_uploads(void)
+{
+    ck_assert_int_eq(sql_number(db,
+                                "SELECT count(*) FROM bulk_job j WHERE status <> 'arriving'"
+                                " AND (rows <> (SELECT coalesce(sum(p.rows), 0) FROM bulk_part p"
+                                " WHERE p.job = j.id) OR (status = 'created' AND doubtful <>"
+                                " (SELECT count(*) FROM bulk_finding f WHERE f.job = j.id)))"),
+                     0);
+}
+
+/* The upload and its check. */
+static void refuse_uploads(struct works *works)
+{
+    int unused = 0, n = 1, created = 0;
+
+    for (; unused < UNUSED_MOST && n < DEEPEST; n++) {
+        arm(works, n);
+        struct answer *answer = send_file(works);
+
+        unused = arm(works, 0) ? 0 : unused + 1;
+        expect_running();
+        ck_assert_msg(answer->status == 201 || answer->status == 503 || answer->status == 0,
+                      "upload %d is answered %ld: %s", n, answer->status, answer->body);
+        if (answer->status != 201)
+            continue;
+        created++;
+        ck_assert_int_eq(bulk_number(answer, "check", "passed"), GOOD);
+        ck_assert_int_eq(bulk_number(answer, "check", "failed"), BAD);
+    }
+    fprintf(stderr, "%s: an upload has %d allocations; of as many uploads %d went well\n",
+            works->kind->name, n - UNUSED_MOST, created);
+    ck_assert_int_lt(n, DEEPEST);
+    ck_assert_int_ge(created, UNUSED_MOST);
+    expect_whole_uploads();
+    ck_assert_int_ge(sql_number(db, "SELECT count(*) FROM bulk_job WHERE status = 'created'"),
+                     created);
+    sql_run(db, "DELETE FROM bulk_job");
+    ck_assert_int_eq(sql_number(db, works->kind->stored), 0);
+}
+
+struct armed {
+    const struct works *works;
+    const char *id;
+};
+
+static bool is_over(void *arg)
+{
+    const struct armed *armed = arg;
+
+    return atomic_load(&armed->works->rack.numbers->allocations) == 0 ||
+           sql_number(db, text("SELECT (status = 'finished')::int FROM bulk_job WHERE id = '%s'",
+                               armed->id));
+}
+
+/* Its confirmation, and the first batch after it. */
+static bool run_once(struct works *works, long n)
+{
+    struct armed armed = {works, bulk_id(send_file(works))};
+
+    arm(works, n);
+    long status = bulk_post(m, armed.id, "confirm")->status;
+
+    wait_until(is_over, &armed, RUN_MS);
+    bool failed = arm(works, 0);
+
+    expect_running();
+    ck_assert_msg(status == 200 || status == 503 || status == 0, "confirm %ld: %ld", n, status);
+    if (status != 200) {
+        status = bulk_post(m, armed.id, "confirm")->status;
+        ck_assert_msg(status == 200 || status == 409, "again %ld: %ld", n, status);
+    }
+    return failed;
+}
+
+static bool all_over(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM bulk_job WHERE status NOT IN ('finished',"
+                          " 'arriving')") == 0;
+}
+
+/* A job that a failure had stopped is tried again by itself; each row is there once. */
+static void expect_all_stored(const struct works *works, int jobs)
+{
+    ck_assert(wait_until(all_over, NULL, SETTLED_MS));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job WHERE status = 'finished'"),
+                     jobs);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT count(*) FROM bulk_job j WHERE status = 'finished' AND"
+                            " (succeeded, failed) = (%d, %d) AND (SELECT count(*) FROM bulk_finding"
+                            " f WHERE f.job = j.id) = %d AND (SELECT sum(failed) FROM bulk_part p"
+                            " WHERE p.job = j.id) = %d",
+                            GOOD, BAD, BAD, BAD)),
+        jobs);
+    ck_assert_int_eq(sql_number(db, works->kind->stored), (int64_t)jobs * GOOD);
+}
+
+static void refuse_runs(struct works *works)
+{
+    int unused = 0, n = 1;
+
+    for (; unused < UNUSED_MOST && n < DEEPEST; n++)
+        unused = run_once(works, n) ? 0 : unused + 1;
+    fprintf(stderr, "%s: a confirmation and its run have %d allocations\n", works->kind->name,
+            n - UNUSED_MOST);
+    ck_assert_int_lt(n, DEEPEST);
+    expect_all_stored(works, n - 1);
+}
+
+static void works_over(struct works *works)
+{
+    struct answer *log = bulk_store(m, bulk_id(send_file(works)));
+
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), GOOD);
+    ck_assert(store_settles(works->files));
+    ck_assert_int_eq(store_files(works->files), 0);
+    int64_t from = now_ms();
+
+    host_stop(host);
+    ck_assert_int_lt(now_ms() - from, STOPPED_MS);
+    PQfinish(db);
+}
+
+static void torture(const struct kind *kind)
+{
+    struct works works;
+
+    works_open(&works, kind);
+    refuse_uploads(&works);
+    refuse_runs(&works);
+    works_over(&works);
+}
+
+START_TEST(an_allocation_that_fails_costs_no_row_of_devices)
+{
+    torture(&devices);
+}
+
+START_TEST(an_allocation_that_fails_costs_no_row_of_readings)
+{
+    torture(&reads);
+}
+
+FAULT(F45, an_allocation_that_fails_costs_no_row_of_devices,
+      an_allocation_that_fails_costs_no_row_of_readings)

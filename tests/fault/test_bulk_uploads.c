@@ -1,0 +1,239 @@
+/*
+ * F37: bulk uploads on a disk that is full, of the host while a file arrives, of the database while
+ * it is checked or its rows are stored.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bulk.h"
+#include "fault/common.h"
+#include "fault/torture.h"
+
+enum {
+    CALLS_MAX = 60,
+    FILE_ROWS = 20000,
+    RUN_ROWS = 40000,
+    SMALL_MIB = 64,
+    TOLD_MS = 60000,
+    END_MS = 60000,
+    LINE = 40
+};
+
+/* Rows of a name, each with a number from 1001 on behind it. */
+static const char *rows_csv(const char *head, const char *name, int rows)
+{
+    size_t room = (size_t)rows * LINE + LINE, length = 0;
+    char *csv = kept(malloc(room));
+
+    length += (size_t)snprintf(csv, room, "%s\n", head);
+    for (int i = 1; i <= rows; i++)
+        length += (size_t)snprintf(csv + length, room - length, "%s%d,%d\n", name, i, 1000 + i);
+    return csv;
+}
+
+static const char *things_csv(const char *name, int rows)
+{
+    return rows_csv("name,amount", name, rows);
+}
+
+static int64_t rows_of(const char *table)
+{
+    return sql_number(db, text("SELECT count(*) FROM bulk_%s", table));
+}
+
+/* Refused for now, and nothing of it is there. */
+static void expect_refused_whole(struct answer *answer, const char *directory, int64_t jobs)
+{
+    ck_error(answer, 503, "");
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    ck_assert(store_settles(directory));
+    ck_assert_int_le(store_files(directory), 0);
+    ck_assert_int_eq(rows_of("job"), jobs);
+    ck_assert_int_eq(rows_of("finding"), 0);
+}
+
+static void expect_stored(const char *id, const char *name, int rows)
+{
+    ck_assert_int_eq(bulk_number(bulk_log_of(m, id, "limit=1"), "progress", "succeeded"), rows);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM heap_thing"
+                                         " WHERE name ~ '^%s[0-9]+$'",
+                                         name)),
+                     rows);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT sum(amount) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
+        (int64_t)rows * (rows + 1) / 2 + INT64_C(1000) * rows);
+}
+
+/* A host whose files lie in the directory given; on a rack the plain one, with devices for things.
+ */
+static void desk_open(const char *name, struct postgres *pg, struct rack *rack,
+                      const char *directory)
+{
+    struct host_spec spec = bulk_spec(name, !rack);
+
+    the_postgres = pg;
+    spec.database = database_make(pg, name);
+    spec.plain = rack != NULL;
+    spec.environment = rack ? rack->environment : NULL;
+    spec.more =
+        text("bulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s.store\"\n", directory, directory);
+    if (!rack)
+        spec.more = text("bulk:\n  files: \"%s\"\n", directory);
+    host = host_start(&spec);
+    bulk_settle(name);
+    db = database_connect(pg, name);
+    admin = admin_of(host);
+    m = person_make(host, admin, text("%s.m", name), NULL);
+}
+
+static void desk_close(void)
+{
+    PQfinish(db);
+    host_stop(host);
+}
+
+/* ---- F37: the host's disk ---- */
+
+/* The first write fails, then the second, until an upload needs no more. */
+START_TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
+{
+    struct rack rack = rack_make("bulk-full");
+    const char *directory = harness_path("bulk-full.files");
+    const char *csv = rows_csv("externalId,serialNumber", "full", FILE_ROWS);
+    int failures = 0;
+
+    desk_open("fault_bulk_full", the_postgres, &rack, directory);
+    for (; failures < CALLS_MAX; failures++) {
+        atomic_store(&rack.numbers->writes, failures + 1);
+        struct answer *answer = bulk_send(host, m, "", "x.csv", csv, strlen(csv));
+        bool failed = atomic_load(&rack.numbers->writes) == 0;
+
+        atomic_store(&rack.numbers->writes, 0);
+        if (!failed) {
+            bulk_store(m, bulk_id(answer));
+            ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM device"), FILE_ROWS);
+            break;
+        }
+        expect_refused_whole(answer, directory, 0);
+        ck_assert_int_eq(rows_of("part"), 0);
+    }
+    fprintf(stderr, "fault_bulk_full: each of %d calls failed once\n", failures);
+    ck_assert_int_ge(failures, 1);
+    ck_assert_int_lt(failures, CALLS_MAX);
+    desk_close();
+}
+
+/* The directory on a tmpfs, of this process and those that it starts. */
+static void mount_small(const char *directory, const char *options)
+{
+    ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
+                      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                      mount("tmpfs", directory, "tmpfs", 0, options) == 0,
+                  "F37 needs a tmpfs, and root for it");
+}
+
+/* Fills a disk to the last byte, as somebody else would; the file's path. */
+static const char *fill(const char *directory)
+{
+    const char *path = text("%s/filler", directory);
+    FILE *file = fopen(path, "we");
+    char block[4096] = {0};
+
+    ck_assert_ptr_nonnull(file);
+    while (fwrite(block, sizeof block, 1, file) == 1)
+        ;
+    fclose(file);
+    return path;
+}
+
+START_TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
+{
+    const char *directory = harness_path("bulk-tmpfs"), *csv = things_csv("small", FILE_ROWS);
+
+    ck_assert_int_eq(mkdir(directory, 0700), 0);
+    mount_small(directory, "size=1m,mode=700");
+    desk_open("fault_bulk_tmpfs", the_postgres, NULL, text("%s/files", directory));
+    const char *filler = fill(directory);
+
+    for (int i = 0; i < 3; i++)
+        expect_refused_whole(bulk_things(m, csv), text("%s/files", directory), 0);
+    unlink(filler);
+    const char *id = bulk_id(bulk_things(m, csv));
+
+    bulk_store(m, id);
+    expect_stored(id, "small", FILE_ROWS);
+    desk_close();
+}
+
+/* ---- F37: the database's ---- */
+
+/* The databases to come lie on a tmpfs, which is gone with the test. */
+static void move_template(struct postgres *pg, const char *directory)
+{
+    struct stat about;
+
+    process_service_directory(directory);
+    mount_small(directory, text("size=%dm", SMALL_MIB));
+    ck_assert_int_eq(stat(pg->data, &about), 0);
+    ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
+    postgres_end(pg, SIGINT); /* it must see the mount */
+    postgres_start(pg);
+    PGconn *server = database_connect(pg, "postgres");
+
+    sql_run(server, text("CREATE TABLESPACE small LOCATION '%s'", directory));
+    sql_run(server, "ALTER DATABASE template_busbar SET TABLESPACE small");
+    PQfinish(server);
+}
+
+static bool log_has(void *words)
+{
+    return strstr(file_text(host->log), words) != NULL;
+}
+
+static bool has_begun(void *id)
+{
+    return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", (char *)id)) > 0;
+}
+
+START_TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
+{
+    struct postgres *pg = postgres_make("pg-bulk", true);
+    const char *directory = harness_path("pg-bulk.small"), *files = harness_path("pg-bulk.files");
+
+    move_template(pg, directory);
+    desk_open("fault_bulk_db", pg, NULL, files);
+    const char *id = bulk_id(bulk_things(m, things_csv("run", RUN_ROWS)));
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    ck_assert(wait_until(has_begun, (void *)(uintptr_t)id, END_MS));
+    const char *filler = fill(directory);
+
+    ck_assert_msg(wait_until(log_has, text("a batch of bulk upload %s failed", id), TOLD_MS),
+                  "the disk is not full");
+    struct answer *log = ck_status(bulk_log_of(m, id, "limit=1"), 200);
+
+    ck_assert_str_eq(answer_text(log, "status"), "confirmed");
+    ck_assert_int_eq(bulk_number(log, "progress", "failed"), 0);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"),
+                     sql_number(db, "SELECT count(*) FROM heap_thing"));
+    expect_refused_whole(bulk_things(m, things_csv("other", FILE_ROWS)), files, 1);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_part WHERE job <> '%s'", id)),
+                     0);
+    unlink(filler);
+    bulk_await(m, id, "finished");
+    expect_stored(id, "run", RUN_ROWS);
+    id = bulk_id(bulk_things(m, things_csv("other", FILE_ROWS)));
+    bulk_store(m, id);
+    expect_stored(id, "other", FILE_ROWS);
+    desk_close();
+    postgres_end(pg, SIGINT);
+}
+
+FAULT(F37, a_disk_that_is_full_refuses_an_upload_and_keeps_nothing,
+      a_directory_without_room_refuses_uploads_until_there_is_some,
+      a_database_without_room_lets_a_run_wait_and_refuses_uploads)

@@ -1,0 +1,367 @@
+/* F41 to F43: a module crashes in every place that there is, hangs, crashes again and again. The
+ * plain build, for sanitizers have handlers of their own. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+#include "fault/gaps.h"
+#include "wire.h"
+
+enum { ENDED_MS = 5000, BACK_AGAIN_MS = 300 };
+
+struct seen_line {
+    const struct host *host;
+    const char *line;
+    size_t from;
+};
+
+static const struct place {
+    const char *place, *way;
+    int signal;
+    const char *ran; /* in the line */
+} places[] = {
+    {"handler", "segv", SIGSEGV, "ran=handler what=\"POST /crash\" request="},
+    {"handler", "overflow", SIGSEGV, "guard=\"the stack of a fiber overflowed\" module=crash"},
+    {"hook", "segv", SIGSEGV, "ran=hook what=crash.went"},
+    {"committed", "abort", SIGABRT, "ran=\"committed hook\" what=crash.went"},
+    {"job", "segv", SIGSEGV, "ran=job what=crash-job"},
+    {"worker", "divide", SIGFPE, "ran=worker what=beside"},
+    {"pool", "segv", SIGSEGV, "ran=pool what=deep"},
+    {"channel", "segv", SIGSEGV, "ran=channel what=crash_told"},
+    {"constructor", "segv", SIGSEGV, "ran=constructor"},
+    {"open", "segv", SIGSEGV, "ran=open"},
+    {"start", "segv", SIGSEGV, "ran=start"},
+    {"quiesce", "segv", SIGSEGV, "ran=quiesce"},
+    {"close", "abort", SIGABRT, "ran=close"},
+};
+
+/* The module of the plain build. */
+static char *plain_module(const char *name)
+{
+    return text("%s/../tests/integration/.libs/%s.so", getenv("BUSBAR_PLAIN"), name);
+}
+
+struct bench {
+    struct host *host;
+    const char *order, *state;
+    PGconn *db;
+};
+
+/* `http`, `settings`: lines of these sections. */
+static struct bench bench_of(const char *name, const char *lines, const char *settings)
+{
+    struct bench bench = {.order = harness_path(text("%s.order", name)),
+                          .state = harness_path(text("%s.state", name))};
+    const char **environment = kept(calloc(2, sizeof *environment));
+
+    environment[0] = text("CRASH_ORDER=%s", bench.order);
+    bench.host = host_prepare(&(struct host_spec){
+        .name = name,
+        .database = database_make(the_postgres, name),
+        .modules = text("[auth, chat, health, \"%s\"]", plain_module("module_crash")),
+        .http = lines,
+        .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),
+        .environment = environment,
+        .plain = true});
+    bench.db = database_connect(the_postgres, name);
+    return bench;
+}
+
+static struct bench bench_make(const char *name)
+{
+    return bench_of(name, "", "");
+}
+
+static bool ended(void *arg)
+{
+    struct host *host = arg;
+
+    if (host->pid && process_wait(host->pid, 0, &host->status))
+        host->pid = 0;
+    return !host->pid;
+}
+
+/* Goes where the order is; what is asked of the host has no answer then. */
+static void go(const struct bench *bench, const char *place)
+{
+    struct host *host = bench->host;
+
+    if (!strcmp(place, "quiesce") || !strcmp(place, "close"))
+        kill(host->pid, SIGTERM);
+    else if (!strcmp(place, "channel"))
+        sql_run(bench->db, "NOTIFY crash_told");
+    else
+        http(host, "POST", "/crash", NULL, NULL);
+}
+
+/* The file that the line names; fails the test without one. */
+static const char *report_of(const char *line)
+{
+    const char *at = strstr(line, " report=");
+
+    ck_assert_msg(at != NULL, "no report: %.300s", line);
+    return file_text(text("%.*s", (int)strcspn(at + 8, " \n"), at + 8));
+}
+
+static void expect_report(const struct bench *bench, const struct place *place, const char *log)
+{
+    const char *line = strstr(log, "msg=\"crashed\"");
+
+    ck_assert_msg(line != NULL, "%s: no line:\n%.2000s", place->place, log);
+    ck_assert_msg(strstr(line, place->ran) && strstr(line, "module="), "%s: %.600s", place->place,
+                  line);
+    const char *report = report_of(line);
+
+    ck_assert_msg(strstr(report, "crash") && strstr(report, "backtrace:") &&
+                      strstr(report, "build ids:"),
+                  "%s: %.2500s", place->place, report);
+    ck_assert_msg(strstr(report, " at+0x") || !strcmp(place->place, "constructor") ||
+                      !strcmp(place->way, "overflow"),
+                  "%s: %.2500s", place->place, report);
+    (void)bench;
+}
+
+static void crash(struct bench *bench, const struct place *place)
+{
+    size_t before = strlen(file_text(bench->host->log));
+    struct host *host = bench->host;
+
+    if (strcmp(place->place, "open") != 0 && strcmp(place->place, "constructor") != 0 &&
+        strcmp(place->place, "start") != 0) {
+        ck_assert(host_run(host));
+        expect_soon(host, "/api/health", NULL, 200);
+        file_write(bench->order, text("%s %s\n", place->place, place->way));
+        go(bench, place->place);
+    } else {
+        file_write(bench->order, text("%s %s\n", place->place, place->way));
+        host_run(host);
+    }
+    ck_assert_msg(wait_until(ended, host, ENDED_MS), "%s: it lives on", place->place);
+    ck_assert_msg(WIFSIGNALED(host->status) && WTERMSIG(host->status) == place->signal,
+                  "%s: wait status %d", place->place, host->status);
+    expect_report(bench, place, file_text(host->log) + before);
+}
+
+START_TEST(a_crash_says_what_ran_and_ends_by_its_signal)
+{
+    struct bench bench = bench_make("crash_report");
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        crash(&bench, &places[i]);
+    PQfinish(bench.db);
+}
+
+/* ---- with the supervisor ---- */
+
+static const struct place more_places[] = {
+    {"handler", "exit", 0, "exit=\"exit()\" module=crash ran=handler"},
+    {"pool", "_exit", 0, "exit=\"_exit()\" module=crash ran=pool"},
+};
+
+static bool is_written(void *arg)
+{
+    const struct seen_line *seen = arg;
+
+    return strstr(file_text(seen->host->log) + seen->from, seen->line) != NULL;
+}
+
+static void expect_line(const struct host *host, size_t from, const char *line)
+{
+    struct seen_line seen = {host, line, from};
+
+    ck_assert_msg(wait_until(is_written, &seen, ENDED_MS), "no \"%s\":\n%.3000s", line,
+                  file_text(host->log) + from);
+}
+
+/* How long until GET /api/health answers, on a connection that waits for the next worker. */
+static int64_t until_health(const struct host *host)
+{
+    int64_t began = now_ms();
+
+    expect_soon(host, "/api/health", NULL, 200);
+    return now_ms() - began;
+}
+
+/* A stop is no place for a restart. */
+static bool ends_a_stop(const struct place *place)
+{
+    return !strcmp(place->place, "quiesce") || !strcmp(place->place, "close");
+}
+
+static void crash_and_return(struct bench *bench, const struct place *place)
+{
+    struct host *host = bench->host;
+    size_t before = strlen(file_text(host->log));
+
+    if (ends_a_stop(place))
+        return;
+    bool at_start = !strcmp(place->place, "open") || !strcmp(place->place, "start") ||
+                    !strcmp(place->place, "constructor");
+
+    if (at_start)
+        file_write(bench->order, text("%s %s\n", place->place, place->way));
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    pid_t worker = worker_of(host, 0);
+
+    if (!at_start) {
+        file_write(bench->order, text("%s %s\n", place->place, place->way));
+        go(bench, place->place);
+        worker_of(host, worker);
+    }
+    int64_t ms = until_health(host);
+
+    ck_assert_msg(ms <= BACK_AGAIN_MS, "%s: health after %jd ms", place->place, (intmax_t)ms);
+    expect_line(host, before, "the worker has ended and is started again");
+    expect_line(host, before, "the worker before this one has ended");
+    expect_report(bench, place, file_text(host->log) + before);
+    host_stop(host);
+}
+
+START_TEST(a_worker_that_crashes_is_started_again_at_once)
+{
+    struct bench bench = bench_make("crash_again");
+
+    bench.host->supervised = true;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        crash_and_return(&bench, &places[i]);
+    for (size_t i = 0; i < sizeof more_places / sizeof *more_places; i++)
+        crash_and_return(&bench, &more_places[i]);
+    PQfinish(bench.db);
+}
+
+/* Asks for what never comes, and goes. */
+static void stall(const struct bench *bench, const char *way)
+{
+    struct wire *wire;
+
+    file_write(bench->order, text("handler %s\n", way));
+    wire = wire_open(bench->host);
+    wire_say(wire, "POST /crash HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    expect_line(bench->host, 0, "a loop stands");
+    wire_close(wire, false);
+}
+
+static void expect_stalled(const struct bench *bench)
+{
+    static const char *const words[] = {"status", "--json", NULL};
+    struct answer *answer = http(bench->host, "GET", "/api/health", NULL, NULL);
+    int status = 0;
+
+    ck_error(answer, 503, "An event loop stands in module crash, POST /crash");
+    ck_assert_ptr_nonnull(strstr(host_ask(bench->host, "status", &status), "STANDS"));
+    ck_assert_int_eq(status, 0);
+    json_t *json = json_loads(host_ask_words(bench->host, words, &status), 0, NULL);
+    double seconds = 0;
+
+    ck_assert(!json_unpack(json, "{s:[{s:F}]}", "loops", "standsSeconds", &seconds));
+    ck_assert(seconds > 0);
+    json_decref(json);
+}
+
+/* With one loop, so that it is all of them. */
+static struct bench stall_bench(const char *name, const char *way)
+{
+    struct bench bench = bench_of(name, "  loops: 1\n", "  stall_timeout: 5\n");
+
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_soon(bench.host, "/api/health", NULL, 200);
+    stall(&bench, way);
+    return bench;
+}
+
+static void stalls_and_returns(const char *way)
+{
+    struct bench bench = stall_bench(text("stall_%s", way), way);
+    pid_t worker = worker_of(bench.host, 0);
+
+    expect_line(bench.host, 0, "ran=handler what=\"POST /crash\" request=");
+    expect_line(bench.host, 0, "fall");
+    expect_stalled(&bench);
+    worker_of(bench.host, worker);
+    expect_soon(bench.host, "/api/health", NULL, 200);
+    expect_line(bench.host, 0, "host.stall_timeout");
+    ck_assert_ptr_nonnull(strstr(report_of(strstr(file_text(bench.host->log), "msg=\"crashed\"")),
+                                 "reason: a loop stood"));
+    host_stop(bench.host);
+    PQfinish(bench.db);
+}
+
+START_TEST(a_loop_that_stands_is_named_and_ended)
+{
+    stalls_and_returns("sleep");
+    stalls_and_returns("loop");
+}
+
+START_TEST(a_host_whose_loop_stands_reloads_and_stops)
+{
+    struct bench bench = bench_of("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
+    int status = 0;
+
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_soon(bench.host, "/api/health", NULL, 200);
+    stall(&bench, "loop");
+    host_ask(bench.host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    status = process_stop(bench.host->pid, SIGTERM, 2 * STOP_MS);
+    bench.host->pid = 0;
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
+    PQfinish(bench.db);
+}
+
+/* ---- quarantine ---- */
+
+/* Three of the module `crash`, which is left out. */
+static void ck_crashes_in_json(const struct host *of)
+{
+    static const char *const words[] = {"status", "--json", NULL};
+    const char *name = NULL, *module = NULL, *how = NULL;
+    int status, restarts = 0, count = 0;
+    const char *told = host_ask_words(of, words, &status);
+    json_t *json = json_loads(told, 0, NULL);
+    int read = json_unpack(json, "{s:{s:i, s:{s:s, s:s}, s:[{s:i}], s:[{s:s}]}}", "crashes",
+                           "restarts", &restarts, "last", "how", &how, "module", &module, "modules",
+                           "count", &count, "leftOut", "name", &name);
+
+    ck_assert_msg(!read && restarts == 3 && count == 3, "%s", told);
+    ck_assert_str_eq(name, "crash");
+    ck_assert_str_eq(module, "crash");
+    ck_assert_str_eq(how, "SIGSEGV");
+    json_decref(json);
+}
+
+START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
+{
+    struct bench bench = bench_make("crash_out");
+    struct host *host = bench.host;
+    int status = 0;
+
+    host->supervised = true;
+    file_write(bench.order, "open segv always\n");
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    expect_line(host, 0, "A MODULE IS LEFT OUT until a reload");
+    ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
+    const char *told = host_ask(host, "status", &status);
+
+    ck_assert_msg(strstr(told, "LEFT OUT: module crash") && strstr(told, "of module crash: 3"),
+                  "%s", told);
+    ck_crashes_in_json(host);
+    unlink(bench.order);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_null(strstr(host_ask(host, "status", &status), "LEFT OUT"));
+    ck_assert_int_ne(http(host, "POST", "/crash", NULL, NULL)->status, 404);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
+FAULT(F41, a_crash_says_what_ran_and_ends_by_its_signal,
+      a_worker_that_crashes_is_started_again_at_once)
+FAULT(F42, a_loop_that_stands_is_named_and_ended, a_host_whose_loop_stands_reloads_and_stops)
+FAULT(F43, a_module_that_crashes_at_each_start_is_left_out_until_a_reload)

@@ -1,0 +1,241 @@
+/*
+ * A file of a bulk upload: what is read is the same however it comes in pieces, and the parts that
+ * it is cut into say the same as the whole; rows that are written are read as they were.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz/fuzz.h"
+#include "modules/bulk/csv/reader.h"
+#include "modules/bulk/csv/scan.h"
+#include "modules/bulk/csv/utf8.h"
+#include "modules/bulk/csv/write.h"
+
+enum { ROWS_MAX = 300, LARGE = 0x80, TIMES = 64 };
+
+/* What was told of rows, as a hash of every cell and number. */
+struct told {
+    struct bulk_reader reader;
+    uint64_t hash;
+    size_t rows, end;
+    int64_t last;
+    bool headed; /* a header line was there, or is not awaited */
+};
+
+static void hear(struct told *told, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        told->hash = (told->hash ^ at[i]) * UINT64_C(1099511628211);
+}
+
+static void hear_row(struct told *told, const struct reader_row *row)
+{
+    hear(told, &row->number, sizeof(row->number));
+    hear(told, &row->count, sizeof(row->count));
+    for (size_t i = 0; i < row->count; i++)
+        hear(told, row->cells[i], strlen(row->cells[i]) + 1);
+}
+
+/* The number of the header line is 0, whatever came before it. */
+static int take(void *arg, const struct reader_row *row)
+{
+    struct told *told = arg;
+
+    must(row->begin >= told->end && row->end > row->begin && row->count > 0);
+    must(row->count <= READER_COLUMNS_MAX && (!told->headed || row->number > told->last));
+    told->end = row->end;
+    if (!told->headed) {
+        told->headed = true;
+        told->last = told->reader.number = 0;
+        return 0;
+    }
+    told->last = row->number;
+    told->rows++;
+    hear_row(told, row);
+    return told->rows == ROWS_MAX ? 1 : 0;
+}
+
+/* Each piece is memory of its own, so that nobody reads beyond it. 0, or what the reader said. */
+static int feed(struct told *told, const char *bytes, size_t length, size_t piece)
+{
+    int status = 0;
+
+    for (size_t at = 0; at < length && !status; at += piece) {
+        size_t size = length - at < piece ? length - at : piece;
+        char *copy = malloc(size);
+
+        must(copy != NULL);
+        memcpy(copy, bytes + at, size);
+        status = bulk_reader_feed(&told->reader, copy, size);
+        free(copy);
+    }
+    return status ? status : bulk_reader_end(&told->reader);
+}
+
+/* Reads whole rows, of which the first has this number; 0: first comes a header line. */
+static int read_rows(struct told *told, char separator, int64_t first, const char *bytes,
+                     size_t length, size_t piece)
+{
+    told->headed = first > 0;
+    told->last = first - 1;
+    told->end = 0;
+    must(!bulk_reader_begin(&told->reader, separator, first, take, told));
+    int status = feed(told, bytes, length, piece);
+
+    must((status < 0) == (*told->reader.why != '\0'));
+    bulk_reader_free(&told->reader);
+    return status;
+}
+
+/* ---- a file, and its parts ---- */
+
+static void scan_bytes(struct scan *scan, const char *bytes, size_t length)
+{
+    static char path[32];
+    int fd = memfd_create("csv", MFD_CLOEXEC);
+
+    must(fd >= 0 && write(fd, bytes, length) == (ssize_t)length);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    scan->path = path;
+    scan_run(scan);
+    close(fd);
+}
+
+static void read_parts(struct told *told, const struct scan *scan, const char *bytes, size_t length)
+{
+    size_t behind = 0;
+
+    for (size_t i = 0; i < scan->part_count; i++) {
+        const struct scan_part *part = &scan->parts[i];
+        size_t before = told->rows;
+
+        must(part->begin >= behind && part->end > part->begin && part->end <= length);
+        must(part->rows > 0 && part->rows <= scan->part_rows);
+        must(!read_rows(told, scan->separator, part->first, bytes + part->begin,
+                        part->end - part->begin, length));
+        must(told->rows - before == part->rows && told->last == part->last);
+        behind = part->end;
+    }
+    must(told->rows == scan->rows);
+}
+
+static size_t mark_of(const char *bytes, size_t length)
+{
+    return length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
+static void look_through(const char *bytes, size_t length, unsigned how)
+{
+    static struct told parts, whole;
+    struct scan scan = {.part_rows = how % 5 + 1, .rows_max = ROWS_MAX - 1};
+    size_t mark = mark_of(bytes, length);
+
+    scan_bytes(&scan, bytes, length);
+    must(scan.status == 0 || ((scan.status == 400 || scan.status == 413) && *scan.why));
+    must(scan.status || (scan.columns > 0 && scan.rows > 0));
+    if (!scan.status) {
+        whole = parts = (struct told){.hash = UINT64_C(14695981039346656037)};
+        read_parts(&parts, &scan, bytes, length);
+        must(!read_rows(&whole, scan.separator, 0, bytes + mark, length - mark, how % 61 + 1));
+        must(whole.rows == parts.rows && whole.hash == parts.hash);
+    }
+    scan_free(&scan);
+}
+
+/* ---- text ---- */
+
+/* Whether it is text, as bytes that come one by one say too. */
+static bool is_text(const char *bytes, size_t length)
+{
+    struct utf8 whole = {0}, single = {0};
+    enum utf8_state state = UTF8_FINE, said = utf8_feed(&whole, bytes, length);
+
+    for (size_t i = 0; i < length && state == UTF8_FINE; i++)
+        state = utf8_feed(&single, bytes + i, 1);
+    must((state == UTF8_FINE) == (said == UTF8_FINE));
+    must(state != UTF8_FINE || whole.left == single.left);
+    return said == UTF8_FINE && !whole.left;
+}
+
+/* Of any separator: the same whole and in pieces. */
+static void read_twice(const char *bytes, size_t length, unsigned how)
+{
+    static struct told once, pieces;
+    char separator = ",;\t"[how % 3];
+
+    once = pieces = (struct told){.hash = UINT64_C(14695981039346656037)};
+    int status = read_rows(&once, separator, 1, bytes, length, length);
+
+    must(read_rows(&pieces, separator, 1, bytes, length, how % 67 + 1) == status);
+    must(once.rows == pieces.rows && once.hash == pieces.hash && once.end == pieces.end);
+}
+
+/* ---- rows that are written ---- */
+
+struct copy {
+    struct told told;
+    struct written written;
+};
+
+static int write_row(void *arg, const struct reader_row *row)
+{
+    struct copy *copy = arg;
+
+    for (size_t i = 0; i < row->count; i++)
+        write_cell(&copy->written, row->cells[i]);
+    write_end(&copy->written);
+    must(!copy->written.failed);
+    copy->told.rows++;
+    copy->told.last = row->number;
+    hear(&copy->told, &row->count, sizeof(row->count));
+    for (size_t i = 0; i < row->count; i++)
+        hear(&copy->told, row->cells[i], strlen(row->cells[i]) + 1);
+    return copy->told.rows == ROWS_MAX ? 1 : 0;
+}
+
+static int copy_rows(struct copy *copy, char separator, const char *bytes, size_t length)
+{
+    *copy =
+        (struct copy){.told.hash = UINT64_C(14695981039346656037), .written.separator = separator};
+    must(!bulk_reader_begin(&copy->told.reader, separator, 1, write_row, copy));
+    int status = feed(&copy->told, bytes, length, length);
+
+    bulk_reader_free(&copy->told.reader);
+    return status;
+}
+
+static void write_and_read(const char *bytes, size_t length, unsigned how)
+{
+    static struct copy first, second;
+    char separator = ",;\t"[how % 3];
+
+    if (copy_rows(&first, separator, bytes, length) >= 0 && first.told.rows) {
+        copy_rows(&second, separator, first.written.bytes, first.written.length);
+        must(second.told.rows == first.told.rows && second.told.hash == first.told.hash);
+        write_free(&second.written);
+    }
+    write_free(&first.written);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    size_t times = data[0] & LARGE ? TIMES : 1, length = (size - 1) * times;
+    char *bytes = malloc(length);
+
+    must(bytes != NULL);
+    for (size_t i = 0; i < times; i++)
+        memcpy(bytes + i * (size - 1), data + 1, size - 1);
+    look_through(bytes, length, data[0]);
+    if (is_text(bytes, length)) {
+        read_twice(bytes, length, data[0]);
+        write_and_read(bytes, length, data[0]);
+    }
+    free(bytes);
+    return 0;
+}

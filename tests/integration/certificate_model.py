@@ -1,0 +1,533 @@
+#!/usr/bin/env python3
+"""Certificates against a model of them.
+
+Makes a random platform over HTTP - devices, groups, readings that come in time, late, or as zero, that are
+voided and sent again, devices that join and leave, groups that are renamed and end - and computes by itself
+what has to be certified, and what is carried. What the host exports must be the same.
+
+usage: certificate_model.py exact|kills STATE SECONDS STEPS
+
+exact   nobody else issues: each certificate must be the model's, with its entries
+kills   runs of the job are killed, and others issue, too: only sums are compared
+STATE   a file with what is known so far: it goes on there if it exists
+STEPS   up to this step, or so many seconds; the sums are compared after the one that MODEL_LAST names
+
+Environment: MODEL_URL, MODEL_TOKEN (of an OrganizationAdmin), MODEL_ADMIN (of an Admin), MODEL_ISSUE and
+MODEL_SQL (commands, as JSON), MODEL_SEED, MODEL_DEVICES, MODEL_GROUPS, MODEL_DAYS (of a step), MODEL_LAST.
+
+The time of the platform is the model's: the SQL function certificate_model_now() has it, and the host's
+functions ask for it in place of clock_timestamp(). It is always behind the real one.
+"""
+import csv
+import http.client
+import io
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from collections import defaultdict
+from datetime import datetime, timedelta, timezone
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+THRESHOLD = 1000
+MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
+LENGTHS = {"hourly": HOUR, "daily": DAY, "weekly": 7 * DAY}
+FOREVER, NEVER = datetime.max.replace(tzinfo=timezone.utc), datetime.min.replace(tzinfo=timezone.utc)
+
+
+def text(at):
+    return at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def months_later(start, months):
+    """The same day, or the last one of a shorter month."""
+    month = start.month - 1 + months
+    year, month = start.year + month // 12, month % 12 + 1
+    last = (datetime(year + month // 12, month % 12 + 1, 1) - DAY).day
+    return start.replace(year=year, month=month, day=min(start.day, last))
+
+
+class Group:
+    def __init__(self, number, start, frequency):
+        self.id, self.number, self.start, self.frequency = None, number, start, frequency
+        self.end = FOREVER
+        self.carry = 0
+        self.carried = []  # (device, start, end, wh)
+        self.accounted = defaultdict(int)  # (cycle's start, device)
+
+    def cycle_at(self, number):
+        if self.frequency in MONTHS:
+            return months_later(self.start, number * MONTHS[self.frequency])
+        return self.start + number * LENGTHS[self.frequency]
+
+    def cycle_of(self, at):
+        """The number of the cycle in which a reading lies that ends then: start exclusive, end inclusive."""
+        if self.frequency in MONTHS:
+            number = ((at.year - self.start.year) * 12 + at.month - self.start.month) // MONTHS[self.frequency]
+            number += 1
+            while self.cycle_at(number) >= at:
+                number -= 1
+            return number
+        return -((self.start - at) // LENGTHS[self.frequency]) - 1
+
+    def bounds(self, number):
+        return self.cycle_at(number), min(self.cycle_at(number + 1), self.end)
+
+    def boundary(self, at):
+        """The first begin of a cycle that is not before a time."""
+        return self.start if at <= self.start else self.cycle_at(self.cycle_of(at) + 1)
+
+
+class Device:
+    def __init__(self, number):
+        self.id, self.key = None, f"model-{number}"
+        self.readings = []  # of the type, (type, start, end, wh, id), those that count
+        self.late = []  # (type, start, end, wh), not sent yet
+        self.spans = []  # (group's number, since, until); the last one may be open
+
+
+class Model:
+    def __init__(self):
+        self.random = random.Random(int(os.environ["MODEL_SEED"]))
+        self.devices = [Device(i) for i in range(int(os.environ["MODEL_DEVICES"]))]
+        self.groups = []
+        self.step = 0
+        self.days = float(os.environ["MODEL_DAYS"])
+        self.start = self.now = None
+        self.issued = []  # (group's number, start, end, wh, entries)
+        self.histories = {}  # (device, start): [end, wh, cancelled], in their order
+        self.cancelled = []
+        self.measured = 0
+
+    # ---- what has to come out ----
+
+    def measured_in(self, group):
+        """Wh by cycle that has ended and device, of readings of the time at which it was in the group."""
+        sums, now = defaultdict(int), datetime.now(timezone.utc)
+        for device in self.devices:
+            for number, since, until in device.spans:
+                if self.groups[number] is not group:
+                    continue
+                first, last = max(since, group.start), min(until, group.end)
+                for kind, _, end, wh, _ in device.readings:
+                    if kind == "Delta" and first < end <= last:
+                        number = group.cycle_of(end)
+                        if group.bounds(number)[1] <= now:
+                            sums[group.cycle_at(number), device.id] += wh
+        return sums
+
+    def issue_group(self, group):
+        sums = self.measured_in(group)
+        late = defaultdict(dict)
+        for key in set(sums) | set(group.accounted):
+            if sums[key] != group.accounted[key]:
+                late[key[0]][key[1]] = sums[key] - group.accounted[key]
+                group.accounted[key] = sums[key]
+        for cycle in sorted(late):
+            self.issue_cycle(group, cycle, late[cycle])
+
+    def issue_cycle(self, group, cycle, late):
+        start, end = group.bounds(group.cycle_of(cycle + timedelta(seconds=1)))
+        total = group.carry + sum(late.values())
+        issued = total // 1000 * 1000 if total >= THRESHOLD else 0
+        entries = [(device, start, end, wh) for device, wh in late.items()]
+        if not issued:
+            group.carried += entries
+        else:
+            rest = total - issued
+            most = min(late, key=lambda device: (-late[device], device))
+            entries += group.carried + ([(most, start, end, -rest)] if rest else [])
+            group.carried = [(most, start, end, rest)] if rest else []
+            self.issued.append((group.number, start, end, issued, sorted(entries)))
+        group.carry = total - issued
+
+    def issue(self):
+        for group in self.groups:
+            self.issue_group(group)
+        for device in self.devices:
+            for kind, start, end, wh, _ in device.readings:
+                if kind == "History" and wh >= THRESHOLD:
+                    self.histories[device.id, start] = (end, wh)
+
+
+class Platform:
+    """The same, at the host."""
+
+    def __init__(self, model):
+        self.model = model
+        url = urllib.parse.urlparse(os.environ["MODEL_URL"])
+        self.address = url.hostname, url.port
+        self.local = threading.local()
+
+    def call(self, method, path, body=None, token="MODEL_TOKEN", expect=(200, 201)):
+        headers = {"Authorization": "Bearer " + os.environ[token], "Content-Type": "application/json"}
+        if not hasattr(self.local, "connection"):
+            self.local.connection = http.client.HTTPConnection(*self.address, timeout=60)
+        sent = None if body is None else json.dumps(body)
+        self.local.connection.request(method, path, sent, headers)
+        answer = self.local.connection.getresponse()
+        got = answer.read()
+        if answer.status not in expect:
+            raise SystemExit(f"{method} {path} {sent}: {answer.status} {got.decode()[:1000]}")
+        return json.loads(got) if "json" in answer.headers.get("Content-Type", "") else got.decode()
+
+    def sql(self, statement):
+        subprocess.run(json.loads(os.environ["MODEL_SQL"]) + ["-qAtc", statement], check=True)
+
+    def set_time(self):
+        self.sql(f"UPDATE certificate_model_time SET at = '{text(self.model.now)}'")
+
+    def issue(self, kill_after=None):
+        process = subprocess.Popen(json.loads(os.environ["MODEL_ISSUE"]), stdout=subprocess.DEVNULL)
+        if kill_after is None:
+            if process.wait() != 0:
+                raise SystemExit(f"issuing ended with {process.returncode}")
+            return
+        try:
+            process.wait(kill_after)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def make_device(self, device):
+        commissioned = (self.model.start - 30 * DAY).strftime("%Y-%m-%d")
+        body = {"externalId": device.key, "capacity": 1000, "commissioningDate": commissioned}
+        device.id = self.call("POST", "/api/device", body)["id"]
+
+    def make_group(self, group, devices):
+        body = {"name": f"Group {group.number}", "frequency": group.frequency, "start": text(group.start),
+                "deviceIds": [device.id for device in devices]}
+        group.id = self.call("POST", "/api/device-group", body)["id"]
+
+    def send(self, device, readings):
+        reads = [{"type": kind, "startDate": text(start), "endDate": text(end), "value": wh}
+                 for kind, start, end, wh in readings]
+        stored = self.call("POST", f"/api/meter-reads/new/{device.key}", {"unit": "Wh", "reads": reads})
+        for reading, answer in zip(readings, stored["reads"]):
+            device.readings.append((*reading, answer["id"]))
+
+    def void(self, device, reading):
+        self.call("DELETE", f"/api/meter-reads/new/{device.key}/{reading[4]}", {"reason": "model"}, "MODEL_ADMIN")
+
+    def export(self):
+        return list(csv.DictReader(io.StringIO(self.call("GET", "/api/certificate-log/export.csv"))))
+
+
+class Day:
+    """What happens in a step."""
+
+    def __init__(self, model, platform):
+        self.model, self.platform, self.random = model, platform, model.random
+
+    def wh(self):
+        kind = self.random.random()
+        if kind < 0.2:
+            return 0
+        return self.random.randint(1, 900) if kind < 0.6 else self.random.randint(900, 4000)
+
+    def readings_of(self, device, since, until):
+        """Periods that follow each other, some with gaps; of either type."""
+        at, made = since, []
+        while at < until:
+            end = min(at + self.random.choice([6, 12, 24, 36]) * HOUR, until)
+            if self.random.random() > 0.05:
+                made.append(("History" if self.random.random() < 0.15 else "Delta", at, end, self.wh()))
+            at = end
+        return made
+
+    def measure(self, device, seed, since, until):
+        """Some of it is sent now, and some of what was left before."""
+        chance = random.Random(seed)
+        now = []
+        for reading in self.readings[device.key] + device.late:
+            (device.late_next if chance.random() < 0.15 else now).append(reading)
+        device.late = device.late_next
+        if now:
+            self.platform.send(device, now)
+
+    def post_all(self, since, until):
+        self.readings = {device.key: self.readings_of(device, since, until) for device in self.model.devices}
+        seeds = {device.key: self.random.random() for device in self.model.devices}
+        todo = list(self.model.devices)
+        failed = []
+
+        def work():
+            while todo and not failed:
+                try:
+                    device = todo.pop()
+                except IndexError:
+                    return
+                try:
+                    device.late_next = []
+                    self.measure(device, seeds[device.key], since, until)
+                except BaseException as error:  # of a thread: told of by the main one
+                    failed.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise failed[0]
+
+    def correct(self):
+        device = self.random.choice(self.model.devices)
+        if not device.readings:
+            return
+        reading = self.random.choice(sorted(device.readings, key=lambda r: (r[2], r[0])))
+        self.platform.void(device, reading)
+        device.readings.remove(reading)
+        kind, start, end, wh, _ = reading
+        known = self.model.histories.pop((device.id, start), None) if kind == "History" else None
+        if known:
+            self.model.cancelled.append((device.id, start, *known))
+        if self.random.random() < 0.7:
+            again = "History" if self.random.random() < 0.1 else kind
+            self.platform.send(device, [(again, start, end, self.wh())])
+
+    def free(self, device):
+        """Whether it is in no group, or in one that has ended."""
+        if not device.spans or device.spans[-1][2] != FOREVER:
+            return True
+        return self.model.groups[device.spans[-1][0]].end <= self.model.now
+
+    def joins(self, device, group, past):
+        """The span with which it joins; that of a group that has ended is closed."""
+        if device.spans and device.spans[-1][2] == FOREVER:
+            number, since, _ = device.spans.pop()
+            end = self.model.groups[number].end
+            if since < end:
+                device.spans.append((number, since, end))
+        untils = [until for _, _, until in device.spans]
+        if past and not untils:
+            since = NEVER
+        else:
+            since = group.boundary(max(untils + ([] if past else [self.model.now])))
+        device.spans.append((group.number, since, FOREVER))
+
+    def add_group(self):
+        model = self.model
+        free = [device for device in model.devices if self.free(device)]
+        if not free:
+            return
+        frequency = self.random.choice(["daily", "daily", "weekly", "monthly", "quarterly"])
+        start = model.start + self.random.randrange(0, max(1, int((model.now - model.start) / DAY))) * DAY
+        group = Group(len(model.groups), start + self.random.choice([0, 5]) * HOUR, frequency)
+        members = self.random.sample(free, self.random.randint(1, min(len(free), self.size)))
+        self.platform.make_group(group, members)
+        model.groups.append(group)
+        for device in members:
+            self.joins(device, group, True)
+
+    def join(self):
+        model = self.model
+        free = [device for device in model.devices if self.free(device)]
+        groups = [group for group in model.groups if group.end == FOREVER]
+        if not free or not groups:
+            return
+        device, group = self.random.choice(free), self.random.choice(groups)
+        self.platform.call("POST", f"/api/device-group/{group.id}/devices", {"deviceIds": [device.key]})
+        self.joins(device, group, False)
+
+    def leave(self):
+        model = self.model
+        members = [device for device in model.devices if not self.free(device)]
+        if not members:
+            return
+        device = self.random.choice(members)
+        number, since, _ = device.spans.pop()
+        group = model.groups[number]
+        self.platform.call("DELETE", f"/api/device-group/{group.id}/devices/{device.id}")
+        until = min(group.boundary(model.now), group.end)
+        if max(since, group.start) < until:
+            device.spans.append((number, since, until))
+
+    def change(self):
+        groups = [group for group in self.model.groups if group.end == FOREVER]
+        if not groups:
+            return
+        group = self.random.choice(groups)
+        path = f"/api/device-group/{group.id}"
+        if self.random.random() < 0.6 or len(groups) < 3:
+            self.platform.call("PATCH", path, {"name": f"Renamed {self.model.step}"})
+            return
+        end = max(self.model.now, group.start) + self.random.randint(1, 60) * HOUR
+        self.platform.call("PATCH", path, {"end": text(end)})
+        group.end = end
+
+    def run(self):
+        model = self.model
+        since, model.now = model.now, model.now + self.random.randint(1, 3) * model.days * DAY
+        model.now = model.now.replace(minute=0, second=0, microsecond=0)
+        self.platform.set_time()
+        self.size = max(3, 2 * len(model.devices) // int(os.environ["MODEL_GROUPS"]))
+        self.post_all(since, model.now)
+        many = max(1, len(model.devices) // 12)
+        if sum(group.end == FOREVER for group in model.groups) < int(os.environ["MODEL_GROUPS"]):
+            self.add_group()
+        for _ in range(many):
+            for chance, what in ((0.7, self.correct), (0.4, self.join), (0.3, self.leave)):
+                if self.random.random() < chance:
+                    what()
+        if self.random.random() < 0.4:
+            self.change()
+
+
+# ---- comparing ----
+
+def at_of(cell):
+    return datetime.strptime(cell, "%Y-%m-%dT%H:%M:%S.%f%z")
+
+
+def entry_of(row):
+    return (int(row["deviceId"]), at_of(row["certificate_issuance_start"]), at_of(row["certificate_issuance_end"]),
+            int(row["readvalue_watthour"]))
+
+
+def fail(what, expected, got):
+    raise SystemExit(f"{what}\nthe model has {expected}\nthe host has {got}")
+
+
+def same(what, expected, got):
+    expected, got = sorted(expected, key=repr), sorted(got, key=repr)
+    if expected != got:
+        fail(what, [x for x in expected if x not in got][:3], [x for x in got if x not in expected][:3])
+
+
+def compare_exact(model, rows):
+    numbers = {group.id: group.number for group in model.groups}
+    certificates, carried = defaultdict(list), defaultdict(list)
+    heads = {}
+    for row in (row for row in rows if row["groupId"]):
+        number, uid = numbers[int(row["groupId"])], row["certificateTransactionUID"]
+        if row["status"] == "Carried":
+            carried[number].append(entry_of(row))
+            continue
+        heads[uid] = (number, at_of(row["certificate_start"]), at_of(row["certificate_end"]),
+                      int(row["issued_watthour"]))
+        certificates[uid].append(entry_of(row))
+    same("certificates of groups", model.issued,
+         [(*head, sorted(certificates[uid])) for uid, head in heads.items()])
+    for group in model.groups:
+        same(f"carried by group {group.number}", group.carried, carried[group.number])
+
+
+def compare_sums(model, rows, platform):
+    """All that was measured is certified, carried, or below the threshold."""
+    by_group, by_cycle, by_certificate, heads = defaultdict(int), defaultdict(int), defaultdict(int), {}
+    for row in (row for row in rows if row["groupId"]):
+        device, start, _, wh = entry_of(row)
+        by_cycle[int(row["groupId"]), start, device] += wh
+        if row["status"] == "Carried":
+            by_group[int(row["groupId"])] += wh
+        else:
+            by_certificate[row["certificateTransactionUID"]] += wh
+            heads[row["certificateTransactionUID"]] = int(row["issued_watthour"])
+    same("sums of certificates", heads.items(), by_certificate.items())
+    total = certified = 0
+    for group in model.groups:
+        sums = model.measured_in(group)
+        same(f"sums of group {group.number}", [(key, wh) for key, wh in sums.items() if wh],
+             [(key[1:], wh) for key, wh in by_cycle.items() if key[0] == group.id and wh])
+        total += sum(sums.values())
+        carry = platform.call("GET", f"/api/device-group/{group.id}")["carriedWatthour"]
+        if carry != by_group[group.id] or carry >= THRESHOLD:
+            fail(f"carried by group {group.number}", by_group[group.id], carry)
+    certified, carried = sum(heads.values()), sum(by_group.values())
+    if certified + carried != total:
+        fail("energy of groups", total, (certified, carried))
+    return certified, carried
+
+
+def compare_histories(model, rows):
+    rows = [row for row in rows if not row["groupId"]]
+    stored = {(device.id, start): (end, wh) for device in model.devices
+              for kind, start, end, wh, _ in device.readings if kind == "History" and wh >= THRESHOLD}
+    same("History", [(device, start, end, wh) for (device, start), (end, wh) in stored.items()],
+         [entry_of(row) for row in rows if row["status"] != "Cancelled"])
+    return sum(wh for _, wh in stored.values()), [entry_of(row) for row in rows if row["status"] == "Cancelled"]
+
+
+def compare(model, platform, exact):
+    model.issue()
+    rows = platform.export()
+    certified, carried = compare_sums(model, rows, platform)
+    histories, cancelled = compare_histories(model, rows)
+    if exact:
+        same("cancelled", model.cancelled, cancelled)
+        compare_exact(model, rows)
+    measured = sum(wh for device in model.devices for _, _, _, wh, _ in device.readings)
+    below = sum(wh for device in model.devices for kind, _, _, wh, _ in device.readings
+                if kind == "History" and wh < THRESHOLD)
+    return measured, certified + histories, carried, below
+
+
+def begin(model, platform, steps):
+    # the last step must not end after now; those of three days are the longest
+    model.start = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
+    model.start -= (steps * 3 * model.days // 1 + 3) * DAY
+    model.now = model.start
+    for device in model.devices:
+        platform.make_device(device)
+
+
+def main():
+    mode, state, seconds, steps = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+    exact = mode == "exact"
+    if os.path.exists(state):
+        with open(state, "rb") as file:
+            model = pickle.load(file)
+    else:
+        model = Model()
+    platform = Platform(model)
+    last = int(os.environ["MODEL_LAST"])
+    if model.start is None:
+        begin(model, platform, last)
+    until, first = time.monotonic() + seconds, model.step
+    while model.step < steps and time.monotonic() < until:
+        model.step += 1
+        Day(model, platform).run()
+        if not exact:
+            platform.issue(kill_after=model.random.uniform(0.05, 0.6))
+        elif model.random.random() < 0.5:
+            platform.issue()
+            model.issue()
+        if exact and model.step % 8 == 0:
+            platform.issue()
+            compare(model, platform, exact)
+    with open(state, "wb") as file:
+        pickle.dump(model, file)
+    if not exact and model.step < last:
+        print(f"seed {os.environ['MODEL_SEED']}: steps {first + 1} to {model.step}")
+        return
+    if exact:
+        platform.issue()
+    else:
+        while True:
+            platform.issue()
+            if settled(platform):
+                break
+            time.sleep(0.2)
+    measured, certified, carried, below = compare(model, platform, exact)
+    print(f"seed {os.environ['MODEL_SEED']}, {model.step} steps, {len(model.devices)} devices, "
+          f"{len(model.groups)} groups: measured {measured} Wh, certified {certified}, carried {carried}, "
+          f"below the threshold {below}, in no group {measured - certified - carried - below}")
+
+
+def settled(platform):
+    """Whether nothing is left, that another run has taken."""
+    left = subprocess.run(json.loads(os.environ["MODEL_SQL"]) + [
+        "-qAtc", "SELECT (SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL)"
+        " + (SELECT count(*) FROM certificate_look) + (SELECT count(*) FROM certificate_history)"
+        " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())"], check=True, capture_output=True)
+    return int(left.stdout) == 0
+
+
+if __name__ == "__main__":
+    main()

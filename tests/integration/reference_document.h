@@ -1,0 +1,13 @@
+/* Inside of the judge (reference.h): the document that it judges by. */
+#ifndef TESTS_REFERENCE_DOCUMENT_H
+#define TESTS_REFERENCE_DOCUMENT_H
+
+#include <jansson.h>
+
+/* NULL: reference_open() was not called. */
+const json_t *reference_document(void);
+
+/* What is wrong with a body of a type that begins with "text/", or NULL. */
+const char *reference_text_problem(const char *type, const char *body, size_t length);
+
+#endif

@@ -1,0 +1,99 @@
+/* Events as webhooks and streams bring them, against the reference's `webhooks`. */
+#include <string.h>
+
+#include "client.h"
+#include "reference.h"
+#include "reference_document.h"
+#include "schema.h"
+
+/* Events of the modules of tests and examples. */
+static bool is_foreign(const char *name)
+{
+    static const char *const names[] = {"poke.", "wave.", "heap.", "crash.", "spy.", "visit."};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!strncmp(name, names[i], strlen(names[i])))
+            return true;
+    }
+    return false;
+}
+
+static const json_t *member_at(const json_t *object, const char *const *keys)
+{
+    while (object && *keys)
+        object = json_object_get(object, *keys++);
+    return object;
+}
+
+/* The data of a bulk upload's stream are the entries of the list of bulk uploads. */
+static const json_t *progress_schema(const char *name)
+{
+    static const char *const list[] = {"paths",   "/api/bulk-upload", "get",    "responses", "200",
+                                       "content", "application/json", "schema", "items",     NULL};
+
+    return !strcmp(name, "progress") || !strcmp(name, "ended")
+               ? member_at(reference_document(), list)
+               : NULL;
+}
+
+/* The schema of the event's payload; NULL: there is no such event. */
+static const json_t *payload_schema(const char *name)
+{
+    const char *const payload[] = {"webhooks",         name,     "post", "requestBody", "content",
+                                   "application/json", "schema", NULL};
+
+    return member_at(reference_document(), payload);
+}
+
+/* A delivery has each header that the event's operation names. */
+static const char *head_problem(const char *name, const char *head)
+{
+    const char *const at[] = {"webhooks", name, "post", "parameters", NULL};
+    const json_t *parameters = member_at(reference_document(), at), *one;
+    size_t i;
+
+    json_array_foreach(parameters, i, one)
+    {
+        const char *header = json_string_value(json_object_get(one, "name"));
+        const char *value = header_in(head, header);
+        json_t *said = value ? json_string(value) : NULL;
+        const char *problem =
+            said ? schema_problem(reference_document(), json_object_get(one, "schema"), said)
+                 : " is missing";
+
+        json_decref(said);
+        if (problem)
+            return text("the header %s%s", header, problem);
+    }
+    return NULL;
+}
+
+static const char *body_problem(const json_t *schema, const char *body, size_t length)
+{
+    json_t *json = json_loadb(body, length, JSON_DECODE_ANY, NULL);
+    const char *problem = json ? schema_problem(reference_document(), schema, json) : " is no JSON";
+
+    json_decref(json);
+    return problem ? text("the body%s", problem) : NULL;
+}
+
+void reference_keeps_event(const char *name, const char *head, const char *body, size_t length)
+{
+    const json_t *schema = payload_schema(name);
+    const char *problem = NULL;
+
+    if (!reference_document() || is_foreign(name))
+        return;
+    if (!schema && !head)
+        schema = progress_schema(name);
+    if (!schema && !head && !strcmp(name, "reset")) /* of a stream that cannot be gone on with */
+        return;
+    if (!schema)
+        problem = "it is no event of the reference";
+    if (!problem && head)
+        problem = head_problem(name, head);
+    if (!problem)
+        problem = body_problem(schema, body, length);
+    ck_assert_msg(!problem, "%s of %s, and %s: docs/reference.md\n%.2000s",
+                  head ? "A delivery" : "An event in a stream", name, problem, body);
+}

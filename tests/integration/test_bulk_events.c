@@ -1,0 +1,169 @@
+/* Webhooks hear of every row that a bulk upload stores, once, whatever statement brought it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "devices.h"
+#include "receive.h"
+#include "suites.h"
+
+enum { PLANTS = 250, HOURS = 3, SOON_MS = 30000 };
+
+static const char *const well[] = {ANSWER_OK, NULL};
+
+static void set_up(void)
+{
+    struct host_spec spec = bulk_spec("bulk_events", false);
+
+    spec.modules = "[auth, chat, bulk, device, reading, webhook, metrics]";
+    spec.more = text("%s%s", spec.more, WEBHOOK_LOCAL);
+    stage_open(&spec);
+    bulk_settle("bulk_events");
+    webhook_ready("bulk_events", 1);
+    m = person_make(host, admin, "bulk_events.m", NULL);
+    k = person_make(host, admin, "bulk_events.k", NULL);
+}
+
+/* All rows of a file go in. */
+static void store_rows(const char *type, const char *csv, int rows)
+{
+    const char *id = bulk_id(bulk_send(host, m, text("type=%s", type), "x.csv", csv, strlen(csv)));
+
+    ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "succeeded"), rows);
+}
+
+static const char *devices_csv(const char *name)
+{
+    char *csv = kept(calloc(PLANTS + 1, 80)), *at = csv;
+
+    at += sprintf(at, "externalId,siteName,capacity,commissioningDate\n");
+    for (int i = 0; i < PLANTS; i++)
+        at += sprintf(at, "%s%d,\"%s \\\"\"%d\\\",5,2024-01-01\n", name, i, name, i);
+    return csv;
+}
+
+/* How often a path was asked for with this in the body. */
+static int times(struct catcher *catcher, const char *path, const char *words)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < catcher_count(catcher); i++)
+        count += strstr(catcher->list[i].head, text("POST /%s ", path)) &&
+                 strstr(catcher->list[i].body, words);
+    return count;
+}
+
+static void ids_differ(struct catcher *catcher, size_t count, size_t webhooks)
+{
+    size_t same = 0;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            same += !strcmp(caught_header(&catcher->list[i], "webhook-id"),
+                            caught_header(&catcher->list[j], "webhook-id"));
+    ck_assert_uint_eq(same, count * webhooks);
+}
+
+START_TEST(each_device_is_told_once_to_each_webhook)
+{
+    struct catcher *catcher = catcher_start(well);
+
+    webhook_make(host, m, catcher_url(catcher, "mine"), "device.registered");
+    webhook_make(host, admin, catcher_url(catcher, "all"), "device.registered");
+    webhook_make(host, k, catcher_url(catcher, "other"), "device.registered");
+    store_rows("Devices", devices_csv("told"), PLANTS);
+    catcher_wait(catcher, 2 * PLANTS, SOON_MS);
+    for (int i = 0; i < PLANTS; i++) {
+        const char *words = text("\"externalId\":\"told%d\"", i);
+
+        ck_assert_int_eq(times(catcher, "mine", words), 1);
+        ck_assert_int_eq(times(catcher, "all", words), 1);
+    }
+    ck_assert_int_eq(times(catcher, "mine", "told 7"), 0);
+    ck_assert_int_eq(times(catcher, "mine", "\"siteName\":\"told \\\\\\\"7\\\\\""), 1);
+    ids_differ(catcher, 2 * PLANTS, 2);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE event = 'device.registered'"),
+        2 * PLANTS);
+}
+
+/* Hour after hour of all plants, so that each batch has many devices. */
+static const char *reads_csv(const char *name)
+{
+    char *csv = kept(calloc(PLANTS * HOURS + 1, 96)), *at = csv;
+
+    at += sprintf(at, "externalId,type,startDate,endDate,value,unit\n");
+    for (int hour = 0; hour < HOURS; hour++)
+        for (int i = 0; i < PLANTS; i++)
+            at += sprintf(at, "%s%d,%s,2025-06-01T%02d:00:00Z,2025-06-01T%02d:00:00Z,0.5,kWh\n",
+                          name, i, i % 3 ? "History" : "Delta", hour, hour + 1);
+    return csv;
+}
+
+START_TEST(readings_of_many_devices_are_stored_and_told)
+{
+    struct catcher *catcher = catcher_start(well);
+    const char *last = "SELECT count(*) FROM reading_device d JOIN device v ON v.id = d.device"
+                       " WHERE v.external_id ~ '^mixed' AND d.latest_end = '2025-06-01T03:00Z'"
+                       " AND d.latest_start = '2025-06-01T02:00Z' AND d.latest_wh = 500"
+                       " AND d.fresh_from = '2025-06-01T01:00Z' AND d.fresh_to = d.latest_end";
+
+    store_rows("Devices", devices_csv("mixed"), PLANTS);
+    webhook_make(host, m, catcher_url(catcher, "reads"), "reading.accepted");
+    store_rows("Reads", reads_csv("mixed"), PLANTS * HOURS);
+    ck_assert_int_eq(sql_number(db, last), PLANTS);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM reading_device d WHERE"
+                                    " latest_end = '0001-01-01Z' AND fresh_from IS NULL"),
+                     PLANTS);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM reading"), PLANTS * HOURS * 500);
+    ck_assert_int_eq(sql_number(db, "SELECT sum((body::json -> 'count')::text::int)"
+                                    " FROM webhook_delivery WHERE event = 'reading.accepted'"),
+                     PLANTS * HOURS);
+    catcher_wait(catcher, PLANTS, SOON_MS);
+    for (int i = 0; i < PLANTS; i++)
+        ck_assert_int_ge(times(catcher, "reads", text("\"externalId\":\"mixed%d\"", i)), 1);
+}
+
+/* Some overlap what is stored, or are of a device that is idle: no other's row suffers. */
+START_TEST(rows_of_many_devices_fail_each_by_itself)
+{
+    const char *head = "externalId,type,startDate,endDate,value,unit,timezone\n";
+    const char *first = "few0,History,2025-07-01T00:00:00Z,2025-07-01T04:00:00Z,1,kWh,\n"
+                        "few1,Delta,2025-07-01T00:00:00Z,2025-07-01T04:00:00Z,1,kWh,\n";
+    const char *csv = text("%s%s", head,
+                           "few2,History,2025-07-01T00:00:00Z,2025-07-01T01:00:00Z,1,kWh,\n"
+                           "few1,History,2025-07-01T03:00:00Z,2025-07-01T05:00:00Z,1,kWh,\n"
+                           "few0,History,2025-07-01T04:00:00Z,2025-07-01T05:00:00Z,1,kWh,\n"
+                           "few0,History,2025-06-30T23:00:00Z,2025-07-01T00:00:00Z,1,kWh,\n"
+                           "few0,History,2025-07-01T01:00:00Z,2025-07-01T02:00:00Z,1,kWh,\n"
+                           "few3,Delta,,2025-07-01T01:00:00Z,1,kWh,\n"
+                           "few2,History,2025-07-01T01:00:00,2025-07-01T02:00:00,1,kWh,UTC\n"
+                           "few4,History,2025-07-01T01:00:00Z,2025-07-01T02:00:00Z,9,GWh,\n");
+
+    store_rows("Devices", devices_csv("few"), PLANTS);
+    store_rows("Reads", text("%s%s", head, first), 2);
+    struct answer *log =
+        bulk_store(m, bulk_id(bulk_send(host, m, "type=Reads", "x.csv", csv, strlen(csv))));
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 few2 success");
+    ck_assert_ptr_nonnull(
+        strstr(bulk_row(log, 1), "2 few1 failed value: overlaps the stored Delta"));
+    ck_assert_str_eq(bulk_row(log, 2), "3 few0 success");
+    ck_assert_str_eq(bulk_row(log, 3), "4 few0 success");
+    ck_assert_ptr_nonnull(
+        strstr(bulk_row(log, 4), "5 few0 failed value: overlaps the stored History"));
+    ck_assert_str_eq(bulk_row(log, 5), "6 few3 success");
+    ck_assert_str_eq(bulk_row(log, 6), "7 few2 success");
+    ck_assert_ptr_nonnull(strstr(bulk_row(log, 7), "8 few4 failed value: 9000000000 Wh is more"));
+}
+
+Suite *bulk_events_suite(void)
+{
+    const TTest *const tests[] = {
+        each_device_is_told_once_to_each_webhook,
+        readings_of_many_devices_are_stored_and_told,
+        rows_of_many_devices_fail_each_by_itself,
+    };
+
+    return stage_suite("bulk_events", set_up, 120, TESTS(tests));
+}

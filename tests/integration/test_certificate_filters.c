@@ -1,0 +1,219 @@
+/* What narrows the log: devices by what they are, groups; its sums, and pages of a shared group. */
+#include <string.h>
+
+#include "certificates.h"
+#include "suites.h"
+#include "talk.h"
+
+static void set_up(void)
+{
+    certificates_open("certificate_filters");
+}
+
+static size_t found(const struct person *by, const char *query)
+{
+    return json_array_size(log_of(by, query)->json);
+}
+
+static int64_t device_of(const struct person *by, const char *key, const char *country,
+                         const char *fuel, const char *type)
+{
+    int64_t id = meter_make(host, by, key, 10, days_ago(100));
+
+    ck_status(http(host, "PATCH", text("/api/device/%s", key), by->token,
+                   json_pack("{ss ss ss ss}", "countryCode", country, "fuelCode", fuel,
+                             "deviceTypeCode", type, "siteName", text("Site \"%s\"", key))),
+              200);
+    return id;
+}
+
+/* Two entries each. */
+static struct person *three_devices(const char *name)
+{
+    struct person *m = certificate_person(name);
+    char *keys[3] = {text("%s-One", name), text("%s-two", name), text("%s-three", name)};
+
+    device_of(m, keys[0], "DE", "ES100", "TC110");
+    device_of(m, keys[1], "DEU", "ES200", "TC110");
+    device_of(m, keys[2], "FR", "ES100", "TC120");
+    for (int i = 0; i < 3; i++)
+        ck_status(meter_series(host, m, keys[i], "History", days_ago(70 - i), DAY_MS, 2, 2000),
+                  201);
+    certificates_issue(db, host);
+    return m;
+}
+
+START_TEST(the_log_is_narrowed_by_what_devices_are)
+{
+    struct person *m = three_devices("filters.what"), *b = certificate_person("filters.none");
+    const char *uuid =
+        text_in(item_of(log_of(m, "?externalId=filters.what-three"), NULL, 0), "externalId");
+
+    ck_assert_uint_eq(found(m, ""), 6);
+    ck_assert_uint_eq(found(m, "?externalId=filters.what-one"), 2);
+    ck_assert_uint_eq(found(m, text("?externalId=%s", uuid)), 2);
+    ck_assert_uint_eq(found(m, "?externalId=filters.what"), 0);
+    ck_assert_uint_eq(found(m, "?countryCode=de"), 4);
+    ck_assert_uint_eq(found(m, "?countryCode=DEU"), 4);
+    ck_assert_uint_eq(found(m, "?countryCode=XQ"), 0);
+    ck_assert_uint_eq(found(m, "?fuelCode=ES100"), 4);
+    ck_assert_uint_eq(found(m, "?deviceTypeCode=TC110&fuelCode=ES100"), 2);
+    ck_assert_uint_eq(found(m, "?deviceTypeCode=TC120&countryCode=DE"), 0);
+    ck_assert_uint_eq(found(m, "?countryCode=DE&status=Failed"), 0);
+    ck_assert_uint_eq(found(m, text("?countryCode=DE&start=%s", time_text(days_ago(69)))), 3);
+    ck_assert_uint_eq(found(b, "?externalId=filters.what-one"), 0);
+    ck_assert_uint_eq(found(admin, "?externalId=filters.what-one"), 2);
+    struct answer *page = log_of(m, "?countryCode=DE&limit=3");
+    const char *next = next_page(page);
+
+    ck_assert_uint_eq(json_array_size(page->json), 3);
+    ck_assert_ptr_nonnull(next);
+    ck_assert_uint_eq(
+        json_array_size(ck_status(http(host, "GET", next, m->token, NULL), 200)->json), 1);
+}
+
+/* As above, of more devices than are looked at one by one. */
+START_TEST(many_devices_are_narrowed_as_few_are)
+{
+    struct person *m = three_devices("filters.many");
+
+    sql_run(db, text("INSERT INTO device (id, uuid, organisation, country_code, fuel_code,"
+                     " attributes, created_at, updated_at) SELECT nextval('device_id'),"
+                     " gen_random_uuid(), %jd, 'DE', 'ES100', '{}', now(), now()"
+                     " FROM generate_series(1, 100)",
+                     (intmax_t)m->organisation));
+    ck_assert_uint_eq(found(m, "?countryCode=DE"), 4);
+    ck_assert_uint_eq(found(m, "?fuelCode=ES100"), 4);
+    ck_assert_uint_eq(found(m, "?fuelCode=ES100&deviceTypeCode=TC120"), 2);
+    struct answer *csv =
+        ck_status(http(host, "GET", LOG "/export.csv?countryCode=DE", m->token, NULL), 200);
+    int lines = 0;
+
+    for (const char *at = csv->body; (at = strstr(at, "\r\n")); at += 2)
+        lines++;
+    ck_assert_int_eq(lines, 1 + 4);
+}
+
+START_TEST(the_export_has_the_certificate_and_the_site)
+{
+    struct person *m = three_devices("filters.csv");
+    struct answer *csv =
+        http(host, "GET", LOG "/export.csv?externalId=filters.csv-two", m->token, NULL);
+    const char *body = ck_status(csv, 200)->body, *row = strchr(body, '\n') + 1;
+
+    ck_assert_ptr_nonnull(strstr(body, ",ongoing_end_date,siteName,organizationId,"
+                                       "certificate_start,certificate_end,issued_watthour\r\n"));
+    ck_assert_ptr_nonnull(strstr(row, text(",\"Site \"\"filters.csv-two\"\"\",%jd,%s,%s,2000\r\n",
+                                           (intmax_t)m->organisation, time_text(days_ago(68)),
+                                           time_text(days_ago(67)))));
+}
+
+static struct answer *totals_of(const struct person *by, const char *query)
+{
+    return ck_status(http(host, "GET", text(LOG "/totals%s", query), by->token, NULL), 200);
+}
+
+static int64_t add_up(const struct answer *totals, const char *key)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < json_array_size(totals->json); i++)
+        sum += int_in(item_of(totals, NULL, i), key);
+    return sum;
+}
+
+START_TEST(the_log_is_summed_by_devices_groups_and_months)
+{
+    struct person *m = three_devices("sums"), *b = certificate_person("sums.none");
+    int64_t start = days_ago(10), device = meter_make(host, m, "sums-g", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", start, &device, 1);
+
+    ck_status(meter_read(host, m, "sums-g", "Delta", start, start + DAY_MS, 3300), 201);
+    certificates_issue(db, host);
+    struct answer *devices = totals_of(m, "?by=device");
+    const json_t *last = item_of(devices, NULL, 3);
+
+    ck_assert_uint_eq(json_array_size(devices->json), 4);
+    ck_assert_int_eq(int_in(last, "deviceId"), device);
+    ck_assert_str_eq(text_in(last, "developerId"), "sums-g");
+    ck_assert_int_eq(int_in(last, "entries"), 3);
+    ck_assert_int_eq(int_in(last, "readvalue_watthour"), 3300);
+    ck_assert_int_eq(int_in(last, "succeeded_watthour"), 3000);
+    ck_assert_int_eq(int_in(last, "carried_watthour"), 300);
+    struct answer *groups = totals_of(m, "?by=group");
+
+    ck_assert_uint_eq(json_array_size(groups->json), 2);
+    ck_assert(json_is_null(json_object_get(item_of(groups, NULL, 0), "groupId")));
+    ck_assert_int_eq(int_in(item_of(groups, NULL, 0), "readvalue_watthour"), 12000);
+    ck_assert_int_eq(int_in(item_of(groups, NULL, 1), "groupId"), group);
+    struct answer *months = totals_of(m, "");
+
+    ck_assert_int_eq(add_up(months, "readvalue_watthour"), 15300);
+    ck_assert_int_eq(add_up(months, "entries"), 9);
+    ck_assert_ptr_nonnull(strstr(text_in(item_of(months, NULL, 0), "month"), "-01T00:00:00.000Z"));
+    ck_assert_int_eq(add_up(totals_of(m, "?countryCode=DE"), "succeeded_watthour"), 8000);
+    ck_assert_int_eq(add_up(totals_of(m, text("?groupId=%jd", (intmax_t)group)), "entries"), 3);
+    ck_assert_int_eq(
+        add_up(totals_of(m, text("?by=device&deviceId=%jd", (intmax_t)device)), "entries"), 3);
+    ck_assert_int_eq(add_up(totals_of(m, "?by=group&status=Carried"), "entries"), 1);
+    ck_assert_int_eq(add_up(totals_of(m, "?maxWatthour=0"), "readvalue_watthour"), -300);
+    ck_assert_uint_eq(json_array_size(totals_of(b, "")->json), 0);
+    ck_assert_int_eq(
+        add_up(totals_of(admin, text("?organizationId=%jd", (intmax_t)m->organisation)), "entries"),
+        9);
+    struct answer *page = totals_of(m, "?by=device&limit=3");
+    const char *next = next_page(page);
+
+    ck_assert_uint_eq(json_array_size(page->json), 3);
+    page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(page->json), 1);
+    ck_assert_ptr_null(next_page(page));
+    ck_error(http(host, "GET", LOG "/totals?by=year", m->token, NULL), 400, "");
+}
+
+START_TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
+{
+    struct person *m = certificate_person("pages.share"), *b = certificate_person("pages.buyer");
+    int64_t start = days_ago(60), device = meter_make(host, m, "ps1", 10, days_ago(100));
+    int64_t other = meter_make(host, m, "ps2", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", start, &device, 1);
+    char *filter = text("&groupId=%jd", (intmax_t)group);
+
+    certificate_group_make(m, "daily", start, &other, 1);
+    ck_status(meter_series(host, m, "ps1", "Delta", start, DAY_MS, 45, 1000), 201);
+    ck_status(meter_series(host, m, "ps2", "Delta", start, DAY_MS, 45, 1000), 201);
+    certificates_issue(db, host);
+    ck_assert_int_eq(pages_of(m, "").total_count, 90);
+    ck_assert_int_eq(pages_of(b, filter).total_count, 0);
+    ck_status(http(host, "POST", text(GROUPS "/%jd/share", (intmax_t)group), m->token,
+                   json_pack("{sI}", "organizationId", (json_int_t)b->organisation)),
+              200);
+    struct sums sums = pages_of(b, filter);
+
+    ck_assert_int_eq(sums.total_count, 45);
+    ck_assert_int_eq(sums.total_pages, 3);
+    ck_assert_int_eq(sums.wh, 45000);
+    ck_assert_int_eq(sums.issued, 45000);
+    sums = pages_of(b, text("%s&start_date=%s&end_date=%s", filter, date_text(days_ago(58)),
+                            date_text(days_ago(57))));
+    ck_assert_int_eq(sums.total_count, 2);
+    ck_assert_int_eq(pages_of(b, "").total_count, 0);
+    ck_assert_int_eq(pages_of(m, filter).total_count, 45);
+    ck_assert_int_eq(pages_of(admin, filter).total_count, 45);
+    ck_assert_int_eq(add_up(totals_of(b, text("?groupId=%jd", (intmax_t)group)), "entries"), 45);
+    ck_assert_uint_eq(found(b, text("?groupId=%jd&externalId=ps2", (intmax_t)group)), 0);
+    ck_assert_uint_eq(found(b, text("?groupId=%jd&externalId=ps1&limit=50", (intmax_t)group)), 45);
+}
+
+Suite *certificate_filters_suite(void)
+{
+    const TTest *const tests[] = {
+        the_log_is_narrowed_by_what_devices_are,
+        many_devices_are_narrowed_as_few_are,
+        the_export_has_the_certificate_and_the_site,
+        the_log_is_summed_by_devices_groups_and_months,
+        a_buyer_reads_numbered_pages_and_sums_of_a_shared_group,
+    };
+
+    return stage_suite("certificate_filters", set_up, 600, TESTS(tests));
+}

@@ -1,0 +1,351 @@
+/*
+ * Devices join and leave groups, groups end and go: what a device has in a cycle is certified with
+ * the group in which it was then, once. Days are passed by moving what joining and leaving wrote.
+ */
+#include <string.h>
+
+#include "certificates.h"
+#include "suites.h"
+#include "talk.h"
+
+static void set_up(void)
+{
+    certificates_open("certificate_groups");
+}
+
+static struct answer *join(const struct person *by, int64_t group, int64_t device)
+{
+    return http(host, "POST", text(GROUPS "/%jd/devices", (intmax_t)group), by->token,
+                json_pack("{s[I]}", "deviceIds", (json_int_t)device));
+}
+
+static struct answer *leave(const struct person *by, int64_t group, const char *key)
+{
+    return http(host, "DELETE", text(GROUPS "/%jd/devices/%s", (intmax_t)group, key), by->token,
+                NULL);
+}
+
+static struct answer *change(const struct person *by, int64_t group, const char *end)
+{
+    return http(host, "PATCH", text(GROUPS "/%jd", (intmax_t)group), by->token,
+                json_pack("{ss}", "end", end));
+}
+
+/* As if so many days had gone by since the device joined or left. */
+static void pass_days(int64_t device, int days)
+{
+    sql_run(db, text("UPDATE certificate_former SET since_at = since_at - interval '%d days',"
+                     " until_at = until_at - interval '%d days' WHERE device = %jd",
+                     days, days, (intmax_t)device));
+    sql_run(db, text("UPDATE certificate_member SET since_at = since_at - interval '%d days'"
+                     " WHERE device = %jd",
+                     days, (intmax_t)device));
+}
+
+static int64_t issued_of(int64_t group)
+{
+    return sql_number(db, text("SELECT coalesce(sum(issued_wh), 0) FROM certificate"
+                               " WHERE group_id = %jd",
+                               (intmax_t)group));
+}
+
+static int64_t time_of(const char *column, const char *table, int64_t device)
+{
+    return sql_number(db, text("SELECT (extract(epoch FROM max(%s)) * 1000)::bigint FROM %s"
+                               " WHERE device = %jd",
+                               column, table, (intmax_t)device));
+}
+
+START_TEST(a_device_joins_from_the_next_cycle_on)
+{
+    struct person *m = certificate_person("groups.join");
+    int64_t first = meter_make(host, m, "gj1", 10, days_ago(100));
+    int64_t second = meter_make(host, m, "gj2", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &first, 1);
+
+    ck_status(meter_series(host, m, "gj2", "Delta", days_ago(10), DAY_MS, 10, 2000), 201);
+    struct answer *joined = ck_status(join(m, group, second), 200);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(joined->json, "deviceIds")), 2);
+    ck_assert_int_eq(time_of("since_at", "certificate_member", second), days_ago(-1));
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 0); /* it was in no group then */
+    pass_days(second, 5);
+    sql_run(db, text("INSERT INTO certificate_look VALUES (%jd, '-infinity', 'infinity')",
+                     (intmax_t)second));
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 4 * 2000); /* the last four days */
+}
+
+START_TEST(late_readings_go_to_the_group_in_which_the_device_was)
+{
+    struct person *m = certificate_person("groups.move");
+    int64_t device = meter_make(host, m, "gm1", 10, days_ago(100));
+    int64_t other = meter_make(host, m, "gm2", 10, days_ago(100));
+    int64_t old = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    int64_t new = certificate_group_make(m, "daily", days_ago(20), &other, 1);
+
+    ck_error(join(m, new, device), 409, "A device can be in one group only");
+    ck_status(leave(m, old, "gm1"), 200);
+    ck_error(leave(m, old, "gm1"), 404, "The device is not in the group");
+    ck_assert_int_eq(time_of("until_at", "certificate_former", device), days_ago(-1));
+    ck_status(join(m, new, device), 200);
+    ck_assert_int_eq(time_of("since_at", "certificate_member", device), days_ago(-1));
+    pass_days(device, 11); /* it changed ten days ago */
+    ck_status(meter_series(host, m, "gm1", "Delta", days_ago(14), DAY_MS, 8, 1500), 201);
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(old), 4 * 1500);
+    ck_assert_int_eq(issued_of(new), 4 * 1500);
+    ck_status(meter_read(host, m, "gm1", "Delta", days_ago(16), days_ago(15), 3000), 201);
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(old), 4 * 1500 + 3000);
+    ck_assert_int_eq(issued_of(new), 4 * 1500);
+    ck_error(http(host, "DELETE", "/api/device/gm1", m->token, NULL), 409, "Conflict");
+}
+
+START_TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
+{
+    struct person *m = certificate_person("groups.past");
+    int64_t device = meter_make(host, m, "gp1", 10, days_ago(100));
+    int64_t old = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+
+    ck_status(meter_series(host, m, "gp1", "Delta", days_ago(20), DAY_MS, 20, 1000), 201);
+    certificates_issue(db, host);
+    ck_status(leave(m, old, text("%jd", (intmax_t)device)), 200);
+    int64_t weekly = certificate_group_make(m, "weekly", days_ago(20), &device, 1);
+
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(old), 20000);
+    ck_assert_int_eq(issued_of(weekly), 0);
+    ck_assert_int_eq(time_of("since_at", "certificate_member", device), days_ago(-1));
+}
+
+START_TEST(a_group_ends_and_its_devices_are_free)
+{
+    struct person *m = certificate_person("groups.end");
+    int64_t device = meter_make(host, m, "ge1", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "monthly", days_ago(20), &device, 1);
+    int64_t now = sql_number(db, "SELECT (extract(epoch FROM now()) * 1000)::bigint");
+
+    ck_status(meter_series(host, m, "ge1", "Delta", days_ago(20), DAY_MS, 18, 301), 201);
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 0); /* the month has not ended */
+    ck_error(change(m, group, time_text(days_ago(21))), 409, "Conflict: cycles that have ended");
+    ck_status(change(m, group, time_text(now)), 200);
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 5000);
+    ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 - 5000);
+    ck_error(change(m, group, time_text(now + DAY_MS)), 409, "Conflict: the group has ended");
+    ck_error(join(m, group, meter_make(host, m, "ge2", 10, days_ago(9))), 409, "Conflict");
+    int64_t daily = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+
+    ck_status(meter_read(host, m, "ge1", "Delta", days_ago(2), days_ago(1), 500), 201);
+    certificates_issue(db, host); /* late, for the group that has ended */
+    ck_assert_int_eq(issued_of(daily), 0);
+    ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 + 500 - 5000);
+}
+
+START_TEST(a_group_of_which_nothing_was_certified_is_deleted)
+{
+    struct person *m = certificate_person("groups.delete"), *b = certificate_person("groups.del.b");
+    int64_t device = meter_make(host, m, "gd1", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    const char *path = text(GROUPS "/%jd", (intmax_t)group);
+
+    ck_error(http(host, "DELETE", path, b->token, NULL), 404, "Device group not found");
+    ck_error(join(b, group, device), 404, "Device group not found");
+    ck_error(leave(b, group, "gd1"), 404, "Device group not found");
+    ck_status(http(host, "DELETE", path, m->token, NULL), 200);
+    ck_error(http(host, "GET", path, m->token, NULL), 404, "");
+    group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    ck_status(meter_read(host, m, "gd1", "Delta", days_ago(4), days_ago(3), 10), 201);
+    certificates_issue(db, host);
+    path = text(GROUPS "/%jd", (intmax_t)group);
+    ck_error(http(host, "DELETE", path, m->token, NULL), 409, "Conflict: energy of the group");
+}
+
+START_TEST(an_inactive_device_leaves_its_group_and_joins_none)
+{
+    struct person *m = certificate_person("groups.idle");
+    int64_t device = meter_make(host, m, "gi1", 10, days_ago(100));
+    int64_t other = meter_make(host, m, "gi2", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+
+    certificate_group_make(m, "daily", days_ago(20), &other, 1);
+    ck_status(meter_read(host, m, "gi1", "Delta", days_ago(4), days_ago(3), 4000), 201);
+    ck_status(
+        http(host, "PATCH", "/api/device/gi1", m->token, json_pack("{ss}", "status", "Inactive")),
+        200);
+    ck_assert_int_eq(time_of("until_at", "certificate_former", device), days_ago(-1));
+    ck_error(join(m, group, device), 409, "Conflict: device ");
+    ck_error(certificate_group_try(m, "daily", days_ago(2), &device, 1), 409, "Conflict: device ");
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 4000);
+}
+
+static struct call join_call(const struct person *by, int64_t group, int64_t device)
+{
+    return (struct call){.method = "POST",
+                         .path = text(GROUPS "/%jd/devices", (intmax_t)group),
+                         .token = by->token,
+                         .body = text("{\"deviceIds\":[%jd]}", (intmax_t)device)};
+}
+
+START_TEST(of_two_groups_at_a_time_a_device_joins_one)
+{
+    struct person *m = certificate_person("groups.race");
+    int64_t groups[2];
+
+    for (int i = 0; i < 2; i++) {
+        int64_t seed = meter_make(host, m, text("gr-seed%d", i), 10, days_ago(100));
+
+        groups[i] = certificate_group_make(m, "daily", days_ago(20), &seed, 1);
+    }
+    for (int round = 0; round < 10; round++) {
+        int64_t device = meter_make(host, m, text("gr%d", round), 10, days_ago(100));
+        struct call calls[8];
+        struct answer *answers[8];
+        int joined = 0;
+
+        for (int i = 0; i < 8; i++)
+            calls[i] = join_call(m, groups[i % 2], device);
+        parallel(host, calls, answers, 8);
+        for (int i = 0; i < 8; i++) {
+            ck_assert_msg(answers[i]->status == 200 || answers[i]->status == 409, "%s",
+                          answers[i]->body);
+            joined += answers[i]->status == 200;
+        }
+        ck_assert_int_eq(joined, 1);
+    }
+}
+
+/* Whatever comes first: no member is left without its device. */
+START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
+{
+    struct person *m = certificate_person("groups.race.delete");
+    int64_t seed = meter_make(host, m, "grd-seed", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &seed, 1);
+
+    for (int round = 0; round < 12; round++) {
+        const char *key = text("grd%d", round);
+        int64_t device = meter_make(host, m, key, 10, days_ago(100));
+        struct call calls[2] = {
+            join_call(m, group, device),
+            {.method = "DELETE", .path = text("/api/device/%s", key), .token = m->token}};
+        struct answer *answers[2];
+
+        parallel(host, calls, answers, 2);
+        ck_status(answers[1], 200);
+        ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM certificate_member"
+                                             " WHERE device = %jd",
+                                             (intmax_t)device)),
+                         0);
+    }
+}
+
+/* Devices leave and come back while the job runs: every Wh is certified once. */
+START_TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
+{
+    enum { DAYS = 30, ROUNDS = 15 };
+    struct person *m = certificate_person("groups.race.issue");
+    int64_t device = meter_make(host, m, "gri", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(DAYS), &device, 1);
+
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t job;
+        int status;
+
+        ck_status(meter_series(host, m, "gri", "Delta", days_ago(DAYS) + round * HOUR_MS, HOUR_MS,
+                               1, 1000),
+                  201);
+        ck_status(meter_read(host, m, "gri", "Delta", days_ago(DAYS - 1 - round) + HOUR_MS * 20,
+                             days_ago(DAYS - 1 - round) + HOUR_MS * 21, 1000),
+                  201);
+        job = meter_issue_start(host);
+        ck_status(leave(m, group, "gri"), 200);
+        pass_days(device, 0);
+        ck_status(join(m, group, device), 200);
+        ck_assert(process_wait(job, 20000, &status));
+    }
+    certificates_issue(db, host);
+    certificates_expect_sums(db);
+    ck_assert_int_eq(issued_of(group), ROUNDS * 2000);
+    ck_assert_int_eq(sql_number(db, text("SELECT sum(wh) FROM certificate_entry WHERE group_id ="
+                                         " %jd",
+                                         (intmax_t)group)),
+                     ROUNDS * 2000);
+}
+
+/* Asks for the path with the person's token. */
+static struct answer *get(const struct person *by, const char *path)
+{
+    return http(host, "GET", path, by->token, NULL);
+}
+
+START_TEST(an_organisation_reads_the_certificates_of_a_group_that_is_shared_with_it)
+{
+    struct person *m = certificate_person("groups.share"), *b = certificate_person("groups.buyer");
+    int64_t device = meter_make(host, m, "gs1", 10, days_ago(100));
+    int64_t other = meter_make(host, m, "gs2", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    int64_t kept = certificate_group_make(m, "daily", days_ago(20), &other, 1);
+
+    for (int i = 1; i <= 2; i++)
+        ck_status(meter_read(host, m, text("gs%d", i), "Delta", days_ago(4), days_ago(3), 4000),
+                  201);
+    certificates_issue(db, host);
+    char *base = text(GROUPS "/%jd", (intmax_t)group);
+    char *shares = text("%s/share", base), *filter = text("?groupId=%jd", (intmax_t)group);
+    int64_t entry = int_in(item_of(log_of(m, filter), NULL, 0), "id");
+    char *one = text(LOG "/%jd", (intmax_t)entry);
+
+    ck_assert_uint_eq(json_array_size(log_of(b, filter)->json), 0);
+    ck_error(get(b, one), 404, "");
+    json_t *with = json_pack("{sI}", "organizationId", (json_int_t)b->organisation);
+
+    ck_error(http(host, "POST", shares, b->token, json_incref(with)), 404, "");
+    ck_assert_uint_eq(
+        json_array_size(ck_status(http(host, "POST", shares, m->token, with), 200)->json), 1);
+    ck_assert_uint_eq(json_array_size(log_of(b, filter)->json), 1);
+    ck_status(get(b, one), 200);
+    ck_assert_ptr_nonnull(
+        strstr(ck_status(get(b, text(LOG "/export.csv%s", filter)), 200)->body, ",4000,"));
+    /* nothing else */
+    ck_assert_uint_eq(json_array_size(log_of(b, "")->json), 0);
+    ck_assert_uint_eq(json_array_size(log_of(b, text("?groupId=%jd", (intmax_t)kept))->json), 0);
+    ck_assert_uint_eq(
+        json_array_size(log_of(b, text("%s&deviceId=%jd", filter, (intmax_t)other))->json), 0);
+    ck_error(get(b, base), 404, "");
+    ck_error(get(b, shares), 404, "");
+    ck_error(get(b, "/api/device/gs1"), 404, "");
+    ck_error(http(host, "POST", shares, m->token, json_pack("{si}", "organizationId", 999999)), 404,
+             "Organization not found");
+    ck_assert_uint_eq(json_array_size(ck_status(get(m, shares), 200)->json), 1);
+    ck_assert_uint_eq(
+        json_array_size(
+            ck_status(http(host, "DELETE", text("%s/%jd", shares, (intmax_t)b->organisation),
+                           m->token, NULL),
+                      200)
+                ->json),
+        0);
+    ck_assert_uint_eq(json_array_size(log_of(b, filter)->json), 0);
+    ck_error(get(b, one), 404, "");
+}
+
+Suite *certificate_groups_suite(void)
+{
+    const TTest *const tests[] = {
+        a_device_joins_from_the_next_cycle_on,
+        an_organisation_reads_the_certificates_of_a_group_that_is_shared_with_it,
+        late_readings_go_to_the_group_in_which_the_device_was,
+        a_group_made_for_the_past_leaves_out_the_time_in_another_group,
+        a_group_ends_and_its_devices_are_free,
+        a_group_of_which_nothing_was_certified_is_deleted,
+        an_inactive_device_leaves_its_group_and_joins_none,
+        of_two_groups_at_a_time_a_device_joins_one,
+        joining_while_the_device_is_deleted_leaves_no_member_behind,
+        leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice,
+    };
+
+    return stage_suite("certificate_groups", set_up, 600, TESTS(tests));
+}

@@ -1,0 +1,196 @@
+/*
+ * The reference is kept: the document of all modules passes the linters, and whatever is sent to
+ * the operations that it has, the answer is one that it has, too (schemathesis). Only ./test
+ * contract runs this; it installs the programs into the directory that BUSBAR_TEST_CONTRACT names.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "stage.h"
+#include "suites.h"
+#include "talk.h"
+
+#define ALL_MODULES                                                                                \
+    "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
+
+/* What ends sessions, and what has no end. */
+#define LEFT_OUT "(/stream|/logout|/rotate-secret)$"
+
+enum { TOOL_MS = 120000, PROPERTY_SECONDS = 45 };
+
+static const char *tools, *document;
+static struct person *api_user, *owner;
+
+/* Something of each kind, so that ids that are guessed lead somewhere. */
+static void make_things(void)
+{
+    owner = person_make(host, admin, "contract.owner", NULL);
+    api_user = person_make(host, admin, "contract.apiuser", "ApiUser");
+    ck_status(http(host, "POST", "/api/device", owner->token, json_pack("{ss}", "externalId", "0")),
+              201);
+    talk_start(host, owner, owner->email, api_user->email, NULL);
+    ck_status(http(host, "POST", "/api/chat/webhooks", admin->token,
+                   json_pack("{ss s[s]}", "url", "https://receiver.example/contract", "events",
+                             "message.new")),
+              201);
+}
+
+static void set_up(void)
+{
+    tools = getenv("BUSBAR_TEST_CONTRACT");
+    ck_assert_msg(tools != NULL, "./test contract says where its programs are");
+    stage_open(&(struct host_spec){
+        .name = "contract",
+        .modules = ALL_MODULES,
+        .more = text("bulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s\"\n",
+                     harness_path("contract-bulk"), harness_path("contract-documents"))});
+    make_things();
+    document = text("%s/openapi.json", tools);
+    file_write(document, ck_status(http(host, "GET", "/openapi.json", NULL, NULL), 200)->body);
+}
+
+/* Runs a program of `tools`; what it said, where it failed, is shown. */
+static void run_tool(const char *name, const char *const *argv)
+{
+    static const char *const quiet[] = {"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=1",
+                                        "NO_COLOR=1", NULL};
+    const char *log = harness_path(text("contract-%s.log", name));
+    int status = 0;
+    pid_t pid =
+        process_start(&(struct process_spec){.argv = argv, .environment = quiet, .log = log});
+
+    if (!process_wait(pid, TOOL_MS, &status))
+        status = process_stop(pid, SIGKILL, 1000);
+    ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "%s:\n%s", name, file_text(log));
+}
+
+START_TEST(redocly_finds_nothing)
+{
+    const char *config = text("--config=%s/redocly.yaml", tools);
+    const char *argv[] = {text("%s/node_modules/.bin/redocly", tools),
+                          "lint",
+                          config,
+                          "--max-problems=20",
+                          document,
+                          NULL};
+
+    run_tool("redocly", argv);
+    const char *said = file_text(harness_path("contract-redocly.log"));
+
+    ck_assert_msg(!strstr(said, "Warning was generated"), "%s", said);
+}
+
+START_TEST(spectral_finds_nothing)
+{
+    const char *argv[] = {text("%s/node_modules/.bin/spectral", tools),
+                          "lint",
+                          "--fail-severity=hint",
+                          "--ruleset",
+                          text("%s/spectral.yaml", tools),
+                          document,
+                          NULL};
+
+    run_tool("spectral", argv);
+}
+
+static void keep_to_it(const char *name, const char *token)
+{
+    const char *argv[] = {"env", /* it leaves files where it runs */
+                          text("--chdir=%s", tools),
+                          text("%s/venv/bin/schemathesis", tools),
+                          "--config-file",
+                          text("%s/schemathesis.toml", tools),
+                          "run",
+                          document,
+                          "--url",
+                          text("http://127.0.0.1:%d", host->port),
+                          "--exclude-path-regex",
+                          LEFT_OUT,
+                          "--max-examples=5",
+                          "--warnings=off",
+                          text("--max-time=%d", PROPERTY_SECONDS),
+                          token ? "--header" : NULL,
+                          text("Authorization: Bearer %s", token ? token : ""),
+                          NULL};
+
+    run_tool(text("schemathesis-%s", name), argv);
+    ck_assert(host_alive(host));
+}
+
+/* As `prefix` with the place of the host and two people who talk. */
+static void talk_by(const char *name, const char *const prefix[2])
+{
+    const struct person *one = person_make(host, admin, text("contract.one.%s", name), NULL);
+    const struct person *two = person_make(host, admin, text("contract.two.%s", name), NULL);
+    const char *argv[] = {"env",
+                          text("PYTHONPATH=%s/made", tools),
+                          prefix[0],
+                          prefix[1],
+                          text("http://127.0.0.1:%d", host->port),
+                          one->email,
+                          one->password,
+                          two->email,
+                          two->password,
+                          NULL};
+
+    run_tool(name, argv);
+}
+
+START_TEST(a_typescript_client_made_of_it_talks)
+{
+    const char *make[] = {text("%s/node_modules/.bin/openapi-typescript", tools), document,
+                          "--output", text("%s/busbar.d.ts", tools), NULL};
+    const char *compile[] = {text("%s/node_modules/.bin/tsc", tools), "--project", tools, NULL};
+
+    run_tool("openapi-typescript", make);
+    run_tool("tsc", compile);
+    talk_by("typescript", (const char *[]){"node", text("%s/made/talk.js", tools)});
+}
+
+START_TEST(a_python_client_made_of_it_talks)
+{
+    const char *make[] = {text("%s/venv/bin/openapi-python-client", tools),
+                          "generate",
+                          "--path",
+                          document,
+                          "--meta=none",
+                          "--output-path",
+                          text("%s/made/busbar_client", tools),
+                          "--overwrite",
+                          NULL};
+
+    run_tool("openapi-python-client", make);
+    talk_by("python",
+            (const char *[]){text("%s/venv/bin/python", tools), text("%s/talk.py", tools)});
+}
+
+START_TEST(what_an_admin_is_answered_is_told)
+{
+    keep_to_it("Admin", admin->token);
+}
+
+START_TEST(what_an_api_user_is_answered_is_told)
+{
+    keep_to_it("ApiUser", api_user->token);
+}
+
+START_TEST(what_nobody_is_answered_is_told)
+{
+    keep_to_it("nobody", NULL);
+}
+
+Suite *contract_suite(void)
+{
+    const TTest *const tests[] = {
+        a_typescript_client_made_of_it_talks,
+        a_python_client_made_of_it_talks,
+        redocly_finds_nothing,
+        spectral_finds_nothing,
+        what_nobody_is_answered_is_told,
+        what_an_api_user_is_answered_is_told,
+        what_an_admin_is_answered_is_told,
+    };
+
+    return stage_suite("contract", set_up, TOOL_MS / 1000 + 10, TESTS(tests));
+}

@@ -1,0 +1,242 @@
+/*
+ * One plant that two organisations register: taken, with a warning, and listed for Admins,
+ * whichever way the device came.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "devices.h"
+#include "meter.h"
+#include "suites.h"
+#include "talk.h"
+
+#define DUPLICATES "/api/admin/device-duplicates"
+
+static struct person *b;
+
+static void set_up(void)
+{
+    stage_open(&(struct host_spec){
+        .name = "duplicates",
+        .modules = "[auth, device, bulk]",
+        .more = text("bulk:\n  files: \"%s\"\n", harness_path("bulk-duplicates"))});
+    m = person_make(host, admin, "duplicates.m", NULL);
+    b = person_make(host, admin, "duplicates.b", NULL);
+}
+
+static json_t *placed(const char *name, double kw, const char *latitude, const char *longitude)
+{
+    return json_pack("{ss sf ss ss}", "externalId", name, "capacity", kw, "latitude", latitude,
+                     "longitude", longitude);
+}
+
+static size_t warnings_of(struct answer *made)
+{
+    return json_array_size(json_object_get(ck_status(made, 201)->json, "warnings"));
+}
+
+/* The pair in which a device of this name is, of the newest; NULL: none. */
+static const json_t *pair_of(const char *name)
+{
+    struct answer *list = ck_status(http(host, "GET", DUPLICATES, admin->token, NULL), 200);
+    const json_t *pair, *device;
+    size_t i, j;
+
+    json_array_foreach(list->json, i, pair)
+    {
+        const json_t *devices = json_object_get(pair, "devices");
+
+        ck_assert_uint_eq(json_array_size(devices), 2);
+        json_array_foreach(devices, j, device)
+        {
+            if (!strcmp(text_in(device, "externalId"), name))
+                return pair;
+        }
+    }
+    return NULL;
+}
+
+static void ck_pair(const char *name, bool serial, bool place)
+{
+    const json_t *pair = pair_of(name);
+
+    ck_assert_msg(pair != NULL, "%s is in no pair", name);
+    ck_assert_int_eq(json_is_true(json_object_get(pair, "sameSerialNumber")), serial);
+    ck_assert_int_eq(json_is_true(json_object_get(pair, "samePlace")), place);
+}
+
+START_TEST(the_same_meter_in_two_organisations_is_taken_with_a_warning_and_listed)
+{
+    json_t *const same = json_pack("{ss ss}", "externalId", "meter one", "serialNumber", "SN 1");
+
+    ck_assert_uint_eq(warnings_of(device_post(m, json_deep_copy(same))), 0);
+    ck_assert_ptr_null(pair_of("meter one"));
+    struct answer *made = device_post(b, same);
+
+    ck_assert_uint_eq(warnings_of(made), 1);
+    ck_assert_ptr_null(strstr(made->body, m->email));
+    ck_pair("meter one", true, false);
+    const json_t *devices = json_object_get(pair_of("meter one"), "devices");
+
+    ck_assert_int_eq(int_in(json_array_get(devices, 0), "organizationId"), m->organisation);
+    ck_assert_int_eq(int_in(json_array_get(devices, 1), "organizationId"), b->organisation);
+    ck_error(http(host, "GET", DUPLICATES, m->token, NULL), 403, "Forbidden");
+}
+
+START_TEST(the_same_organisation_may_use_a_serial_number_twice)
+{
+    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "own 1", "serialNumber", "SN 2")),
+              201);
+    ck_assert_uint_eq(warnings_of(device_post(
+                          m, json_pack("{ss ss}", "externalId", "own 2", "serialNumber", "SN 2"))),
+                      0);
+    ck_assert_ptr_null(pair_of("own 2"));
+}
+
+/* 0.00044 degrees of latitude are 48.9 m, 0.00046 are 51.2 m; at 60 degrees a degree of longitude
+ * is half as long. */
+static const struct {
+    const char *name, *latitude, *longitude;
+    double kw;
+    bool like;
+} places[] = {
+    {"49 m north", "52.50044", "13.4", 5.5, true},
+    {"51 m north", "52.50046", "13.4", 5.5, false},
+    {"other kW", "52.50000", "13.4", 5.6, false},
+    {"far east", "52.50000", "14.4", 5.5, false},
+    {"over the date line", "60.00000", "-179.9996", 7.5, true},
+    {"too far over it", "60.00000", "-179.9994", 7.5, false},
+};
+
+START_TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
+{
+    ck_status(device_post(m, placed("place", 5.5, "+52.5", "13.40")), 201);
+    ck_status(device_post(m, placed("date line", 7.5, "60", "179.9996")), 201);
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        struct answer *made = device_post(
+            b, placed(places[i].name, places[i].kw, places[i].latitude, places[i].longitude));
+
+        ck_assert_msg(warnings_of(made) == (places[i].like ? 1 : 0), "%s: %s", places[i].name,
+                      made->body);
+        if (places[i].like)
+            ck_pair(places[i].name, false, true);
+        else
+            ck_assert_ptr_null(pair_of(places[i].name));
+    }
+}
+
+START_TEST(a_change_makes_a_pair_and_ends_one)
+{
+    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "old", "serialNumber", "SN 3")),
+              201);
+    ck_status(device_post(b, device_named("later")), 201);
+    ck_assert_ptr_null(pair_of("later"));
+    struct answer *changed =
+        ck_status(device_patch(b, "later", json_pack("{ss}", "serialNumber", "SN 3")), 200);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(changed->json, "warnings")), 1);
+    ck_pair("later", true, false);
+    changed = ck_status(device_patch(b, "later", json_pack("{ss}", "serialNumber", "SN 4")), 200);
+    ck_assert_ptr_null(json_object_get(changed->json, "warnings"));
+    ck_assert_ptr_null(pair_of("later"));
+    ck_status(device_patch(b, "later", json_pack("{ss}", "serialNumber", "SN 3")), 200);
+    ck_pair("later", true, false);
+    ck_status(http(host, "DELETE", DEVICE "/old", m->token, NULL), 200);
+    ck_assert_ptr_null(pair_of("later"));
+}
+
+START_TEST(rows_of_bulk_uploads_are_found_too)
+{
+    static const char rows[] = "externalId,serialNumber\nfrom a file,SN 5\n";
+
+    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "single", "serialNumber", "SN 5")),
+              201);
+    struct answer *sent = bulk_send(host, b, "type=Devices", "devices.csv", rows, strlen(rows));
+
+    bulk_store(b, bulk_id(sent));
+    ck_pair("from a file", true, false);
+}
+
+static bool has_pair(void *name)
+{
+    return pair_of(name) != NULL;
+}
+
+static bool has_forgotten(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM device_duplicate WHERE device < 0") == 0;
+}
+
+/* As if both had been changed in the same instant, long after they came, and neither had seen the
+ * other; behind more devices than the job looks at in a statement. */
+START_TEST(the_job_finds_what_was_changed_in_the_same_instant)
+{
+    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "twin m", "serialNumber", "SN 6")),
+              201);
+    ck_status(device_post(b, json_pack("{ss ss}", "externalId", "twin b", "serialNumber", "SN 6")),
+              201);
+    int status;
+
+    sql_run(db, text("INSERT INTO device (id, uuid, organisation, attributes, created_at,"
+                     " updated_at) SELECT -n, gen_random_uuid(), %jd, '{}', t, t"
+                     " FROM generate_series(1, 2500) n, (SELECT now() - interval '5 min' AS t) t",
+                     (intmax_t)m->organisation));
+    sql_run(db, "UPDATE device SET created_at = created_at - interval '1 week'"
+                " WHERE external_id LIKE 'twin _'");
+    sql_run(db, "INSERT INTO device_duplicate (device, other) VALUES (-9998, -9999)");
+    sql_run(db, "DELETE FROM device_duplicate WHERE device > 0");
+    ck_assert_ptr_null(pair_of("twin b"));
+    const char *said = host_ask(host, "reload", &status); /* jobs run some seconds later */
+
+    ck_assert_msg(status == 0, "%s", said);
+    ck_assert(wait_until(has_pair, "twin b", 30000));
+    ck_pair("twin b", true, false);
+    ck_assert(wait_until(has_forgotten, NULL, 10000));
+    sql_run(db, "DELETE FROM device WHERE id < 0");
+}
+
+START_TEST(pairs_come_in_pages_newest_first)
+{
+    int pages = 0, seen = 0;
+    int64_t last = INT64_MAX;
+
+    for (int i = 0; i < 3; i++) {
+        const char *serial = text("page %d", i);
+
+        ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("m%d", i), "serialNumber",
+                                           serial)),
+                  201);
+        ck_status(device_post(b, json_pack("{ss ss}", "externalId", text("b%d", i), "serialNumber",
+                                           serial)),
+                  201);
+    }
+    for (const char *path = DUPLICATES "?limit=2"; path; pages++) {
+        struct answer *page = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+
+        ck_assert_uint_le(json_array_size(page->json), 2);
+        for (size_t i = 0; i < json_array_size(page->json); i++, seen++) {
+            ck_assert_int_lt(int_in(item_of(page, NULL, i), "id"), last);
+            last = int_in(item_of(page, NULL, i), "id");
+        }
+        path = next_page(page);
+    }
+    ck_assert_int_ge(seen, 3);
+    ck_assert_int_eq(pages, (seen + 1) / 2);
+}
+
+Suite *device_duplicates_suite(void)
+{
+    const TTest *const tests[] = {
+        the_same_meter_in_two_organisations_is_taken_with_a_warning_and_listed,
+        the_same_organisation_may_use_a_serial_number_twice,
+        the_same_place_with_the_same_capacity_is_within_50_metres,
+        a_change_makes_a_pair_and_ends_one,
+        rows_of_bulk_uploads_are_found_too,
+        the_job_finds_what_was_changed_in_the_same_instant,
+        pairs_come_in_pages_newest_first,
+    };
+
+    return stage_suite("device_duplicates", set_up, 60, TESTS(tests));
+}

@@ -1,0 +1,274 @@
+/*
+ * Lists of devices: their orders, with cursors that hold while devices change; who is in a group;
+ * and the lists that forms are filled from.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices.h"
+#include "meter.h"
+#include "suites.h"
+#include "talk.h"
+
+#define GROUP "/api/device-group"
+
+static void set_up(void)
+{
+    stage_open(&(struct host_spec){.name = "device_list", .modules = METER_MODULES});
+    m = person_make(host, admin, "lists.m", NULL);
+}
+
+static struct answer *get(const struct person *who, const char *path)
+{
+    return ck_status(http(host, "GET", path, who->token, NULL), 200);
+}
+
+/* The externalIds of a page, "-" for none, with blanks between. */
+static const char *names_in(const struct answer *list)
+{
+    const char *names = "";
+    size_t i;
+    const json_t *device;
+
+    json_array_foreach(list->json, i, device)
+    {
+        const char *name = json_string_value(json_object_get(device, "externalId"));
+
+        names = text("%s%s%s", names, i ? " " : "", name ? name : "-");
+    }
+    return names;
+}
+
+/* All pages of so many devices, with blanks between devices. */
+static const char *names_of_pages(const struct person *who, const char *query, int limit)
+{
+    const char *path = text(DEVICE "?%s&limit=%d", query, limit), *names = "";
+
+    while (path) {
+        struct answer *page = get(who, path);
+
+        ck_assert_uint_le(json_array_size(page->json), (size_t)limit);
+        names = text("%s%s%s", names, *names ? " " : "", names_in(page));
+        path = next_page(page);
+    }
+    return names;
+}
+
+static void make(const struct person *who, const char *name, const char *site, double capacity,
+                 const char *commissioned)
+{
+    json_t *device = json_pack("{ss*}", "siteName", site);
+
+    if (name)
+        json_object_set_new(device, "externalId", json_string(name));
+    if (capacity > 0)
+        json_object_set_new(device, "capacity", json_real(capacity));
+    if (commissioned)
+        json_object_set_new(device, "commissioningDate", json_string(commissioned));
+    ck_status(device_post(who, device), 201);
+}
+
+static const struct {
+    const char *query, *names;
+} orders[] = {
+    {"sort=id", "b C - a d"},
+    {"order=desc", "d a - C b"},
+    {"sort=externalId", "- a b C d"},
+    {"sort=externalId&order=desc", "d C b a -"},
+    {"sort=siteName", "d a b C -"},
+    {"sort=siteName&order=desc", "- C b a d"},
+    {"sort=capacity", "- d C b a"},
+    {"sort=capacity&order=desc", "a b C d -"},
+    {"sort=commissioningDate", "b a C - d"},
+    {"sort=commissioningDate&order=desc", "d - C a b"},
+    {"sort=updatedAt", "C - a d b"},
+    {"sort=updatedAt&order=desc&capacityFrom=1.5", "b d a C"},
+};
+
+START_TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
+{
+    struct person *lister = person_make(host, admin, "lists.orders", NULL);
+
+    make(lister, "b", "Oak 2", 3, NULL);
+    make(lister, "C", "Oak 2", 2.5, "2022-01-01");
+    make(lister, NULL, "Oak-9 \xc3\xa4&x=1", 0, "2023-01-01");
+    make(lister, "a", "Oak 1", 3.5, "2021-12-31");
+    make(lister, "d", "Oak 0", 2, "2024-02-29");
+    ck_status(device_patch(lister, "b", json_pack("{ss}", "address", "moved")), 200);
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++)
+        for (int limit = 1; limit <= 6; limit++)
+            ck_assert_str_eq(names_of_pages(lister, orders[i].query, limit), orders[i].names);
+}
+
+START_TEST(a_cursor_holds_when_its_device_has_gone)
+{
+    struct person *lister = person_make(host, admin, "lists.cursor", NULL);
+
+    for (int i = 0; i < 6; i++)
+        make(lister, text("n%d", i), "Same site", 1 + i % 2, NULL);
+    struct answer *page = get(lister, DEVICE "?sort=capacity&limit=2");
+
+    ck_assert_str_eq(names_in(page), "n0 n2");
+    ck_status(http(host, "DELETE", DEVICE "/n2", lister->token, NULL), 200);
+    ck_assert_str_eq(names_in(get(lister, next_page(page))), "n4 n1");
+}
+
+START_TEST(a_cursor_of_another_order_is_refused)
+{
+    static const char *const bad[] = {
+        "after=x",       "after=1-5",
+        "after=-1",      "sort=capacity&after=1",
+        "after=1-",      "sort=capacity&after=1-5x",
+        "sort=name",     "sort=capacity&after=1-nan",
+        "order=up",      "sort=updatedAt&after=1-1e999",
+        "inGroup=maybe", "sort=externalId&after=99999999999999999999-a"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct answer *answer = http(host, "GET", text(DEVICE "?%s", bad[i]), m->token, NULL);
+
+        ck_assert_msg(answer->status == 400, "%s: %ld %s", bad[i], answer->status, answer->body);
+    }
+}
+
+/* A filter that is not applied can be seen, whatever the list. */
+START_TEST(every_list_names_the_parameters_that_it_does_not_know)
+{
+    static const char *const paths[] = {DEVICE,
+                                        DEVICE "/my",
+                                        DEVICE "/ignored/documents",
+                                        "/api/admin/device-duplicates",
+                                        "/api/reference/countries",
+                                        "/api/reference/time-zones",
+                                        "/api/meter-reads/new/ignored",
+                                        "/api/meter-reads/new/ignored/totals",
+                                        "/api/meter-reads/new/ignored/export.csv",
+                                        "/api/meter-reads/refused",
+                                        GROUP,
+                                        "/api/certificate-log",
+                                        "/api/certificate-log/export.csv",
+                                        "/api/certificate-log/issuer/certifiedlogOfdevices"};
+
+    meter_make(host, m, "ignored", 10, days_ago(100));
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        const char *named =
+            answer_header(get(admin, text("%s?colour=red", paths[i])), "X-Ignored-Parameters");
+
+        ck_assert_msg(named && !strcmp(named, "colour"), "%s: %s", paths[i], named);
+        ck_assert_ptr_null(answer_header(get(admin, paths[i]), "X-Ignored-Parameters"));
+    }
+}
+
+/* ---- groups ---- */
+
+static int64_t group_of(const struct person *who, const char *device)
+{
+    json_t *group = json_pack("{ss s[s] ss ss}", "name", device, "deviceIds", device, "frequency",
+                              "daily", "start", time_text(days_ago(3)));
+
+    return answer_int(ck_status(http(host, "POST", GROUP, who->token, group), 201), "id");
+}
+
+START_TEST(devices_are_listed_by_whether_they_are_in_a_group)
+{
+    struct person *lister = person_make(host, admin, "lists.groups", NULL);
+
+    for (int i = 0; i < 4; i++)
+        meter_make(host, lister, text("g%d", i), 10, days_ago(100));
+    group_of(lister, "g1");
+    int64_t left = group_of(lister, "g2"), ended = group_of(lister, "g3");
+
+    ck_assert_str_eq(names_of_pages(lister, "inGroup=true", 2), "g1 g2 g3");
+    ck_assert_str_eq(names_of_pages(lister, "inGroup=false", 2), "g0");
+    ck_assert_str_eq(names_of_pages(lister, "inGroup=true&sort=externalId&order=desc", 1),
+                     "g3 g2 g1");
+    ck_assert_str_eq(
+        answer_header(get(lister, DEVICE "?inGroup=false&count=true"), "X-Total-Count"), "1");
+    ck_status(
+        http(host, "DELETE", text(GROUP "/%jd/devices/g2", (intmax_t)left), lister->token, NULL),
+        200);
+    sql_run(db, text("UPDATE certificate_group SET end_at = now() - interval '1 hour'"
+                     " WHERE id = %jd",
+                     (intmax_t)ended));
+    ck_assert_str_eq(names_of_pages(lister, "inGroup=true", 2), "g1");
+    ck_assert_str_eq(names_of_pages(lister, "inGroup=false", 2), "g0 g2 g3");
+}
+
+/* ---- lists for forms ---- */
+
+/* The item of a list whose member has this value; NULL: none. */
+static const json_t *item_with(const struct answer *list, const char *key, const char *value)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(list->json, i, item)
+    {
+        const char *has = json_string_value(json_object_get(item, key));
+
+        ck_assert_ptr_nonnull(has);
+        if (!strcmp(has, value))
+            return item;
+    }
+    return NULL;
+}
+
+START_TEST(forms_get_countries_codes_and_time_zones)
+{
+    struct person *user = person_with_role(host, admin, "lists.user", "User");
+    struct answer *countries = get(user, "/api/reference/countries");
+    struct answer *fuels = get(user, "/api/reference/fuel-codes");
+    struct answer *types = get(user, "/api/reference/device-types");
+    struct answer *zones = get(user, "/api/reference/time-zones");
+    const json_t *turkey = item_with(countries, "alpha2", "TR");
+
+    ck_assert_uint_eq(json_array_size(countries->json), 249);
+    ck_assert_str_eq(text_in(turkey, "alpha3"), "TUR");
+    ck_assert_str_eq(text_in(turkey, "name"), "T\xc3\xbcrkiye");
+    ck_assert_str_eq(text_in(item_of(countries, NULL, 0), "name"), "Afghanistan");
+    ck_assert_str_eq(text_in(item_of(countries, NULL, 248), "name"), "Zimbabwe");
+    ck_assert_str_eq(text_in(item_with(fuels, "code", "ES100"), "name"), "Solar");
+    ck_assert_ptr_nonnull(item_with(types, "code", "TC110"));
+    ck_assert_ptr_nonnull(item_with(zones, "name", "Europe/Berlin"));
+    ck_assert_ptr_null(item_with(zones, "name", "localtime"));
+}
+
+/* Every country and zone is offered by a code that a device takes, and codes come without a
+ * warning. */
+START_TEST(what_forms_offer_is_taken)
+{
+    static const struct {
+        const char *list, *key, *field;
+    } offers[] = {{"countries", "alpha2", "countryCode"},
+                  {"countries", "alpha3", "countryCode"},
+                  {"fuel-codes", "code", "fuelCode"},
+                  {"device-types", "code", "deviceTypeCode"},
+                  {"time-zones", "name", "timezone"}};
+
+    ck_status(device_post(m, device_named("offered")), 201);
+    for (size_t i = 0; i < sizeof(offers) / sizeof(*offers); i++) {
+        struct answer *list = get(m, text("/api/reference/%s", offers[i].list));
+
+        for (size_t at = 0; at < json_array_size(list->json); at++) {
+            const char *offer = text_in(item_of(list, NULL, at), offers[i].key);
+            struct answer *taken = ck_status(
+                device_patch(m, "offered", json_pack("{ss}", offers[i].field, offer)), 200);
+
+            ck_assert_msg(!json_object_get(taken->json, "warnings"), "%s: %s", offer, taken->body);
+        }
+    }
+}
+
+Suite *device_list_suite(void)
+{
+    const TTest *const tests[] = {
+        lists_are_in_the_order_that_is_asked_for_whatever_the_page,
+        a_cursor_holds_when_its_device_has_gone,
+        a_cursor_of_another_order_is_refused,
+        every_list_names_the_parameters_that_it_does_not_know,
+        devices_are_listed_by_whether_they_are_in_a_group,
+        forms_get_countries_codes_and_time_zones,
+        what_forms_offer_is_taken,
+    };
+
+    return stage_suite("device_list", set_up, 60, TESTS(tests));
+}

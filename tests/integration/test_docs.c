@@ -1,0 +1,498 @@
+/*
+ * The module docs: the reference is that of the modules that are loaded, its page comes with a
+ * policy that keeps others out, and no path leads to other files. Threats W02, W09, W10, W14.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client.h"
+#include "matrix.h"
+#include "schema.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define SCRIPT "app-0123abcd.js"
+
+static const char *database;
+static struct host_spec spec;
+static struct host *host;
+
+/* What scripts/make-web builds, in small. */
+static const char *make_pages(const char *name)
+{
+    const char *directory = harness_path(name);
+
+    ck_assert_int_eq(mkdir(directory, 0755), 0);
+    ck_assert_int_eq(mkdir(text("%s/assets", directory), 0755), 0);
+    file_write(text("%s/index.html", directory), "<!doctype html><title>a page</title>");
+    file_write(text("%s/index.html.gz", directory), "a page, by gzip");
+    file_write(text("%s/assets/" SCRIPT, directory), "'a script'");
+    file_write(text("%s/assets/" SCRIPT ".gz", directory), "a script, by gzip");
+    file_write(text("%s/assets/" SCRIPT ".br", directory), "a script, by brotli");
+    return directory;
+}
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "docs");
+    const char *pages = make_pages("docs-pages");
+
+    file_write(harness_path("docs-outside.txt"), "outside of the pages");
+    spec = (struct host_spec){
+        .name = "docs",
+        .database = database,
+        .modules =
+            "[auth, bulk, certificate, chat, console, device, docs, health, reading, webhook]",
+        .more = text("docs:\n  pages: \"%s\"\n  title: Our plants\nbulk:\n  files: "
+                     "\"%s\"\nconsole:\n  pages: \"%s\"\n",
+                     pages, harness_path("docs-bulk"), pages),
+    };
+    host = host_start(&spec);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct answer *get(const char *path)
+{
+    return http(host, "GET", path, NULL, NULL);
+}
+
+static struct answer *get_as(const char *path, const char *header)
+{
+    const char *headers[] = {header, NULL};
+
+    return http_send(host, &(struct call){.method = "GET", .path = path, .headers = headers});
+}
+
+/* ---- the document ---- */
+
+/* "/api/device/:id" as the document writes it. */
+static char *in_braces(const char *path)
+{
+    char *out = calloc(2, strlen(path) + 1), *to = out;
+    bool inside = false;
+
+    for (; *path; path++) {
+        if (inside && *path == '/') {
+            *to++ = '}';
+            inside = false;
+        }
+        *to++ = *path == ':' ? '{' : *path;
+        inside |= *path == ':';
+    }
+    if (inside)
+        *to++ = '}';
+    return kept(out);
+}
+
+static char *small(const char *method)
+{
+    char *out = kept(strdup(method));
+
+    for (char *c = out; *c; c++)
+        *c = (char)(*c | 0x20);
+    return out;
+}
+
+static json_t *operation(const json_t *document, const char *method, const char *path)
+{
+    const json_t *item = json_object_get(json_object_get(document, "paths"), in_braces(path));
+
+    return json_object_get(item, small(method));
+}
+
+static size_t operations(const json_t *document)
+{
+    const char *path;
+    json_t *item;
+    size_t count = 0;
+
+    json_object_foreach(json_object_get(document, "paths"), path, item)
+    {
+        count += json_object_size(item);
+    }
+    return count;
+}
+
+/* W14: what is served is what is told, and what is open is told to be. */
+START_TEST(every_route_is_an_operation_and_no_other)
+{
+    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
+
+    for (size_t i = 0; i < COUNT(matrix); i++) {
+        const json_t *found = operation(document, matrix[i].method, matrix[i].path);
+        bool open = matrix[i].status[NOBODY] != 401;
+
+        ck_assert_msg(found != NULL, "%s %s is no operation", matrix[i].method, matrix[i].path);
+        ck_assert_msg(open == (json_array_size(json_object_get(found, "security")) == 0), "%s %s",
+                      matrix[i].method, matrix[i].path);
+    }
+    ck_assert_uint_eq(operations(document), COUNT(matrix));
+}
+
+START_TEST(the_document_has_one_content_under_its_names)
+{
+    struct answer *first = ck_status(get("/swagger-json"), 200);
+    struct answer *second = ck_status(get("/openapi.json"), 200);
+    struct answer *yaml = ck_status(get("/openapi.yaml"), 200);
+
+    ck_assert_str_eq(first->body, second->body);
+    ck_assert_str_eq(answer_text(first, "openapi"), "3.1.0");
+    ck_assert_str_eq(
+        json_string_value(json_object_get(json_object_get(first->json, "info"), "title")),
+        "Our plants");
+    ck_assert_ptr_eq(strstr(yaml->body, "\"openapi\": \"3.1.0\"\n"), yaml->body);
+    ck_assert_str_eq(answer_header(yaml, "Content-Type"), "application/yaml");
+    ck_assert_ptr_nonnull(json_object_get(json_object_get(first->json, "webhooks"), "message.new"));
+    const char *known = text("If-None-Match: %s", answer_header(first, "ETag"));
+
+    ck_assert_uint_eq(ck_status(get_as("/swagger-json", known), 304)->length, 0);
+}
+
+START_TEST(what_has_a_tag_is_not_sent_again)
+{
+    static const char *const paths[] = {
+        "/swagger-json", "/openapi.json",           "/openapi.yaml",          "/swagger",
+        "/console",      "/swagger/assets/" SCRIPT, "/console/assets/" SCRIPT};
+
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        const char *tag = answer_header(ck_status(get(paths[i]), 200), "ETag");
+        struct answer *again = get_as(paths[i], text("If-None-Match: %s", tag));
+
+        ck_assert_msg(again->status == 304 && !again->length, "%s: %ld", paths[i], again->status);
+        ck_assert_str_eq(answer_header(again, "ETag"), tag);
+        ck_status(get_as(paths[i], "If-None-Match: \"another\""), 200);
+    }
+}
+
+/* Every "$ref" leads to something. */
+static void follow(const json_t *document, json_t *value)
+{
+    const char *key;
+    json_t *inner;
+    size_t i;
+
+    json_array_foreach(value, i, inner)
+    {
+        follow(document, inner);
+    }
+    json_object_foreach(value, key, inner)
+    {
+        follow(document, inner);
+        if (strcmp(key, "$ref") != 0)
+            continue;
+        char *at = kept(strdup(json_string_value(inner))), *rest = NULL;
+        const json_t *found = document;
+
+        for (char *word = strtok_r(at, "/", &rest); word; word = strtok_r(NULL, "/", &rest))
+            if (strcmp(word, "#") != 0)
+                found = json_object_get(found, word);
+        ck_assert_msg(found != NULL, "%s leads nowhere", json_string_value(inner));
+    }
+}
+
+START_TEST(every_reference_leads_somewhere)
+{
+    json_t *document = ck_status(get("/swagger-json"), 200)->json;
+
+    follow(document, document);
+}
+
+START_TEST(what_a_request_may_bring_is_told)
+{
+    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
+    const json_t *start = operation(document, "POST", "/api/chat/conversations/start");
+    const json_t *body = json_object_get(
+        json_object_get(
+            json_object_get(json_object_get(json_object_get(start, "requestBody"), "content"),
+                            "application/json"),
+            "schema"),
+        "properties");
+    const json_t *one = json_object_get(body, "participant1");
+    const json_t *create = operation(document, "POST", "/api/device");
+
+    ck_assert_str_eq(json_string_value(json_object_get(one, "format")), "email");
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "maxLength")), 254);
+    ck_assert_uint_eq(json_array_size(json_object_get(start, "x-roles")), 6);
+    ck_assert_uint_eq(json_array_size(json_object_get(create, "x-roles")), 2);
+    ck_assert_ptr_nonnull(json_object_get(
+        json_object_get(json_object_get(create, "requestBody"), "content"), "multipart/form-data"));
+}
+
+static json_t *answers_of(const json_t *document, const char *method, const char *path)
+{
+    return json_object_get(operation(document, method, path), "responses");
+}
+
+static bool has_header(const json_t *document, const json_t *answers, const char *status,
+                       const char *name)
+{
+    const json_t *answer = schema_resolved(document, json_object_get(answers, status));
+
+    return json_object_get(json_object_get(answer, "headers"), name) != NULL;
+}
+
+START_TEST(headers_are_told_where_they_come)
+{
+    static const struct {
+        const char *method, *path, *status, *header;
+    } rows[] = {
+        {"POST", "/api/device", "201", "Idempotency-Replayed"},
+        {"GET", "/api/device", "200", "X-Total-Count"},
+        {"GET", "/api/device", "200", "Link"},
+        {"GET", "/api/device", "401", "WWW-Authenticate"},
+        {"GET", "/api/device", "503", "Retry-After"},
+        {"GET", "/api/certificate-log/export.csv", "200", "Content-Disposition"},
+        {"GET", "/swagger-json", "200", "ETag"},
+        {"GET", "/swagger-json", "304", "ETag"},
+        {"GET", "/", "302", "Location"},
+    };
+    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(has_header(document, answers_of(document, rows[i].method, rows[i].path),
+                                 rows[i].status, rows[i].header),
+                      "%s %s %s has no %s", rows[i].method, rows[i].path, rows[i].status,
+                      rows[i].header);
+    ck_assert(!has_header(document, answers_of(document, "GET", "/api/device/:externalId"), "200",
+                          "Idempotency-Replayed"));
+    ck_assert_ptr_null(json_object_get(answers_of(document, "GET", "/api/auth/me"), "304"));
+}
+
+START_TEST(the_command_prints_what_is_served)
+{
+    int status;
+    const char *said = strchr(host_ask(host, "reference", &status), '{');
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(said);
+    ck_assert_str_eq(said, text("%s\n", ck_status(get("/swagger-json"), 200)->body));
+}
+
+/* Milliseconds that a request took the host, as its log has it; below 0: the line is not there. */
+static double host_ms(const char *id)
+{
+    const char *line = strstr(file_text(host->log), text("msg=\"request\" request=%s ", id));
+    const char *ms = line ? strstr(line, " ms=") : NULL;
+
+    return ms ? strtod(ms + strlen(" ms="), NULL) : -1;
+}
+
+static bool is_logged(void *id)
+{
+    return host_ms(id) >= 0;
+}
+
+/* The least of some: what others take of the processor is no part of it. */
+static double least_ms(const char *path)
+{
+    double least = 1e9;
+
+    for (int i = 0; i < 20; i++) {
+        char *id = text("%s", answer_header(ck_status(get(path), 200), "X-Request-Id"));
+
+        ck_assert_msg(wait_until(is_logged, id, 5000), "%s is not in the log", id);
+        least = host_ms(id) < least ? host_ms(id) : least;
+    }
+    return least;
+}
+
+/* For who reads the run: a figure, which this build's sanitizers lengthen, and no limit. */
+START_TEST(what_the_document_costs_the_host_is_told)
+{
+    double document = least_ms("/swagger-json"), health = least_ms("/api/health");
+
+    printf("integration: figure: /swagger-json takes the host %.3f ms (1 at most is wanted), %.1f "
+           "times as long as /api/health\n",
+           document, document / health);
+    fflush(stdout);
+}
+
+/* ---- the page ---- */
+
+START_TEST(the_page_keeps_others_out)
+{
+    static const char *const headers[][2] = {
+        {"Content-Type", "text/html; charset=utf-8"},
+        {"Cache-Control", "no-cache"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"X-Frame-Options", "DENY"},
+    };
+    struct answer *page = ck_status(get("/swagger?url=https://elsewhere.example/x.json"), 200);
+    const char *policy = answer_header(page, "Content-Security-Policy");
+
+    for (size_t i = 0; i < COUNT(headers); i++)
+        ck_assert_str_eq(answer_header(page, headers[i][0]), headers[i][1]);
+    ck_assert_ptr_nonnull(strstr(policy, "default-src 'self'"));
+    ck_assert_ptr_nonnull(strstr(policy, "object-src 'none'"));
+    ck_assert_ptr_nonnull(strstr(policy, "base-uri 'none'"));
+    ck_assert_ptr_nonnull(strstr(policy, "frame-ancestors 'none'"));
+    ck_assert_ptr_null(strstr(policy, "unsafe"));
+    ck_assert_ptr_null(strstr(page->body, "elsewhere"));
+}
+
+START_TEST(files_come_as_the_client_takes_them)
+{
+    static const char *const rows[][3] = {
+        {"Accept-Encoding: gzip, br", "br", "a script, by brotli"},
+        {"Accept-Encoding: gzip", "gzip", "a script, by gzip"},
+        {"Accept-Encoding: br;q=0, gzip;q=0.5", "gzip", "a script, by gzip"},
+        {"Accept-Encoding: brotli, zip", NULL, "'a script'"},
+        {"Accept-Encoding;", NULL, "'a script'"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct answer *file = ck_status(get_as("/swagger/assets/" SCRIPT, rows[i][0]), 200);
+        const char *coding = answer_header(file, "Content-Encoding");
+
+        ck_assert_pstr_eq(coding, rows[i][1]);
+        ck_assert_str_eq(file->body, rows[i][2]);
+        ck_assert_str_eq(answer_header(file, "Content-Type"), "text/javascript; charset=utf-8");
+        ck_assert_ptr_nonnull(strstr(answer_header(file, "Cache-Control"), "immutable"));
+        ck_assert_str_eq(answer_header(file, "Vary"), "Accept-Encoding");
+    }
+}
+
+START_TEST(what_the_browser_has_is_not_sent_again)
+{
+    struct answer *file = ck_status(get("/swagger/assets/" SCRIPT), 200);
+    const char *tag = answer_header(file, "ETag");
+
+    ck_status(get_as("/swagger/assets/" SCRIPT, text("If-None-Match: %s", tag)), 304);
+    ck_status(get_as("/swagger/assets/" SCRIPT, "If-None-Match: \"another\""), 200);
+}
+
+/* W10 */
+START_TEST(no_path_leads_to_other_files)
+{
+    static const char *const paths[] = {
+        "/swagger/assets/..%2findex.html",
+        "/swagger/assets/..%2f..%2fdocs-outside.txt",
+        "/swagger/assets/%2e%2e%2findex.html",
+        "/swagger/assets/%252e%252e%252findex.html",
+        "/swagger/assets/..%5cindex.html",
+        "/swagger/assets/" SCRIPT ".br",
+        "/swagger/assets/index.html",
+        "/swagger/assets/.",
+        "/swagger/assets/..",
+        "/swagger/assets/" SCRIPT "/",
+        "/swagger/../docs-outside.txt",
+        "/swagger/index.html",
+    };
+
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        char *reply = raw_send(
+            host, text("GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", paths[i]),
+            strlen(paths[i]) + strlen("GET  HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+            5000, NULL);
+        bool script = strlen(paths[i]) && paths[i][strlen(paths[i]) - 1] == '/';
+
+        ck_assert_msg(strstr(reply, script ? " 200 " : " 404 ") || strstr(reply, " 400 "),
+                      "%s: %.40s", paths[i], reply);
+        ck_assert_ptr_null(strstr(reply, "outside of"));
+        ck_assert_ptr_null(strstr(reply, "a page"));
+    }
+}
+
+/* ---- loading and leaving out ---- */
+
+START_TEST(a_module_that_is_removed_is_not_told_of)
+{
+    struct host_spec own = spec;
+    int status;
+
+    own.name = "docs-less";
+    own.modules = "[auth, chat, docs, health, webhook]";
+    own.more = NULL;
+    struct host *less = host_start(&own);
+
+    ck_assert_ptr_nonnull(
+        operation(ck_status(http(less, "GET", "/swagger-json", NULL, NULL), 200)->json, "GET",
+                  "/api/chat/unread-count/:email"));
+    own.modules = "[auth, docs, health]";
+    file_write(less->conf, host_configuration(&own));
+    const char *said = host_ask(less, "reload", &status);
+
+    ck_assert_msg(status == 0, "%s", said);
+    const json_t *after = ck_status(http(less, "GET", "/swagger-json", NULL, NULL), 200)->json;
+
+    ck_assert_ptr_null(operation(after, "GET", "/api/chat/unread-count/:email"));
+    ck_assert_ptr_nonnull(operation(after, "GET", "/api/auth/me"));
+    ck_assert_ptr_null(json_object_get(after, "webhooks"));
+    host_stop(less);
+}
+
+START_TEST(without_the_module_its_paths_are_not_there)
+{
+    static const char *const paths[] = {"/swagger", "/swagger-json", "/openapi.json",
+                                        "/openapi.yaml", ("/swagger/assets/" SCRIPT)};
+    struct host *without =
+        host_start(&(struct host_spec){.name = "docs-without", .database = database});
+
+    for (size_t i = 0; i < COUNT(paths); i++)
+        ck_error(http(without, "GET", paths[i], NULL, NULL), 404, "There is no such path");
+    host_stop(without);
+}
+
+/* A host without docs and console is as one with them, but for their paths. */
+START_TEST(without_the_console_its_paths_are_not_there)
+{
+    static const char *const paths[] = {"/", "/console", "/console/", "/console/chat",
+                                        ("/console/assets/" SCRIPT)};
+    struct host *without = host_start(&(struct host_spec){
+        .name = "docs-no-console", .database = database, .modules = "[docs, health]"});
+    struct answer *document = ck_status(http(without, "GET", "/swagger-json", NULL, NULL), 200);
+
+    for (size_t i = 0; i < COUNT(paths); i++)
+        ck_error(http(without, "GET", paths[i], NULL, NULL), 404, "There is no such path");
+    ck_assert_ptr_null(operation(document->json, "GET", "/console"));
+    ck_assert_ptr_nonnull(operation(document->json, "GET", "/api/health"));
+    ck_status(http(without, "GET", "/api/health", NULL, NULL), 200);
+    host_stop(without);
+}
+
+START_TEST(without_its_pages_the_document_is_there)
+{
+    struct host *bare = host_start(&(struct host_spec){
+        .name = "docs-bare",
+        .database = database,
+        .modules = "[docs, health]",
+        .more = text("docs:\n  pages: \"%s\"\n", harness_path("docs-nowhere"))});
+
+    ck_error(http(bare, "GET", "/swagger", NULL, NULL), 404, "");
+    ck_status(http(bare, "GET", "/swagger-json", NULL, NULL), 200);
+    host_stop(bare);
+}
+
+Suite *docs_suite(void)
+{
+    Suite *suite = suite_create("docs");
+    TCase *tests = tcase_create("docs");
+
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, every_route_is_an_operation_and_no_other);
+    tcase_add_test(tests, the_document_has_one_content_under_its_names);
+    tcase_add_test(tests, what_has_a_tag_is_not_sent_again);
+    tcase_add_test(tests, every_reference_leads_somewhere);
+    tcase_add_test(tests, what_a_request_may_bring_is_told);
+    tcase_add_test(tests, headers_are_told_where_they_come);
+    tcase_add_test(tests, the_command_prints_what_is_served);
+    tcase_add_test(tests, what_the_document_costs_the_host_is_told);
+    tcase_add_test(tests, the_page_keeps_others_out);
+    tcase_add_test(tests, files_come_as_the_client_takes_them);
+    tcase_add_test(tests, what_the_browser_has_is_not_sent_again);
+    tcase_add_test(tests, no_path_leads_to_other_files);
+    tcase_add_test(tests, a_module_that_is_removed_is_not_told_of);
+    tcase_add_test(tests, without_the_module_its_paths_are_not_there);
+    tcase_add_test(tests, without_the_console_its_paths_are_not_there);
+    tcase_add_test(tests, without_its_pages_the_document_is_there);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,380 @@
+/* What an operator asks of the program beside a running host, and what the host tells. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exposition.h"
+#include "people.h"
+#include "suites.h"
+
+static struct host *host;
+static struct person *admin;
+
+static void set_up(void)
+{
+    host = host_start(&(struct host_spec){.name = "operating",
+                                          .database = database_make(the_postgres, "operating"),
+                                          .http = "  deadline: 4s\n",
+                                          .modules = "[auth, chat, docs, health, metrics]"});
+    admin = admin_of(host);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static void expect(const char *said, const char *wanted)
+{
+    ck_assert_msg(strstr(said, wanted), "\"%s\" is not in:\n%s", wanted, said);
+}
+
+START_TEST(check_prints_the_settings_in_force)
+{
+    static const char *const words[] = {"check", "--print", NULL}, *const odd[] = {"check", "-p",
+                                                                                   NULL};
+    int status;
+    const char *said = host_ask_words(host, words, &status);
+
+    ck_assert_int_eq(status, 0);
+    expect(said, "\n  deadline: 4000  # milliseconds\n");
+    expect(said, "\n  slow: 1000  # milliseconds, default\n");
+    expect(said, "\ndatabase:\n  url: \"(hidden)\"\n");
+    expect(said, "\nsecrets:\n  keys: [\"(hidden)\"]\n");
+    expect(said, "\n  session_days: 7  # days, default\n");
+    expect(said, "\nhealth: {}\n");
+    ck_assert_ptr_null(strstr(said, "0f1e2d3c"));
+    ck_assert_ptr_null(strstr(said, "ok: "));
+    expect(host_ask_words(host, odd, &status), "unknown option -p");
+    ck_assert_int_eq(status, 2);
+}
+
+/* Runs `busbar --env-file` with these lines in the file, and a configuration that needs them. */
+static const char *with_variables(const char *lines, int *status)
+{
+    const char *file = harness_path("operating.environment"), *out = harness_path("operating.out");
+    const char *conf = harness_path("operating-env.yaml");
+    const char *const argv[] = {
+        harness_program(false), "--env-file", file, "check", "--print", NULL};
+
+    file_write(conf, text("module_path: \"%s\"\nmodules: [docs]\ndatabase:\n  url: \"\"\n"
+                          "docs:\n  description: \"${OPERATING_A}|${OPERATING_B:-none}\"\n",
+                          harness_modules(false)));
+    file_write(file, text("BUSBAR_CONF=%s\n%s", conf, lines));
+    *status = process_run(&(struct process_spec){.argv = argv, .log = out});
+    const char *said = file_text(out);
+
+    file_write(out, "");
+    return said;
+}
+
+static const struct {
+    const char *lines, *description;
+} variables[] = {
+    {"OPERATING_A=a b \nOPERATING_B=c#d\n", "a b|c#d"},
+    {"# of the service\n\n; too\n  OPERATING_A = no\n", NULL},
+    {"OPERATING_A=\"a \\\"b\\\" \"\nOPERATING_B='c\\d'", "a \\\"b\\\" |c\\\\d"},
+    {"OPERATING_A=a\\ \\'b\r\nOPERATING_B=\n", "a 'b|none"},
+    {"OPERATING_A=one\nOPERATING_A=two\n", "two|none"},
+    {"OPERATING_A=host=/run options='-c b=x' a\"b\n", "host=/run options='-c b=x' a\\\"b|none"},
+    {"OPERATING_A=a \\\n  b\nOPERATING_B=\"x\" 'y  z' w'\n", "a   b|xy  zw'"},
+    {"OPERATING_A=\"a\\\nb\\c\"\nOPERATING_B=c\\", "ab\\\\c|c"},
+};
+
+START_TEST(variables_of_a_file_are_those_of_the_service)
+{
+    int status;
+    const char *said = with_variables(variables[_i].lines, &status);
+
+    if (variables[_i].description) {
+        expect(said, text("\n  description: \"%s\"\n", variables[_i].description));
+        ck_assert_int_eq(status, 0);
+    } else {
+        expect(said, "operating.environment:5: is no NAME=value\n");
+        ck_assert_int_eq(status, 1);
+    }
+}
+
+START_TEST(a_file_of_variables_that_cannot_be_taken_is_told)
+{
+    const char *const away[] = {harness_program(false), "check", "--env-file", "/nonexistent",
+                                NULL};
+    const char *const bare[] = {harness_program(false), "check", "--env-file", NULL};
+    const char *out = harness_path("operating-env.out");
+    int status;
+
+    expect(with_variables("OPERATING_A=\"geheim\nOPERATING_B=x\n", &status),
+           "operating.environment:2: has a quote without an end\n");
+    ck_assert_int_eq(status, 1);
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = away, .log = out}), 1);
+    ck_assert_int_eq(process_run(&(struct process_spec){.argv = bare, .log = out}), 2);
+    expect(file_text(out), "busbar: /nonexistent: cannot be read: No such file or directory\n");
+    expect(file_text(out), "busbar: a file must follow --env-file\n");
+}
+
+/* ---- status and metrics ---- */
+
+static json_t *status_of(const struct host *of)
+{
+    static const char *const words[] = {"status", "--json", NULL};
+    int status;
+    const char *said = host_ask_words(of, words, &status);
+    json_t *json = json_loads(said, 0, NULL);
+
+    ck_assert_msg(status == 0 && json, "%d: %s", status, said);
+    return json;
+}
+
+static double metric(const char *name, const char *labels)
+{
+    return exposition_value(exposition_get(host, admin->token), name, labels);
+}
+
+START_TEST(status_is_there_for_programs)
+{
+    static const char *const odd[] = {"status", "--yaml", NULL};
+    json_t *json = status_of(host);
+    const json_t *generation = json_array_get(json_object_get(json, "generations"), 0);
+    const json_t *loop = json_array_get(json_object_get(json, "loops"), 0);
+    const json_t *database = json_object_get(json, "database");
+    int status;
+
+    ck_assert_int_eq(json_integer_value(json_object_get(json, "process")), host->pid);
+    ck_assert_str_eq(json_string_value(json_object_get(json, "configuration")), host->conf);
+    ck_assert(json_is_true(json_object_get(json, "ready")));
+    ck_assert_str_eq(json_string_value(json_object_get(generation, "state")), "live");
+    ck_assert_uint_eq(json_array_size(json_object_get(generation, "modules")), 5);
+    ck_assert(json_is_object(json_object_get(json_object_get(loop, "lanes"), "read")));
+    ck_assert_str_eq(json_string_value(json_object_get(database, "schema")), "ready");
+    ck_assert(json_is_integer(json_object_get(database, "latencyMs")));
+    ck_assert(json_is_null(json_object_get(loop, "standsSeconds")));
+    json_t *crashes = json_pack("{si sn s[] s[]}", "restarts", 0, "last", "modules", "leftOut");
+
+    ck_assert(json_equal(json_object_get(json, "crashes"), crashes));
+    json_decref(crashes);
+    json_decref(json);
+    expect(host_ask_words(host, odd, &status), "unknown option --yaml");
+    ck_assert_int_eq(status, 2);
+}
+
+START_TEST(reloads_are_counted_by_outcome)
+{
+    double done = metric("busbar_reloads_total", "outcome=\"done\"");
+    double refused = metric("busbar_reloads_total", "outcome=\"refused\"");
+    const char *conf = text("%s", file_text(host->conf));
+    int status;
+
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    file_write(host->conf, text("%snothing: {}\n", conf));
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 1);
+    file_write(host->conf, conf);
+    ck_assert(metric("busbar_reloads_total", "outcome=\"done\"") == done + 1);
+    ck_assert(metric("busbar_reloads_total", "outcome=\"refused\"") == refused + 1);
+    json_t *json = status_of(host);
+    const json_t *reloads = json_object_get(json, "reloads");
+
+    ck_assert_str_eq(json_string_value(json_object_get(reloads, "lastOutcome")), "refused");
+    ck_assert_int_eq(json_integer_value(json_object_get(reloads, "refused")), (int)refused + 1);
+    json_decref(json);
+}
+
+static bool a_job_has_run(void *arg)
+{
+    (void)arg;
+    return metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"done\"") > 0;
+}
+
+START_TEST(jobs_tell_when_they_last_went_well)
+{
+    ck_assert(wait_until(a_job_has_run, NULL, 20000));
+    double now = (double)time(NULL);
+    double at = metric("busbar_job_last_done_timestamp_seconds", "job=\"busbar.idempotency\"");
+
+    ck_assert_msg(at > now - 60 && at < now + 5, "%f, now %f", at, now);
+    ck_assert(metric("busbar_job_last_duration_seconds", "job=\"busbar.idempotency\"") > 0);
+    ck_assert(metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"failed\"") ==
+              0);
+    ck_assert(metric("busbar_hooks_lost_total", "") == 0);
+    ck_assert(metric("busbar_migrations_pending", "") == 0);
+}
+
+/* ---- migrations ---- */
+
+static bool some_are_pending(void *arg)
+{
+    json_t *json = status_of(arg);
+    const json_t *database = json_object_get(json, "database");
+    bool some = json_integer_value(json_object_get(database, "migrationsPending")) > 10;
+
+    json_decref(json);
+    return some;
+}
+
+static bool none_is_pending(void *arg)
+{
+    json_t *json = status_of(arg);
+    const json_t *database = json_object_get(json, "database");
+    bool none = json_integer_value(json_object_get(database, "migrationsPending")) == 0 &&
+                json_is_true(json_object_get(json, "ready"));
+
+    json_decref(json);
+    return none;
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+START_TEST(a_dry_run_names_the_steps_that_would_run)
+{
+    static const char *const dry[] = {"migrate", "--dry-run", NULL};
+    PGconn *db = database_connect(the_postgres, "postgres");
+    int status;
+
+    sql_run(db, "CREATE DATABASE operating_dry");
+    PQfinish(db);
+    struct host *bare = host_start(&(struct host_spec){
+        .name = "operating_dry", .database = "operating_dry", .db = "  migrate: false\n"});
+
+    ck_assert(wait_until(some_are_pending, bare, 10000));
+    const char *said = text("%s", host_ask_words(bare, dry, &status));
+
+    ck_assert_int_eq(status, 0);
+    expect(said, "busbar, step 1: ");
+    expect(said, "chat, step 1: ");
+    expect(said, text("\n%zu steps would be applied, 0 are there\n", lines_of(said) - 1));
+    ck_assert_str_eq(host_ask_words(bare, dry, &status), said);
+    db = database_connect(the_postgres, "operating_dry");
+    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('busbar_migration')", 0, NULL));
+    PQfinish(db);
+    host_ask(bare, "migrate", &status);
+    ck_assert_int_eq(status, 0);
+    expect(host_ask_words(bare, dry, &status), "up to date: 0 steps applied now");
+    ck_assert(wait_until(none_is_pending, bare, 10000));
+    host_stop(bare);
+}
+
+/* ---- the log of requests ---- */
+
+static size_t count_of(const char *log, const char *part)
+{
+    size_t count = 0;
+
+    for (; (log = strstr(log, part)); log += strlen(part))
+        count++;
+    return count;
+}
+
+static struct host *logging(const char *name, const char *settings)
+{
+    return host_start(&(struct host_spec){.name = name, .database = "operating", .log = settings});
+}
+
+/* Stops the host and returns what it has logged. */
+static const char *log_of(struct host *of)
+{
+    host_stop(of);
+    return file_text(of->log);
+}
+
+static void ask_health(struct host *of, int times)
+{
+    for (int i = 0; i < times; i++)
+        ck_status(http(of, "GET", "/api/health", NULL, NULL), 200);
+}
+
+#define HEALTH_LINE "route=/api/health path"
+
+START_TEST(requests_are_logged_as_the_setting_says)
+{
+    static const struct {
+        const char *settings;
+        size_t well, refused;
+    } cases[] = {{"  requests: all\n", 9, 2},
+                 {"  requests: all\n  one_in: 3\n", 3, 2},
+                 {"  requests: problems\n", 0, 2},
+                 {"  requests: none\n", 0, 0},
+                 {"  access: false\n", 0, 0}};
+    struct host *of = logging(text("operating_log%d", _i), cases[_i].settings);
+
+    ask_health(of, 9);
+    ck_status(http(of, "GET", "/api/auth/me", NULL, NULL), 401);
+    ck_status(http(of, "GET", "/api/auth/me", NULL, NULL), 401);
+    const char *log = log_of(of);
+
+    ck_assert_uint_eq(count_of(log, HEALTH_LINE), cases[_i].well);
+    ck_assert_uint_eq(count_of(log, "status=401"), cases[_i].refused);
+}
+
+static bool is_there(void *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(a_log_file_can_be_rotated)
+{
+    const char *log = harness_path("host-operating_rotate.log"), *old = text("%s.1", log);
+    struct host *of = logging("operating_rotate", text("  file: \"%s\"\n", log));
+
+    ask_health(of, 3);
+    ck_assert_int_eq(rename(log, old), 0);
+    ck_assert_int_eq(kill(of->pid, SIGUSR1), 0);
+    ck_assert(wait_until(is_there, kept(strdup(log)), 5000));
+    ask_health(of, 4);
+    ck_assert_uint_eq(count_of(log_of(of), HEALTH_LINE) + count_of(file_text(old), HEALTH_LINE), 7);
+    ck_assert_uint_ge(count_of(file_text(log), HEALTH_LINE), 4);
+}
+
+/* ---- traces ---- */
+
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+
+START_TEST(a_request_is_logged_with_its_trace)
+{
+    static const char *const given[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-01", NULL};
+    static const char *const bad[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-zz", NULL};
+    struct host *of = logging("operating_trace", "  requests: all\n");
+
+    ck_status(
+        http_send(of, &(struct call){.method = "GET", .path = "/api/health", .headers = given}),
+        200);
+    ck_status(http_send(of, &(struct call){.method = "GET", .path = "/api/health", .headers = bad}),
+              200);
+    ask_health(of, 1);
+    const char *log = log_of(of);
+
+    ck_assert_uint_eq(count_of(log, HEALTH_LINE), 3);
+    ck_assert_uint_eq(count_of(log, " trace="), 3);
+    ck_assert_uint_eq(count_of(log, " trace=" TRACE " "), 1);
+}
+
+Suite *operating_suite(void)
+{
+    Suite *suite = suite_create("operating");
+    TCase *tests = tcase_create("operating");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, check_prints_the_settings_in_force);
+    tcase_add_loop_test(tests, variables_of_a_file_are_those_of_the_service, 0,
+                        sizeof variables / sizeof variables[0]);
+    tcase_add_test(tests, a_file_of_variables_that_cannot_be_taken_is_told);
+    tcase_add_test(tests, status_is_there_for_programs);
+    tcase_add_test(tests, reloads_are_counted_by_outcome);
+    tcase_add_test(tests, jobs_tell_when_they_last_went_well);
+    tcase_add_test(tests, a_dry_run_names_the_steps_that_would_run);
+    tcase_add_loop_test(tests, requests_are_logged_as_the_setting_says, 0, 5);
+    tcase_add_test(tests, a_log_file_can_be_rotated);
+    tcase_add_test(tests, a_request_is_logged_with_its_trace);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

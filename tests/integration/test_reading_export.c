@@ -1,0 +1,218 @@
+/*
+ * The CSV of a device's readings: whole and right, in memory that does not grow with it, safe for
+ * spreadsheets, and taken again by a bulk upload.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bulk.h"
+#include "readings.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { READINGS = 150000, GROWTH_KB = 4096 };
+
+#define HEAD "id,deviceId,externalId,startDate,endDate,value,unit,type,createdAt\r\n"
+
+/* Freed memory goes back at once, so that what the sanitizer keeps is not taken for the host's. */
+static void set_up(void)
+{
+    static const char *const environment[] = {
+        "ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=1:abort_on_error=0:exitcode=99"
+        ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
+        NULL};
+
+    stage_open(&(struct host_spec){.name = "reading_export",
+                                   .modules = "[auth, device, reading, bulk]",
+                                   .environment = environment,
+                                   .more = text("reading:\n  exports_per_account: 2\nbulk:\n"
+                                                "  files: \"%s\"\n",
+                                                harness_path("bulk-reading_export"))});
+    m = person_make(host, admin, "exports.m", NULL);
+    b = person_make(host, admin, "exports.b", NULL);
+}
+
+static struct answer *export_of(const struct person *who, const char *key, const char *query)
+{
+    return http(host, "GET", text("/api/meter-reads/new/%s/export.csv%s", encoded(key), query),
+                who->token, NULL);
+}
+
+static size_t lines_of(const char *csv)
+{
+    size_t lines = 0;
+
+    for (const char *at = csv; (at = strchr(at, '\n')); at++)
+        lines += at[-1] == '\r';
+    return lines;
+}
+
+START_TEST(an_export_has_the_readings_that_the_list_has)
+{
+    int64_t start = days_ago(40);
+
+    meter_make(host, m, "small", 10, days_ago(100));
+    ck_status(meter_series(host, m, "small", "Delta", start, DAY_MS, 3, 7), 201);
+    ck_status(meter_series(host, m, "small", "History", start + 3 * DAY_MS, DAY_MS, 2, 5), 201);
+    struct answer *csv = ck_status(export_of(m, "small", ""), 200);
+    struct answer *list = meter_list(host, m, "small", "");
+    const char *at = csv->body;
+
+    ck_assert_str_eq(answer_header(csv, "Content-Type"), "text/csv; charset=utf-8");
+    ck_assert_str_eq(answer_header(csv, "Content-Disposition"),
+                     "attachment; filename=\"readings.csv\"");
+    ck_assert_msg(!strncmp(at, HEAD, strlen(HEAD)), "%s", at);
+    at += strlen(HEAD);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *reading = item_of(list, NULL, i);
+        const char *line =
+            text("%jd,%s,small,%s,%s,%jd,Wh,%s,%s\r\n", (intmax_t)int_in(reading, "id"),
+                 sql_text(db, "SELECT id FROM device WHERE external_id = 'small'", 0, NULL),
+                 text_in(reading, "startDate"), text_in(reading, "endDate"),
+                 (intmax_t)int_in(reading, "value"), text_in(reading, "type"),
+                 text_in(reading, "createdAt"));
+
+        ck_assert_msg(!strncmp(at, line, strlen(line)), "%s is not %s", at, line);
+        at += strlen(line);
+    }
+    ck_assert_str_eq(at, "");
+    ck_assert_uint_eq(lines_of(export_of(m, "small", "?type=history")->body), 3);
+    ck_assert_uint_eq(lines_of(export_of(m, "small",
+                                         text("?start=%s&end=%s", time_text(start + DAY_MS),
+                                              time_text(start + 3 * DAY_MS)))
+                                   ->body),
+                      3);
+    ck_error(export_of(m, "small", "?type=x"), 400, "");
+    ck_error(export_of(b, "small", ""), 404, "Device");
+}
+
+/* What the device's id is good for. */
+START_TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
+{
+    const char *id = text("%jd", (intmax_t)meter_make(host, m, "numbered", 10, days_ago(100)));
+
+    ck_status(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 2, 7), 201);
+    ck_assert_int_eq(meter_total(host, m, id), 14);
+    ck_assert_uint_eq(lines_of(ck_status(export_of(m, id, ""), 200)->body), 3);
+    ck_error(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 1, 7), 409, "Conflict");
+    const char *const paths[] = {text("new/%s/totals", id), text("latestread/%s", id),
+                                 text("refused?externalId=%s", id)};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        struct answer *answer = ck_status(
+            http(host, "GET", text("/api/meter-reads/%s", paths[i]), m->token, NULL), 200);
+
+        ck_assert_msg(json_array_size(answer->json) || json_object_size(answer->json), "%s: %s",
+                      paths[i], answer->body);
+    }
+}
+
+START_TEST(a_name_that_a_spreadsheet_would_run_is_defused)
+{
+    meter_make(host, m, "=1+1,\"x\"", 10, days_ago(100));
+    ck_status(meter_series(host, m, "=1+1,\"x\"", "Delta", days_ago(4), DAY_MS, 1, 7), 201);
+    struct answer *csv = ck_status(export_of(m, "=1+1,\"x\"", ""), 200);
+
+    ck_assert_msg(strstr(csv->body, ",\"'=1+1,\"\"x\"\"\",") != NULL, "%s", csv->body);
+}
+
+/* Another plant of the same name, whose readings went astray. */
+START_TEST(an_export_is_taken_by_a_bulk_upload)
+{
+    meter_make(host, m, "moved", 10, days_ago(100));
+    meter_make(host, b, "moved", 10, days_ago(100));
+    ck_status(meter_series(host, m, "moved", "Delta", days_ago(40), DAY_MS, 5, 7), 201);
+    struct answer *csv = ck_status(export_of(m, "moved", ""), 200);
+    struct answer *sent =
+        bulk_send(host, b, "type=Reads", "readings.csv", csv->body, strlen(csv->body));
+
+    bulk_store(b, bulk_id(sent));
+    ck_assert_int_eq(meter_total(host, b, "moved"), 35);
+}
+
+START_TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
+{
+    int64_t device = meter_make(host, m, "large", 10, days_ago(100));
+
+    ck_status(meter_series(host, m, "large", "Delta", days_ago(4), DAY_MS, 1, 7), 201);
+    ck_status(export_of(m, "large", ""), 200); /* warms up */
+    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
+                     " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
+                     " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
+                     " FROM generate_series(1, %d) n",
+                     (intmax_t)device, READINGS));
+    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5"); /* VmHWM begins anew */
+    int64_t before = process_status(host->pid, "VmRSS:");
+    struct answer *csv = ck_status(export_of(m, "large", ""), 200);
+    int64_t growth = process_status(host->pid, "VmHWM:") - before, wh = 0;
+
+    ck_assert_uint_eq(lines_of(csv->body), READINGS + 2);
+    for (const char *at = strchr(csv->body, '\n'); at[1]; at = strchr(at + 1, '\n')) {
+        const char *cell = at + 1;
+
+        for (int commas = 0; commas < 5; cell++)
+            commas += *cell == ',';
+        wh += strtoll(cell, NULL, 10);
+    }
+    ck_assert_int_eq(wh, (int64_t)READINGS * (READINGS + 1) / 2 + 7);
+    ck_assert_msg(process_shadowed() || growth < GROWTH_KB, "memory grew by %jd KiB for %zu bytes",
+                  (intmax_t)growth, csv->length);
+}
+
+/* ---- clients that do not read ---- */
+
+/* An export that was begun: its answer's first bytes are here, and nobody reads on. */
+static int stalled_export(const struct person *who)
+{
+    const char *request = text("GET /api/meter-reads/new/stalled/export.csv HTTP/1.1\r\nHost: x\r\n"
+                               "Authorization: Bearer %s\r\n\r\n",
+                               who->token);
+    int fd = raw_open(host);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+    ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+    return fd;
+}
+
+static bool has_place(void *arg)
+{
+    (void)arg;
+    return export_of(m, "stalled", "?type=Delta")->status == 200;
+}
+
+START_TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
+{
+    int64_t device = meter_make(host, m, "stalled", 10, days_ago(100));
+
+    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
+                     " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
+                     " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
+                     " FROM generate_series(1, %d) n",
+                     (intmax_t)device, READINGS));
+    int one = stalled_export(m), two = stalled_export(m);
+    struct answer *more = ck_error(export_of(m, "stalled", ""), 429, "This account");
+
+    ck_assert_ptr_nonnull(answer_header(more, "Retry-After"));
+    ck_status(export_of(admin, "stalled", "?type=Delta"), 200);
+    ck_status(meter_list(host, m, "stalled", "?limit=1"), 200);
+    close(one);
+    close(two);
+    ck_assert(wait_until(has_place, NULL, 20000));
+}
+
+Suite *reading_export_suite(void)
+{
+    const TTest *const tests[] = {
+        an_export_has_the_readings_that_the_list_has,
+        a_numeric_device_id_is_a_key_of_all_that_readings_have,
+        a_name_that_a_spreadsheet_would_run_is_defused,
+        an_export_is_taken_by_a_bulk_upload,
+        an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it,
+        an_account_has_so_many_exports_under_way_and_gets_them_back,
+    };
+
+    return stage_suite("reading_export", set_up, 120, TESTS(tests));
+}

@@ -1,0 +1,325 @@
+/*
+ * What the reference says of every operation in the same words (400, 408, 413, 415, 422, 503)
+ * occurs at every one: each operation is asked so that the host has to refuse it with that status.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage.h"
+#include "suites.h"
+#include "wire.h"
+
+#define ALL_MODULES                                                                                \
+    "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
+
+enum { OPERATIONS_MAX = 400, SOON_MS = 10000 };
+
+struct operation {
+    const char *method, *path; /* the path with something in the place of its names */
+    const char *token;
+    bool open; /* no token is needed */
+    const json_t *responses, *body;
+};
+
+static struct operation operations[OPERATIONS_MAX];
+static size_t count;
+static struct person *api_user, *owner;
+
+static struct host_spec spec_of(const char *name)
+{
+    return (struct host_spec){.name = name,
+                              .modules = ALL_MODULES,
+                              .http = "  body_timeout: 1\n",
+                              .more = text("bulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s\"\n",
+                                           harness_path(text("%s-bulk", name)),
+                                           harness_path(text("%s-documents", name)))};
+}
+
+/* Ids that name nothing. */
+static const char *path_for(const char *written)
+{
+    const char *at = strchr(written, '{'), *value = "999999999";
+
+    if (!at)
+        return text("%s", written);
+    const char *rest = at + strcspn(at, "}") + 1;
+
+    if (!strncmp(at, "{email", 6))
+        value = "nobody%40example.com";
+    if (strstr(at, "Uuid}") == rest - 5 || strstr(at, "documentId}") == rest - 11 ||
+        strstr(at, "bulkUploadId}") == rest - 13)
+        value = "0195f3a0-1111-7222-8333-444455556666";
+    return path_for(text("%.*s%s%s", (int)(at - written), written, value, rest));
+}
+
+static bool is_for(const json_t *roles, const char *role)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(roles, i, one)
+    {
+        if (!strcmp(json_string_value(one), role))
+            return true;
+    }
+    return false;
+}
+
+static const char *token_for(const json_t *roles)
+{
+    return is_for(roles, "Admin")               ? admin->token
+           : is_for(roles, "ApiUser")           ? api_user->token
+           : is_for(roles, "OrganizationAdmin") ? owner->token
+                                                : NULL;
+}
+
+static void add(const char *path, const char *method, const json_t *about)
+{
+    char *upper = text("%s", method);
+
+    ck_assert_uint_lt(count, OPERATIONS_MAX);
+    for (char *letter = upper; *letter; letter++)
+        *letter = (char)(*letter & ~0x20);
+    operations[count++] = (struct operation){
+        .method = upper,
+        .path = path_for(path),
+        .token = token_for(json_object_get(about, "x-roles")),
+        .open = json_array_size(json_object_get(about, "security")) == 0,
+        .responses = json_object_get(about, "responses"),
+        .body = json_object_get(about, "requestBody"),
+    };
+}
+
+static void set_up(void)
+{
+    struct host_spec spec = spec_of("statuses");
+    const char *path, *method;
+    json_t *item, *about;
+
+    stage_open(&spec);
+    api_user = person_make(host, admin, "statuses.api", "ApiUser");
+    owner = person_make(host, admin, "statuses.owner", NULL);
+    const json_t *document = ck_status(http(host, "GET", "/openapi.json", NULL, NULL), 200)->json;
+
+    json_object_foreach(json_object_get(document, "paths"), path, item)
+    {
+        json_object_foreach(item, method, about)
+        {
+            add(path, method, about);
+        }
+    }
+}
+
+static bool has(const struct operation *operation, const char *status)
+{
+    return json_object_get(operation->responses, status) != NULL;
+}
+
+static struct answer *ask(const struct host *at, const struct operation *operation,
+                          const char *suffix, const char *type)
+{
+    return http_send(at, &(struct call){.method = operation->method,
+                                        .path = text("%s%s", operation->path, suffix),
+                                        .token = operation->token,
+                                        .type = type,
+                                        .body = type ? "x" : NULL});
+}
+
+static void expect(const struct operation *operation, long got, long wanted)
+{
+    ck_assert_msg(got == wanted, "%s %s is answered %ld and not %ld", operation->method,
+                  operation->path, got, wanted);
+}
+
+START_TEST(a_malformed_query_is_refused_everywhere)
+{
+    for (size_t i = 0; i < count; i++)
+        expect(&operations[i], ask(host, &operations[i], "?limit=%00", NULL)->status, 400);
+}
+
+START_TEST(a_body_of_another_type_is_refused_where_one_is_taken)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (has(&operations[i], "415"))
+            expect(&operations[i], ask(host, &operations[i], "", "image/png")->status, 415);
+        ck_assert_msg(!operations[i].body == !has(&operations[i], "415"), "%s", operations[i].path);
+    }
+}
+
+static char *head_of(const struct operation *operation, const char *length)
+{
+    return text("%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                "Content-Length: %s\r\n%s%s%s\r\n",
+                operation->method, operation->path, length,
+                operation->token ? "Authorization: Bearer " : "",
+                operation->token ? operation->token : "", operation->token ? "\r\n" : "");
+}
+
+START_TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (has(&operations[i], "413"))
+            expect(&operations[i],
+                   wire_ask(host, "%s", head_of(&operations[i], "99999999999"))->status, 413);
+    }
+}
+
+/* All at a time: each waits as long as the host does. */
+START_TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
+{
+    struct wire *wires[OPERATIONS_MAX] = {NULL};
+
+    for (size_t i = 0; i < count; i++) {
+        if (!has(&operations[i], "408"))
+            continue;
+        wires[i] = wire_open(host);
+        ck_assert(wire_say(wires[i], "%s{", head_of(&operations[i], "20")));
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!wires[i])
+            continue;
+        const char *said = head_of(&operations[i], "20");
+
+        expect(&operations[i], wire_read_for(wires[i], said, SOON_MS)->status, 408);
+        wire_close(wires[i], false);
+    }
+}
+
+/* ---- Idempotency-Key ---- */
+
+#define FORM "multipart/form-data; boundary=b"
+#define FILE_OF(row)                                                                               \
+    "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x.csv\"\r\n\r\n"             \
+    "externalId\n" row "\n\r\n--b--\r\n"
+#define READING(day)                                                                               \
+    "{\"type\":\"History\",\"unit\":\"Wh\",\"value\":1,\"startDate\":\"2026-01-" day               \
+    "T00:00:00Z\",\"endDate\":\"2026-01-" day "T01:00:00Z\"}"
+#define TALK(name)                                                                                 \
+    "{\"participant1\":\"one@example.com\",\"participant2\":\"" name                               \
+    "@example.com\",\"username\":\"one@example.com\",\"chatEntry\":\"a\"}"
+
+/* What each operation that makes something takes, and the same of another thing. */
+static const struct made {
+    const char *path, *type, *body, *other;
+    bool by_api_user;
+} made[] = {
+    {"/api/auth/clients", NULL, "{\"name\":\"a\"}", "{\"name\":\"b\"}", true},
+    {"/api/organization", NULL, "{\"name\":\"Keyed a\"}", "{\"name\":\"Keyed b\"}", true},
+    {"/api/bulk-upload", FORM, FILE_OF("K-3"), FILE_OF("K-4"), false},
+    {"/api/device", NULL, "{\"externalId\":\"K-1\"}", "{\"externalId\":\"K-2\"}", false},
+    {"/api/meter-reads/new/K-0", NULL, READING("01"), READING("02"), false},
+    {"/api/meter-reads/addByAdmin/new/K-0", NULL, READING("03"), READING("04"), false},
+    {"/api/meter-reads/K-0", NULL, READING("05"), READING("06"), false},
+    {"/api/device-group", NULL,
+     "{\"name\":\"a\",\"deviceIds\":[\"K-0\"],\"frequency\":\"daily\",\"start\":\"2026-01-01\"}",
+     "{\"name\":\"b\",\"deviceIds\":[\"K-0\"],\"frequency\":\"daily\",\"start\":\"2026-01-01\"}",
+     false},
+    {"/api/chat/conversations/start", NULL, TALK("two"), TALK("three"), false},
+    {"/api/chat/conversations/%jd/messages", NULL,
+     "{\"username\":\"one@example.com\",\"chatEntry\":\"a\"}",
+     "{\"username\":\"one@example.com\",\"chatEntry\":\"b\"}", false},
+    {"/api/chat/webhooks", NULL, "{\"url\":\"https://a.example/\",\"events\":[]}",
+     "{\"url\":\"https://b.example/\",\"events\":[]}", false},
+};
+
+static long made_with(const struct made *row, const char *path, const char *body)
+{
+    static const char *const headers[] = {"Idempotency-Key: of all of them", NULL};
+
+    return http_send(host,
+                     &(struct call){.method = "POST",
+                                    .path = path,
+                                    .token = row->by_api_user ? api_user->token : owner->token,
+                                    .type = row->type,
+                                    .body = body,
+                                    .headers = headers})
+        ->status;
+}
+
+static char *path_of(const struct made *row)
+{
+    if (!strchr(row->path, '%'))
+        return text("%s", row->path);
+    struct answer *talk = http_send(host, &(struct call){.method = "POST",
+                                                         .path = "/api/chat/conversations/start",
+                                                         .token = owner->token,
+                                                         .body = TALK("four")});
+    json_int_t id =
+        json_integer_value(json_object_get(json_object_get(talk->json, "conversation"), "id"));
+
+    return text("/api/chat/conversations/%jd/messages", (intmax_t)id);
+}
+
+START_TEST(a_key_of_another_request_is_refused_where_something_is_made)
+{
+    enum { MADE = sizeof(made) / sizeof(made[0]) };
+    size_t told = 0;
+
+    for (size_t i = 0; i < count; i++)
+        told += has(&operations[i], "422");
+    ck_assert_uint_eq(told, MADE);
+    ck_status(http(host, "POST", "/api/device", owner->token,
+                   json_pack("{ss si ss}", "externalId", "K-0", "capacity", 10, "commissioningDate",
+                             "2020-01-01")),
+              201);
+    for (size_t i = 0; i < MADE; i++) {
+        const char *path = path_of(&made[i]);
+        long first = made_with(&made[i], path, made[i].body);
+        long again = made_with(&made[i], path, made[i].body);
+        long other = made_with(&made[i], path, made[i].other);
+
+        ck_assert_msg(first == 201 && again == 201 && other == 422, "POST %s: %ld, %ld, %ld", path,
+                      first, again, other);
+    }
+}
+
+/* What the operations take that give tokens and accounts, each of its own. */
+static const char everything[] =
+    "{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"a@example.com\",\"orgName\":\"C\","
+    "\"password\":\"twelve letters\",\"grant_type\":\"client_credentials\",\"client_id\":\"a\","
+    "\"client_secret\":\"b\"}";
+
+/* Whether it asks the database though it needs no token: it looks into it, or somebody up in it. */
+static bool asks_database(const struct operation *operation)
+{
+    return !operation->open || operation->body || !strcmp(operation->path, "/api/health/ready") ||
+           !strcmp(operation->path, "/api/health/status");
+}
+
+/* Who asks cannot be told without it. */
+START_TEST(without_its_database_all_that_asks_it_is_unavailable)
+{
+    struct host_spec spec = spec_of("statuses_without");
+
+    spec.database = "statuses_absent";
+    struct host *without = host_start(&spec);
+
+    for (size_t i = 0; i < count; i++) {
+        if (asks_database(&operations[i]))
+            expect(
+                &operations[i],
+                http_send(without, &(struct call){.method = operations[i].method,
+                                                  .path = operations[i].path,
+                                                  .token = operations[i].token,
+                                                  .body = operations[i].open && operations[i].body
+                                                              ? everything
+                                                              : NULL})
+                    ->status,
+                503);
+    }
+    host_stop(without);
+}
+
+Suite *statuses_suite(void)
+{
+    const TTest *const tests[] = {
+        a_malformed_query_is_refused_everywhere,
+        a_body_of_another_type_is_refused_where_one_is_taken,
+        a_body_that_is_too_large_is_refused_where_one_is_taken,
+        a_body_that_does_not_come_is_refused_where_one_is_taken,
+        a_key_of_another_request_is_refused_where_something_is_made,
+        without_its_database_all_that_asks_it_is_unavailable,
+    };
+
+    return stage_suite("statuses", set_up, 60, TESTS(tests));
+}

@@ -1,0 +1,102 @@
+/* Who had much of the time lately waits, while others are there. */
+#include <check.h>
+
+#include "core/base/spending.h"
+#include "suites.h"
+
+enum { PERCENT = 25 };
+
+static struct spending spending;
+static const struct quota_owner ada = {.account = 1}, bob = {.account = 2};
+static int64_t now_ms;
+
+static void set_up(void)
+{
+    spending = (struct spending){.percent = PERCENT};
+    now_ms = 1000000;
+}
+
+static void work(const struct quota_owner *owner, int64_t took_us)
+{
+    spending_charge(&spending, owner, now_ms, took_us);
+}
+
+static int64_t wait_of(const struct quota_owner *owner)
+{
+    return spending_wait_ms(&spending, owner, now_ms);
+}
+
+START_TEST(who_asks_for_little_never_waits)
+{
+    for (int i = 0; i < 100000; i++)
+        work(&ada, 249);
+    ck_assert_int_eq(wait_of(&ada), 0);
+}
+
+START_TEST(a_debt_is_paid_off_by_the_share)
+{
+    work(&ada, 50000);
+    ck_assert_int_eq(wait_of(&ada), 0);
+    work(&ada, 25000);
+    ck_assert_int_eq(wait_of(&ada), 101);
+    ck_assert_int_eq(wait_of(&bob), 0);
+    now_ms += 50;
+    ck_assert_int_eq(wait_of(&ada), 51);
+    work(&ada, 25000);
+    ck_assert_int_eq(wait_of(&ada), 151);
+    now_ms += 151;
+    ck_assert_int_eq(wait_of(&ada), 0);
+}
+
+START_TEST(a_debt_has_an_end)
+{
+    for (int i = 0; i < 100; i++)
+        work(&ada, 1000000);
+    ck_assert_int_eq(wait_of(&ada), 3801); /* 0.95 s, by a quarter of the time */
+    now_ms += 4000;
+    ck_assert_int_eq(wait_of(&ada), 0);
+}
+
+START_TEST(the_host_itself_owes_nothing)
+{
+    static const struct quota_owner host;
+
+    work(&host, 1000000);
+    ck_assert_int_eq(wait_of(&host), 0);
+}
+
+START_TEST(those_who_owe_most_are_remembered)
+{
+    work(&ada, 500000);
+    for (int64_t account = 10; account < 10000; account++)
+        work(&(struct quota_owner){.account = account}, 1000);
+    ck_assert_int_gt(wait_of(&ada), 0);
+    work(&bob, 1000000);
+    ck_assert_int_gt(wait_of(&bob), 0);
+}
+
+START_TEST(others_are_there_who_asked_a_moment_ago)
+{
+    ck_assert(!spending_meets_others(&spending, &ada, now_ms));
+    ck_assert(!spending_meets_others(&spending, &ada, now_ms));
+    ck_assert(spending_meets_others(&spending, &bob, now_ms));
+    ck_assert(spending_meets_others(&spending, &ada, now_ms + 999));
+    ck_assert(!spending_meets_others(&spending, &ada, now_ms + 1000));
+    ck_assert(spending_meets_others(&spending, &bob, now_ms + 1000));
+}
+
+Suite *spending_suite(void)
+{
+    Suite *suite = suite_create("spending");
+    TCase *tests = tcase_create("spending");
+
+    tcase_add_checked_fixture(tests, set_up, NULL);
+    tcase_add_test(tests, who_asks_for_little_never_waits);
+    tcase_add_test(tests, a_debt_is_paid_off_by_the_share);
+    tcase_add_test(tests, a_debt_has_an_end);
+    tcase_add_test(tests, the_host_itself_owes_nothing);
+    tcase_add_test(tests, those_who_owe_most_are_remembered);
+    tcase_add_test(tests, others_are_there_who_asked_a_moment_ago);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
