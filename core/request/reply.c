@@ -233,12 +233,14 @@ static bool is_of_content(const char *name)
     return false;
 }
 
-static void drop_content_headers(struct core_request *rq)
+/* Headers of an answer that this one replaces. A challenge (RFC 9110, section 11.6.1) is a 401's. */
+static void drop_headers_of_another(struct core_request *rq, int status)
 {
     struct response_header **at = &rq->response.headers;
 
     while (*at) {
-        if (is_of_content((*at)->name))
+        if (is_of_content((*at)->name) ||
+            (status != 401 && !strcasecmp((*at)->name, "WWW-Authenticate")))
             *at = (*at)->next;
         else
             at = &(*at)->next;
@@ -247,7 +249,7 @@ static void drop_content_headers(struct core_request *rq)
 
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
-    drop_content_headers(rq);
+    drop_headers_of_another(rq, status);
     if (status == 400 && rq->errors)
         errors = all_errors(rq, errors);
     if (status != 503 && is_starved(rq)) {

@@ -86,6 +86,19 @@ static bool is_well(void *host)
     return s3_get(host, "/api/health/status")->status == 200;
 }
 
+struct reason {
+    const struct host *host;
+    const char *text;
+};
+
+/* The log is written behind the answers. */
+static bool is_told(void *arg)
+{
+    const struct reason *reason = arg;
+
+    return strstr(file_text(reason->host->log), reason->text) != NULL;
+}
+
 void s3_refuses_uploads(struct host *host, const char *reason)
 {
     int before = bucket_objects(bucket);
@@ -96,9 +109,10 @@ void s3_refuses_uploads(struct host *host, const char *reason)
     ck_error(s3_get(host, text(DEVICE "/%s", host->name)), 404, "");
     ck_assert_int_eq(bucket_objects(bucket), before);
     ck_assert(store_settles(s3_spool(host->name)));
+    bool told = wait_until(is_told, &(struct reason){host, reason}, 5000);
     const char *log = file_text(host->log);
 
-    ck_assert_msg(strstr(log, reason) != NULL, "%s", log);
+    ck_assert_msg(told, "%s", log);
     ck_assert_ptr_null(strstr(log, BUCKET_SECRET_KEY));
     host_stop(host);
 }

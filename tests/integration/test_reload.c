@@ -234,7 +234,7 @@ static void begin(struct background *background)
 
 START_TEST(a_request_ends_in_the_generation_that_it_began_in)
 {
-    struct background background = {.path = "/api/wave/nap?ms=1500"};
+    struct background background = {.path = "/api/wave/nap?ms=4000"};
 
     start_wave("reload-hold", NULL);
     begin(&background);

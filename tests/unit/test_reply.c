@@ -74,6 +74,20 @@ START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
 }
 
+/* A handler has set headers of the answer that it then could not give. */
+START_TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
+{
+    ck_assert_int_eq(reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\""), 0);
+    ck_assert_int_eq(reply_header(rq, "Link", "<?after=2>; rel=\"next\""), 0);
+    ck_assert_int_eq(reply_error(rq, 401, "Unauthorized"), 401);
+    ck_assert_str_eq(reply_header_get(rq, "WWW-Authenticate"), "Bearer error=\"invalid_token\"");
+    ck_assert_ptr_null(reply_header_get(rq, "Link"));
+    rq->starved = true;
+    ck_assert_int_eq(reply_error(rq, 401, "Unauthorized"), 503);
+    ck_assert_ptr_null(reply_header_get(rq, "WWW-Authenticate"));
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+}
+
 Suite *reply_suite(void)
 {
     Suite *suite = suite_create("reply");
@@ -83,6 +97,7 @@ Suite *reply_suite(void)
     tcase_add_test(cases, a_message_that_is_too_long_is_cut_between_characters);
     tcase_add_test(cases, a_message_that_is_no_text_leaves_an_error_of_the_usual_shape);
     tcase_add_test(cases, a_request_that_got_no_memory_is_503_whatever_it_finds);
+    tcase_add_test(cases, an_error_has_no_headers_of_the_answer_that_it_replaces);
     suite_add_tcase(suite, cases);
     return suite;
 }
