@@ -75,7 +75,7 @@ static void change_loop(struct loop *loop, void *arg)
 
     http_apply(loop->http, &http);
     if (loop->pg)
-        pg_set_queue(loop->pg, pg.queue, pg.share);
+        pg_set_limits(loop->pg, &pg);
     if (!engine_stopping(change->engine))
         jobs_begin(change->to->jobs, change->from->jobs, loop);
     jobs_end(change->from->jobs, loop);

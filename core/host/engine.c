@@ -42,6 +42,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     struct pg_settings settings = {
         .url = engine->database_url,
         .queue = (size_t)number(g, "database", "queue"),
+        .gather = (unsigned)number(g, "database", "gather"),
         .share = (unsigned)number(g, "http", "share"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),

@@ -19,5 +19,7 @@ void loop_stats_publish(struct loop *loop, size_t connections, size_t rejected)
         atomic_store_explicit(&stats->ready[kind], lane.ready, memory_order_relaxed);
         atomic_store_explicit(&stats->waiting[kind], lane.waiting, memory_order_relaxed);
         atomic_store_explicit(&stats->batches[kind], lane.batches, memory_order_relaxed);
+        atomic_store_explicit(&stats->shared[kind], lane.shared, memory_order_relaxed);
+        atomic_store_explicit(&stats->sharers[kind], lane.sharers, memory_order_relaxed);
     }
 }

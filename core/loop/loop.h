@@ -69,6 +69,7 @@ struct loop_stats {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
     atomic_size_t requests, connections, rejected;
     atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
+    atomic_size_t shared[4], sharers[4];            /* … and executions, ever: pg_gather.c */
 };
 
 enum { LOOP_ADMITTED = 1024 };

@@ -49,6 +49,8 @@ void metrics_alive(struct metrics *metrics);
 void metrics_lane_ready(struct metrics *metrics);
 void metrics_lane_waiting(struct metrics *metrics);
 void metrics_lane_batches(struct metrics *metrics);
+void metrics_lane_shared(struct metrics *metrics);
+void metrics_lane_sharers(struct metrics *metrics);
 
 /* crashes.c */
 void metrics_crashes(struct metrics *metrics);

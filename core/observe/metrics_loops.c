@@ -64,3 +64,13 @@ void metrics_lane_batches(struct metrics *metrics)
 {
     each_lane(metrics, offsetof(struct loop_stats, batches));
 }
+
+void metrics_lane_shared(struct metrics *metrics)
+{
+    each_lane(metrics, offsetof(struct loop_stats, shared));
+}
+
+void metrics_lane_sharers(struct metrics *metrics)
+{
+    each_lane(metrics, offsetof(struct loop_stats, sharers));
+}

@@ -45,7 +45,17 @@ struct pg_op {
     const char **values;
     int *lengths;
     int *formats;
-    PGresult *result; /* owned until taken */
+    PGresult *result;         /* owned until taken */
+    struct pg_shared *shared; /* or this, of which it has a part: pg_gather.c */
+    const int *order;         /* of `shared`: which rows are its own */
+    int rows;                 /* … and how many */
+};
+
+/* Rows of a statement, as modules get them. */
+struct bb_rows {
+    const PGresult *result;
+    const int *order; /* which of its rows; NULL: all of them */
+    int count;
 };
 
 struct pg_entry {
@@ -60,6 +70,10 @@ struct pg_entry {
     int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
     bool write;                /* not to be sent again after a lost connection */
     bool alone;                /* in a batch of its own */
+    bool single;               /* in no execution together with others */
+    bool follows;              /* travels in the executions of an entry before it in its batch */
+    unsigned members;          /* entries in its executions; 0: it has its own, or follows */
+    struct pg_entry *mate;     /* the next of them */
     bool sent;                 /* in a batch under way */
     bool running;              /* counted as under way for its owner */
     bool done;                 /* the request may take the results */
@@ -71,6 +85,7 @@ struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
     size_t queue;   /* entries that may wait in a lane */
+    unsigned gather; /* entries in one execution of a keyed statement; 1: none are put together */
     unsigned share; /* percent of it, and of long or checked out connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
@@ -83,8 +98,8 @@ struct pg_tx; /* a checked out connection */
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
-/* Changes how many entries may wait in a lane, and how many percent of them for one owner. */
-void pg_set_queue(struct pg *pg, size_t queue, unsigned share);
+/* Changes what a reload may: queue, share and gather. */
+void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
 /* Whether short statements were answered late a moment ago: PostgreSQL lacks processors. */
 bool pg_is_late(const struct pg *pg);
@@ -94,6 +109,7 @@ struct pg_lane_status {
     unsigned connections, ready; /* wanted, usable */
     size_t batches;              /* under way */
     size_t waiting;              /* entries; in the tx lane requests for a connection */
+    size_t shared, sharers;      /* executions that several entries shared, and those, ever */
 };
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
@@ -116,6 +132,15 @@ int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_entry *entry);
 void pg_entry_abandon(struct pg_entry *entry);
 
 void pg_entry_free(struct pg_entry *entry);
+
+/* Whether the statement has an answer. */
+bool pg_op_answered(const struct pg_op *op);
+
+/* The rows of an answered statement; they last as long as what it owns. */
+struct bb_rows pg_op_rows(const struct pg_op *op);
+
+/* Has the arena own what the statement owned. 0; -1: no memory, and it is freed. */
+int pg_op_give(struct pg_op *op, struct arena *arena);
 
 /*
  * Lends a connection of the tx lane to the request, waiting for one. NULL with the failure set.

@@ -102,11 +102,49 @@ struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
     return op;
 }
 
+bool pg_op_answered(const struct pg_op *op)
+{
+    return op->result || op->shared;
+}
+
+void pg_op_clear(struct pg_op *op)
+{
+    PQclear(op->result);
+    op->result = NULL;
+    if (op->shared)
+        pg_shared_release(op->shared);
+    op->shared = NULL;
+}
+
+static void clear_result(void *result)
+{
+    PQclear(result);
+}
+
+struct bb_rows pg_op_rows(const struct pg_op *op)
+{
+    if (op->shared)
+        return (struct bb_rows){pg_shared_result(op->shared), op->order, op->rows};
+    return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
+}
+
+int pg_op_give(struct pg_op *op, struct arena *arena)
+{
+    int failed = op->shared ? arena_defer(arena, pg_shared_release, op->shared)
+                            : arena_defer(arena, clear_result, op->result);
+
+    if (failed)
+        pg_op_clear(op);
+    op->result = NULL;
+    op->shared = NULL;
+    return failed;
+}
+
 void pg_entry_free(struct pg_entry *entry)
 {
     pg_entry_leave(entry);
     for (struct pg_op *op = entry->ops; op; op = op->next)
-        PQclear(op->result);
+        pg_op_clear(op);
     arena_free(entry->memory);
 }
 

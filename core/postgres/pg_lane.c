@@ -26,6 +26,16 @@ static bool better(const struct pg_conn *one, const struct pg_conn *other)
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
+/* What is asked by key meets on the first connection: there it can share executions. */
+static struct pg_conn *meeting_place(struct pg_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++) {
+        if (pg_conn_usable(&lane->conns[i]))
+            return &lane->conns[i];
+    }
+    return NULL;
+}
+
 /* Units keep to the connection of their key; the rest goes where least is under way. */
 static struct pg_conn *choose(struct pg_lane *lane, const struct pg_entry *entry)
 {
@@ -33,6 +43,10 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_entry *entry
 
     if (lane->kind == PG_UNIT)
         return &lane->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
+    if (lane->kind == PG_READ && entry->ops && entry->ops->sql->flags & BB_SQL_KEYED)
+        best = meeting_place(lane);
+    if (best)
+        return best;
     for (unsigned i = 0; i < lane->count; i++) {
         struct pg_conn *conn = &lane->conns[i];
 
@@ -156,11 +170,12 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     return pg;
 }
 
-void pg_set_queue(struct pg *pg, size_t queue, unsigned share)
+void pg_set_limits(struct pg *pg, const struct pg_settings *to)
 {
-    pg->settings.queue = queue;
-    pg->settings.share = share;
-    pg->loop->spending.percent = share;
+    pg->settings.queue = to->queue;
+    pg->settings.gather = to->gather;
+    pg->settings.share = to->share;
+    pg->loop->spending.percent = to->share;
 }
 
 bool pg_is_late(const struct pg *pg)
@@ -172,7 +187,10 @@ void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_st
 {
     const struct pg_lane *lane = &pg->lanes[kind];
 
-    *status = (struct pg_lane_status){.connections = lane->count, .waiting = lane->queued};
+    *status = (struct pg_lane_status){.connections = lane->count,
+                                      .waiting = lane->queued,
+                                      .shared = lane->shared,
+                                      .sharers = lane->sharers};
     for (unsigned i = 0; i < lane->count; i++) {
         status->ready += lane->conns[i].state == PG_READY;
         status->batches += lane->conns[i].batches;

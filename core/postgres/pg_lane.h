@@ -71,6 +71,7 @@ struct pg_lane {
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
     size_t queued;            /* entries waiting in all connections */
+    size_t shared, sharers;   /* see struct pg_lane_status */
     unsigned first;           /* long lane: the connection whose turn it is */
     struct fair_table owners; /* of what waits or is under way, and of what is checked out */
     struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
@@ -113,6 +114,29 @@ void pg_expect_next(struct pg_conn *conn);                      /* the first has
 int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count);
 /* The server has not prepared it after all: it will be prepared with the next use. */
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
+
+/*
+ * pg_gather.c: entries of a batch that ask the same keyed statements of different keys share one
+ * execution of each. The first of them is the one that is sent; the others follow it.
+ */
+/* Finds those of a batch. In the unit lane an entry shares only if it is the first of its key. */
+void pg_gather(struct pg_lane *lane, struct pg_entry *entries);
+/* They do not travel together any more. */
+void pg_gather_forget(struct pg_entry *entry);
+/* The values of all members for the statement of the first one, as arrays; NULL: no memory. */
+const char *const *pg_gather_values(struct pg_entry *first, const struct pg_op *op);
+/* Gives each member its rows; takes the result. -1: no memory. */
+int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *result);
+/* The execution failed: each of them is asked by itself. */
+void pg_gather_failed(struct pg_entry *first, const PGresult *result);
+/* A result that several entries have a part of: it is freed with the last of them. */
+void pg_shared_release(void *shared);
+const PGresult *pg_shared_result(const struct pg_shared *shared);
+/* The statement over arrays. */
+const struct bb_sql *pg_many(const struct bb_sql *sql);
+
+/* pg_entry.c: drops the statement's answer. */
+void pg_op_clear(struct pg_op *op);
 
 /* pg_result.c */
 void pg_results_read(struct pg_conn *conn);

@@ -21,14 +21,20 @@ static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
         pg_entry_fail(entry, FAILED_UNAVAILABLE);
         return;
     }
+    pg_gather_forget(entry);
     entry->failure = (struct failure){0};
     entry->alone = conn->lane->kind == PG_UNIT || entry->write || entry->tries > 1;
     pg_conn_queue(conn, entry, true);
 }
 
+static bool is_stale(const char *sqlstate)
+{
+    return !strcmp(sqlstate, "26000") || !strcmp(sqlstate, "0A000");
+}
+
 static bool stale_statement(const struct failure *failure)
 {
-    return !strcmp(failure->sqlstate, "26000") || !strcmp(failure->sqlstate, "0A000");
+    return is_stale(failure->sqlstate);
 }
 
 static bool worth_again(const struct failure *failure)
@@ -67,7 +73,7 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
     /* what is written was undone with the batch, though its statement had succeeded */
     if (conn->lane->kind == PG_UNIT || entry->write)
         return batch->count == 1 && own_failure;
-    return own_failure || (entry->last && entry->last->result);
+    return own_failure || (entry->last && pg_op_answered(entry->last));
 }
 
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
@@ -107,9 +113,22 @@ static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PG
     if (is_outcome_unknown(conn, result) || PQresultStatus(result) == PGRES_PIPELINE_ABORTED ||
         e->entry->failure.kind)
         return;
+    if (e->entry->members) {
+        pg_gather_failed(e->entry, result);
+        conn->recycle = conn->recycle || is_stale(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+        return;
+    }
     pg_failure(&e->entry->failure, e->op, result);
     if (e->kind == PG_EXPECT_ROWS && stale_statement(&e->entry->failure))
         conn->recycle = true;
+}
+
+static void take_rows(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+{
+    if (!e->entry->members)
+        e->op->result = result;
+    else if (pg_gather_share(e->entry, e->op, result))
+        conn->outcome_unknown = true;
 }
 
 static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
@@ -118,7 +137,7 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
 
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
         if (e->kind == PG_EXPECT_ROWS) {
-            e->op->result = result;
+            take_rows(conn, e, result);
             return;
         }
     } else {

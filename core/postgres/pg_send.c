@@ -73,9 +73,8 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 
 /* Prepares a statement that this connection has not seen. */
 static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
-                        struct pg_op *op)
+                        struct pg_op *op, const struct bb_sql *sql)
 {
-    const struct bb_sql *sql = op->sql;
     char name[NAME_SIZE];
 
     if (conn->prepared[prepared_slot(conn, sql)])
@@ -89,16 +88,25 @@ static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_
 static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
                    struct pg_op *op)
 {
+    const struct bb_sql *sql = op->sql;
+    const char *const *values = op->values;
+    const int *lengths = op->lengths, *formats = op->formats;
     char name[NAME_SIZE];
 
-    PQclear(op->result);
-    op->result = NULL;
-    if (send_prepare(conn, batch, entry, op))
+    pg_op_clear(op);
+    if (entry->members) {
+        sql = pg_many(sql);
+        values = pg_gather_values(entry, op);
+        lengths = formats = NULL; /* all are text */
+        if (!values)
+            return -1;
+    }
+    if (send_prepare(conn, batch, entry, op, sql))
         return -1;
-    statement_name(op->sql, name);
-    if (!PQsendQueryPrepared(conn->pg, name, op->count, op->values, op->lengths, op->formats, 0))
+    statement_name(sql, name);
+    if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
         return -1;
-    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, op->sql, batch, entry, op});
+    return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
 }
 
 static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
@@ -106,11 +114,12 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
     int64_t sent_us = clock_mono_us();
 
     batch->sent_us = sent_us;
+    pg_gather(conn->lane, batch->entries);
     for (struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
         entry->sent = true;
         entry->sent_us = sent_us;
         entry->tries++;
-        for (struct pg_op *op = entry->ops; op; op = op->next) {
+        for (struct pg_op *op = entry->follows ? NULL : entry->ops; op; op = op->next) {
             if (send_op(conn, batch, entry, op))
                 return -1;
         }

@@ -5,23 +5,19 @@
 
 #include "core/request/module_error.h"
 
-static void clear_result(void *result)
+/* The rows of a finished statement, whose result the request's arena takes. */
+static struct bb_rows *keep(struct core_request *rq, struct pg_op *op)
 {
-    PQclear(result);
-}
+    struct bb_rows *rows;
 
-/* The request's arena takes the result of a finished statement. */
-static PGresult *keep(struct core_request *rq, struct pg_op *op)
-{
-    PGresult *result = op->result;
-
-    if (!result)
+    if (!pg_op_answered(op))
         return NULL;
-    op->result = NULL;
-    if (!arena_defer(rq->arena, clear_result, result))
-        return result;
-    PQclear(result);
-    request_out_of_memory(rq);
+    rows = arena_alloc(rq->arena, sizeof *rows);
+    if (rows)
+        *rows = pg_op_rows(op);
+    if (pg_op_give(op, rq->arena) || !rows)
+        return NULL;
+    return rows;
 }
 
 static void abandon(void *entry)
@@ -43,7 +39,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 {
     enum pg_lane_kind lane = sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
     struct pg_entry *entry = entry_for(rq);
-    PGresult *result = NULL;
+    struct bb_rows *rows = NULL;
 
     if (!pg_entry_add(entry, sql, values, count)) {
         pg_entry_free(entry);
@@ -61,9 +57,11 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     if (entry->failure.kind)
         sql_failed(rq, &entry->failure);
     else
-        result = keep(rq, entry->ops);
+        rows = keep(rq, entry->ops);
     pg_entry_free(entry);
-    return (struct bb_rows *)result;
+    if (!rows && !rq->failure.kind)
+        request_out_of_memory(rq);
+    return rows;
 }
 
 struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
@@ -76,35 +74,50 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
     return sql_query(core, sql, values, count);
 }
 
-static const PGresult *result_of(const struct bb_rows *rows)
+struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result)
 {
-    return (const PGresult *)(const void *)rows;
+    struct bb_rows *rows = arena_alloc(rq->arena, sizeof *rows);
+
+    if (!rows)
+        request_out_of_memory(rq);
+    *rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
+    return rows;
+}
+
+/* The row of the result; one that is not there for a row that is not: libpq answers for it. */
+static int row_of(const struct bb_rows *rows, size_t row)
+{
+    if (row >= (size_t)rows->count)
+        return -1;
+    return rows->order ? rows->order[row] : (int)row;
 }
 
 size_t api_rows_count(const struct bb_rows *rows)
 {
-    return (size_t)PQntuples(result_of(rows));
+    return (size_t)rows->count;
 }
 
 size_t api_rows_affected(const struct bb_rows *rows)
 {
-    PGresult *result = (PGresult *)(uintptr_t)result_of(rows);
+    PGresult *result = (PGresult *)(uintptr_t)rows->result;
 
+    if (rows->order)
+        return (size_t)rows->count;
     return (size_t)strtoull(PQcmdTuples(result), NULL, 10);
 }
 
 const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)
 {
-    const PGresult *result = result_of(rows);
+    int at = row_of(rows, row);
 
-    if (PQgetisnull(result, (int)row, (int)column))
+    if (PQgetisnull(rows->result, at, (int)column))
         return NULL;
-    return PQgetvalue(result, (int)row, (int)column);
+    return PQgetvalue(rows->result, at, (int)column);
 }
 
 size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column)
 {
-    return (size_t)PQgetlength(result_of(rows), (int)row, (int)column);
+    return (size_t)PQgetlength(rows->result, row_of(rows, row), (int)column);
 }
 
 const char *api_sqlstate(struct bb_request *rq)

@@ -41,7 +41,7 @@ struct bb_tx {
     bool over;                 /* unit: it has been committed, or that was tried */
     bool refused;              /* a statement of it was, so it cannot be committed */
     int count;                 /* statements so far */
-    PGresult **results;        /* by statement; of a unit after its commit */
+    struct bb_rows **results;  /* by statement; of a unit after its commit */
     size_t results_room;
     struct tx_before *before;
     struct tx_after *after, *after_last;
@@ -70,6 +70,9 @@ void sql_failed(struct core_request *rq, const struct failure *failure);
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
+
+/* All rows of a result, which the request's arena owns already. */
+struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result);
 
 /* Frees the blocks of ids that the loop holds. */
 void sql_ids_free(struct loop *loop);

@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/module/sql_check.h"
 #include "core/module/sql_token.h"
+#include "core/postgres/pg_lane.h"
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
 
@@ -45,6 +46,8 @@ int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactiv
     uintptr_t *seen = &rq->loop->admitted[(key >> 4 ^ key >> 13) % LOOP_ADMITTED];
     const char *why = *seen == key ? NULL : sql_check(sql->text, interactive);
 
+    if (*seen != key && !why && sql->flags & BB_SQL_KEYED)
+        why = sql_check(pg_many(sql)->text, interactive);
     if (why)
         return refuse(rq, sql, why);
     *seen = key;

@@ -212,6 +212,13 @@ static const struct bb_field database_fields[] = {
      .max = 1000000,
      .fallback = "1024",
      .help = "Statements waiting for each kind of connection of a loop; more are answered 503."},
+    {.name = "gather",
+     .type = BB_INT,
+     .min = 1,
+     .max = 64,
+     .fallback = "64",
+     .help = "Requests that may share one execution of a statement that they ask with different keys; "
+             "1: each has its own."},
     {.name = "statement_timeout",
      .type = BB_INT,
      .flags = BB_RESTART | BB_MILLISECONDS,

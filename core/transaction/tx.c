@@ -66,13 +66,13 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
 }
 
 /* Keeps the rows of a statement for bb_unit_rows(). */
-static void remember(struct bb_tx *tx, int index, PGresult *result)
+static void remember(struct bb_tx *tx, int index, struct bb_rows *rows)
 {
     struct arena *arena = tx->rq->arena;
 
     if ((size_t)index >= tx->results_room) {
         size_t room = tx->results_room ? tx->results_room * 2 : 8;
-        PGresult **bigger = arena_alloc(arena, room * sizeof *bigger);
+        struct bb_rows **bigger = arena_alloc(arena, room * sizeof *bigger);
 
         if (!bigger)
             request_out_of_memory(tx->rq);
@@ -81,13 +81,19 @@ static void remember(struct bb_tx *tx, int index, PGresult *result)
         tx->results = bigger;
         tx->results_room = room;
     }
-    tx->results[index] = result;
+    tx->results[index] = rows;
 }
 
 static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry)
 {
-    for (struct pg_op *op = entry->ops; op; op = op->next)
-        remember(tx, first++, op->result);
+    for (struct pg_op *op = entry->ops; op; op = op->next) {
+        struct bb_rows *rows = arena_alloc(tx->rq->arena, sizeof *rows);
+
+        if (!rows)
+            request_out_of_memory(tx->rq);
+        *rows = pg_op_rows(op);
+        remember(tx, first++, rows);
+    }
 }
 
 static void free_item(void *entry)
@@ -142,7 +148,7 @@ static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_v
 
     if (!result)
         return -1;
-    remember(tx, tx->count, result);
+    remember(tx, tx->count, sql_rows(tx->rq, result));
     return tx->count++;
 }
 
@@ -304,7 +310,7 @@ struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
         return NULL;
     if (index < 0 || (size_t)index >= unit->results_room)
         return NULL;
-    return (struct bb_rows *)unit->results[index];
+    return unit->results[index];
 }
 
 struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
@@ -320,7 +326,9 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
     }
     if (!is_admitted(tx, sql) || send_gathered(tx))
         return NULL;
-    return (struct bb_rows *)pg_tx_run(tx->checked_out, sql, values, count);
+    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
+
+    return result ? sql_rows(rq, result) : NULL;
 }
 
 static void end_checked_out(void *arg)

@@ -30,13 +30,56 @@
 
 enum bb_sql_flags {
     BB_SQL_WRITE = 1, /* bb_query(): not to be retried after a lost connection */
-    BB_SQL_LONG = 2   /* may take long (exports, wide lists): travels on a connection of its own */
+    BB_SQL_LONG = 2,  /* may take long (exports, wide lists): travels on a connection of its own */
+    BB_SQL_KEYED = 4  /* the first half of a struct bb_keyed; since minor 8 */
 };
 
 struct bb_sql {
     const char *text; /* with $1, $2, … ; cast them ($1::bigint) where the type is not plain */
     unsigned flags;
 };
+
+/*
+ * A statement that many requests ask at a time, each with its own values: a point read by a key, a
+ * write to one row. Hand `one` to bb_query() or bb_add(), as any other statement. What waits for a
+ * connection at the same time is sent as one execution of `many` then, and each request gets its
+ * own rows, as if `one` had been executed for it.
+ *
+ * `many` has the same parameters as arrays, the values of the first request first: where `one` has
+ * $2::bigint, it has $2::bigint[]. BB_KEYS_1() and so on unnest them. A value that is an array
+ * itself (bb_ints()) comes as its text: $2::text[], cast to bigint[] when it is unnested. Columns
+ * are those of `one` and, behind them, the ordinal: a bigint, 1 for the first request. Rows of a
+ * request come in its order; rows of different requests in any. A request without a row has none.
+ *
+ * If the execution fails, each request is asked by itself with `one`: one bad value fails alone.
+ * All requests of an execution see the same snapshot. bb_affected() is not defined; count rows that
+ * RETURNING gives. Of units, those with the same statements and different keys (bb_unit()) are put
+ * together; a statement of one of them that raises undoes all, and each is run again by itself.
+ * Since minor 8.
+ */
+struct bb_keyed {
+    struct bb_sql one;  /* with BB_SQL_KEYED */
+    struct bb_sql many; /* with the flags of `one` but for BB_SQL_KEYED */
+};
+
+/*
+ * The arrays of `many` as rows with their ordinal: "FROM " BB_KEYS_2("text", "bigint") " k(email,
+ * id, i)". The arrays are read by subqueries, so that the planner assumes the same number of keys
+ * whether it knows them or not, and keeps the plan that it has (plan_cache_mode).
+ */
+#define BB_KEYS_ARRAY(n, type) "(SELECT $" #n "::" type "[])"
+#define BB_KEYS_1(a) "unnest(" BB_KEYS_ARRAY(1, a) ") WITH ORDINALITY"
+#define BB_KEYS_2(a, b)                                                                            \
+    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ") WITH ORDINALITY"
+#define BB_KEYS_3(a, b, c)                                                                         \
+    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ")"            \
+    " WITH ORDINALITY"
+#define BB_KEYS_4(a, b, c, d)                                                                      \
+    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ", "           \
+    BB_KEYS_ARRAY(4, d) ") WITH ORDINALITY"
+#define BB_KEYS_5(a, b, c, d, e)                                                                   \
+    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ", "           \
+    BB_KEYS_ARRAY(4, d) ", " BB_KEYS_ARRAY(5, e) ") WITH ORDINALITY"
 
 enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS };
 

@@ -287,7 +287,7 @@ static const char *body_problem(const json_t *content, const struct reference_an
 static bool is_foreign(const char *target)
 {
     static const char *const paths[] = {
-        "/bad/", "/late",  "/api/poke/", "/api/wave",     "/api/hello", "/api/visits", "/witness",
+        "/bad/", "/late",  "/api/poke/", "/api/keys/", "/api/wave",     "/api/hello", "/api/visits", "/witness",
         "/-/",   "/stats", "/crash",     "/api/contacts", "/ids?",      "/count?"};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {

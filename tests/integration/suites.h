@@ -38,6 +38,7 @@
     X(metrics)                                                                                     \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
+    X(keys)                                                                                        \
     X(statements)                                                                                  \
     X(lent)                                                                                        \
     X(failover)                                                                                    \

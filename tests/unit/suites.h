@@ -19,6 +19,7 @@
     X(fake_text)                                                                                   \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
+    X(gather)                                                                                      \
     X(head)                                                                                        \
     X(history)                                                                                     \
     X(inspect)                                                                                     \

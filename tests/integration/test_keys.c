@@ -1,0 +1,285 @@
+/*
+ * Keyed statements: whatever waits together, each request gets exactly what it would get alone. The
+ * module of the tests (module_keys.c) answers rows that are made of the key, so that what is right
+ * is known without another host. Connections are closed and tables are changed meanwhile.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "suites.h"
+
+enum { CLIENTS = 24, ASKS = 250, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
+
+static struct host *host;
+static PGconn *db;
+
+static void start(const char *name, const char *database)
+{
+    host = host_start(&(struct host_spec){
+        .name = name,
+        .database = database_make(the_postgres, name),
+        .modules = text("[auth, metrics, \"%s\"]", harness_test_module("module_keys")),
+        .http = "  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: 1000\n",
+        .db = database});
+    db = database_connect(the_postgres, name);
+}
+
+static bool is_migrated(void *arg)
+{
+    (void)arg;
+    return http(host, "GET", "/api/keys/rows/1", NULL, NULL)->status == 200;
+}
+
+static void stop(void)
+{
+    ck_assert_ptr_null(strstr(file_text(host->log), "another one's row"));
+    ck_assert_ptr_null(strstr(file_text(host->log), "rows that nobody asked for"));
+    PQfinish(db);
+    host_stop(host);
+}
+
+/* A counter of the metrics page, of a lane. */
+static int64_t metric(const char *name, const char *lane)
+{
+    const char *page = http(host, "GET", "/metrics", NULL, NULL)->body;
+    const char *line = strstr(page, text("%s{loop=\"0\",lane=\"%s\"} ", name, lane));
+
+    ck_assert_ptr_nonnull(line);
+    return strtoll(strchr(line, ' ') + 1, NULL, 10);
+}
+
+/* ---- one client ---- */
+
+struct client {
+    pthread_t thread;
+    unsigned seed;
+    bool rough;       /* connections to PostgreSQL are closed meanwhile: 503 may come */
+    int64_t unknown;  /* units that were answered 503 */
+    int wrong;
+    char *why; /* the first thing that was wrong */
+};
+
+static _Atomic int64_t sums[COUNTERS + 1]; /* what was acknowledged */
+
+static void complain(struct client *client, const char *path, const struct answer *answer)
+{
+    if (!client->wrong++)
+        client->why = text("%s: %ld %s %s", path, answer->status, answer->body ? answer->body : "",
+                           answer->problem);
+}
+
+/* The rows that module_keys.c makes of a key and a text. */
+static bool is_right(int64_t key, const char *said, const json_t *rows)
+{
+    if (!json_is_array(rows) || (int64_t)json_array_size(rows) != key % 4)
+        return false;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *name = json_string_value(json_array_get(row, 2));
+        const char *text_of = json_string_value(json_array_get(row, 3));
+
+        if (json_integer_value(json_array_get(row, 0)) != key ||
+            json_integer_value(json_array_get(row, 1)) != (json_int_t)i + 1 ||
+            (key <= NAMES ? !name || strcmp(name, text("name \"%jd\\", (intmax_t)key)) : !!name) ||
+            !text_of || strcmp(text_of, said))
+            return false;
+    }
+    return true;
+}
+
+static void ask_rows(struct client *client, CURL *connection)
+{
+    static const char *const texts[] = {"x", "a%22b%5C", "%7B1%2C2%7D", "NULL"};
+    static const char *const meant[] = {"x", "a\"b\\", "{1,2}", "NULL"};
+    int64_t key = 1 + rand_r(&client->seed) % (NAMES + NAMES / 4);
+    int said = rand_r(&client->seed) % 4;
+    char *path = text("/api/keys/rows/%jd?said=%s", (intmax_t)key, texts[said]);
+    const struct answer *answer = http_send(
+        host, &(struct call){.method = "GET", .path = path, .connection = connection});
+    bool fails = key % UNLUCKY == 0 && key % 4; /* a key without rows does not */
+    bool right = fails ? answer->status == 409
+                       : answer->status == 200 && is_right(key, meant[said], answer->json);
+
+    if (!right && !(client->rough && answer->status == 503))
+        complain(client, path, answer);
+}
+
+static void ask_counter(struct client *client, CURL *connection)
+{
+    int64_t counter = 1 + rand_r(&client->seed) % (COUNTERS + 2), by = rand_r(&client->seed) % 20;
+    char *path = text("/api/keys/counter/%jd?by=%jd", (intmax_t)counter, (intmax_t)by);
+    const struct answer *answer = http_send(
+        host, &(struct call){.method = "PUT", .path = path, .connection = connection});
+    long wanted = counter > COUNTERS ? 404 : by == UNLUCKY ? 409 : 200;
+
+    if (answer->status == 200 && wanted == 200)
+        sums[counter] += by;
+    else if (client->rough && answer->status == 503)
+        client->unknown++;
+    else if (answer->status != wanted)
+        complain(client, path, answer);
+}
+
+static void *asks(void *arg)
+{
+    struct client *client = arg;
+    CURL *connection = client_open();
+
+    for (int i = 0; i < ASKS && !client->wrong; i++) {
+        if (rand_r(&client->seed) % 3)
+            ask_rows(client, connection);
+        else
+            ask_counter(client, connection);
+    }
+    curl_easy_cleanup(connection);
+    return NULL;
+}
+
+/* ---- what goes wrong meanwhile ---- */
+
+static atomic_bool over;
+
+static void *disturb(void *arg)
+{
+    PGconn *own = database_connect(the_postgres, arg);
+
+    for (int i = 0; !over; i++) {
+        if (i % 2)
+            sql_run(own, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
+                         " '%keys_%' AND pid <> pg_backend_pid() AND application_name = 'busbar'");
+        else
+            sql_run(own, text("ALTER TABLE keys_name ADD COLUMN more%d text", i));
+        sql_run(own, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+                     " AND pid <> pg_backend_pid() AND application_name = 'busbar'");
+        sql_run(own, "SELECT pg_sleep(0.15)");
+    }
+    PQfinish(own);
+    return NULL;
+}
+
+/* All clients at once; how many units have an unknown outcome. */
+static int64_t crowd(bool rough)
+{
+    struct client clients[CLIENTS];
+    int64_t unknown = 0;
+
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = (struct client){.seed = (unsigned)i * 7919 + 1, .rough = rough};
+        ck_assert_int_eq(pthread_create(&clients[i].thread, NULL, asks, &clients[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(clients[i].thread, NULL);
+        unknown += clients[i].unknown;
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert_msg(!clients[i].wrong, "%s", clients[i].why);
+    return unknown;
+}
+
+/* The counters are what the notes say; with nothing unknown, what was acknowledged, too. */
+static void expect_counters(int64_t unknown)
+{
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM keys_counter c WHERE value <> coalesce("
+                                    "(SELECT sum(added) FROM keys_done WHERE counter = c.id), 0)"),
+                     0);
+    for (int i = 1; i <= COUNTERS; i++) {
+        int64_t value =
+            sql_number(db, text("SELECT value FROM keys_counter WHERE id = %d", i));
+
+        if (unknown)
+            ck_assert_int_ge(value, sums[i]);
+        else
+            ck_assert_int_eq(value, sums[i]);
+    }
+}
+
+/* ---- the tests ---- */
+
+static const char together[] = "  read_connections: 1\n  unit_connections: 1\n";
+static const char alone[] = "  gather: 1\n";
+
+START_TEST(each_request_gets_what_it_would_get_alone)
+{
+    start("keys_together", together);
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    int64_t unknown = crowd(false);
+
+    expect_counters(unknown);
+    ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "read"), ASKS);
+    ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "unit"), ASKS / 4);
+    stop();
+}
+
+START_TEST(nothing_is_put_together_where_that_is_off)
+{
+    start("keys_alone", alone);
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    expect_counters(crowd(false));
+    ck_assert_int_eq(metric("busbar_database_shared_executions_total", "read"), 0);
+    ck_assert_int_eq(metric("busbar_database_shared_executions_total", "unit"), 0);
+    stop();
+}
+
+START_TEST(lost_connections_and_changed_tables_mix_nothing_up)
+{
+    char name[] = "keys_rough";
+    pthread_t disturber;
+
+    start(name, together);
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    over = false;
+    ck_assert_int_eq(pthread_create(&disturber, NULL, disturb, name), 0);
+    int64_t unknown = crowd(true);
+
+    over = true;
+    pthread_join(disturber, NULL);
+    expect_counters(unknown);
+    stop();
+}
+
+static void *ask_half(void *arg)
+{
+    struct answer *answer = http(host, "GET", "/api/keys/half/7", NULL, NULL);
+
+    *(bool *)arg = answer->status == 200 && !strcmp(answer_text(answer, "name"), "name \"7\\");
+    return NULL;
+}
+
+/* A transaction holds the table while they are asked, so that they wait together. */
+START_TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
+{
+    pthread_t threads[CLIENTS];
+    bool right[CLIENTS];
+
+    start("keys_half", together);
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE keys_name IN ACCESS EXCLUSIVE MODE");
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_half, &right[i]), 0);
+    sql_run(db, "SELECT pg_sleep(0.5)");
+    sql_run(db, "COMMIT");
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_msg(right[i], "client %d", i);
+    }
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "a keyed statement fails for several keys"));
+    stop();
+}
+
+Suite *keys_suite(void)
+{
+    Suite *suite = suite_create("keys");
+    TCase *cases = tcase_create("keys");
+
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, each_request_gets_what_it_would_get_alone);
+    tcase_add_test(cases, nothing_is_put_together_where_that_is_off);
+    tcase_add_test(cases, lost_connections_and_changed_tables_mix_nothing_up);
+    tcase_add_test(cases, a_text_that_fails_for_several_is_told_and_each_is_answered);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
