@@ -101,20 +101,27 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     return identity;
 }
 
+#define EVERYTHING(jti, kid, account)                                                              \
+    "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
+    " k.retired IS NOT NULL OR c.deleted IS NOT NULL AS ended, a.id, a.status, a.role, a.email,"   \
+    " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANISATIONS                   \
+    " AS organisations, " ACCOUNT_APPROVED " AS approved"                                          \
+    " FROM auth_session s JOIN auth_account a ON a.id = s.account"                                 \
+    " LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client"            \
+    " WHERE s.jti = " jti " AND s.kid = " kid " AND s.account = " account
+
+static const struct bb_keyed everything = {
+    {EVERYTHING("$1::uuid", "$2::text", "$3::bigint"), BB_SQL_KEYED},
+    {"SELECT e.*, w.i FROM " BB_KEYS_3("uuid", "text", "bigint") " w(jti, kid, account, i)"
+     " CROSS JOIN LATERAL (" EVERYTHING("w.jti", "w.kid", "w.account") " OFFSET 0) e", 0},
+};
+
 /* Asks PostgreSQL. *found stays NULL where there is no such session. */
 static int look_up(struct bb_request *rq, const char *kid, const struct token_claims *claims,
                    struct auth_identity **found)
 {
-    static const struct bb_sql everything = {
-        "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR "
-        "k.retired IS NOT NULL OR c.deleted IS NOT NULL, a.id, a.status, a.role, a.email, "
-        "a.organisation, s.client IS NOT NULL, " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
-        " FROM auth_session s JOIN auth_account a ON a.id = s.account "
-        "LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client "
-        "WHERE s.jti = $1::uuid AND s.kid = $2 AND s.account = $3::bigint",
-        0};
     struct bb_rows *rows =
-        bb_query(rq, &everything, BB_ARGS(bb_t(claims->jti), bb_t(kid), bb_i(claims->account)));
+        bb_query(rq, &everything.one, BB_ARGS(bb_t(claims->jti), bb_t(kid), bb_i(claims->account)));
 
     if (!rows)
         return bb_failed(rq);

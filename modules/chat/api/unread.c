@@ -14,12 +14,17 @@
 #define NAMES "1000"
 
 /* Who asks for oneself. bench/sql/unread_count.sql has the same text. */
-static const struct bb_sql count_own = {
-    "SELECT greatest(sum(messages), 0)::bigint FROM ("
-    "SELECT messages FROM chat_unread WHERE email = $1::text AND NOT withheld"
-    " UNION ALL SELECT messages FROM chat_unread_change WHERE email = $1::text AND NOT withheld"
-    ") u",
-    0,
+static const struct bb_keyed count_own = {
+    {"SELECT greatest(sum(messages), 0)::bigint FROM ("
+     "SELECT messages FROM chat_unread WHERE email = $1::text AND NOT withheld"
+     " UNION ALL SELECT messages FROM chat_unread_change WHERE email = $1::text AND NOT withheld"
+     ") u",
+     BB_SQL_KEYED},
+    {"SELECT (SELECT greatest(sum(messages), 0)::bigint FROM ("
+     "SELECT messages FROM chat_unread WHERE email = k.email AND NOT withheld"
+     " UNION ALL SELECT messages FROM chat_unread_change WHERE email = k.email AND NOT withheld"
+     ") u), k.i FROM " BB_KEYS_1("text") " k(email, i)",
+     0},
 };
 
 /* $1 to $3 the scope, $4 e-mail. What the caller sees of the totals u of an e-mail. */
@@ -77,7 +82,7 @@ int chat_unread_count(struct bb_request *rq)
     const char *email = bb_segment(rq, "email");
     bool own = !scope.all && !scope.speaks && strcmp(email, scope.own) == 0;
     const struct bb_rows *rows =
-        own ? bb_query(rq, &count_own, BB_ARGS(bb_t(email)))
+        own ? bb_query(rq, &count_own.one, BB_ARGS(bb_t(email)))
             : bb_query(rq, &count_seen, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
     if (!rows)

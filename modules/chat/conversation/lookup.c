@@ -1,10 +1,14 @@
 /* The facts of a conversation by its id: from the cache, else from the database. */
 #include "modules/chat/conversation/chat.h"
 
-static const struct bb_sql facts_by_id = {
-    "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"
-    " FROM chat_conversation WHERE id = $1::bigint",
-    0,
+#define FACTS(id)                                                                                  \
+    "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"   \
+    " FROM chat_conversation WHERE id = " id
+
+static const struct bb_keyed facts_by_id = {
+    {FACTS("$1::bigint"), BB_SQL_KEYED},
+    {"SELECT c.*, k.i FROM " BB_KEYS_1("bigint") " k(id, i)"
+     " CROSS JOIN LATERAL (" FACTS("k.id") " OFFSET 0) c", 0},
 };
 
 static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows,
@@ -31,7 +35,7 @@ int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **fac
 
     if (!held) {
         uint64_t epoch = chat_cache_epoch(chat->cache);
-        const struct bb_rows *rows = bb_query(rq, &facts_by_id, BB_ARGS(bb_i(id)));
+        const struct bb_rows *rows = bb_query(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
 
         if (!rows)
             return bb_failed(rq);

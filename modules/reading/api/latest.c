@@ -1,13 +1,15 @@
 /* GET /api/meter-reads/latestread/:externalId: one row, however many readings there are. */
 #include "modules/reading/base/reading.h"
 
-static const struct bb_sql latest = {
-    "SELECT d.type, " READING_MS("d.latest_start") ", " READING_MS(
-        "d.latest_end") ", d.latest_wh, " READING_MS("d.latest_at") " FROM reading_device d WHERE "
-                                                                    "d.device = $1::bigint"
-                                                                    " ORDER BY d.latest_end DESC, "
-                                                                    "d.type LIMIT 1",
-    0,
+#define LATEST(device)                                                                             \
+    "SELECT d.type, " READING_MS("d.latest_start") " AS starts, " READING_MS("d.latest_end")       \
+    " AS ends, d.latest_wh, " READING_MS("d.latest_at") " AS at FROM reading_device d"             \
+    " WHERE d.device = " device " ORDER BY d.latest_end DESC, d.type LIMIT 1"
+
+static const struct bb_keyed latest = {
+    {LATEST("$1::bigint"), BB_SQL_KEYED},
+    {"SELECT l.*, k.i FROM " BB_KEYS_1("bigint") " k(device, i)"
+     " CROSS JOIN LATERAL (" LATEST("k.device") ") l", 0},
 };
 
 int reading_latest(struct bb_request *rq)
@@ -17,7 +19,7 @@ int reading_latest(struct bb_request *rq)
 
     if (refused)
         return refused;
-    const struct bb_rows *rows = bb_query(rq, &latest, BB_ARGS(bb_i(device.id)));
+    const struct bb_rows *rows = bb_query(rq, &latest.one, BB_ARGS(bb_i(device.id)));
 
     if (!rows)
         return bb_failed(rq);
