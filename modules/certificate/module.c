@@ -364,7 +364,7 @@ static const struct bb_job jobs[] = {
 };
 
 static const struct bb_command commands[] = {
-    {.name = "certificate issue", .run = certificate_command_issue,
+    {.name = "certificate issue", .run = certificate_command_issue, .flags = BB_COMMAND_LONG,
      .help = "Issues what is due now, as the job does every ten seconds."},
 };
 

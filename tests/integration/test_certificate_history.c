@@ -212,6 +212,45 @@ START_TEST(history_is_issued_until_nothing_is_left)
     end();
 }
 
+/* Of a device of the crowd, so many more readings of hours, before the one of a day. */
+static void read_hours(int device, int hours)
+{
+    sql_run(db, text("INSERT INTO reading SELECT %d, 'H', at, at + interval '1 hour',"
+                     " 900 + (n %% 5) * 100, now() FROM generate_series(0, %d) n,"
+                     " LATERAL (SELECT timestamptz '%s' + n * interval '1 hour' AS at) t",
+                     device, hours - 1, time_text(days_ago(900))));
+    sql_run(db,
+            text("UPDATE reading_device SET fresh_from = '-infinity' WHERE device = %d", device));
+}
+
+/* The rows of a transaction have its id. */
+START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
+{
+    enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = 20 };
+    const char *words[] = {"certificate", "issue", NULL};
+
+    begin("history_many");
+    host_kill(host);
+    crowd(DEVICES);
+    read_hours(2100, HOURS);
+    sql_run(db, text("ALTER TABLE certificate_entry ADD CONSTRAINT bad CHECK (device <> %d)", BAD));
+    ck_assert_int_eq(host_command(host, NULL, words), 1);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_history"), 1);
+    ck_assert_int_eq(entries(), DEVICES - 1 + HOURS * 4 / 5);
+    sql_run(db, "ALTER TABLE certificate_entry DROP CONSTRAINT bad");
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    expect_log();
+    sql_run(db, "TRUNCATE certificate, certificate_entry, certificate_day");
+    sql_run(db, "UPDATE reading_device SET fresh_from = '-infinity', fresh_to = 'infinity'");
+    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    expect_log();
+    ck_assert_int_le(
+        sql_number(db,
+                   "SELECT count(*) FROM (SELECT DISTINCT xmin::text FROM certificate_entry) x"),
+        MOST);
+    PQfinish(db);
+}
+
 /* So that what is looked at between two chunks is long before the last one, on any machine. */
 static void slow_down(void)
 {
@@ -347,6 +386,7 @@ Suite *certificate_history_suite(void)
         a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run,
         a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well,
         history_is_issued_until_nothing_is_left,
+        a_chunk_has_the_readings_of_as_many_devices_as_fit_in,
         a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill,
         one_connection_for_transactions_is_enough_for_the_job_and_for_changes,
         a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten,

@@ -5,7 +5,7 @@
  * cycles: the readings that end in a cycle, and what the group carries from before, in whole kWh;
  * the rest is carried on. The job (issue.c) takes what is fresh from the service "readings", notes
  * which cycles are due (fold.c), issues those that have ended (cycle.c) and History (history.c),
- * and moves entries on (settle.c). Each step is a transaction that takes its input away and leaves
+ * and moves entries on that wait for no issuer any more (settle.c). Each step is a transaction that takes its input away and leaves
  * its result, so a kill at any moment costs nothing, and running again changes nothing.
  */
 #ifndef CERTIFICATE_H
@@ -34,6 +34,12 @@ struct certificate {
     _Atomic int64_t history_failed; /* and the devices up to this one */
     _Atomic int64_t looked;         /* up to this device fresh Delta readings were looked through */
 };
+
+/* With which an entry begins: an internal issuer has nobody to wait for. */
+static inline const char *certificate_first_status(const struct certificate *certificate)
+{
+    return certificate->internal ? "Succeeded" : "Requested";
+}
 
 /* Whose entries a caller sees. */
 struct certificate_scope {

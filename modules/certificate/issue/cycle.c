@@ -76,7 +76,8 @@ static const struct bb_sql account = {
     BB_SQL_WRITE};
 
 /*
- * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organisation.
+ * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organisation,
+ * $9 status of its entries, $10 whether it is their last one.
  *
  * Entries that are carried hang at a certificate of nothing, whose id is the group's, negative.
  * With the lines that this cycle adds, the entries of either add up to what it is for: the energy
@@ -102,16 +103,16 @@ static const struct bb_sql issue = {
     "issued.wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, group_id, start_at, end_at,"
     " issued_wh, settled, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
-    " $2::timestamptz, $3::timestamptz, wh, false, now() FROM issued WHERE wh > 0"
+    " $2::timestamptz, $3::timestamptz, wh, $10::boolean, now() FROM issued WHERE wh > 0"
     " UNION ALL SELECT -$1::bigint, gen_random_uuid(), $8::bigint, $1::bigint, $2::timestamptz,"
     " $3::timestamptz, 0, true, now() FROM (SELECT FROM line WHERE carried LIMIT 1) l"
     " ON CONFLICT (id) DO NOTHING),"
-    " moved AS (UPDATE certificate_entry e SET certificate = $4::bigint, status = 'Requested'"
+    " moved AS (UPDATE certificate_entry e SET certificate = $4::bigint, status = $9::text"
     " FROM issued WHERE e.certificate = -$1::bigint AND issued.wh > 0 RETURNING 1),"
     " entries AS (INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
     " start_at, end_at, wh, status) SELECT CASE WHEN carried THEN -$1::bigint ELSE $4::bigint END,"
     " $8::bigint, $1::bigint, device, $2::timestamptz, $3::timestamptz, wh,"
-    " CASE WHEN carried THEN 'Carried' ELSE 'Requested' END FROM line ORDER BY device, wh DESC),"
+    " CASE WHEN carried THEN 'Carried' ELSE $9::text END FROM line ORDER BY device, wh DESC),"
     " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
     " SELECT o.id, ($2::timestamptz AT TIME ZONE 'UTC')::date, l.n FROM (SELECT count(*) AS n"
     " FROM line) l, (VALUES (0::bigint), ($8::bigint)) o (id) WHERE l.n > 0"
@@ -172,7 +173,8 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
         rq, tx, &issue,
         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
                 bb_t(issued.uid), bb_i(certificate->threshold), bb_i(cycle->carry),
-                bb_i(cycle->organisation)));
+                bb_i(cycle->organisation), bb_t(certificate_first_status(certificate)),
+                bb_b(certificate->internal)));
 
     if (!rows)
         return -1;

@@ -3,17 +3,20 @@
  * with one entry, for its own period.
  *
  * Which devices have fresh readings is noted first, as in fold.c, so that whoever posts for one of
- * them waits for no more than the note. Readings are then issued in chunks, of some devices by
- * their ends, each in a transaction that moves the notes on; what is issued already is found by the
- * key of its entry. A turn of it is bounded, so that one device's years hold up nobody's cycles;
- * the job runs until nothing is left.
+ * them waits for no more than the note. Readings are then issued in chunks, each in a transaction
+ * that moves the notes on: the first so many readings of the first devices, of as many devices as
+ * that takes. So thousands of devices with an hour each cost a few statements, and one with years
+ * costs no more at a time. What is issued already is found by the key of its entry. A turn of it is
+ * bounded, so that one device's years hold up nobody's cycles; the job runs until nothing is left.
  */
 #include "modules/certificate/base/certificate.h"
 
-#define NOTED 100     /* devices, in a statement */
-#define DEVICES 20    /* in a chunk; one by one where it fails, to find the one whose fault it is */
-#define READINGS 1000 /* in a chunk, as many of each of its devices */
-#define FAILURES 20   /* in a turn; the next one passes them by: they hold up no others */
+#define NOTED 500     /* devices, in a statement */
+#define READINGS 1000 /* in a chunk */
+#define MOST 1024 /* devices in a chunk; halved where it fails, to find the one whose fault it is  \
+                   */
+#define FIRST 64  /* in the first chunk */
+#define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
 
 /* $1 how many */
 static const struct bb_sql note = {
@@ -34,39 +37,46 @@ static const struct bb_sql forget = {
     "DELETE FROM certificate_history WHERE device = ANY ($1::bigint[])", BB_SQL_WRITE};
 
 /*
- * $1 devices, $2 their organisations, $3 threshold, $4 how many of each are looked at. What is
- * issued already has its entry, whose key it meets. The last reading of so many is the first of the
- * next chunk.
+ * $1 devices in their order, $2 their organisations, $3 threshold, $4 how many readings, $5 status
+ * of the entries, $6 whether it is their last one. What is issued already has its entry, whose key
+ * it meets. Where there are more readings than that, the last device that has some goes on behind
+ * its last one, and those behind it stay as they are. The first row is always there.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
-    " FROM unnest($1::bigint[], $2::bigint[]) n (device, organisation)"
-    " JOIN certificate_history c ON c.device = n.device CROSS JOIN LATERAL (SELECT r.start_at,"
-    " r.end_at, r.wh FROM reading_histories(n.device, c.first_at, c.last_at) r"
-    " ORDER BY r.end_at LIMIT $4::int) h),"
+    " FROM (SELECT o.device, o.organisation, c.first_at, c.last_at"
+    " FROM unnest($1::bigint[], $2::bigint[]) o (device, organisation)"
+    " JOIN certificate_history c ON c.device = o.device ORDER BY o.device) n"
+    " CROSS JOIN LATERAL (SELECT r.start_at, r.end_at, r.wh"
+    " FROM reading_histories(n.device, n.first_at, n.last_at) r"
+    " ORDER BY r.end_at LIMIT $4::int) h ORDER BY n.device, h.end_at LIMIT $4::int),"
     " entries AS (INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
-    " end_at, wh) SELECT nextval('certificate_id'), h.organisation, h.device, h.start_at,"
-    " h.end_at, h.wh FROM h WHERE h.wh >= $3::bigint"
+    " end_at, wh, status) SELECT nextval('certificate_id'), h.organisation, h.device, h.start_at,"
+    " h.end_at, h.wh, $5::text FROM h WHERE h.wh >= $3::bigint"
     " ON CONFLICT (device, start_at) WHERE group_id IS NULL"
     " DO NOTHING RETURNING certificate, organisation, start_at, end_at, wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, start_at, end_at, issued_wh,"
-    " created_at) SELECT certificate, gen_random_uuid(), organisation, start_at, end_at, wh, now()"
-    " FROM entries RETURNING uid, organisation, start_at, end_at, issued_wh),"
+    " settled, created_at) SELECT certificate, gen_random_uuid(), organisation, start_at, end_at,"
+    " wh, $6::boolean, now() FROM entries"
+    " RETURNING uid, organisation, start_at, end_at, issued_wh),"
     " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
     " SELECT o.id, d.day, sum(d.n) FROM (SELECT organisation,"
     " (start_at AT TIME ZONE 'UTC')::date AS day, count(*) AS n FROM entries GROUP BY 1, 2) d"
     " CROSS JOIN LATERAL (VALUES (0::bigint), (d.organisation)) o (id) GROUP BY 1, 2"
     " ORDER BY 1, 2"
     " ON CONFLICT (organisation, day) DO UPDATE SET entries = c.entries + excluded.entries),"
-    " rest AS (SELECT device, max(end_at) AS last_at FROM h GROUP BY device"
-    " HAVING count(*) = $4::int),"
-    " moved AS (UPDATE certificate_history n SET first_at = rest.last_at FROM rest"
-    " WHERE n.device = rest.device),"
+    " looked AS (SELECT count(*) AS n, count(DISTINCT device) AS devices, max(device) AS last"
+    " FROM h),"
+    " rest AS (SELECT l.last AS device, (SELECT max(h.end_at) FROM h WHERE h.device = l.last)"
+    " AS last_at FROM looked l WHERE l.n = $4::int),"
+    " moved AS (UPDATE certificate_history n SET first_at = (SELECT last_at FROM rest)"
+    " WHERE n.device = (SELECT device FROM rest)),"
     " ended AS (DELETE FROM certificate_history n WHERE n.device = ANY ($1::bigint[])"
-    " AND NOT EXISTS (SELECT FROM rest WHERE rest.device = n.device))"
-    " SELECT uid, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
-        "end_at") ", issued_wh, organisation FROM made",
+    " AND n.device < coalesce((SELECT device FROM rest), 9223372036854775807))"
+    " SELECT l.n, l.devices, m.uid, " CERTIFICATE_MS("m.start_at") ", " CERTIFICATE_MS(
+        "m.end_at") ", m.issued_wh, m.organisation FROM looked l LEFT JOIN made m ON true",
     BB_SQL_WRITE};
+enum column { READ, READ_OF, UID, START, END, WH, ORGANISATION };
 
 struct chunk {
     int64_t after;  /* the last device that failed; 0: none */
@@ -80,11 +90,11 @@ static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_row
 {
     for (size_t i = 0; i < bb_count(rq, rows); i++) {
         struct certificate_issued issued = {
-            .uid = bb_cell(rq, rows, i, 0),
-            .organisation = bb_cell_int(rq, rows, i, 4),
-            .start = bb_time_text(rq, bb_cell_int(rq, rows, i, 1)),
-            .end = bb_time_text(rq, bb_cell_int(rq, rows, i, 2)),
-            .wh = bb_cell_int(rq, rows, i, 3),
+            .uid = bb_cell(rq, rows, i, UID),
+            .organisation = bb_cell_int(rq, rows, i, ORGANISATION),
+            .start = bb_time_text(rq, bb_cell_int(rq, rows, i, START)),
+            .end = bb_time_text(rq, bb_cell_int(rq, rows, i, END)),
+            .wh = bb_cell_int(rq, rows, i, WH),
             .entries = 1,
         };
 
@@ -94,18 +104,36 @@ static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_row
     return 0;
 }
 
+/* How many devices the next chunk takes, by what this one read: so that it has about as many
+ * readings as a chunk may have. */
+static void fit(struct bb_request *rq, struct chunk *chunk, const struct bb_rows *rows)
+{
+    int64_t read = bb_cell_int(rq, rows, 0, READ), devices = bb_cell_int(rq, rows, 0, READ_OF);
+
+    if (read == READINGS)
+        chunk->most = devices;
+    else if (read <= READINGS / 2 && chunk->most < MOST)
+        chunk->most *= 2;
+}
+
 static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *ids,
                        const int64_t *organisations, size_t count, struct chunk *chunk)
 {
     const struct certificate *certificate = rq->state;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &issue,
-                    BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count),
-                            bb_i(certificate->threshold), bb_i(READINGS / (int64_t)count)));
+    bool internal = certificate->internal;
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &issue,
+        BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count), bb_i(certificate->threshold),
+                bb_i(READINGS), bb_t(certificate_first_status(certificate)), bb_b(internal)));
 
-    if (!rows || emit_all(rq, tx, rows))
+    if (!rows)
         return bb_failed(rq);
-    chunk->issued += (int64_t)bb_count(rq, rows);
+    bool none = !bb_cell(rq, rows, 0, UID);
+
+    if (!none && emit_all(rq, tx, rows))
+        return bb_failed(rq);
+    chunk->issued += none ? 0 : (int64_t)bb_count(rq, rows);
+    fit(rq, chunk, rows);
     return 200;
 }
 
@@ -163,11 +191,11 @@ static int transact(struct bb_request *rq, void *arg)
     return bb_transaction(rq, one_chunk, chunk);
 }
 
-/* Whose fault was it? One by one it is found; of no device: the turn ends. */
+/* Whose fault was it? By halves it is found; of no device: the turn ends. */
 static void pass_by(struct bb_request *rq, struct chunk *chunk, int *failures)
 {
-    if (chunk->count > 1 && chunk->most > 1) {
-        chunk->most = 1;
+    if (chunk->count > 1) {
+        chunk->most = (int64_t)chunk->count / 2;
         return;
     }
     certificate_step_failed(rq, "issuing History readings");
@@ -180,7 +208,7 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t passed = atomic_load(&certificate->history_failed);
     int64_t until = certificate_turn(rq);
-    struct chunk chunk = {.after = passed, .most = DEVICES, .device = passed};
+    struct chunk chunk = {.after = passed, .most = FIRST, .device = passed};
     int failures = 0;
     bool any;
 

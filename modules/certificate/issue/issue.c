@@ -49,18 +49,21 @@ void certificate_issue(struct bb_request *rq)
                (long long)work.cycles, (long long)work.histories);
 }
 
+/* An interrupt ends it between two runs: what is left is the job's. */
 int certificate_command_issue(struct bb_request *rq)
 {
     struct work work = {.more = true};
     int64_t cycles = 0, histories = 0;
     int failed = 0;
 
-    while (work.more) {
+    while (work.more && !bb_superseded(rq->host)) {
         failed |= run(rq, &work);
         cycles += work.cycles > 0 ? work.cycles : 0;
         histories += work.histories > 0 ? work.histories : 0;
     }
     bb_print(rq, "cycles looked at: %lld; History readings issued: %lld\n", (long long)cycles,
              (long long)histories);
-    return failed ? 1 : 0;
+    if (work.more)
+        bb_print(rq, "interrupted: what is left is issued by the job\n");
+    return failed || work.more ? 1 : 0;
 }

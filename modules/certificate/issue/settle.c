@@ -1,5 +1,6 @@
 /*
- * With certificate.issuer: internal there is nobody to wait for: what was requested has succeeded.
+ * With certificate.issuer: internal there is nobody to wait for: what was requested while it was
+ * external, or by a version before, has succeeded.
  */
 #include "modules/certificate/base/certificate.h"
 
