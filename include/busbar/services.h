@@ -76,11 +76,13 @@ struct bb_device {
 };
 
 /*
- * "devices" 6: the device directory. Functions park; -1 means failed (bb_failed()). For statements
+ * "devices" 7: the device directory. Functions park; -1 means failed (bb_failed()). For statements
  * there are
  *
  *   device_status(device bigint)
  *       'Active' or 'Inactive', null where there is none. Since version 4.
+ *   device_active(devices bigint[])
+ *       those of some devices that are Active. Since version 7.
  *   device_chosen(organisations bigint[], key text, country text, other text, fuel text, kind text)
  *       the ids of the devices of these organisations (null: of all) with this externalId or uuid,
  *       either of these two countryCodes, this fuelCode and this deviceTypeCode; what is null does

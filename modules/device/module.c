@@ -374,7 +374,7 @@ static const struct bb_event_descriptor events[] = {
 };
 
 static const struct bb_service_descriptor services[] = {
-    {.name = "devices", .version = 6, .interface = &device_directory},
+    {.name = "devices", .version = 7, .interface = &device_directory},
     {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
 };
 static const struct bb_pool pools[] = {

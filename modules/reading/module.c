@@ -284,7 +284,7 @@ static const struct bb_metric metrics[] = {
      .help = "Readings that were refused: above the plausible ceiling of their device."},
 };
 
-static const struct bb_need needs[] = {{"devices", 5}};
+static const struct bb_need needs[] = {{"devices", 7}};
 
 static const struct bb_need wants[] = {{"certificates", 3}};
 

@@ -31,22 +31,26 @@ static const struct bb_sql touch_many = {
     BB_SQL_WRITE,
 };
 
-/* $1 devices, $2 types as above, $3 to $5 starts, ends and Wh, $6 now. In the order by type and end
- * of each device. */
+/*
+ * $1 devices, $2 types as above, $3 to $5 starts, ends and Wh, $6 now. In the order by type and end
+ * of each device. Functions are called where they find something: for each device in turn they
+ * would take longer than the rows.
+ */
 static const struct bb_sql store_many = {
-    "WITH sent AS (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],"
-    " $5::bigint[]) AS r (device, type, s, e, wh)),"
+    "WITH sent AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[],"
+    " $4::bigint[], $5::bigint[]) AS r (device, type, s, e, wh)),"
     " stored AS (INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
     " SELECT r.device, CASE r.type WHEN 0 THEN 'D'::\"char\" ELSE 'H'::\"char\" END,"
     " reading_time(r.s), reading_time(r.e), r.wh, reading_time($6::bigint) FROM sent r)"
-    " SELECT busbar_require(coalesce(device_status(p.device), '') = 'Active', 409,"
+    " SELECT busbar_require((SELECT count(*) FROM device_active($1::bigint[]))"
+    " = (SELECT count(DISTINCT device) FROM sent), 409,"
     " 'Conflict: the device is Inactive, or was deleted'),"
-    " busbar_require(CASE WHEN k.known_end <= reading_time(p.first) THEN true"
-    " ELSE NOT EXISTS (SELECT FROM reading_overlapping(p.device, p.starts, p.ends)) END,"
-    " 409, 'Conflict: the period overlaps a stored reading')"
-    " FROM (SELECT device, min(s) AS first, array_agg(s) AS starts, array_agg(e) AS ends"
-    " FROM sent GROUP BY device) p CROSS JOIN LATERAL (SELECT max(d.known_end) AS known_end"
-    " FROM reading_device d WHERE d.device = p.device) k",
+    " busbar_require(NOT EXISTS (SELECT FROM (SELECT device, min(s) AS first,"
+    " array_agg(s) AS starts, array_agg(e) AS ends FROM sent GROUP BY device) p"
+    " WHERE CASE WHEN (SELECT max(d.known_end) FROM reading_device d WHERE d.device = p.device)"
+    " <= reading_time(p.first) THEN false"
+    " ELSE EXISTS (SELECT FROM reading_overlapping(p.device, p.starts, p.ends)) END),"
+    " 409, 'Conflict: the period overlaps a stored reading')",
     BB_SQL_WRITE,
 };
 
