@@ -94,6 +94,60 @@ START_TEST(many_devices_are_narrowed_as_few_are)
     ck_assert_int_eq(lines, 1 + 4);
 }
 
+/* How many entries of a status the pages of two have, each with that status, newest first. */
+static size_t in_status(const struct person *by, const char *query, const char *status)
+{
+    const char *next = text(LOG "?limit=2&status=%s%s", status, query);
+    const char *last = "9999";
+    size_t count = 0;
+
+    while (next) {
+        struct answer *page = ck_status(http(host, "GET", next, by->token, NULL), 200);
+
+        for (size_t i = 0; i < json_array_size(page->json); i++) {
+            const json_t *entry = item_of(page, NULL, i);
+
+            ck_assert_str_eq(text_in(entry, "status"), status);
+            ck_assert_int_le(strcmp(text_in(entry, "certificate_issuance_start"), last), 0);
+            last = text_in(entry, "certificate_issuance_start");
+        }
+        count += json_array_size(page->json);
+        next = next_page(page);
+    }
+    return count;
+}
+
+/* Those of a status that few have are found by indexes that leave out what has succeeded. */
+START_TEST(each_status_is_found_by_organisations_groups_and_admins)
+{
+    struct person *m = certificate_person("filters.status"), *b = certificate_person("status.b");
+    int64_t start = days_ago(30), device = meter_make(host, m, "status-g", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", start, &device, 1);
+    char *of_group = text("&groupId=%jd", (intmax_t)group);
+
+    meter_make(host, b, "status-b", 10, days_ago(100));
+    ck_status(meter_series(host, m, "status-g", "Delta", start, DAY_MS, 10, 2000), 201);
+    ck_status(meter_read(host, m, "status-g", "Delta", days_ago(20), days_ago(19), 300), 201);
+    ck_status(meter_series(host, b, "status-b", "History", days_ago(40), DAY_MS, 4, 2000), 201);
+    certificates_issue(db, host);
+    sql_run(db, text("UPDATE certificate_entry SET status = 'Failed' WHERE status = 'Succeeded'"
+                     " AND (group_id = %jd AND id %% 2 = 0 OR organisation = %jd)",
+                     (intmax_t)group, (intmax_t)b->organisation));
+    size_t failed = in_status(m, "", "Failed");
+
+    ck_assert_uint_gt(failed, 2);
+    ck_assert_uint_eq(failed + in_status(m, "", "Succeeded"), 10);
+    ck_assert_uint_eq(in_status(m, of_group, "Failed"), failed);
+    ck_assert_uint_eq(in_status(m, of_group, "Carried"), 1);
+    ck_assert_uint_eq(in_status(m, of_group, "Retry"), 0);
+    ck_assert_uint_eq(in_status(m, text("&end=%s", time_text(start)), "Failed"), 0);
+    ck_assert_uint_eq(in_status(b, "", "Failed"), 4);
+    ck_assert_uint_eq(in_status(b, of_group, "Failed"), 0);
+    ck_assert_uint_eq(in_status(admin, "", "Failed"), failed + 4);
+    ck_assert_uint_eq(in_status(admin, "&minWatthour=2001", "Failed"), 0);
+    ck_assert_uint_eq(in_status(admin, text("&deviceId=%jd", (intmax_t)device), "Failed"), failed);
+}
+
 START_TEST(the_export_has_the_certificate_and_the_site)
 {
     struct person *m = three_devices("filters.csv");
@@ -210,6 +264,7 @@ Suite *certificate_filters_suite(void)
     const TTest *const tests[] = {
         the_log_is_narrowed_by_what_devices_are,
         many_devices_are_narrowed_as_few_are,
+        each_status_is_found_by_organisations_groups_and_admins,
         the_export_has_the_certificate_and_the_site,
         the_log_is_summed_by_devices_groups_and_months,
         a_buyer_reads_numbered_pages_and_sums_of_a_shared_group,

@@ -2,6 +2,8 @@
  * Entries of the log by a filter, newest first: by the begin of the certified period. A cursor is
  * "<begin in ms>-<id>" of the last entry seen.
  */
+#include <string.h>
+
 #include "modules/certificate/log/filter.h"
 
 /*
@@ -25,13 +27,18 @@
 #define WITHIN(column, value, narrow)                                                              \
     "(e." column ", e.start_at, e.id) < (" value ", " UNTIL " AND (e." column                      \
     ", e.start_at, e.id) >= (" value ", " FROM narrow " ORDER BY e." column " DESC, " NEWEST MOST
+/* The same of a status that few have: the indexes of those leave out what has succeeded. */
+#define WITHIN_STATUS(column, first, value)                                                        \
+    "e.status <> 'Succeeded' AND (" column "e.status, e.start_at, e.id) < (" value                 \
+    "$10::text, " UNTIL " AND (" column "e.status, e.start_at, e.id) >= (" value                   \
+    "$10::text, " FROM CERTIFICATE_NARROW " ORDER BY " first "e.status DESC, " NEWEST MOST
 /* Of each of some ids the newest, and of these the newest. */
-#define OF_EACH(ids, column, narrow, condition)                                                    \
+#define OF_EACH_WITHIN(ids, within, condition)                                                     \
     FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
-          " (SELECT * FROM certificate_entry e WHERE " WITHIN(                                     \
-              column, "o.id", narrow) ") e"                                                        \
-                                      " WHERE $3::bigint IS NULL AND " condition                   \
-                                      " ORDER BY " NEWEST MOST)
+          " (SELECT * FROM certificate_entry e WHERE " within ") e"                                \
+          " WHERE $3::bigint IS NULL AND " condition " ORDER BY " NEWEST MOST)
+#define OF_EACH(ids, column, narrow, condition)                                                    \
+    OF_EACH_WITHIN(ids, WITHIN(column, "o.id", narrow), condition)
 
 #define BY_DEVICE(narrow)                                                                          \
     FETCH("SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_DEVICE                       \
@@ -56,10 +63,27 @@ static const struct bb_sql plain[CERTIFICATE_WAYS] = {
 };
 static const struct bb_sql narrow[CERTIFICATE_WAYS] = {
     [CERTIFICATE_BY_DEVICE] = {BY_DEVICE(CERTIFICATE_NARROW), BB_SQL_LONG},
-    [CERTIFICATE_BY_CHOSEN] = {BY_CHOSEN(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_CHOSEN] = {BY_CHOSEN(CERTIFICATE_NARROW_CHOSEN), BB_SQL_LONG},
     [CERTIFICATE_BY_GROUP] = {BY_GROUP(CERTIFICATE_NARROW), BB_SQL_LONG},
     [CERTIFICATE_BY_ORGANISATION] = {BY_ORGANISATION(CERTIFICATE_NARROW), BB_SQL_LONG},
     [CERTIFICATE_BY_TIME] = {BY_TIME(CERTIFICATE_NARROW), BB_SQL_LONG},
+};
+
+/* By a status that is not that of most. */
+static const struct bb_sql in_status[CERTIFICATE_WAYS] = {
+    [CERTIFICATE_BY_GROUP] = {FETCH(
+                                  "SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_GROUP
+                                  " AND $3::bigint IS NULL AND e.group_id > 0 AND " WITHIN_STATUS(
+                                      "e.group_id, ", "e.group_id DESC, ", "$9::bigint, ")),
+                              BB_SQL_LONG},
+    [CERTIFICATE_BY_ORGANISATION] =
+        {OF_EACH_WITHIN("$2::bigint[]",
+                        WITHIN_STATUS("e.organisation, ", "e.organisation DESC, ", "o.id, "),
+                        "NOT $1::boolean"),
+         BB_SQL_LONG},
+    [CERTIFICATE_BY_TIME] = {FETCH("SELECT * FROM certificate_entry e WHERE $3::bigint IS NULL"
+                                   " AND " CERTIFICATE_SEES " AND " WITHIN_STATUS("", "", "")),
+                             BB_SQL_LONG},
 };
 
 #define FEW 16   /* organisations, each of which costs a page */
@@ -84,7 +108,11 @@ const struct bb_rows *certificate_fetch(struct bb_request *rq,
 const struct bb_rows *certificate_fetch_long(struct bb_request *rq,
                                              const struct certificate_filter *filter, int64_t limit)
 {
-    return bb_query(rq, &narrow[certificate_way(filter)],
+    enum certificate_way way = certificate_way(filter);
+    const char *status = filter->text[CERTIFICATE_IN_STATUS];
+    bool few = status && strcmp(status, "Succeeded") != 0 && in_status[way].text;
+
+    return bb_query(rq, few ? &in_status[way] : &narrow[way],
                     BB_ARGS(PLAIN_ARGS(filter, limit), CERTIFICATE_TAIL_ARGS(filter)));
 }
 

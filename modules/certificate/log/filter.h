@@ -74,15 +74,17 @@ static inline bool certificate_chooses(const struct certificate_filter *filter)
     return false;
 }
 
-/* What narrows entries `e`. Within OR the devices are looked up once, and only where that is
- * needed. */
-#define CERTIFICATE_NARROW                                                                         \
+/* What narrows entries `e` that are found by the chosen devices. Within OR the devices are looked
+ * up once, and only where that is needed. */
+#define CERTIFICATE_NARROW_CHOSEN                                                                  \
     " AND ($9::bigint IS NULL OR e.group_id = $9::bigint)"                                         \
     " AND ($10::text IS NULL OR e.status = $10::text)"                                             \
     " AND e.wh BETWEEN $11::bigint AND $12::bigint"                                                \
     " AND ($13::boolean OR e.device IN (SELECT device_chosen(CASE WHEN $1::boolean THEN NULL"      \
-    " ELSE $2::bigint[] END, $14::text, $15::text, $16::text, $17::text, $18::text)))"             \
-    " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
+    " ELSE $2::bigint[] END, $14::text, $15::text, $16::text, $17::text, $18::text)))"
+/* What narrows all others. */
+#define CERTIFICATE_NARROW                                                                         \
+    CERTIFICATE_NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
 
 /* Looked at once, where all entries are of one organisation: a device's, and a group's. */
 #define CERTIFICATE_SEES_DEVICE                                                                    \
