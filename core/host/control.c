@@ -14,12 +14,12 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
+#include "core/host/control_clients.h"
 #include "core/host/reload.h"
 #include "core/recovery/supervised.h"
 
 enum {
     CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
-    LINE_MAX_BYTES = 64,
     BACKLOG = 16,
     PAUSE_MS = 200 /* out of descriptors, instead of turning at full speed */
 };
@@ -29,7 +29,8 @@ struct control {
     pthread_t thread;
     char *path;
     int listen_fd, stop_fd;
-    ino_t inode; /* of the socket's name: another host may have replaced it */
+    ino_t inode;                    /* of the socket's name: another host may have replaced it */
+    struct control_clients clients; /* the thread's */
 };
 
 void control_answer(int fd, const char *text)
@@ -182,35 +183,11 @@ static int open_socket(struct control *control)
 /* ---- clients -----------------------------------------------------------------------------------
  */
 
-/* The line without its end, or what came of it in time. */
-static void read_line(int fd, char line[LINE_MAX_BYTES])
-{
-    int64_t until = clock_mono_ms() + CLIENT_SECONDS * 1000;
-    size_t length = 0;
-
-    while (length + 1 < LINE_MAX_BYTES && clock_mono_ms() < until) {
-        ssize_t got = recv(fd, line + length, LINE_MAX_BYTES - 1 - length, 0);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-        if (memchr(line, '\n', length))
-            break;
-    }
-    line[length] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-}
-
-static void serve_client(struct control *control, int fd)
+static void serve_client(struct control *control, int fd, const char *line)
 {
     struct timeval limit = {.tv_sec = CLIENT_SECONDS};
-    char line[LINE_MAX_BYTES];
 
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    read_line(fd, line);
     if (!strcmp(line, "reload")) {
         reloader_ask(control->engine->reloader, fd);
     } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
@@ -223,25 +200,42 @@ static void serve_client(struct control *control, int fd)
     }
 }
 
+static void serve_clients(struct control *control)
+{
+    char line[CONTROL_LINE_BYTES];
+    int fd;
+
+    while ((fd = control_clients_next(&control->clients, clock_mono_ms(), line)) >= 0)
+        serve_client(control, fd, line);
+}
+
+/* Whether somebody could be taken in who has come. */
+static bool take_in(struct control *control)
+{
+    int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd >= 0)
+        control_clients_add(&control->clients, fd, clock_mono_ms() + CLIENT_SECONDS * 1000);
+    return fd >= 0;
+}
+
 static void *control_main(void *arg)
 {
     struct control *control = arg;
-    struct pollfd fds[] = {{.fd = control->listen_fd, .events = POLLIN},
-                           {.fd = control->stop_fd, .events = POLLIN}};
+    struct pollfd fds[2 + CONTROL_CLIENTS_MAX] = {{.fd = control->listen_fd, .events = POLLIN},
+                                                  {.fd = control->stop_fd, .events = POLLIN}};
 
     thread_name("control", NULL);
-    for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            break;
-        if (fds[1].revents)
-            break;
-        int fd = fds[0].revents ? accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+    while (!fds[1].revents) {
+        int wait_ms = control_clients_watch(&control->clients, fds + 2, clock_mono_ms());
 
-        if (fd >= 0)
-            serve_client(control, fd);
-        else if (fds[0].revents)
+        if (poll(fds, 2 + CONTROL_CLIENTS_MAX, wait_ms) < 0 && errno != EINTR)
+            break;
+        serve_clients(control);
+        if (fds[0].revents && !take_in(control))
             poll(&fds[1], 1, PAUSE_MS);
     }
+    control_clients_close(&control->clients);
     return NULL;
 }
 
@@ -275,6 +269,7 @@ struct control *control_new(struct engine *engine)
         return NULL;
     }
     *control = (struct control){.engine = engine, .path = path, .listen_fd = -1, .stop_fd = -1};
+    control_clients_init(&control->clients);
     if (!open_socket(control)) {
         control->stop_fd = eventfd(0, EFD_CLOEXEC);
         if (control->stop_fd >= 0 && !pthread_create(&control->thread, NULL, control_main, control))
