@@ -9,17 +9,30 @@
 
 enum {
     TIMEOUT_S = 180,
+    KILL_S = 3,
     CHILDREN_MAX = 256,
     REFUSALS = 8,
     AT_ONCE_MS = 1000 /* far from the deadline */
 };
+
+int fault_kills(void)
+{
+    const char *given = getenv("BUSBAR_TEST_KILLS");
+
+    return given ? (int)strtol(given, NULL, 10) : 8;
+}
+
+int fault_seconds(void)
+{
+    return TIMEOUT_S + KILL_S * fault_kills();
+}
 
 Suite *fault_suite(const char *id, const TTest *const *tests)
 {
     Suite *suite = suite_create(id);
     TCase *cases = tcase_create(id);
 
-    tcase_set_timeout(cases, TIMEOUT_S);
+    tcase_set_timeout(cases, fault_seconds());
     for (; *tests; tests++)
         tcase_add_test(cases, *tests);
     suite_add_tcase(suite, cases);

@@ -18,6 +18,11 @@ void expect_soon(const struct host *host, const char *path, const char *token, l
 struct scene *scene_on(struct postgres *pg, const char *name);
 void load_stop(struct scene *scene);
 
+/* How often a worker is to be killed: BUSBAR_TEST_KILLS, 8 without it. How long a test of faults
+ * may take then. */
+int fault_kills(void);
+int fault_seconds(void);
+
 /* Waits for so many more messages. */
 void load_more(struct scene *scene, long messages);
 

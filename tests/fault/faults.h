@@ -42,7 +42,8 @@
     X(F42)                                                                                         \
     X(F43)                                                                                         \
     X(F44)                                                                                         \
-    X(F45)
+    X(F45)                                                                                         \
+    X(F46)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

@@ -17,7 +17,8 @@ struct gaps {
     int port;
     atomic_bool stop;
     long asked, refused, cut;
-    int64_t longest_ms;
+    _Atomic int64_t longest_ms; /* since it was asked for */
+    int64_t last_ms;
 };
 
 static const char ask[] = "GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -57,15 +58,16 @@ static bool ask_once(struct gaps *gaps)
 static void *gaps_main(void *arg)
 {
     struct gaps *gaps = arg;
-    int64_t last = now_ms();
 
+    gaps->last_ms = now_ms();
     while (!atomic_load(&gaps->stop)) {
         if (ask_once(gaps)) {
-            int64_t now = now_ms();
+            int64_t now = now_ms(), longest = atomic_load(&gaps->longest_ms);
 
-            if (now - last > gaps->longest_ms)
-                gaps->longest_ms = now - last;
-            last = now;
+            while (now - gaps->last_ms > longest &&
+                   !atomic_compare_exchange_weak(&gaps->longest_ms, &longest, now - gaps->last_ms))
+                ;
+            gaps->last_ms = now;
         }
         poll(NULL, 0, 2);
     }
@@ -81,14 +83,19 @@ struct gaps *gaps_begin(const struct host *host)
     return gaps;
 }
 
+int64_t gaps_longest(struct gaps *gaps)
+{
+    return atomic_exchange(&gaps->longest_ms, 0);
+}
+
 int64_t gaps_end(struct gaps *gaps, const char *name)
 {
     atomic_store(&gaps->stop, true);
     pthread_join(gaps->thread, NULL);
     fprintf(stderr, "%s: %ld asked, %ld without an answer, %ld refused, longest gap %jd ms\n", name,
-            gaps->asked, gaps->cut, gaps->refused, (intmax_t)gaps->longest_ms);
+            gaps->asked, gaps->cut, gaps->refused, (intmax_t)atomic_load(&gaps->longest_ms));
     ck_assert_int_eq(gaps->refused, 0);
-    return gaps->longest_ms;
+    return atomic_load(&gaps->longest_ms);
 }
 
 struct wanted_worker {

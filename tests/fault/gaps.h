@@ -11,6 +11,9 @@ struct gaps;
 /* Asks GET /api/health, a connection each, from a thread. */
 struct gaps *gaps_begin(const struct host *host);
 
+/* The longest time without an answer since this was asked last, in milliseconds. */
+int64_t gaps_longest(struct gaps *gaps);
+
 /* Prints and returns the longest time without an answer, in milliseconds; fails the test where a
  * connection was refused. */
 int64_t gaps_end(struct gaps *gaps, const char *name);

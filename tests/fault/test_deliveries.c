@@ -8,75 +8,20 @@
 #include <string.h>
 
 #include "fault/common.h"
+#include "fault/delivered.h"
 #include "fault/gaps.h"
-#include "receive.h"
 
 enum {
     MESSAGES = 1000,
     KILLS = 20,
-    SETTLED_MS = 20000,
     TAKE_OVER_MS = 15000,
-    IN_FLIGHT = 64,
-    RECORDING = 512,
     CALM_MS = 1100, /* after which the supervisor starts a worker again at once */
-    LONGEST_MS = 500
+    LONGEST_MS = 500,
+    MANY = 100,
+    PAUSE_MS = 20
 };
 
 static const struct host_spec both = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
-
-static bool settled(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'") == 0;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The ids that came to the path, sorted. */
-static const char **ids_of(const struct receiver *receiver, const char *path, size_t *count)
-{
-    const json_t *list = receiver_ids(receiver, path);
-    const char **ids = kept(calloc(json_array_size(list) + 1, sizeof *ids));
-
-    *count = json_array_size(list);
-    for (size_t i = 0; i < *count; i++)
-        ids[i] = json_string_value(json_array_get(json_array_get(list, i), 0));
-    qsort(ids, *count, sizeof *ids, by_text);
-    return ids;
-}
-
-/*
- * Each message has a delivery, each delivery came, and nothing came that is none. What came twice
- * is at most what a killed host had in flight or not yet recorded.
- */
-static void expect_nothing_lost(struct scene *scene, const struct receiver *receiver,
-                                const char *path, size_t kills)
-{
-    PGconn *db = database_connect(scene->pg, scene->database);
-    bool all = wait_until(settled, db, SETTLED_MS);
-    PGresult *stored = PQexec(db, "SELECT event_id, state FROM webhook_delivery");
-    size_t came, distinct = 0, lost = 0, rows = (size_t)PQntuples(stored);
-    const char **ids = ids_of(receiver, path, &came);
-
-    for (size_t i = 0; i < came; i++)
-        distinct += !i || strcmp(ids[i], ids[i - 1]) != 0;
-    for (size_t i = 0; i < rows; i++) {
-        const char *id = PQgetvalue(stored, (int)i, 0);
-
-        lost += bsearch(&id, ids, came, sizeof *ids, by_text) == NULL;
-    }
-    fprintf(stderr, "%s: %zu deliveries, %zu requests, %zu twice, %zu lost\n", scene->database,
-            rows, came, came - distinct, lost);
-    ck_assert_msg(all, "some still wait after %d ms", SETTLED_MS);
-    ck_assert_uint_eq(lost, 0);
-    ck_assert_uint_eq(distinct, rows);
-    ck_assert_uint_le(came - distinct, kills * (IN_FLIGHT + RECORDING));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry") - 1, (int64_t)rows);
-    PQclear(stored);
-    PQfinish(db);
-}
 
 START_TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
 {
@@ -96,7 +41,7 @@ START_TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
         scene_restart(scene, 0);
     }
     scene_finish(scene);
-    expect_nothing_lost(scene, receiver, "/slow/kill", KILLS);
+    delivered_all(scene, receiver, "/slow/kill", KILLS);
     scene_expect_ledger(scene);
     scene_end(scene);
     process_stop(receiver->pid, SIGKILL, 1000);
@@ -115,7 +60,7 @@ START_TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everythi
     host_kill(scene->hosts[1]);
     atomic_store(&scene->ports[1], scene->hosts[0]->port);
     scene_finish(scene);
-    expect_nothing_lost(scene, receiver, "/slow/two", 1);
+    delivered_all(scene, receiver, "/slow/two", 1);
     watch_end(watch, "hook_two");
     scene_expect_ledger(scene);
     scene_end(scene);
@@ -165,7 +110,7 @@ START_TEST(two_hosts_deliver_nothing_twice)
 
     scene_begin(scene);
     scene_finish(scene);
-    expect_nothing_lost(scene, receiver, "/slow/pair", 0);
+    delivered_all(scene, receiver, "/slow/pair", 0);
     watch_end(watch, "hook_pair");
     scene_expect_ledger(scene);
     scene_end(scene);
@@ -201,14 +146,6 @@ START_TEST(two_hosts_that_start_at_once_migrate_once)
     }
 }
 
-/* As many as BUSBAR_TEST_KILLS says. */
-static int worker_kills(void)
-{
-    const char *given = getenv("BUSBAR_TEST_KILLS");
-
-    return given ? (int)strtol(given, NULL, 10) : 8;
-}
-
 /* Clients that connect all the time find nobody gone: the supervisor has the listener. */
 START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
 {
@@ -217,9 +154,11 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
     spec.supervised = spec.plain = true;
     struct scene *scene = scene_make("worker_kill", &spec, 1, ENOUGH);
     struct receiver *receiver = receiver_start("worker");
-    int kills = worker_kills();
+    int kills = fault_kills();
 
     scene->load.writers = 4;
+    scene->load.seconds = fault_seconds();
+    scene->load.pause_ms = kills > MANY ? PAUSE_MS : 0; /* the whole chain is read at the end */
     scene->load.fresh =
         true; /* now that a second try finds somebody, libcurl's would write twice */
     webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/worker"), "message.new");
@@ -238,7 +177,7 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
     load_stop(scene);
     int64_t longest = gaps_end(gaps, "worker_kill");
 
-    expect_nothing_lost(scene, receiver, "/worker", (size_t)kills);
+    delivered_all(scene, receiver, "/worker", (size_t)kills);
     scene_expect_ledger(scene);
     scene_end(scene);
     process_stop(receiver->pid, SIGKILL, 1000);

@@ -7,16 +7,11 @@
 #include <unistd.h>
 
 #include "fault/common.h"
+#include "fault/crashes.h"
 #include "fault/gaps.h"
 #include "wire.h"
 
-enum { ENDED_MS = 5000, BACK_AGAIN_MS = 300 };
-
-struct seen_line {
-    const struct host *host;
-    const char *line;
-    size_t from;
-};
+enum { BACK_AGAIN_MS = 300 };
 
 static const struct place {
     const char *place, *way;
@@ -38,82 +33,15 @@ static const struct place {
     {"close", "abort", SIGABRT, "ran=close"},
 };
 
-/* The module of the plain build. */
-static char *plain_module(const char *name)
-{
-    return text("%s/../tests/integration/.libs/%s.so", getenv("BUSBAR_PLAIN"), name);
-}
-
-struct bench {
-    struct host *host;
-    const char *order, *state;
-    PGconn *db;
-};
-
-/* `http`, `settings`: lines of these sections. */
-static struct bench bench_of(const char *name, const char *lines, const char *settings)
-{
-    struct bench bench = {.order = harness_path(text("%s.order", name)),
-                          .state = harness_path(text("%s.state", name))};
-    const char **environment = kept(calloc(2, sizeof *environment));
-
-    environment[0] = text("CRASH_ORDER=%s", bench.order);
-    bench.host = host_prepare(&(struct host_spec){
-        .name = name,
-        .database = database_make(the_postgres, name),
-        .modules = text("[auth, chat, health, \"%s\"]", plain_module("module_crash")),
-        .http = lines,
-        .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),
-        .environment = environment,
-        .plain = true});
-    bench.db = database_connect(the_postgres, name);
-    return bench;
-}
-
-static struct bench bench_make(const char *name)
-{
-    return bench_of(name, "", "");
-}
-
-static bool ended(void *arg)
-{
-    struct host *host = arg;
-
-    if (host->pid && process_wait(host->pid, 0, &host->status))
-        host->pid = 0;
-    return !host->pid;
-}
-
-/* Goes where the order is; what is asked of the host has no answer then. */
-static void go(const struct bench *bench, const char *place)
-{
-    struct host *host = bench->host;
-
-    if (!strcmp(place, "quiesce") || !strcmp(place, "close"))
-        kill(host->pid, SIGTERM);
-    else if (!strcmp(place, "channel"))
-        sql_run(bench->db, "NOTIFY crash_told");
-    else
-        http(host, "POST", "/crash", NULL, NULL);
-}
-
-/* The file that the line names; fails the test without one. */
-static const char *report_of(const char *line)
-{
-    const char *at = strstr(line, " report=");
-
-    ck_assert_msg(at != NULL, "no report: %.300s", line);
-    return file_text(text("%.*s", (int)strcspn(at + 8, " \n"), at + 8));
-}
-
-static void expect_report(const struct bench *bench, const struct place *place, const char *log)
+static void expect_report(const struct crash_bench *bench, const struct place *place,
+                          const char *log)
 {
     const char *line = strstr(log, "msg=\"crashed\"");
 
     ck_assert_msg(line != NULL, "%s: no line:\n%.2000s", place->place, log);
     ck_assert_msg(strstr(line, place->ran) && strstr(line, "module="), "%s: %.600s", place->place,
                   line);
-    const char *report = report_of(line);
+    const char *report = crash_report(line);
 
     ck_assert_msg(strstr(report, "crash") && strstr(report, "backtrace:") &&
                       strstr(report, "build ids:"),
@@ -124,7 +52,7 @@ static void expect_report(const struct bench *bench, const struct place *place, 
     (void)bench;
 }
 
-static void crash(struct bench *bench, const struct place *place)
+static void crash(struct crash_bench *bench, const struct place *place)
 {
     size_t before = strlen(file_text(bench->host->log));
     struct host *host = bench->host;
@@ -134,12 +62,12 @@ static void crash(struct bench *bench, const struct place *place)
         ck_assert(host_run(host));
         expect_soon(host, "/api/health", NULL, 200);
         file_write(bench->order, text("%s %s\n", place->place, place->way));
-        go(bench, place->place);
+        crash_go(bench, place->place);
     } else {
         file_write(bench->order, text("%s %s\n", place->place, place->way));
         host_run(host);
     }
-    ck_assert_msg(wait_until(ended, host, ENDED_MS), "%s: it lives on", place->place);
+    ck_assert_msg(crash_ended(host), "%s: it lives on", place->place);
     ck_assert_msg(WIFSIGNALED(host->status) && WTERMSIG(host->status) == place->signal,
                   "%s: wait status %d", place->place, host->status);
     expect_report(bench, place, file_text(host->log) + before);
@@ -147,7 +75,7 @@ static void crash(struct bench *bench, const struct place *place)
 
 START_TEST(a_crash_says_what_ran_and_ends_by_its_signal)
 {
-    struct bench bench = bench_make("crash_report");
+    struct crash_bench bench = crash_bench("crash_report", "", "");
 
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         crash(&bench, &places[i]);
@@ -160,21 +88,6 @@ static const struct place more_places[] = {
     {"handler", "exit", 0, "exit=\"exit()\" module=crash ran=handler"},
     {"pool", "_exit", 0, "exit=\"_exit()\" module=crash ran=pool"},
 };
-
-static bool is_written(void *arg)
-{
-    const struct seen_line *seen = arg;
-
-    return strstr(file_text(seen->host->log) + seen->from, seen->line) != NULL;
-}
-
-static void expect_line(const struct host *host, size_t from, const char *line)
-{
-    struct seen_line seen = {host, line, from};
-
-    ck_assert_msg(wait_until(is_written, &seen, ENDED_MS), "no \"%s\":\n%.3000s", line,
-                  file_text(host->log) + from);
-}
 
 /* How long until GET /api/health answers, on a connection that waits for the next worker. */
 static int64_t until_health(const struct host *host)
@@ -191,7 +104,7 @@ static bool ends_a_stop(const struct place *place)
     return !strcmp(place->place, "quiesce") || !strcmp(place->place, "close");
 }
 
-static void crash_and_return(struct bench *bench, const struct place *place)
+static void crash_and_return(struct crash_bench *bench, const struct place *place)
 {
     struct host *host = bench->host;
     size_t before = strlen(file_text(host->log));
@@ -209,21 +122,21 @@ static void crash_and_return(struct bench *bench, const struct place *place)
 
     if (!at_start) {
         file_write(bench->order, text("%s %s\n", place->place, place->way));
-        go(bench, place->place);
+        crash_go(bench, place->place);
         worker_of(host, worker);
     }
     int64_t ms = until_health(host);
 
     ck_assert_msg(ms <= BACK_AGAIN_MS, "%s: health after %jd ms", place->place, (intmax_t)ms);
-    expect_line(host, before, "the worker has ended and is started again");
-    expect_line(host, before, "the worker before this one has ended");
+    expect_log(host, before, "the worker has ended and is started again");
+    expect_log(host, before, "the worker before this one has ended");
     expect_report(bench, place, file_text(host->log) + before);
     host_stop(host);
 }
 
 START_TEST(a_worker_that_crashes_is_started_again_at_once)
 {
-    struct bench bench = bench_make("crash_again");
+    struct crash_bench bench = crash_bench("crash_again", "", "");
 
     bench.host->supervised = true;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -234,18 +147,18 @@ START_TEST(a_worker_that_crashes_is_started_again_at_once)
 }
 
 /* Asks for what never comes, and goes. */
-static void stall(const struct bench *bench, const char *way)
+static void stall(const struct crash_bench *bench, const char *way)
 {
     struct wire *wire;
 
     file_write(bench->order, text("handler %s\n", way));
     wire = wire_open(bench->host);
     wire_say(wire, "POST /crash HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    expect_line(bench->host, 0, "a loop stands");
+    expect_log(bench->host, 0, "a loop stands");
     wire_close(wire, false);
 }
 
-static void expect_stalled(const struct bench *bench)
+static void expect_stalled(const struct crash_bench *bench)
 {
     static const char *const words[] = {"status", "--json", NULL};
     struct answer *answer = http(bench->host, "GET", "/api/health", NULL, NULL);
@@ -263,9 +176,9 @@ static void expect_stalled(const struct bench *bench)
 }
 
 /* With one loop, so that it is all of them. */
-static struct bench stall_bench(const char *name, const char *way)
+static struct crash_bench stall_bench(const char *name, const char *way)
 {
-    struct bench bench = bench_of(name, "  loops: 1\n", "  stall_timeout: 5\n");
+    struct crash_bench bench = crash_bench(name, "  loops: 1\n", "  stall_timeout: 5\n");
 
     bench.host->supervised = true;
     ck_assert(host_run(bench.host));
@@ -276,17 +189,18 @@ static struct bench stall_bench(const char *name, const char *way)
 
 static void stalls_and_returns(const char *way)
 {
-    struct bench bench = stall_bench(text("stall_%s", way), way);
+    struct crash_bench bench = stall_bench(text("stall_%s", way), way);
     pid_t worker = worker_of(bench.host, 0);
 
-    expect_line(bench.host, 0, "ran=handler what=\"POST /crash\" request=");
-    expect_line(bench.host, 0, "fall");
+    expect_log(bench.host, 0, "ran=handler what=\"POST /crash\" request=");
+    expect_log(bench.host, 0, "fall");
     expect_stalled(&bench);
     worker_of(bench.host, worker);
     expect_soon(bench.host, "/api/health", NULL, 200);
-    expect_line(bench.host, 0, "host.stall_timeout");
-    ck_assert_ptr_nonnull(strstr(report_of(strstr(file_text(bench.host->log), "msg=\"crashed\"")),
-                                 "reason: a loop stood"));
+    expect_log(bench.host, 0, "host.stall_timeout");
+    ck_assert_ptr_nonnull(
+        strstr(crash_report(strstr(file_text(bench.host->log), "msg=\"crashed\"")),
+               "reason: a loop stood"));
     host_stop(bench.host);
     PQfinish(bench.db);
 }
@@ -299,7 +213,7 @@ START_TEST(a_loop_that_stands_is_named_and_ended)
 
 START_TEST(a_host_whose_loop_stands_reloads_and_stops)
 {
-    struct bench bench = bench_of("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
+    struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
     int status = 0;
 
     bench.host->supervised = true;
@@ -337,7 +251,7 @@ static void ck_crashes_in_json(const struct host *of)
 
 START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
 {
-    struct bench bench = bench_make("crash_out");
+    struct crash_bench bench = crash_bench("crash_out", "", "");
     struct host *host = bench.host;
     int status = 0;
 
@@ -345,7 +259,7 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
     file_write(bench.order, "open segv always\n");
     ck_assert(host_run(host));
     expect_soon(host, "/api/health", NULL, 200);
-    expect_line(host, 0, "A MODULE IS LEFT OUT until a reload");
+    expect_log(host, 0, "A MODULE IS LEFT OUT until a reload");
     ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
     const char *told = host_ask(host, "status", &status);
 

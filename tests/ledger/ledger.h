@@ -50,6 +50,7 @@ struct ledger_load {
     int writers;            /* threads */
     long count;             /* acknowledged messages to reach in all */
     int seconds;            /* to give up after */
+    int pause_ms;           /* that each writer makes after an acknowledged message */
     bool fresh; /* a connection each: libcurl sends again what a kept one may have taken */
     atomic_long acknowledged; /* so far */
     atomic_long refused;      /* answers other than 201, and no answers */

@@ -1,0 +1,90 @@
+#include "fault/crashes.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct seen_line {
+    const struct host *host;
+    const char *line;
+    size_t from;
+};
+
+char *crash_module(void)
+{
+    return text("%s/../tests/integration/.libs/module_crash.so", getenv("BUSBAR_PLAIN"));
+}
+
+const char *const *crash_environment(const char *order)
+{
+    const char **environment = kept(calloc(2, sizeof *environment));
+
+    environment[0] = text("CRASH_ORDER=%s", order);
+    return environment;
+}
+
+struct crash_bench crash_bench(const char *name, const char *lines, const char *settings)
+{
+    struct crash_bench bench = {.order = harness_path(text("%s.order", name)),
+                                .state = harness_path(text("%s.state", name))};
+
+    bench.host = host_prepare(
+        &(struct host_spec){.name = name,
+                            .database = database_make(the_postgres, name),
+                            .modules = text("[auth, chat, health, \"%s\"]", crash_module()),
+                            .http = lines,
+                            .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),
+                            .environment = crash_environment(bench.order),
+                            .plain = true});
+    bench.db = database_connect(the_postgres, name);
+    return bench;
+}
+
+void crash_go(const struct crash_bench *bench, const char *place)
+{
+    struct host *host = bench->host;
+
+    if (!strcmp(place, "quiesce") || !strcmp(place, "close"))
+        kill(host->pid, SIGTERM);
+    else if (!strcmp(place, "channel"))
+        sql_run(bench->db, "NOTIFY crash_told");
+    else
+        http(host, "POST", "/crash", NULL, NULL);
+}
+
+static bool ended(void *arg)
+{
+    struct host *host = arg;
+
+    if (host->pid && process_wait(host->pid, 0, &host->status))
+        host->pid = 0;
+    return !host->pid;
+}
+
+bool crash_ended(struct host *host)
+{
+    return wait_until(ended, host, ENDED_MS);
+}
+
+const char *crash_report(const char *line)
+{
+    const char *at = strstr(line, " report=");
+
+    ck_assert_msg(at != NULL, "no report: %.300s", line);
+    return file_text(text("%.*s", (int)strcspn(at + 8, " \n"), at + 8));
+}
+
+static bool is_written(void *arg)
+{
+    const struct seen_line *seen = arg;
+
+    return strstr(file_text(seen->host->log) + seen->from, seen->line) != NULL;
+}
+
+void expect_log(const struct host *host, size_t from, const char *line)
+{
+    struct seen_line seen = {host, line, from};
+
+    ck_assert_msg(wait_until(is_written, &seen, ENDED_MS), "no \"%s\":\n%.3000s", line,
+                  file_text(host->log) + from);
+}

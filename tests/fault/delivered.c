@@ -1,0 +1,56 @@
+#include "fault/delivered.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTLED_MS = 20000, IN_FLIGHT = 64, RECORDING = 512 };
+
+static bool settled(void *db)
+{
+    return sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'") == 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The ids that came to the path, sorted. */
+static const char **ids_of(const struct receiver *receiver, const char *path, size_t *count)
+{
+    const json_t *list = receiver_ids(receiver, path);
+    const char **ids = kept(calloc(json_array_size(list) + 1, sizeof *ids));
+
+    *count = json_array_size(list);
+    for (size_t i = 0; i < *count; i++)
+        ids[i] = json_string_value(json_array_get(json_array_get(list, i), 0));
+    qsort(ids, *count, sizeof *ids, by_text);
+    return ids;
+}
+
+void delivered_all(struct scene *scene, const struct receiver *receiver, const char *path,
+                   size_t kills)
+{
+    PGconn *db = database_connect(scene->pg, scene->database);
+    bool all = wait_until(settled, db, SETTLED_MS);
+    PGresult *stored = PQexec(db, "SELECT event_id, state FROM webhook_delivery");
+    size_t came, distinct = 0, lost = 0, rows = (size_t)PQntuples(stored);
+    const char **ids = ids_of(receiver, path, &came);
+
+    for (size_t i = 0; i < came; i++)
+        distinct += !i || strcmp(ids[i], ids[i - 1]) != 0;
+    for (size_t i = 0; i < rows; i++) {
+        const char *id = PQgetvalue(stored, (int)i, 0);
+
+        lost += bsearch(&id, ids, came, sizeof *ids, by_text) == NULL;
+    }
+    fprintf(stderr, "%s: %zu deliveries, %zu requests, %zu twice, %zu lost\n", scene->database,
+            rows, came, came - distinct, lost);
+    ck_assert_msg(all, "some still wait after %d ms", SETTLED_MS);
+    ck_assert_uint_eq(lost, 0);
+    ck_assert_uint_eq(distinct, rows);
+    ck_assert_uint_le(came - distinct, kills * (IN_FLIGHT + RECORDING));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry") - 1, (int64_t)rows);
+    PQclear(stored);
+    PQfinish(db);
+}

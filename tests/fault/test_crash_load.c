@@ -1,0 +1,134 @@
+/*
+ * F46: a module crashes in every place that there is while messages are written and webhooks are
+ * sent, at reloads, too. The service answers again within 300 ms each time, no acknowledged message
+ * is lost, and everything is delivered.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "fault/common.h"
+#include "fault/crashes.h"
+#include "fault/delivered.h"
+#include "fault/gaps.h"
+#include "hook.h"
+
+enum { AGAIN_MS = 300, CALM_MS = 1100 /* after which a worker is started again at once */ };
+
+/* What the line of the log must have, and how to get there. */
+static const struct fall {
+    const char *place, *way, *ran;
+    enum { BY_POST, BY_ITSELF, BY_NOTICE, BY_RELOAD, BY_KILL } by;
+} falls[] = {
+    {"handler", "segv", "module=crash ran=handler what=\"POST /crash\" request=", BY_POST},
+    {"handler", "overflow", "guard=\"the stack of a fiber overflowed\" module=crash", BY_POST},
+    {"handler", "exit", "exit=\"exit()\" module=crash ran=handler", BY_POST},
+    {"hook", "segv", "module=crash ran=hook what=crash.went", BY_POST},
+    {"hook", "_exit", "exit=\"_exit()\" module=crash ran=hook what=crash.went", BY_POST},
+    {"committed", "abort", "module=crash ran=\"committed hook\" what=crash.went", BY_POST},
+    {"committed", "overflow", "guard=\"the stack of a fiber overflowed\" module=crash", BY_POST},
+    {"pool", "segv", "module=crash ran=pool what=deep", BY_POST},
+    {"job", "segv", "module=crash ran=job what=crash-job", BY_ITSELF},
+    {"job", "overflow", "guard=\"the stack of a fiber overflowed\" module=crash", BY_ITSELF},
+    {"worker", "divide", "module=crash ran=worker what=beside", BY_ITSELF},
+    {"worker", "exit", "exit=\"exit()\" module=crash ran=worker what=beside", BY_ITSELF},
+    {"channel", "segv", "module=crash ran=channel what=crash_told", BY_NOTICE},
+    {"open", "segv", "module=crash ran=open", BY_RELOAD},
+    {"open", "exit", "exit=\"exit()\" module=crash ran=open", BY_RELOAD},
+    {"start", "segv", "module=crash ran=start", BY_RELOAD},
+    {"quiesce", "segv", "module=crash ran=quiesce", BY_RELOAD},
+    {"close", "abort", "module=crash ran=close", BY_RELOAD},
+    {"constructor", "segv", "ran=constructor", BY_KILL},
+};
+
+struct stand {
+    struct scene *scene;
+    struct receiver *receiver;
+    struct gaps *gaps;
+    const char *order;
+    PGconn *db;
+};
+
+static struct stand stand_make(void)
+{
+    struct stand stand = {.order = harness_path("crash_load.order")};
+    struct host_spec spec = {.modules =
+                                 text("[auth, chat, health, webhook, \"%s\"]", crash_module()),
+                             .log = "  access: false\n",
+                             .more = text("%shost:\n  state: \"%s\"\n  quarantine: false\n",
+                                          WEBHOOK_LOCAL, harness_path("crash_load.state")),
+                             .environment = crash_environment(stand.order),
+                             .plain = true,
+                             .supervised = true};
+
+    stand.scene = scene_make("crash_load", &spec, 1, ENOUGH);
+    stand.receiver = receiver_start("crash_load");
+    stand.scene->load.writers = 4;
+    stand.scene->load.fresh = true; /* libcurl would write twice on a kept connection */
+    webhook_make(stand.scene->hosts[0], stand.scene->admin,
+                 receiver_url(stand.receiver, "/crash_load"), "message.new");
+    stand.db = database_connect(stand.scene->pg, stand.scene->database);
+    stand.gaps = gaps_begin(stand.scene->hosts[0]);
+    return stand;
+}
+
+static void go(const struct stand *stand, const struct fall *fall, pid_t worker)
+{
+    struct host *host = stand->scene->hosts[0];
+    int status;
+
+    if (fall->by == BY_POST)
+        http(host, "POST", "/crash", NULL, NULL);
+    else if (fall->by == BY_NOTICE)
+        sql_run(stand->db, "NOTIFY crash_told");
+    else if (fall->by == BY_RELOAD)
+        host_ask(host, "reload", &status);
+    else if (fall->by == BY_KILL)
+        kill(worker, SIGKILL);
+}
+
+/* Messages are acknowledged before and after it. */
+static void fall_and_return(const struct stand *stand, const struct fall *fall)
+{
+    struct host *host = stand->scene->hosts[0];
+    pid_t worker = worker_of(host, 0);
+
+    scene_recovery(stand->scene, BACK_MS);
+    poll(NULL, 0, CALM_MS); /* the claim is about workers that have served for a second */
+    size_t before = strlen(file_text(host->log));
+
+    gaps_longest(stand->gaps);
+    file_write(stand->order, text("%s %s\n", fall->place, fall->way));
+    go(stand, fall, worker);
+    worker_of(host, worker);
+    expect_log(host, before, "msg=\"crashed\"");
+    expect_soon(host, "/api/health", NULL, 200);
+    scene_recovery(stand->scene, BACK_MS);
+    int64_t ms = gaps_longest(stand->gaps);
+    const char *line = strstr(file_text(host->log) + before, "msg=\"crashed\"");
+
+    fprintf(stderr, "crash_load: %s %s: %jd ms without an answer\n", fall->place, fall->way,
+            (intmax_t)ms);
+    ck_assert_msg(strstr(line, fall->ran) != NULL, "%s: %.600s", fall->place, line);
+    ck_assert_ptr_nonnull(strstr(crash_report(line), "backtrace:"));
+    ck_assert_msg(ms <= AGAIN_MS, "%s %s: %jd ms", fall->place, fall->way, (intmax_t)ms);
+}
+
+START_TEST(a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
+{
+    struct stand stand = stand_make();
+    size_t count = sizeof falls / sizeof *falls;
+
+    scene_begin(stand.scene);
+    for (size_t i = 0; i < count; i++)
+        fall_and_return(&stand, &falls[i]);
+    load_stop(stand.scene);
+    gaps_end(stand.gaps, "crash_load");
+    delivered_all(stand.scene, stand.receiver, "/crash_load", count + 1);
+    scene_expect_ledger(stand.scene);
+    scene_end(stand.scene);
+    PQfinish(stand.db);
+    process_stop(stand.receiver->pid, SIGKILL, 1000);
+}
+
+FAULT(F46, a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
