@@ -6,9 +6,11 @@
 #include "core/base/log.h"
 #include "core/command/cli.h"
 #include "core/engine/engine.h"
+#include "core/host/kept_settings.h"
 #include "core/host/serve.h"
 #include "core/host/stop.h"
 #include "core/recovery/crash.h"
+#include "core/recovery/start.h"
 #include "core/recovery/supervised.h"
 
 static int open_log(const struct generation *g)
@@ -46,28 +48,18 @@ static void tell_of_crash(const struct generation *g)
         log_line(BB_WARN, "the worker before this one has ended", "how", last->how, "module",
                  *last->module ? last->module : NULL, "report", *last->report ? last->report : NULL,
                  NULL);
+    if (g->kept)
+        log_line(BB_ERROR, "KEPT SETTINGS are used until a reload: the file is refused", NULL);
     for (size_t i = 0; i < g->left_out_count; i++)
         log_line(BB_ERROR, "A MODULE IS LEFT OUT until a reload", "module", g->left_out[i].name,
                  "reason", g->left_out[i].why, NULL);
 }
 
-int cmd_serve(const struct cli *cli)
+/* To its end. Takes the generation. CLI_FAILED: it came to nothing. */
+static int serve_by(struct generation *g)
 {
     int status = CLI_FAILED;
 
-    for (int i = 0; i < cli->argc; i++) /* read by supervisor_run() already */
-        if (strcmp(cli->argv[i], "--no-supervisor") != 0)
-            return cli_misused("unknown option", cli->argv[i]);
-    signals_hold_reload();
-    crash_install();
-    struct generation *g = cli_generation(cli);
-
-    if (!g)
-        return CLI_FAILED;
-    if (cli_lacks(g)) {
-        generation_destroy(g);
-        return CLI_FAILED;
-    }
     if (open_log(g)) {
         perror("busbar: the log cannot be opened");
         generation_destroy(g);
@@ -79,5 +71,39 @@ int cmd_serve(const struct cli *cli)
     else
         status = engine_serve(g);
     log_close();
+    return status;
+}
+
+static int serve_by_file(const struct cli *cli)
+{
+    struct generation *g = cli_generation(cli);
+
+    if (g && !cli_lacks(g))
+        return serve_by(g);
+    if (g)
+        generation_destroy(g);
+    return CLI_FAILED;
+}
+
+/* Where the file does not do, after a crash, what was served before it does. */
+static int serve(const struct cli *cli)
+{
+    int status = serve_by_file(cli);
+    struct generation *kept = status ? kept_settings_generation(cli->conf) : NULL;
+
+    return kept ? serve_by(kept) : status;
+}
+
+int cmd_serve(const struct cli *cli)
+{
+    for (int i = 0; i < cli->argc; i++) /* read by supervisor_run() already */
+        if (strcmp(cli->argv[i], "--no-supervisor") != 0)
+            return cli_misused("unknown option", cli->argv[i]);
+    signals_hold_reload();
+    crash_install();
+    start_begin();
+    int status = serve(cli);
+
+    start_over();
     return status;
 }

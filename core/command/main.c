@@ -22,6 +22,7 @@ static int set_up(void)
     umask(077);
     pg_clean_environment();
     signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without asking for silence */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write that fails, as on a full disk */
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
     json_watch_memory();
     json_object_seed(0);

@@ -71,7 +71,20 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 {
     struct generation *g = generation_new(number, problems);
 
-    if (!g || !generation_load(g, conf_path, problems))
+    if (!g || !generation_load(g, conf_path, -1, problems))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}
+
+struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
+                                         struct setting_problems *problems)
+{
+    struct generation *g = generation_new(number, problems);
+
+    if (g)
+        g->kept = true;
+    if (!g || !generation_load(g, conf_path, copy, problems))
         return g;
     generation_destroy(g);
     return NULL;
@@ -83,7 +96,7 @@ struct generation *generation_judge(const char *conf_path, struct setting_proble
 
     if (g)
         g->only_read = true;
-    if (!g || !generation_load(g, conf_path, problems))
+    if (!g || !generation_load(g, conf_path, -1, problems))
         return g;
     generation_destroy(g);
     return NULL;

@@ -78,6 +78,7 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* as many places as modules */
     size_t left_out_count;
+    bool kept;             /* by settings that were kept, for the file is refused */
     bool only_read;        /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
     struct aead_keys *seal;
@@ -105,6 +106,13 @@ struct generation *generation_build(const char *conf_path, unsigned number,
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
+
+/*
+ * The same by the settings that the worker before this one served with (kept_settings.h), as far as
+ * their modules can be loaded: those that cannot are left out, unless host.quarantine is off.
+ */
+struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
+                                         struct setting_problems *problems);
 
 /* The same without running a line of any module, constructors included: for `check`. */
 struct generation *generation_judge(const char *conf_path, struct setting_problems *problems);

@@ -1,4 +1,5 @@
-/* Modules that a configuration names and that are left out, for they crashed again and again. */
+/* Modules that a configuration names and that are left out: they crashed again and again, or their
+ * files have become worse since the worker before this one was started. */
 #include <string.h>
 
 #include "core/generation/generation_load.h"
@@ -28,6 +29,17 @@ bool generation_leaves_out(struct generation *g, const char *entry)
         return false;
     settings_claim(g->settings, file);
     note(g, *row->module ? row->module : file, "it crashed three times within a minute");
+    return true;
+}
+
+bool generation_leaves_refused_out(struct generation *g, const char *entry)
+{
+    const char *slash = strrchr(entry, '/'), *base = slash ? slash + 1 : entry;
+    const char *file = arena_text(g->arena, base, strcspn(base, "."));
+
+    if (!g->kept || !file || !settings_int(g->settings, "host", "quarantine"))
+        return false;
+    note(g, file, "its file is refused");
     return true;
 }
 

@@ -1,11 +1,13 @@
 #include "core/generation/generation_load.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libpq-fe.h>
 
 #include "core/recovery/crash.h"
+#include "core/recovery/start.h"
 #include "core/settings/host_settings.h"
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
@@ -89,8 +91,8 @@ static void check_places(struct generation *g, struct setting_problems *problems
     PQconninfoFree(options);
 }
 
-/* Before modules are loaded, for their constructors may crash. */
-static void place_reports(const struct generation *g)
+/* Before modules are loaded, for their constructors may crash, and may not return. */
+static void place_reports(const struct generation *g, struct setting_problems *problems)
 {
     const char *path = settings_text(g->settings, "host", "state");
     const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
@@ -99,7 +101,10 @@ static void place_reports(const struct generation *g)
         path = arena_format(g->arena, "%s/%s", settings_directory(g->settings), path);
     else if ((!path || !*path) && own)
         path = arena_text(g->arena, own, strcspn(own, ":"));
-    crash_directory(path);
+    if (crash_directory(path))
+        setting_warning(problems, "reports of crashes cannot be written to %s: %s", path,
+                        strerror(errno));
+    start_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }
 
 static enum request_logged logged_of(const struct settings *settings)
@@ -130,16 +135,17 @@ static bool sections_there(const struct generation *g)
     return true;
 }
 
-int generation_load(struct generation *g, const char *conf_path, struct setting_problems *problems)
+int generation_load(struct generation *g, const char *conf_path, int copy,
+                    struct setting_problems *problems)
 {
-    g->settings = settings_load(g->arena, conf_path, problems);
+    g->settings = settings_load_copy(g->arena, conf_path, copy, problems);
     if (!g->settings)
         return -1;
     host_settings_bind(g->settings, problems);
     if (!sections_there(g))
         return -1;
     g->request = request_settings_of(g->settings);
-    place_reports(g);
+    place_reports(g, problems);
     load_keys(g, problems);
     g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
     g->inside = load_networks(g, "inside", problems);

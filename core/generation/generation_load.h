@@ -7,9 +7,9 @@
 /*
  * Fills generation->settings and everything that comes of it: modules loaded, checked, ordered,
  * their settings bound, router, events, keys, lists. Problems are added and it goes on as far as it
- * can. -1 when not even the file could be read.
+ * can. -1 when not even the file could be read. `copy`: read in its place; -1: there is none.
  */
-int generation_load(struct generation *generation, const char *conf_path,
+int generation_load(struct generation *generation, const char *conf_path, int copy,
                     struct setting_problems *problems);
 
 /* Fills generation->modules from the setting `modules`, in the order they are to be opened in. */
@@ -27,6 +27,8 @@ void generation_link(struct generation *generation, struct setting_problems *pro
  * there because of it.
  */
 bool generation_leaves_out(struct generation *g, const char *entry);
+/* Whether an entry whose file is refused is left out: of kept settings. Noted then. */
+bool generation_leaves_refused_out(struct generation *g, const char *entry);
 void generation_leave_needy_out(struct generation *g);
 
 #endif

@@ -68,12 +68,18 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         setting_problem(problems, "%s: out of memory", settings_path(g->settings));
         return;
     }
-    if (!(g->only_read ? module_read : module_load)(module, g->arena, path, where, problems)) {
+    struct setting_problems own = {0};
+
+    if (!(g->only_read ? module_read : module_load)(module, g->arena, path, where,
+                                                    g->kept ? &own : problems)) {
         g->module_count++;
-        return;
+    } else {
+        memset(module, 0, sizeof *module);
+        claim_section(g, entry);
+        if (g->kept && !generation_leaves_refused_out(g, entry))
+            setting_problem(problems, "%s: its file is refused", where);
     }
-    memset(module, 0, sizeof *module);
-    claim_section(g, entry);
+    setting_problems_free(&own);
 }
 
 /* Puts the modules into the order of their services; on a problem they stay as they are named. */

@@ -13,6 +13,7 @@
 #include "core/host/activate.h"
 #include "core/host/control.h"
 #include "core/host/job.h"
+#include "core/host/kept_settings.h"
 #include "core/host/reclaim.h"
 #include "core/host/reload.h"
 #include "core/host/serve.h"
@@ -27,6 +28,7 @@
 #include "core/postgres/resolver.h"
 #include "core/postgres/sql.h"
 #include "core/recovery/crash.h"
+#include "core/recovery/start.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 #include "core/request/request.h"
@@ -249,9 +251,11 @@ static void run_loops(struct engine *engine)
             give_up();
     }
     engine->loops[0].thread = pthread_self();
+    start_over(); /* from here on loops are watched */
     struct stall *stall = stall_new(engine);
 
     listeners_tell(&engine->listeners);
+    kept_settings_keep(engine->generation);
     sd_notify_ready();
     loop_run(&engine->loops[0]);
     stall_free(stall); /* it looks at threads, which must be there */

@@ -11,6 +11,7 @@
 #include "core/generation/generation_lacks.h"
 #include "core/host/activate.h"
 #include "core/host/control.h"
+#include "core/host/kept_settings.h"
 #include "core/host/migrator.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/sd_notify.h"
@@ -212,6 +213,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     unsigned number = next->number;
     size_t modules = next->module_count;
 
+    kept_settings_keep(next);
     activate(engine, next);
     supervised_forgive(); /* what was left out is tried again */
     engine_unhold(engine);

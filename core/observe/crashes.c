@@ -21,6 +21,8 @@ void crashes_print(FILE *out, const struct generation *g)
     for (size_t i = 0; i < history->row_count; i++)
         fprintf(out, "  crashes of module %s: %u\n", name_of(&history->rows[i]),
                 history->rows[i].count);
+    if (g->kept)
+        fputs("KEPT SETTINGS, until a reload: the file is refused\n", out);
     for (size_t i = 0; i < g->left_out_count; i++)
         fprintf(out, "LEFT OUT: module %s, until a reload: %s\n", g->left_out[i].name,
                 g->left_out[i].why);
@@ -53,8 +55,9 @@ json_t *crashes_json(const struct generation *g)
         json_array_append_new(left_out,
                               json_pack("{so so}", "name", json_out_text(g->left_out[i].name),
                                         "why", json_out_text(g->left_out[i].why)));
-    return json_pack("{si so so so}", "restarts", (int)history->restarts, "last",
-                     last_json(&history->last), "modules", modules, "leftOut", left_out);
+    return json_pack("{si so so so sb}", "restarts", (int)history->restarts, "last",
+                     last_json(&history->last), "modules", modules, "leftOut", left_out,
+                     "keptSettings", g->kept);
 }
 
 void metrics_crashes(struct metrics *metrics)
@@ -76,6 +79,11 @@ void metrics_left_out(struct metrics *metrics)
 
     for (size_t i = 0; i < g->left_out_count; i++)
         metric_labelled(metrics, "module", g->left_out[i].name, 1);
+}
+
+void metrics_kept_settings(struct metrics *metrics)
+{
+    metric_number(metrics, metrics->rq->generation->kept);
 }
 
 void metrics_stalls(struct metrics *metrics)

@@ -56,6 +56,7 @@ void metrics_lane_sharers(struct metrics *metrics);
 void metrics_crashes(struct metrics *metrics);
 void metrics_restarts(struct metrics *metrics);
 void metrics_left_out(struct metrics *metrics);
+void metrics_kept_settings(struct metrics *metrics);
 void metrics_stalls(struct metrics *metrics);
 
 /* metrics_process.c */

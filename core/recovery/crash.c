@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -17,6 +16,7 @@
 
 #include "core/base/thread.h"
 #include "core/recovery/report.h"
+#include "core/recovery/reports.h"
 
 enum { ANSWER_MS = 500 };
 
@@ -215,11 +215,10 @@ void crash_install(void)
     atomic_store(&installed, true);
 }
 
-void crash_directory(const char *path)
+int crash_directory(const char *path)
 {
     if (!atomic_load(&installed))
-        return;
+        return 0;
     snprintf(report.directory, sizeof report.directory, "%s", path ? path : "");
-    if (*report.directory)
-        mkdir(report.directory, 0700);
+    return *report.directory ? reports_open(report.directory) : 0;
 }

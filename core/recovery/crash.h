@@ -19,10 +19,10 @@
 void crash_install(void);
 
 /*
- * Where files of reports go: made if it is missing. NULL or "": there are none, only lines. Without
- * effect before crash_install().
+ * Where files of reports go: made if it is missing. NULL or "": there are none, only lines. 0, or
+ * -1 with errno: none can be written there. Without effect before crash_install().
  */
-void crash_directory(const char *path);
+int crash_directory(const char *path);
 
 /*
  * What a thread does now, asked from outside by a signal: filled into `text`, as "function

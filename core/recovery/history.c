@@ -16,21 +16,33 @@ static struct crash_row *row_of(struct crash_history *history, const struct cras
     return row;
 }
 
-void history_add(struct crash_history *history, const struct crash_note *note, int64_t now_ms)
+/* A worker that served has come past all starts. */
+static void forget_starts(struct crash_history *history)
+{
+    for (size_t i = 0; i < history->row_count; i++)
+        history->rows[i].in_vain = 0;
+}
+
+void history_add(struct crash_history *history, const struct crash_note *note, bool served,
+                 int64_t now_ms)
 {
     struct crash_row *row = row_of(history, note);
 
     history->restarts++;
     history->last = *note;
+    if (served)
+        forget_starts(history);
     if (!row)
         return;
     row->count++;
+    row->in_vain += !served;
     memcpy(row->file, note->file, sizeof row->file);
     memmove(row->at_ms + 1, row->at_ms, sizeof row->at_ms - sizeof *row->at_ms);
     row->at_ms[0] = now_ms;
     int64_t third = row->at_ms[QUARANTINE_CRASHES - 1];
 
-    if (*row->file && third && now_ms - third <= QUARANTINE_MS)
+    if (*row->file &&
+        ((third && now_ms - third <= QUARANTINE_MS) || row->in_vain >= QUARANTINE_CRASHES))
         row->out = true;
 }
 
@@ -38,6 +50,7 @@ void history_forgive(struct crash_history *history)
 {
     for (size_t i = 0; i < history->row_count; i++) {
         history->rows[i].out = false;
+        history->rows[i].in_vain = 0;
         memset(history->rows[i].at_ms, 0, sizeof history->rows[i].at_ms);
     }
 }

@@ -28,6 +28,7 @@ struct crash_note {
 struct crash_row {
     char module[HISTORY_NAME], file[HISTORY_NAME];
     unsigned count;
+    unsigned in_vain;                  /* starts in a row that it ended, before the worker served */
     int64_t at_ms[QUARANTINE_CRASHES]; /* the last ones, monotonic; 0: none */
     bool out;                          /* it is to be left out */
 };
@@ -39,8 +40,12 @@ struct crash_history {
     struct crash_note last; /* of the worker before; how "": it is the first one */
 };
 
-/* Counts a crash, and quarantines its module if it was the third within a minute. */
-void history_add(struct crash_history *history, const struct crash_note *note, int64_t now_ms);
+/*
+ * Counts a crash, and quarantines its module if it was the third within a minute, or the third
+ * start in a row that came to nothing: `served` says whether the worker had got further.
+ */
+void history_add(struct crash_history *history, const struct crash_note *note, bool served,
+                 int64_t now_ms);
 
 /* Takes all modules out of quarantine. */
 void history_forgive(struct crash_history *history);

@@ -24,6 +24,8 @@ void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_
         if (!place && !*at->key)
             place = at;
     }
+    if (!count)
+        return;
     struct kept given = {.count = count};
 
     snprintf(given.key, sizeof given.key, "%s", key);

@@ -12,7 +12,8 @@ struct kept {
     size_t count;
 };
 
-/* Takes them, in place of those whose key has the same word before the colon. */
+/* Takes them, in place of those whose key has the same word before the colon; none: only these go.
+ */
 void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_t count);
 
 #endif

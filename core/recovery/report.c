@@ -203,6 +203,10 @@ void report_file(struct report *report)
     write_stack(&out, report);
     write_objects(&out);
     words_flush(&out);
+    if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* not a byte found room */
+        unlink(report->path);
+        report->path[0] = '\0';
+    }
     close(out.fd);
 }
 

@@ -87,9 +87,13 @@ void supervised_tell(const char *text)
     say(PACKET_NOTIFY, text, NULL, 0);
 }
 
-/* The supervisor has a duplicate, which would listen on: so the socket itself is shut. */
+/*
+ * The supervisor has a duplicate, which would listen on: so the socket itself is shut, and the
+ * supervisor drops what is of no use to any worker now.
+ */
 static void shut(struct kept *place)
 {
+    say(PACKET_KEEP, place->key, NULL, 0);
     for (size_t i = 0; i < place->count; i++) {
         shutdown(place->fds[i], SHUT_RDWR);
         close(place->fds[i]);

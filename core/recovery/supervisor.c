@@ -235,6 +235,8 @@ static void ended(struct supervisor *supervisor, int status)
 
     supervisor->worker = 0;
     manager_tell("WATCHDOG=1"); /* the next worker's first may take a while */
+    if (!supervisor->served)
+        manager_tell("EXTEND_TIMEOUT_USEC=90000000"); /* and so may a start that is tried again */
     if (supervisor->channel >= 0)
         listen_to_worker(supervisor);
     if (supervisor->channel >= 0)
@@ -247,7 +249,7 @@ static void ended(struct supervisor *supervisor, int status)
         return;
     }
     complete(&supervisor->note, status);
-    history_add(&supervisor->start.history, &supervisor->note, now);
+    history_add(&supervisor->start.history, &supervisor->note, supervisor->ready, now);
     if (supervisor->ready && now - supervisor->ready_ms >= CALM_MS)
         supervisor->failures = 0;
     int64_t wait = delay_ms(supervisor->failures++);

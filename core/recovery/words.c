@@ -12,8 +12,10 @@ void words_flush(struct words *words)
 
         if (wrote < 0 && errno == EINTR)
             continue;
-        if (wrote <= 0)
+        if (wrote <= 0) {
+            words->cut = true;
             break;
+        }
         done += (size_t)wrote;
     }
     words->used = 0;

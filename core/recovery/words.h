@@ -2,12 +2,14 @@
 #ifndef CORE_WORDS_H
 #define CORE_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct words {
     int fd; /* -1: kept, and cut at the end of `bytes` */
     size_t used;
+    bool cut; /* not all could be written */
     char bytes[1024];
 };
 

@@ -349,8 +349,8 @@ static const struct bb_field host_fields[] = {
      .flags = BB_SECONDS,
      .max = 3600,
      .fallback = "30",
-     .help = "Seconds after which an event loop that stands ends the worker, with a crash report; "
-             "0: never."},
+     .help = "Seconds after which an event loop that stands, or a start that does not come to an "
+             "end, ends the worker, with a crash report; 0: never."},
     {.name = "quarantine",
      .type = BB_BOOL,
      .fallback = "true",

@@ -55,6 +55,13 @@ void setting_problems_free(struct setting_problems *problems);
 struct settings *settings_load(struct arena *arena, const char *path,
                                struct setting_problems *problems);
 
+/* The same from a descriptor that settings_copy() gave once, which stays the caller's. */
+struct settings *settings_load_copy(struct arena *arena, const char *path, int copy,
+                                    struct setting_problems *problems);
+
+/* The bytes that were read, in memory, for as long as the arena lives; -1: they are not kept. */
+int settings_copy(const struct settings *settings);
+
 /*
  * Checks a section against its table of fields and keeps the values; an absent section takes the
  * defaults. `section` and the table must outlive the settings. Returns the section, for the getters

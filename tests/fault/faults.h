@@ -43,7 +43,9 @@
     X(F43)                                                                                         \
     X(F44)                                                                                         \
     X(F45)                                                                                         \
-    X(F46)
+    X(F46)                                                                                         \
+    X(F47)                                                                                         \
+    X(F48)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

@@ -22,6 +22,7 @@ struct torture {
     atomic_long sync_ms;      /* that each fsync takes longer */
     atomic_long priorities;   /* setpriority: EPERM */
     atomic_long lookup_ms;    /* not 0: that getaddrinfo takes to find no name */
+    atomic_long hashes;       /* argon2id_ctx: the module that asks for it crashes */
     atomic_long answer_ms;    /* that getaddrinfo takes longer */
     atomic_long refused_from; /* not 0: allocations of so many bytes and more fail */
     char only[24];            /* not "": only allocations of the library whose path has this count;

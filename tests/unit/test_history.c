@@ -7,13 +7,18 @@
 
 static struct crash_history history;
 
-static void crash(const char *module, int64_t at_ms)
+static void end_worker(const char *module, bool served, int64_t at_ms)
 {
     struct crash_note note = {.how = "SIGSEGV"};
 
     strncpy(note.module, module, sizeof note.module - 1);
     strncpy(note.file, module, sizeof note.file - 1);
-    history_add(&history, &note, at_ms);
+    history_add(&history, &note, served, at_ms);
+}
+
+static void crash(const char *module, int64_t at_ms)
+{
+    end_worker(module, true, at_ms);
 }
 
 static void begin(void)
@@ -45,6 +50,31 @@ START_TEST(crashes_far_apart_or_of_several_modules_are_borne)
     ck_assert_ptr_null(history_out(&history, "bad"));
     ck_assert_ptr_null(history_out(&history, "one"));
     ck_assert_uint_eq(history.restarts, 13);
+}
+
+/* One that hangs in `open` takes half a minute each time. */
+START_TEST(three_starts_in_vain_are_too_many_however_long_they_take)
+{
+    begin();
+    end_worker("slow", false, 31000);
+    end_worker("slow", false, 62000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
+    end_worker("slow", false, 93000);
+    ck_assert_ptr_nonnull(history_out(&history, "slow"));
+    history_forgive(&history);
+    end_worker("slow", false, 200000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
+}
+
+START_TEST(a_worker_that_served_is_no_start_in_vain)
+{
+    begin();
+    end_worker("slow", false, 31000);
+    end_worker("slow", false, 62000);
+    end_worker("other", true, 100000);
+    end_worker("slow", false, 131000);
+    end_worker("slow", false, 162000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
 }
 
 /* Killed from outside: no file to leave out. */
@@ -90,6 +120,8 @@ Suite *history_suite(void)
 
     tcase_add_test(tests, three_crashes_within_a_minute_are_too_many);
     tcase_add_test(tests, crashes_far_apart_or_of_several_modules_are_borne);
+    tcase_add_test(tests, three_starts_in_vain_are_too_many_however_long_they_take);
+    tcase_add_test(tests, a_worker_that_served_is_no_start_in_vain);
     tcase_add_test(tests, what_has_no_module_is_counted_and_not_left_out);
     tcase_add_test(tests, a_reload_forgives);
     tcase_add_test(tests, there_is_an_end_to_what_is_remembered);

@@ -1,0 +1,463 @@
+/*
+ * F47: bad days of an operator: another address that cannot be had, a disk for reports that is
+ * full, missing or a file, hundreds of reports, kill -9 of the supervisor and in the middle of a
+ * reload, a stop while a worker is about to be started again, storms of SIGHUP, clients of the
+ * control socket that say nothing.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fault/common.h"
+#include "fault/crashes.h"
+#include "fault/gaps.h"
+
+enum {
+    OLD_REPORTS = 150,
+    KEPT_REPORTS = 100,
+    SUPERVISOR_KIB = 3 * 1024,
+    HUPS = 2000,
+    SILENT = 40,
+    STOPPED_MS = 2000,
+    AT_ONCE_MS = 2500,
+    TRIES_MS = 15000 /* the longest pause before another start is 10 s */
+};
+
+/* ---- sockets that are kept ---- */
+
+static int free_port(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof any;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert(!bind(fd, (struct sockaddr *)&any, length) &&
+              !getsockname(fd, (struct sockaddr *)&any, &length));
+    close(fd);
+    return ntohs(any.sin_port);
+}
+
+static bool reachable(int port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool there = !connect(fd, (struct sockaddr *)&to, sizeof to);
+
+    close(fd);
+    return there;
+}
+
+/* Writes this port into the configuration. */
+static void listen_at(struct host_spec *spec, struct host *host, int port)
+{
+    spec->port = port;
+    file_write(host->conf, host_configuration(spec));
+    host->port = port;
+}
+
+static void kill_worker(const struct host *host)
+{
+    pid_t worker = worker_of(host, 0);
+
+    kill(worker, SIGKILL);
+    worker_of(host, worker);
+}
+
+static bool is_healthy(void *host)
+{
+    return http(host, "GET", "/api/health", NULL, NULL)->status == 200;
+}
+
+static void expect_healthy(struct host *host)
+{
+    ck_assert_msg(wait_until(is_healthy, host, TRIES_MS), "port %d does not answer:\n%s",
+                  host->port, file_text(host->log));
+}
+
+/* A reload does not take it, the next worker does; and it may be taken back. */
+START_TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
+{
+    int first = free_port(), second = free_port(), status;
+    struct host_spec spec = {.name = "moved",
+                             .database = database_make(the_postgres, "moved"),
+                             .port = first,
+                             .plain = true,
+                             .supervised = true};
+    struct host *host = host_start(&spec);
+
+    listen_at(&spec, host, second);
+    ck_assert_ptr_nonnull(strstr(host_ask(host, "reload", &status), "http.listen"));
+    ck_assert_int_eq(status, 1);
+    ck_assert(reachable(first) && !reachable(second));
+    for (int i = 0; i < 4; i++) {
+        kill_worker(host);
+        expect_healthy(host);
+        ck_assert(!reachable(i % 2 ? second : first));
+        listen_at(&spec, host, i % 2 ? second : first);
+    }
+    host_stop(host);
+}
+
+/* ---- a file that is refused when a worker crashes ---- */
+
+static void tell_status(const struct host *host, const char *wanted, bool there)
+{
+    int status;
+    const char *told = host_ask(host, "status", &status);
+
+    ck_assert_msg(!strstr(told, wanted) != there, "\"%s\" in %s", wanted, told);
+}
+
+/* Somebody else has the other address. */
+START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
+{
+    int first = free_port(), second = free_port(), status;
+    struct host_spec other = {.name = "moved-other",
+                              .database = database_make(the_postgres, "moved_other"),
+                              .port = second,
+                              .plain = true};
+    struct host_spec spec = {.name = "moved-back",
+                             .database = other.database,
+                             .port = first,
+                             .plain = true,
+                             .supervised = true};
+    struct host *occupant = host_start(&other), *host = host_start(&spec);
+
+    listen_at(&spec, host, second);
+    host->port = first;
+    for (int i = 0; i < 2; i++) {
+        kill_worker(host);
+        expect_healthy(host);
+        tell_status(host, "KEPT SETTINGS", true);
+    }
+    listen_at(&spec, host, first);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    tell_status(host, "KEPT SETTINGS", false);
+    host_stop(host);
+    host_stop(occupant);
+}
+
+/* Somebody edits it, a reload refuses that, and then the worker dies. */
+START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_settings_before)
+{
+    struct host_spec spec = {.name = "edited",
+                             .database = database_make(the_postgres, "edited"),
+                             .port = free_port(),
+                             .plain = true,
+                             .supervised = true};
+    struct host *host = host_start(&spec);
+    const char *good = text("%s", file_text(host->conf));
+    int status;
+
+    for (int i = 0; i < 2; i++) {
+        file_write(host->conf, i ? "http: [\n" : text("%snothing: {}\n", good));
+        host_ask(host, "reload", &status);
+        ck_assert_int_eq(status, 1);
+        kill_worker(host);
+        expect_soon(host, "/api/health", NULL, 200);
+        ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
+    }
+    tell_status(host, "KEPT SETTINGS", true);
+    file_write(host->conf, good);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    tell_status(host, "KEPT SETTINGS", false);
+    host_stop(host);
+}
+
+/* The same with the file of a module: what needs no part of it goes on. */
+START_TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
+{
+    struct crash_bench bench = crash_bench("broken_module", "", "");
+    struct host *host = bench.host;
+    const char *file = harness_path("broken_module.so");
+    const char *conf = text("%s", file_text(host->conf));
+    const char *at = strstr(conf, crash_module());
+    const char *const copy[] = {"cp", crash_module(), file, NULL};
+    int status;
+
+    file_write(host->conf,
+               text("%.*s%s%s", (int)(at - conf), conf, file, at + strlen(crash_module())));
+    ck_assert_int_eq(
+        process_run(&(struct process_spec){.argv = copy, .log = harness_path("broken_module.out")}),
+        0);
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    ck_assert_int_eq(truncate(file, 1000), 0);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 1);
+    kill_worker(host);
+    expect_soon(host, "/api/health", NULL, 200);
+    tell_status(host, "LEFT OUT: module broken_module, until a reload: its file is refused", true);
+    ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
+    ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
+    ck_assert_int_eq(
+        process_run(&(struct process_spec){.argv = copy, .log = harness_path("broken_module.out")}),
+        0);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
+/* ---- reports ---- */
+
+static int reports_in(const char *directory)
+{
+    DIR *all = opendir(directory);
+    int count = 0;
+
+    ck_assert_msg(all != NULL, "%s cannot be read", directory);
+    for (const struct dirent *at; (at = readdir(all));)
+        count += !strncmp(at->d_name, "crash-", 6);
+    closedir(all);
+    return count;
+}
+
+static void crash_once(const struct crash_bench *bench)
+{
+    pid_t worker = worker_of(bench->host, 0);
+    size_t before = strlen(file_text(bench->host->log));
+
+    file_write(bench->order, "handler segv\n");
+    crash_go(bench, "handler");
+    worker_of(bench->host, worker);
+    expect_log(bench->host, before, "msg=\"crashed\"");
+    expect_soon(bench->host, "/api/health", NULL, 200);
+}
+
+START_TEST(the_newest_hundred_reports_are_kept)
+{
+    struct crash_bench bench = crash_bench("many_reports", "", "");
+    const char *other = text("%s/crash-notes.md", bench.state);
+
+    ck_assert_int_eq(mkdir(bench.state, 0700), 0);
+    for (int i = 0; i < OLD_REPORTS; i++)
+        file_write(text("%s/crash-2020-01-01T00-00-%02d.%03dZ-1.txt", bench.state, i % 60, i), "");
+    file_write(other, "an operator's");
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_soon(bench.host, "/api/health", NULL, 200);
+    ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
+    const char *line = strstr(file_text(bench.host->log), "msg=\"crashed\"");
+
+    ck_assert_ptr_nonnull(strstr(crash_report(line), "module: crash"));
+    ck_assert_int_eq(access(other, F_OK), 0);
+    host_stop(bench.host);
+    PQfinish(bench.db);
+}
+
+/* The line in the log needs no directory. */
+static void expect_line_alone(const struct crash_bench *bench)
+{
+    crash_once(bench);
+    const char *line = strstr(file_text(bench->host->log), "msg=\"crashed\"");
+
+    ck_assert_msg(!strstr(line, " report=") && strstr(line, "module=crash ran=handler"), "%.600s",
+                  line);
+    host_stop(bench->host);
+    PQfinish(bench->db);
+}
+
+START_TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
+{
+    struct crash_bench bench = crash_bench("no_reports", "", "");
+
+    file_write(bench.state, "a file");
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_log(bench.host, 0,
+               text("warning: reports of crashes cannot be written to %s", bench.state));
+    expect_line_alone(&bench);
+}
+
+/* 4 KiB, all of them taken. */
+START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
+{
+    struct crash_bench bench = crash_bench("full_reports", "", "");
+    const char *script = text("mount -t tmpfs -o size=4k,mode=777 tmpfs %s && "
+                              "head -c 4096 /dev/zero >%s/all && exec \"$@\"",
+                              bench.state, bench.state);
+    const char **wrapper = kept(calloc(7, sizeof *wrapper));
+
+    memcpy(wrapper, (const char *[]){"unshare", "--mount", "sh", "-c", script, "sh"},
+           6 * sizeof *wrapper);
+    ck_assert_int_eq(mkdir(bench.state, 0700), 0);
+    bench.host->wrapper = wrapper;
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_line_alone(&bench);
+}
+
+/* ---- kill -9 and signals ---- */
+
+static int kib_of_its_own(pid_t pid)
+{
+    const char *file = file_text(text("/proc/%d/smaps_rollup", (int)pid));
+    const char *clean = strstr(file, "Private_Clean:"), *dirty = strstr(file, "Private_Dirty:");
+
+    ck_assert(clean && dirty);
+    return (int)(strtol(clean + 14, NULL, 10) + strtol(dirty + 14, NULL, 10));
+}
+
+START_TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = "top_killed",
+                                       .database = database_make(the_postgres, "top_killed"),
+                                       .keep_port = true,
+                                       .plain = true,
+                                       .supervised = true});
+    pid_t worker = worker_of(host, 0);
+    int kib = kib_of_its_own(host->pid), port = host->port;
+
+    fprintf(stderr, "top_killed: the supervisor has %d KiB of its own\n", kib);
+    ck_assert_int_le(kib, SUPERVISOR_KIB);
+    host_kill(host);
+    ck_assert(host_run(host));
+    ck_assert_int_eq(host->port, port);
+    ck_assert_int_ne(worker_of(host, 0), worker);
+    expect_soon(host, "/api/health", NULL, 200);
+    host_stop(host);
+}
+
+/* Its `open` waits in the reload when the worker is killed. */
+START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
+{
+    struct crash_bench bench = crash_bench("reload_killed", "", "");
+    struct host *host = bench.host;
+    const char *socket = harness_path(text("%s.control", host->name));
+    const char *const argv[] = {harness_program(true), "-c", host->conf, "reload", NULL};
+    const char *const environment[] = {text("BUSBAR_CONTROL=%s", socket), NULL};
+    const char *out = harness_path("reload_killed.out");
+    int status = 0;
+
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    file_write(bench.order, "open sleep\n");
+    pid_t reload =
+        process_start(&(struct process_spec){.argv = argv, .environment = environment, .log = out});
+
+    ck_assert(wait_until(is_healthy, host, BACK_MS));
+    for (int i = 0; i < 100 && !access(bench.order, F_OK); i++)
+        poll(NULL, 0, 20); /* until `open` has taken the order */
+    ck_assert_int_ne(access(bench.order, F_OK), 0);
+    kill_worker(host);
+    ck_assert(process_wait(reload, BACK_MS, &status));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
+    expect_healthy(host);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
+/* The worker crashes at once each time; between two of them there is nobody to pass the signal to.
+ */
+START_TEST(a_stop_between_two_workers_is_a_stop)
+{
+    struct crash_bench bench = crash_bench("stop_between", "", "  quarantine: false\n");
+    struct host *host = bench.host;
+
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    file_write(bench.order, "open segv always\n");
+    kill_worker(host);
+    expect_log(host, 0, "delay_ms=800");
+    int64_t began = now_ms();
+    int status = process_stop(host->pid, SIGTERM, STOP_MS);
+
+    host->pid = 0;
+    ck_assert_msg(now_ms() - began < STOPPED_MS, "%jd ms", (intmax_t)(now_ms() - began));
+    ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %d", status);
+    PQfinish(bench.db);
+}
+
+START_TEST(a_storm_of_reloads_stops_nobody)
+{
+    struct host *host =
+        host_start(&(struct host_spec){.name = "hups",
+                                       .database = database_make(the_postgres, "hups"),
+                                       .plain = true,
+                                       .supervised = true});
+    struct gaps *gaps = gaps_begin(host);
+    pid_t worker = worker_of(host, 0);
+    int status;
+
+    for (int i = 0; i < HUPS; i++) {
+        ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
+        poll(NULL, 0, i % 4 == 0);
+    }
+    ck_assert_int_le(gaps_end(gaps, "hups"), AT_ONCE_MS);
+    const char *said = host_ask(host, "reload", &status);
+
+    ck_assert_msg(status == 0 || strstr(said, "generations are alive"), "%s", said);
+    ck_assert_int_eq(worker_of(host, 0), worker);
+    host_stop(host);
+}
+
+/* ---- the control socket ---- */
+
+static int control_open(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    strncpy(to.sun_path, path, sizeof to.sun_path - 1);
+    ck_assert_msg(!connect(fd, (struct sockaddr *)&to, sizeof to) || errno == EAGAIN, "%s: %s",
+                  path, strerror(errno));
+    return fd;
+}
+
+/* They say nothing, or a part of a word, and stay. */
+START_TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
+{
+    struct host *host = host_start(&(struct host_spec){
+        .name = "silent", .database = database_make(the_postgres, "silent"), .plain = true});
+    const char *path = harness_path("silent.control");
+    int fds[SILENT], status;
+
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = control_open(path);
+        (void)send(fds[i], "stat", (size_t)(i % 5), MSG_NOSIGNAL);
+    }
+    int64_t began = now_ms();
+    const char *said = host_ask(host, "status", &status);
+
+    ck_assert_msg(status == 0 && now_ms() - began < AT_ONCE_MS, "%d after %jd ms: %s", status,
+                  (intmax_t)(now_ms() - began), said);
+    for (int i = 0; i < SILENT; i++)
+        close(fds[i]);
+    host_stop(host);
+}
+
+FAULT(F47, a_worker_listens_where_the_file_says_and_nowhere_else,
+      a_worker_that_cannot_have_the_new_address_listens_at_the_old_one,
+      a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_settings_before,
+      a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it,
+      the_newest_hundred_reports_are_kept,
+      a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne,
+      a_full_disk_costs_the_file_of_a_report_alone,
+      a_supervisor_is_small_and_takes_its_worker_with_it,
+      a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file,
+      a_stop_between_two_workers_is_a_stop, a_storm_of_reloads_stops_nobody,
+      clients_that_say_nothing_keep_nobody_from_the_control_socket)

@@ -1,0 +1,111 @@
+/* F48: what is left out with a module that others need, and a module that keeps a worker from
+ * starting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault/common.h"
+#include "fault/crashes.h"
+#include "fault/gaps.h"
+#include "fault/torture.h"
+
+enum { LEFT_OUT_MS = 30000 };
+
+#define WRONG "{\"username\":\"somebody@example.com\",\"password\":\"a-wrong-password\"}"
+
+static bool is_out(void *host)
+{
+    int status;
+
+    return strstr(host_ask(host, "status", &status), "LEFT OUT") != NULL;
+}
+
+/* Its pool hashes a password, and crashes in that. */
+static void crash_auth(struct host *host, struct torture *numbers)
+{
+    pid_t worker = worker_of(host, 0);
+
+    atomic_store(&numbers->hashes, 1);
+    http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL));
+    worker_of(host, worker);
+    expect_soon(host, "/api/health", NULL, 200);
+}
+
+static const char *const outs[] = {
+    "LEFT OUT: module auth, until a reload: it crashed three times within a minute",
+    "LEFT OUT: module chat, until a reload: it needs the service ",
+    "LEFT OUT: module webhook, until a reload: it needs the service ",
+    "LEFT OUT: module metrics, until a reload: it needs the service authenticator"};
+
+START_TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
+{
+    struct rack rack = rack_make("needed");
+    struct host *host = host_start(
+        &(struct host_spec){.name = "needed",
+                            .database = database_make(the_postgres, "needed"),
+                            .modules = "[auth, chat, health, metrics, webhook]",
+                            .http = "  inside: [127.0.0.1]\n",
+                            .more = text("host:\n  state: \"%s\"\n", harness_path("needed.state")),
+                            .environment = rack.environment,
+                            .plain = true,
+                            .supervised = true});
+    int status;
+
+    expect_soon(host, "/api/health", NULL, 200);
+    for (int i = 0; i < 3; i++)
+        crash_auth(host, rack.numbers);
+    ck_assert(wait_until(is_out, host, BACK_MS));
+    const char *told = host_ask(host, "status", &status);
+
+    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
+        ck_assert_msg(strstr(told, outs[i]) != NULL, "no \"%s\" in %s", outs[i], told);
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+    ck_status(http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL)), 404);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!is_out(host));
+    ck_status(http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL)), 401);
+    ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
+    host_stop(host);
+}
+
+/* Each start takes its time-out, so three of them take longer than crashes that are one matter. */
+static void hangs_at_the_start(const char *place, const char *way)
+{
+    struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 1\n");
+    struct host *host = bench.host;
+    const char *log;
+
+    host->supervised = true;
+    file_write(bench.order, text("%s %s always\n", place, way));
+    ck_assert(host_run(host));
+    ck_assert(wait_until(is_out, host, LEFT_OUT_MS));
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+    log = file_text(host->log);
+    ck_assert_msg(strstr(log, "msg=\"the start stands\""), "%.3000s", log);
+    const char *line = strstr(log, "msg=\"crashed\"");
+
+    ck_assert_msg(strstr(line, text("ran=%s", place)), "%.600s", line);
+    ck_assert_ptr_nonnull(strstr(line, "the start took "));
+    ck_assert_ptr_nonnull(strstr(crash_report(line), "reason: the start took "));
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
+START_TEST(a_module_whose_open_never_returns_is_left_out)
+{
+    hangs_at_the_start("open", "sleep");
+}
+
+START_TEST(a_module_whose_start_never_returns_is_left_out)
+{
+    hangs_at_the_start("start", "loop");
+}
+
+START_TEST(a_module_whose_constructor_never_returns_is_left_out)
+{
+    hangs_at_the_start("constructor", "loop");
+}
+
+FAULT(F48, modules_that_need_auth_are_left_out_with_it_and_come_back_with_it,
+      a_module_whose_open_never_returns_is_left_out, a_module_whose_start_never_returns_is_left_out,
+      a_module_whose_constructor_never_returns_is_left_out)
