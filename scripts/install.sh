@@ -219,6 +219,21 @@ install_operating() {
     return "$status"
 }
 
+# The same from nothing: in an empty Debian 12, from the tarball of a release.
+install_empty() {
+    rm -f "$top"/build/gcc/busbar-*.tar.xz
+    make -C "$top/build/gcc" -s --no-print-directory dist >"$top/build/empty.log" 2>&1 || {
+        tail -20 "$top/build/empty.log" >&2
+        return 1
+    }
+    "$top/tests/boot/empty" "$top"/build/gcc/busbar-*.tar.xz >>"$top/build/empty.log" 2>&1 || {
+        local status=$?
+
+        tail -60 "$top/build/empty.log" >&2
+        return "$status"
+    }
+}
+
 install_man() {
     local page said
 

@@ -146,25 +146,40 @@ START_TEST(a_worker_that_crashes_is_started_again_at_once)
     PQfinish(bench.db);
 }
 
+/* Where a loop may be held up: how, and what is said of it. */
+static const struct standstill {
+    const char *place, *way;
+    const char *ran, *what; /* in the line; in the answer */
+} standstills[] = {
+    {"handler", "sleep", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
+    {"handler", "loop", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
+    {"hook", "loop", "ran=hook what=crash.went", "crash.went"},
+    {"committed", "sleep", "ran=\"committed hook\" what=crash.went", "crash.went"},
+    {"job", "loop", "ran=job what=crash-job", "crash-job"},
+    {"channel", "sleep", "ran=channel what=crash_told", "crash_told"},
+};
+
 /* Asks for what never comes, and goes. */
-static void stall(const struct crash_bench *bench, const char *way)
+static void stall(const struct crash_bench *bench, const char *place, const char *way)
 {
     struct wire *wire;
 
-    file_write(bench->order, text("handler %s\n", way));
+    file_write(bench->order, text("%s %s\n", place, way));
     wire = wire_open(bench->host);
     wire_say(wire, "POST /crash HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    if (!strcmp(place, "channel"))
+        sql_run(bench->db, "NOTIFY crash_told");
     expect_log(bench->host, 0, "a loop stands");
     wire_close(wire, false);
 }
 
-static void expect_stalled(const struct crash_bench *bench)
+static void expect_stalled(const struct crash_bench *bench, const char *what)
 {
     static const char *const words[] = {"status", "--json", NULL};
     struct answer *answer = http(bench->host, "GET", "/api/health", NULL, NULL);
     int status = 0;
 
-    ck_error(answer, 503, "An event loop stands in module crash, POST /crash");
+    ck_error(answer, 503, text("An event loop stands in module crash, %s", what));
     ck_assert_ptr_nonnull(strstr(host_ask(bench->host, "status", &status), "STANDS"));
     ck_assert_int_eq(status, 0);
     json_t *json = json_loads(host_ask_words(bench->host, words, &status), 0, NULL);
@@ -176,25 +191,20 @@ static void expect_stalled(const struct crash_bench *bench)
 }
 
 /* With one loop, so that it is all of them. */
-static struct crash_bench stall_bench(const char *name, const char *way)
+static void stand_and_return(const struct standstill *still)
 {
+    const char *name = text("stall_%s_%s", still->place, still->way);
     struct crash_bench bench = crash_bench(name, "  loops: 1\n", "  stall_timeout: 5\n");
 
     bench.host->supervised = true;
     ck_assert(host_run(bench.host));
     expect_soon(bench.host, "/api/health", NULL, 200);
-    stall(&bench, way);
-    return bench;
-}
-
-static void stalls_and_returns(const char *way)
-{
-    struct crash_bench bench = stall_bench(text("stall_%s", way), way);
     pid_t worker = worker_of(bench.host, 0);
 
-    expect_log(bench.host, 0, "ran=handler what=\"POST /crash\" request=");
+    stall(&bench, still->place, still->way);
+    expect_log(bench.host, 0, still->ran);
     expect_log(bench.host, 0, "fall");
-    expect_stalled(&bench);
+    expect_stalled(&bench, still->what);
     worker_of(bench.host, worker);
     expect_soon(bench.host, "/api/health", NULL, 200);
     expect_log(bench.host, 0, "host.stall_timeout");
@@ -207,8 +217,8 @@ static void stalls_and_returns(const char *way)
 
 START_TEST(a_loop_that_stands_is_named_and_ended)
 {
-    stalls_and_returns("sleep");
-    stalls_and_returns("loop");
+    for (size_t i = 0; i < sizeof standstills / sizeof *standstills; i++)
+        stand_and_return(&standstills[i]);
 }
 
 START_TEST(a_host_whose_loop_stands_reloads_and_stops)
@@ -219,7 +229,7 @@ START_TEST(a_host_whose_loop_stands_reloads_and_stops)
     bench.host->supervised = true;
     ck_assert(host_run(bench.host));
     expect_soon(bench.host, "/api/health", NULL, 200);
-    stall(&bench, "loop");
+    stall(&bench, "handler", "loop");
     host_ask(bench.host, "reload", &status);
     ck_assert_int_eq(status, 0);
     status = process_stop(bench.host->pid, SIGTERM, 2 * STOP_MS);
