@@ -42,7 +42,7 @@ struct setting_section {
 struct settings {
     struct arena *arena;
     const char *path, *directory;
-    int copy; /* of the file's bytes, in memory; -1: there is none */
+    int copy;          /* of the file's bytes, in memory; -1: there is none */
     struct node *root; /* a mapping */
     struct setting_section *sections;
 };
