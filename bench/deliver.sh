@@ -6,7 +6,7 @@ busbar() {
         die "busbar $* failed: $(tail -3 "$work/output")"
 }
 
-# hooks add|same|clear [COUNT URL]: the ids go to $work/hooks.
+# hooks add|same|hosts|clear [COUNT URL [HOSTS]]: the ids go to $work/hooks.
 hooks() {
     PORT=$host_port step node "$top/bench/hooks.js" "$@" >"$work/hooks" ||
         die "the webhooks could not be changed: $*"
@@ -14,7 +14,8 @@ hooks() {
 
 start_receiver() {
     [ -z "$receiver_pid" ] || end_child "$receiver_pid" 5 || true
-    (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port") </dev/null \
+    (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port" fast "$tls_port" \
+        "$work/authority.pem") </dev/null \
         >>"$var/log/receiver.log" 2>&1 &
     receiver_pid=$!
     wait_port "$receiver_port" "$receiver_pid" receiver
@@ -83,25 +84,61 @@ run_drain() {
     read -r rate cpu <"$work/output"
     note "$1" limit libcurl "$rate 0 0 0 $drain" "$cpu" 0
     forget_received
-    resume "$1"
+    resume "$1" /fast/drain "$drain" busbar
 }
 
-# resume ROUND: from the beginning of `busbar webhook resume` to the last delivery received; CPU
-# until the last one is recorded.
+# resume ROUND PREFIX COUNT WHO: from the beginning of `busbar webhook resume` to the last delivery
+# received; CPU until the last one is recorded.
 resume() {
     local began queued="SELECT count(*) FROM webhook_delivery WHERE state = 'queued'"
 
     start_clock "$host_pid"
     began=$(date +%s%3N)
     busbar webhook resume
-    received /fast/drain "$drain" 120
+    received "$2" "$3" 120
     until [ "$(sql busbar -Atc "$queued")" = 0 ]; do
         sleep 0.2
     done
-    [ "$messages" -eq "$drain" ] || die "$messages of $drain deliveries were received"
-    [ "$requests" -eq "$drain" ] || say "$((requests - drain)) deliveries came twice"
-    figures="$(awk "BEGIN { print 1000 * $drain / ($last_ms - $began) }") 0 0 0 $drain"
-    record "$1" drain busbar "$host_pid"
+    [ "$messages" -eq "$3" ] || die "$messages of $3 deliveries were received"
+    [ "$requests" -eq "$3" ] || say "$((requests - $3)) deliveries came twice"
+    figures="$(awk "BEGIN { print 1000 * $3 / ($last_ms - $began) }") 0 0 0 $3"
+    record "$1" drain "$4" "$host_pid"
+}
+
+# made_at COUNT HOSTS SCHEME: so many webhooks at so many addresses, and the deliveries for all of them, by
+# SQL: they wait in the table.
+made_at() {
+    local port=$receiver_port
+
+    [ "$3" = http ] || port=$tls_port
+    hooks hosts "$1" "$3://HOST:$port/fast/hosts" "$2"
+    sql busbar -v count=$((many / $1)) -v body="$(cat "$work/body")" -v hooks="{$(paste -sd, "$work/hooks")}" \
+        <<'END' || die "the deliveries could not be made"
+INSERT INTO webhook_delivery (webhook, event, event_id, body)
+SELECT hook, 'message.new', gen_random_uuid(), :'body'
+FROM generate_series(1, :count), unnest(:'hooks'::bigint[]) AS hook;
+ANALYZE webhook_delivery;
+END
+    checkpoint
+}
+
+# A number of the receiver's statistics.
+counted() {
+    curl -sf "http://127.0.0.1:$receiver_port/stats" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"
+}
+
+# run_hosts ROUND HOSTS http|https: a drain to so many hosts, and the connections that it opened.
+run_hosts() {
+    local count=$((100 > $2 ? 100 : $2))
+
+    clear_all
+    [ -s "$work/body" ] || printf '{"message":"%0300d"}' 0 >"$work/body"
+    busbar webhook pause
+    made_at "$count" "$2" "$3"
+    forget_received
+    resume "$1" /fast/hosts "$many" "$3 $2"
+    note_value "$1" connections "$3 $2" "$(counted connections)" connections
+    [ "$3" = http ] || note_value "$1" resumed "$3 $2" "$(counted resumed)" sessions
 }
 
 # run_open ROUND [SECONDS]: messages come at a fixed rate, whatever becomes of the ones before.

@@ -3,6 +3,7 @@
  *
  *     node hooks.js add COUNT URL     URL/0 … for more than one, URL for one; prints their ids
  *     node hooks.js same COUNT URL    all at URL
+ *     node hooks.js hosts COUNT URL HOSTS  all at URL, whose HOST stands for HOSTS addresses in turn
  *     node hooks.js clear             deletes them all
  *
  * Environment: PORT, BUSBAR_PASSWORD.
@@ -10,7 +11,7 @@
 'use strict'
 const workers = 8
 const base = `http://127.0.0.1:${process.env.PORT}`
-const [what, count, url] = process.argv.slice(2)
+const [what, count, url, hosts] = process.argv.slice(2)
 let token
 
 async function ask (method, path, body) {
@@ -33,9 +34,19 @@ async function all (times, job) {
   return results
 }
 
-async function add (numbered) {
+/* Of the loopback network, each with a receiver's connections of its own. */
+function address (i) {
+  return `127.1.${Math.floor(i / 250)}.${1 + i % 250}`
+}
+
+function urlOf (i) {
+  if (what === 'hosts') return url.replace('HOST', address(i % Number(hosts)))
+  return what === 'add' ? `${url}/${i}` : url
+}
+
+async function add () {
   const made = await all(Number(count), (i) => ask('POST', '/api/chat/webhooks', {
-    url: numbered ? `${url}/${i}` : url,
+    url: urlOf(i),
     events: ['message.new'],
     secret: 'the-secret-of-the-bench'
   }))
@@ -54,7 +65,7 @@ async function main () {
   const login = { username: 'admin@bench.test', password: process.env.BUSBAR_PASSWORD }
   token = (await ask('POST', '/api/auth/login', login)).accessToken
   if (what === 'clear') await clear()
-  else await add(what === 'add')
+  else await add()
 }
 
 main().catch((error) => { console.error(`hooks.js: ${error.message}`); process.exit(1) })

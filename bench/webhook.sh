@@ -1,6 +1,7 @@
 # The bench of webhooks. Sourced by bench/run; deliver.sh has the runs.
 
 drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000
+many=30000 hosts_of_drains=(1 10 100 1000)
 
 # The pairs that are compared change places with every round.
 webhook_round() {
@@ -21,6 +22,43 @@ webhook_round() {
     done
 }
 
+# webhook_hosts ROUND: drains to many addresses. Those to one and to many are beside each other.
+webhook_hosts() {
+    local scheme count
+
+    for scheme in http https; do
+        for count in "${hosts_of_drains[@]}"; do
+            run_hosts "$1" "$count" "$scheme"
+        done
+    done
+}
+
+# An authority whose certificates the receiver shows, and a view in which hosts trust it.
+make_trust() {
+    local how=-m certs=$work/certs
+
+    [ "$(id -u)" -eq 0 ] || how=-rm
+    mkdir "$certs"
+    step openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=bench \
+        -keyout "$work/authority.key" -out "$work/authority.crt" 2>"$work/output" ||
+        die "no authority was made: $(tail -3 "$work/output")"
+    cat "$work/authority.key" "$work/authority.crt" >"$work/authority.pem"
+    cat /etc/ssl/certs/ca-certificates.crt "$work/authority.crt" >"$certs/ca-certificates.crt"
+    # shellcheck disable=SC2016 # the inner shell's
+    child_view=(unshare "$how" sh -c 'mount --bind "$0" /etc/ssl/certs && exec "$@"' "$certs")
+}
+
+webhook_seed() {
+    if [ -n "$only_hosts" ]; then
+        migrate_database
+    else
+        seed_accounts
+        say "seeding: 100,000 conversations with 10,000 messages"
+        sql_file postgres busbar seed -v entries=10000
+    fi
+    add_account Admin admin
+}
+
 webhook_report() {
     node "$top/bench/report_webhook.js" "$work/results" "$rounds" "$seconds" "$busy" \
         "$drain" "$drain_hooks" "$backlog"
@@ -33,20 +71,19 @@ webhook_bench() {
     build_host
     conf=$top/bench/webhook.yaml
     open_stage
-    compile receiver
+    compile receiver -lssl -lcrypto
     compile limit -lcurl
-    receiver_port=$(free_port) closed_port=$(free_port)
-    seed_accounts
-    add_account Admin admin
-    say "seeding: 100,000 conversations with 10,000 messages"
-    sql_file postgres busbar seed -v entries=10000
+    receiver_port=$(free_port) closed_port=$(free_port) tls_port=$(free_port)
+    make_trust
+    webhook_seed
     start_host
     start_receiver
-    say "warming up"
-    run_open 0 3
+    [ -n "$only_hosts" ] || { say "warming up" && run_open 0 3; }
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
-        webhook_round "$number"
+        [ -n "$only_hosts" ] || webhook_round "$number"
+        webhook_hosts "$number"
     done
+    [ -z "$only_hosts" ] || return 0
     finish webhook webhook-notes.md
 }

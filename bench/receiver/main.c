@@ -1,7 +1,7 @@
 /*
  * A receiver of webhooks for tests and the bench: HTTP/1.1 with keep-alive on one epoll.
  *
- *     receiver PORT [MODE]
+ *     receiver PORT [MODE [TLS_PORT AUTHORITY]]
  *
  * A POST is answered by the mode in the first segment of its path, else by MODE (fast):
  *
@@ -15,7 +15,11 @@
  * it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET
  * /count?prefix how many came to paths that begin so, DELETE /stats forgets everything.
  *
- * stats.c keeps the books, wire.c reads requests, this file moves bytes. One thread.
+ * It listens on all addresses; on TLS_PORT it speaks TLS, with certificates of the authority whose
+ * key and certificate are in the file AUTHORITY. /stats counts connections that brought a POST
+ * ("open": those that are there now), handshakes, and how many of these resumed a session.
+ *
+ * stats.c keeps the books, wire.c reads requests, tls.c has TLS, this file moves bytes. One thread.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -49,6 +53,7 @@ struct connection {
     bool waiting;        /* for `later` */
     bool trickling;
     bool closing;
+    bool counted; /* it brought a POST */
 };
 
 struct later {
@@ -56,7 +61,13 @@ struct later {
     int64_t delay_ms;
 };
 
+struct listener {
+    int fd;
+    bool tls;
+};
+
 static int epoll;
+static struct listener listeners[2]; /* plain, TLS */
 static const char *default_mode = "fast";
 static struct later slow = {NULL, &slow.first, SLOW_MS};
 static struct later late = {NULL, &late.first, LATE_MS};
@@ -88,6 +99,10 @@ static void end(struct connection *connection)
 {
     if (connection->waiting)
         later_remove(connection->later, connection);
+    if (connection->counted)
+        stats_closed();
+    if (connection->wire.tls)
+        tls_free(connection->wire.tls);
     close(connection->fd);
     wire_free(&connection->wire);
     free(connection->out);
@@ -143,6 +158,9 @@ static void answer_post(struct connection *connection)
 {
     const char *mode = mode_of(connection->wire.path);
 
+    if (!connection->counted)
+        stats_opened();
+    connection->counted = true;
     stats_note(&connection->wire);
     if (!strcmp(mode, "hang"))
         return;
@@ -189,13 +207,19 @@ static void answer_request(struct connection *connection)
     free(text);
 }
 
+static ssize_t transmit(const struct connection *connection, const char *bytes, size_t length)
+{
+    if (connection->wire.tls)
+        return tls_send(connection->wire.tls, bytes, length);
+    return send(connection->fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* False: the connection is over. */
 static bool flush(struct connection *connection)
 {
     while (connection->out_sent < connection->out_length) {
-        ssize_t sent =
-            send(connection->fd, connection->out + connection->out_sent,
-                 connection->out_length - connection->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = transmit(connection, connection->out + connection->out_sent,
+                                connection->out_length - connection->out_sent);
 
         if (sent <= 0 && errno == EINTR)
             continue;
@@ -229,17 +253,18 @@ static void on_event(struct connection *connection, uint32_t events)
         end(connection);
 }
 
-static void on_accept(int listener)
+static void on_accept(const struct listener *listener)
 {
     int fd, one = 1;
 
-    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+    while ((fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct connection *connection = calloc(1, sizeof(*connection));
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = connection};
 
         if (!connection)
             abort();
         connection->fd = fd;
+        connection->wire.tls = listener->tls ? tls_accept(fd) : NULL;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
     }
@@ -265,8 +290,10 @@ static int later_run(struct later *later)
     return connection ? (int)(connection->later_at - now) : 1000;
 }
 
-static int listen_on(int port)
+static void listen_on(struct listener *listener, const char *port_text, bool tls)
 {
+    int port = atoi(port_text);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, zero = 0;
     struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
@@ -277,16 +304,23 @@ static int listen_on(int port)
         perror("receiver");
         exit(1);
     }
-    return fd;
+    listener->fd = fd;
+    listener->tls = tls;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static bool is_listener(const void *of)
+{
+    return of == &listeners[0] || of == &listeners[1];
 }
 
 int main(int argc, char **argv)
 {
-    struct epoll_event events[EVENTS], listening = {.events = EPOLLIN};
+    struct epoll_event events[EVENTS];
     struct rlimit files = {65536, 65536};
 
     if (argc < 2) {
-        fprintf(stderr, "usage: receiver PORT [MODE]\n");
+        fprintf(stderr, "usage: receiver PORT [MODE [TLS_PORT AUTHORITY]]\n");
         return 2;
     }
     if (argc > 2)
@@ -294,9 +328,11 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     setrlimit(RLIMIT_NOFILE, &files);
     epoll = epoll_create1(EPOLL_CLOEXEC);
-    int listener = listen_on(atoi(argv[1]));
-
-    epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &listening); /* data.ptr NULL: the listener */
+    listen_on(&listeners[0], argv[1], false);
+    if (argc > 4) {
+        tls_set_up(argv[4]);
+        listen_on(&listeners[1], argv[3], true);
+    }
     for (;;) {
         int soon = later_run(&slow), other = later_run(&trickle), last = later_run(&late);
 
@@ -304,10 +340,10 @@ int main(int argc, char **argv)
         int count = epoll_wait(epoll, events, EVENTS, last < soon ? last : soon);
 
         for (int i = 0; i < count; i++) {
-            if (events[i].data.ptr)
-                on_event(events[i].data.ptr, events[i].events);
+            if (is_listener(events[i].data.ptr))
+                on_accept(events[i].data.ptr);
             else
-                on_accept(listener);
+                on_event(events[i].data.ptr, events[i].events);
         }
     }
 }

@@ -23,6 +23,7 @@ struct path {
 
 static struct path *paths;
 static int64_t first_ms, last_ms;
+static size_t opened, open_now, shaken, resumed;
 
 int64_t receiver_now_ms(void)
 {
@@ -127,6 +128,24 @@ void stats_forget(void)
         free(path);
     }
     first_ms = last_ms = 0;
+    opened = shaken = resumed = 0;
+}
+
+void stats_opened(void)
+{
+    opened++;
+    open_now++;
+}
+
+void stats_closed(void)
+{
+    open_now--;
+}
+
+void stats_shaken(bool was_resumed)
+{
+    shaken++;
+    resumed += was_resumed;
 }
 
 static int by_number(const void *a, const void *b)
@@ -167,7 +186,8 @@ static double quantile(const struct path *path, double q)
 
 static void write_path(FILE *out, struct path *path)
 {
-    qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
+    if (path->latency_count) /* else there may be no list */
+        qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
     fprintf(out, "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
             path->name, path->count, distinct(path), quantile(path, 0.5), quantile(path, 0.99),
             quantile(path, 1));
@@ -183,8 +203,10 @@ char *stats_text(void)
         abort();
     for (const struct path *path = paths; path; path = path->next)
         total += path->count;
-    fprintf(out, "{\"requests\":%zu,\"firstMs\":%" PRId64 ",\"lastMs\":%" PRId64 ",\"paths\":{",
-            total, first_ms, last_ms);
+    fprintf(out, "{\"requests\":%zu,\"firstMs\":%" PRId64 ",\"lastMs\":%" PRId64 ",", total,
+            first_ms, last_ms);
+    fprintf(out, "\"connections\":%zu,\"open\":%zu,\"handshakes\":%zu,\"resumed\":%zu,\"paths\":{",
+            opened, open_now, shaken, resumed);
     for (struct path *path = paths; path; path = path->next) {
         write_path(out, path);
         fputs(path->next ? "," : "", out);

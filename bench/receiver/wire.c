@@ -67,13 +67,18 @@ static bool whole(struct wire *wire)
            wire->length >= wire->head + wire->body_length;
 }
 
+static ssize_t receive(const struct wire *wire, int fd, char *bytes, size_t room)
+{
+    return wire->tls ? tls_recv(wire->tls, bytes, room) : recv(fd, bytes, room, 0);
+}
+
 enum wire_state wire_read(struct wire *wire, int fd)
 {
     for (;;) {
         if (whole(wire))
             return WIRE_REQUEST;
         reserve(wire);
-        ssize_t got = recv(fd, wire->bytes + wire->length, wire->room - wire->length, 0);
+        ssize_t got = receive(wire, fd, wire->bytes + wire->length, wire->room - wire->length);
 
         if (got < 0 && errno == EINTR)
             continue;
