@@ -90,22 +90,63 @@ START_TEST(items_go_out_in_their_order)
 }
 END_TEST
 
-START_TEST(a_fresh_lane_sends_one_and_a_fast_one_more_and_more)
+START_TEST(a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more)
 {
     fill(&lanes[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
-    answer(&items[0], 1);
+    answer(&items[0], 40);
     fill(&lanes[0], 1000, 100);
-    ck_assert_uint_eq(take_all(1, NULL, NULL), 4);
+    ck_assert_uint_eq(take_all(40, NULL, NULL), 4);
     for (size_t i = 1; i < 5; i++)
-        answer(&items[i], 2);
-    ck_assert_uint_eq(take_all(2, NULL, NULL), 8);
+        answer(&items[i], 80);
+    ck_assert_uint_eq(take_all(80, NULL, NULL), 8);
     for (size_t i = 5; i < 200; i++) {
         if (items[i].place == QUEUE_FLYING)
-            answer(&items[i], 3);
-        take_all(3, NULL, NULL);
+            answer(&items[i], items[i].started_ms + 40);
+        take_all(120, NULL, NULL);
     }
     ck_assert_uint_eq(lanes[0].flying, SLOTS / 2);
+}
+END_TEST
+
+/* Else there were a connection for each of the slots to everyone, which all others would need as
+ * well. */
+START_TEST(a_lane_whose_receiver_answers_at_once_has_few_in_flight)
+{
+    prove(&lanes[0], 0);
+    fill(&lanes[0], 1000, 100);
+    for (int64_t now = 1; used && items[900].place == QUEUE_WAITING; now += 2) {
+        take_all(now, NULL, NULL);
+        ck_assert_uint_le(lanes[0].flying, 8);
+        for (size_t i = 0; i < used; i++)
+            if (items[i].place == QUEUE_FLYING)
+                answer(&items[i], now + 2);
+    }
+    ck_assert_uint_eq(lanes[0].cap, 8);
+}
+END_TEST
+
+/* A crowd in flight lengthens the times by itself: the shortest of them says how far away it is. */
+START_TEST(a_lane_is_judged_by_the_shortest_time_of_late)
+{
+    prove(&lanes[0], 0);
+    fill(&lanes[0], 1000, 100);
+    for (int64_t now = 1, round = 0; round < 60; now += 50, round++) {
+        take_all(now, NULL, NULL);
+        for (size_t i = 0, first = 1; i < used; i++)
+            if (items[i].place == QUEUE_FLYING) {
+                answer(&items[i], now + (first ? 1 : 40));
+                first = 0;
+            }
+    }
+    ck_assert_uint_le(lanes[0].cap, 6);
+    for (int64_t now = 9000, round = 0; round < 30; now += 50, round++) {
+        take_all(now, NULL, NULL);
+        for (size_t i = 0; i < used; i++)
+            if (items[i].place == QUEUE_FLYING)
+                answer(&items[i], now + 40);
+    }
+    ck_assert_uint_gt(lanes[0].cap, 6);
 }
 END_TEST
 
@@ -389,7 +430,9 @@ Suite *webhook_queue_suite(void)
 
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, items_go_out_in_their_order);
-    tcase_add_test(tests, a_fresh_lane_sends_one_and_a_fast_one_more_and_more);
+    tcase_add_test(tests, a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more);
+    tcase_add_test(tests, a_lane_whose_receiver_answers_at_once_has_few_in_flight);
+    tcase_add_test(tests, a_lane_is_judged_by_the_shortest_time_of_late);
     tcase_add_test(tests, failures_halve_a_budget);
     tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);
     tcase_add_test(tests, a_receiver_that_begins_to_hang_is_demoted);

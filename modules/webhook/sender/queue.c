@@ -1,9 +1,16 @@
 #include "modules/webhook/sender/queue.h"
 
-#define QUANTUM 16384 /* bytes a turn */
-#define OVERHEAD 512  /* what a delivery costs beside its bytes */
-#define FIRST_CAP 4   /* of a lane that has just proved fast */
+#define QUANTUM                                                                                    \
+    1024 /* bytes a turn: a small delivery or two, or receivers would need more connections */
+#define OVERHEAD 512 /* what a delivery costs beside its bytes */
+#define FIRST_CAP 4  /* of a lane that has just proved fast */
 #define SLOW_CAP 16
+#define NEAR_CAP 4   /* of a lane whose receiver answers within the millisecond … */
+#define CAP_PER_MS 2 /* … and for each one that it takes */
+#define FAR_MS 20 /* from here on the cap grows with each delivery, below with each round of them  \
+                   */
+#define WHILE 64  /* attempts from which the shortest time is taken */
+#define NEVER_MS 1000000
 #define UNPROVED 8 /* part of the limits up to which a lane may hold unless it is in its stride */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
@@ -45,12 +52,14 @@ static void ring_add(struct queue_lane **ring, struct queue_lane *lane)
     lane->next->prev = lane;
 }
 
+/* What is left of its turn is lost; what it had beyond its turn is not forgiven. */
 static void ring_remove(struct queue_lane *lane)
 {
     struct queue_lane **ring = lane->ring;
 
     lane->ring = NULL;
-    lane->deficit = 0;
+    if (lane->deficit > 0)
+        lane->deficit = 0;
     if (*ring == lane)
         *ring = lane->next == lane ? NULL : lane->next;
     lane->prev->next = lane->next;
@@ -94,7 +103,8 @@ void queue_init(struct queue *queue, const struct queue_limits *limits)
 
 void queue_lane_init(struct queue_lane *lane)
 {
-    *lane = (struct queue_lane){.class = QUEUE_FRESH, .cap = 1};
+    *lane = (struct queue_lane){
+        .class = QUEUE_FRESH, .cap = 1, .best_ms = NEVER_MS, .best_before_ms = NEVER_MS};
 }
 
 /* One that fails or is slow has one attempt in flight, and holding more would only make bursts. */
@@ -264,9 +274,45 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
 /* ---- how a lane adapts ------------------------------------------------------------------------
  */
 
+/* One more or, where that is too many by now, no more than that. */
 static size_t more(size_t cap, size_t max)
 {
     return cap < max ? cap + 1 : max;
+}
+
+static void note_time(struct queue_lane *lane, int64_t took_ms)
+{
+    if (took_ms < lane->best_ms)
+        lane->best_ms = took_ms;
+    if (++lane->best_of < WHILE)
+        return;
+    lane->best_before_ms = lane->best_ms;
+    lane->best_ms = NEVER_MS;
+    lane->best_of = 0;
+}
+
+static int64_t best_of(const struct queue_lane *lane)
+{
+    return lane->best_ms < lane->best_before_ms ? lane->best_ms : lane->best_before_ms;
+}
+
+/* What the distance of its receiver asks for. */
+static size_t wanted(const struct queue *queue, const struct queue_lane *lane)
+{
+    size_t cap = NEAR_CAP + CAP_PER_MS * (size_t)best_of(lane), most = queue->limits.lane_flying;
+
+    return cap < most ? cap : most;
+}
+
+/* After one that was delivered in time. */
+static void grow(const struct queue *queue, struct queue_lane *lane)
+{
+    size_t most = wanted(queue, lane);
+
+    if (lane->cap < most && best_of(lane) < FAR_MS && ++lane->grown_of < lane->cap)
+        return;
+    lane->grown_of = 0;
+    lane->cap = more(lane->cap, most);
 }
 
 static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, int64_t took_ms)
@@ -274,14 +320,18 @@ static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, 
     size_t half = lane->cap > 1 ? lane->cap / 2 : 1;
     size_t flying = queue->limits.lane_flying;
 
+    if (delivered)
+        note_time(lane, took_ms);
     if (took_ms > QUEUE_SLOW_MS && lane->class != QUEUE_SLOW)
         move_class(queue, lane, QUEUE_SLOW, 1);
     else if (took_ms > QUEUE_SLOW_MS)
         lane->cap = delivered ? more(lane->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
     else if (lane->class != QUEUE_FAST)
         move_class(queue, lane, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
+    else if (delivered)
+        grow(queue, lane);
     else
-        lane->cap = delivered ? more(lane->cap, flying) : half;
+        lane->cap = half;
 }
 
 /* Counts the attempt as young no more, and checks its age no more. */

@@ -9,6 +9,10 @@
  *     fresh  not heard of yet: one delivery at a time      a quarter
  *     slow   took longer, or takes longer just now         a quarter; cap 1, growing
  *
+ * The cap of a fast lane grows as far as its receiver's distance asks for: who answers at once
+ * needs few connections for a high rate, who is far away needs many. The shortest time of late
+ * tells, since longer ones may be due to the crowd in flight itself.
+ *
  * An attempt takes a slot only while it is young. One older than QUEUE_YOUNG_MS waits for its
  * receiver and no longer counts against its class, so hanging receivers, however many, hold up
  * others for moments only; after QUEUE_SLOW_MS its lane is demoted. In flight are thus more than
@@ -62,6 +66,10 @@ struct queue_lane {
     size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
     size_t cap; /* in flight at most, adapts */
+    int64_t best_ms,
+        best_before_ms; /* the shortest of the attempts of a while, and of one before */
+    unsigned best_of;   /* attempts in the while that is not over */
+    size_t grown_of;    /* delivered since the cap grew */
     int64_t deficit;
     enum queue_class class;
     struct queue_lane **ring; /* where it is; NULL: in none */
