@@ -234,6 +234,7 @@ void attempt_landed(void *sender, struct transfer_result *result);
 
 /* record.c, claim.c, expand.c, scan.c, lease.c: database tasks */
 void record_results(struct sender *sender);
+int64_t record_at(const struct sender *sender); /* when the results that there are go */
 void claim_overflow(struct sender *sender);
 void claim_release(struct sender *sender);
 void expand_events(struct sender *sender);

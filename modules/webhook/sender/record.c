@@ -14,6 +14,7 @@
 #define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
 #define ROW_ROOM 320       /* a row's JSON without error and answer */
 #define FEW 16             /* results whose statement goes with the reads of requests */
+#define GATHER_MS 30       /* that a result waits for others */
 
 /* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. */
 #define RECORD                                                                                     \
@@ -232,10 +233,23 @@ static int send_batch(struct sender *sender)
     return 0;
 }
 
+/*
+ * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and each
+ * result in it a few hundredths. So the first one waits a little for others, unless they are enough
+ * already. Its age counts from the end of the attempt: no gap of the schedule is longer for it.
+ */
+int64_t record_at(const struct sender *sender)
+{
+    if (sender->stopping || sender->result_count >= FEW)
+        return 0;
+    return sender->results->retry.at_ms + GATHER_MS;
+}
+
 /* While statements are out results gather, so that load makes the batches larger by itself. */
 void record_results(struct sender *sender)
 {
     while (sender->results && sender->now_ms >= sender->retry_db_at &&
+           sender->now_ms >= record_at(sender) &&
            (!sender->recording ||
             (sender->recording < STATEMENTS && sender->result_count >= WORTHWHILE)))
         if (send_batch(sender))

@@ -98,6 +98,8 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
 
     if (first)
         wait = sooner(wait, first->at_ms, now);
+    if (sender->results && !sender->recording)
+        wait = sooner(wait, record_at(sender), now);
     if (!sender->tending && !sender->leaving)
         wait = sooner(wait, sender->tend_at, now);
     if (sender->scan_unowned_at > now)
