@@ -273,14 +273,34 @@ struct receiver *receiver_none(void)
     return receiver;
 }
 
+static void start_with(struct receiver *receiver, const char *name, const char *tls_port,
+                       const char *authority)
+{
+    const char *const argv[] = {
+        TEST_RECEIVER, text("%d", receiver->at.port), "fast", tls_port, authority, NULL};
+
+    receiver->pid = process_start(
+        &(struct process_spec){.argv = argv, .log = harness_path(text("receiver-%s.log", name))});
+    ck_assert_msg(wait_until(receiver_answers, &receiver->at, 10000), "no receiver listens");
+}
+
 struct receiver *receiver_start(const char *name)
 {
     struct receiver *receiver = receiver_none();
 
-    receiver->pid = process_start(&(struct process_spec){
-        .argv = (const char *const[]){TEST_RECEIVER, text("%d", receiver->at.port), NULL},
-        .log = harness_path(text("receiver-%s.log", name))});
-    ck_assert_msg(wait_until(receiver_answers, &receiver->at, 10000), "no receiver listens");
+    start_with(receiver, name, NULL, NULL);
+    return receiver;
+}
+
+struct receiver *receiver_start_tls(const char *name, const struct tls_pair *authority)
+{
+    struct receiver *receiver = receiver_none();
+    const char *both = harness_path(text("receiver-%s.pem", name));
+
+    ck_assert_int_eq(system(text("cat %s %s >%s", authority->key, authority->certificate, both)),
+                     0);
+    receiver->tls_port = unused_port();
+    start_with(receiver, name, text("%d", receiver->tls_port), both);
     return receiver;
 }
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "hook.h"
+#include "tls.h"
 
 /* Hexadecimal HMAC-SHA256, and the value of webhook-signature ("v1,…") over id.timestamp.body. */
 char *hmac_hex(const char *secret, const void *body, size_t length);
@@ -58,12 +59,15 @@ char *caught_header(const struct caught *caught, const char *name);
 struct receiver {
     pid_t pid;
     struct host at; /* its port, for http() */
+    int tls_port;   /* 0: none */
 };
 
 /* Only a port that is free, for another program. */
 struct receiver *receiver_none(void);
 
 struct receiver *receiver_start(const char *name);
+/* One that speaks TLS as well, with certificates of that authority. */
+struct receiver *receiver_start_tls(const char *name, const struct tls_pair *authority);
 char *receiver_url(const struct receiver *receiver, const char *path);
 
 /* Requests to a path, and [[id, ms], …] of them in the order of arrival. */

@@ -113,6 +113,7 @@
     X(webhook_days)                                                                                \
     X(webhook_signatures)                                                                          \
     X(webhook_wire)                                                                                \
+    X(webhook_connections)                                                                         \
     X(webhook_crowd)                                                                               \
     X(languages)                                                                                   \
     X(tools)                                                                                       \

@@ -24,7 +24,11 @@ int webhook_settings_read(struct bb_host *host, struct webhook_settings *setting
     char why[256];
 
     *settings = (struct webhook_settings){
-        .timeout_ms = bb_setting_int(host, "timeout") * 1000,
+        .transfers = {.timeout_ms = bb_setting_int(host, "timeout") * 1000,
+                      .idle_ms = bb_setting_int(host, "connection_idle") * 1000,
+                      .connections = size_of(host, "connections"),
+                      .connections_per_receiver = size_of(host, "connections_per_receiver"),
+                      .http2 = bb_setting_int(host, "http2") != 0},
         .max_age_ms = bb_setting_int(host, "max_age") * 3600 * 1000,
         .retention_days = bb_setting_int(host, "retention_days"),
         .slots = size_of(host, "slots"),

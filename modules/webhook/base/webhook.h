@@ -21,6 +21,7 @@
 
 #include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/target.h"
+#include "modules/webhook/http/transfer.h"
 
 #define WEBHOOK_CHANNEL "webhook"
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
@@ -38,9 +39,9 @@ struct sender;
 struct slots;
 
 struct webhook_settings {
-    struct schedule schedule;    /* webhook.retry_delays */
+    struct schedule schedule; /* webhook.retry_delays */
+    struct transfers_settings transfers;
     struct target_rules targets; /* webhook.allow_networks, webhook.allow_ports */
-    int64_t timeout_ms;          /* of an attempt */
     int64_t max_age_ms;          /* how long a delivery may wait */
     int64_t retention_days;
     size_t slots;             /* attempts at the same time */

@@ -4,90 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <busbar/abi.h>
 
-#include "config.h"
-#include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/transfer_sockets.h"
 
 #define LATE_MS 1000 /* beyond libcurl's own limit */
 #define CHECK_MS 250 /* between two checks for those that are late */
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
-{
-    struct transfer *transfer = arg;
-    size_t length = size * count;
-
-    if (transfer->body_bytes < TRANSFER_KEPT) {
-        size_t room = TRANSFER_KEPT - transfer->body_bytes;
-
-        memcpy(transfer->answer + transfer->body_bytes, data, length < room ? length : room);
-    }
-    transfer->body_bytes += length;
-    transfer->cut = transfer->body_bytes > TRANSFER_BODY_MAX;
-    return transfer->cut ? 0 : length;
-}
-
-static bool begins(const char *line, size_t length, const char *with)
-{
-    return length > strlen(with) && !strncasecmp(line, with, strlen(with));
-}
-
-/* Only the final answer's header counts: not a 1xx answer's before it, nor a trailer. */
-static void heed_header(struct transfer *transfer, const char *line, size_t length)
-{
-    static const char name[] = "retry-after:";
-    const char *space;
-
-    if (transfer->headed)
-        return;
-    if (begins(line, length, "http/")) {
-        space = memchr(line, ' ', length - 1);
-        transfer->informational = space && space[1] == '1';
-        transfer->retry_after_s = 0;
-    } else if (line[0] == '\r' || line[0] == '\n') {
-        transfer->headed = !transfer->informational;
-    } else if (begins(line, length, name)) {
-        transfer->retry_after_s =
-            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
-    }
-}
-
-static size_t on_header(char *data, size_t size, size_t count, void *arg)
-{
-    struct transfer *transfer = arg;
-    size_t length = size * count;
-
-    transfer->header_bytes += length;
-    if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
-        return 0;
-    if (length > 0)
-        heed_header(transfer, data, length);
-    return length;
-}
-
-/*
- * Before a request is sent. When a kept-alive connection dies without an answer libcurl sends the
- * request again on another, up to five times; the receiver may have acted on each. How often and
- * when is the schedule's to say, so that ends the transfer.
- */
-static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
-{
-    struct transfer *transfer = arg;
-
-    (void)remote;
-    (void)local;
-    (void)remote_port;
-    (void)local_port;
-    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
-}
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -96,47 +21,6 @@ static void free_transfer(struct transfer *transfer)
     if (transfer->easy)
         curl_easy_cleanup(transfer->easy);
     free(transfer);
-}
-
-/* What is the same in every request. */
-static bool set_up(struct transfer *transfer, struct transfers *all)
-{
-    CURL *easy = transfer->easy;
-    CURLcode bad = CURLE_OK;
-
-#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_NOPROXY, "*");
-    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    SET(CURLOPT_HTTP09_ALLOWED, 0L);
-    SET(CURLOPT_TIMEOUT_MS, (long)all->timeout_ms);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)all->timeout_ms);
-    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
-    SET(CURLOPT_TCP_KEEPALIVE, 1L);
-    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
-    SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_ERRORBUFFER, transfer->error);
-    SET(CURLOPT_PRIVATE, transfer);
-    SET(CURLOPT_WRITEFUNCTION, on_body);
-    SET(CURLOPT_WRITEDATA, transfer);
-    SET(CURLOPT_HEADERFUNCTION, on_header);
-    SET(CURLOPT_HEADERDATA, transfer);
-    SET(CURLOPT_PREREQFUNCTION, on_sending);
-    SET(CURLOPT_PREREQDATA, transfer);
-    SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
-    SET(CURLOPT_OPENSOCKETDATA, transfer);
-    SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
-    SET(CURLOPT_CLOSESOCKETDATA, all);
-#undef SET
-    return !bad;
 }
 
 static struct transfer *make(struct transfers *all)
@@ -157,7 +41,7 @@ static struct transfer *make(struct transfers *all)
     transfer->all = all;
     transfer->socket.guard = &all->guard;
     transfer->easy = curl_easy_init();
-    if (!transfer->easy || !set_up(transfer, all)) {
+    if (!transfer->easy || !transfer_options_set(transfer)) {
         free_transfer(transfer);
         return NULL;
     }
@@ -165,9 +49,22 @@ static struct transfer *make(struct transfers *all)
     return transfer;
 }
 
+static void let_go(struct transfer *transfer)
+{
+    if (transfer->receiver)
+        receiver_landed(transfer->receiver);
+    transfer->receiver = NULL;
+    if (transfer->sessions) {
+        curl_easy_setopt(transfer->easy, CURLOPT_SHARE, NULL);
+        receiver_sessions_let_go(transfer->sessions);
+    }
+    transfer->sessions = NULL;
+}
+
 static void give_back(struct transfer *transfer)
 {
     transfer->arg = NULL;
+    let_go(transfer);
     transfer->next = transfer->all->free_ones;
     transfer->all->free_ones = transfer;
 }
@@ -215,6 +112,20 @@ static int write_headers(struct transfer *transfer, const struct transfer_reques
     return bad;
 }
 
+/* Its receiver, and that one's sessions. */
+static bool set_receiver(struct transfer *transfer, const char *url)
+{
+    struct transfers *all = transfer->all;
+    struct receiver *receiver = receivers_take(&all->receivers, url);
+
+    transfer->receiver = receiver;
+    if (!receiver)
+        return false;
+    transfer->sessions = receiver_sessions(receiver, sockets_clock_ms());
+    return !transfer->sessions ||
+           !curl_easy_setopt(transfer->easy, CURLOPT_SHARE, transfer->sessions->share);
+}
+
 /* Not over a connection that may be the reason why the attempt before this one failed. */
 static bool set_request(struct transfer *transfer, const struct transfer_request *request)
 {
@@ -245,7 +156,8 @@ struct transfer *transfer_prepare(struct transfers *all, const struct transfer_r
     transfer->sendings = 0;
     transfer->informational = transfer->headed = transfer->cut = false;
     transfer->arg = arg;
-    if (!write_headers(transfer, request) && set_request(transfer, request))
+    if (!write_headers(transfer, request) && set_request(transfer, request) &&
+        set_receiver(transfer, request->url))
         return transfer;
     give_back(transfer);
     return NULL;
@@ -255,7 +167,8 @@ int transfer_start(struct transfer *transfer)
 {
     struct transfers *all = transfer->all;
 
-    transfer->late_at = sockets_clock_ms() + all->timeout_ms + LATE_MS;
+    transfer->started_at = sockets_clock_ms();
+    transfer->late_at = transfer->started_at + all->settings.timeout_ms + LATE_MS;
     if (curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
         return 0;
     give_back(transfer);
@@ -289,6 +202,18 @@ static const char *kind(const struct transfer *transfer, CURLcode code)
     if (code == CURLE_COULDNT_CONNECT && transfer->socket.refused)
         return "the address or port is not allowed";
     return NULL;
+}
+
+/* What its receiver is like, and the end of a connection that has fallen silent. */
+static void learn(struct transfer *transfer, CURLcode code)
+{
+    long version = 0;
+
+    curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_VERSION, &version);
+    if (version)
+        transfer->receiver->http2 = version == CURL_HTTP_VERSION_2_0;
+    if (code == CURLE_OPERATION_TIMEDOUT && transfer->receiver->http2)
+        sockets_give_up(transfer);
 }
 
 /* A body that was cut is judged by its status, like a whole one. */
@@ -327,7 +252,10 @@ static bool collect(struct transfers *all)
 
         if (message->msg != CURLMSG_DONE)
             continue;
+        if (idle_looked(all, easy))
+            continue;
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+        learn(transfer, code);
         curl_multi_remove_handle(all->multi, easy);
         land(transfer, code);
         give_back(transfer);
@@ -369,12 +297,14 @@ static void end_all(struct transfers *all)
 
 static void make_multi(struct transfers *all)
 {
+    const struct transfers_settings *settings = &all->settings;
+    long together = settings->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
+
     all->multi = curl_multi_init();
     if (!all->multi)
         return;
-    if (sockets_set_up(all) == 0 &&
-        !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
-        !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)all->connections))
+    if (sockets_set_up(all) == 0 && !curl_multi_setopt(all->multi, CURLMOPT_PIPELINING, together) &&
+        !curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)settings->connections))
         return;
     curl_multi_cleanup(all->multi);
     all->multi = NULL;
@@ -385,6 +315,7 @@ static void renew(struct transfers *all)
 {
     if (all->broken) {
         end_all(all);
+        idle_stop(all);
         curl_multi_cleanup(all->multi);
         all->multi = NULL;
         all->broken = false;
@@ -400,10 +331,11 @@ void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
 {
     sockets_watch_wake(all, wake_fd);
     renew(all);
+    idle_look(all);
     sockets_run_timer(all);
     if (collect(all)) /* the timers may have ended some */
         wait_ms = 0;
-    sockets_wait(all, wait_ms);
+    sockets_wait(all, idle_wait(all, wait_ms));
     sockets_run_timer(all);
     collect(all);
     end_late(all);
@@ -417,19 +349,37 @@ void transfers_free(struct transfers *all)
     for (size_t i = 0; i < all->count; i++) {
         if (all->list[i]->arg)
             curl_multi_remove_handle(all->multi, all->list[i]->easy);
+        let_go(all->list[i]);
         free_transfer(all->list[i]);
     }
+    idle_stop(all);
+    curl_easy_cleanup(all->look);
     if (all->multi)
         curl_multi_cleanup(all->multi);
+    receivers_free(&all->receivers);
     if (all->epoll >= 0)
         close(all->epoll);
     free(all->list);
-    free(all->masks);
+    free(all->sockets);
     free(all);
 }
 
-struct transfers *transfers_new(const struct target_rules *rules, size_t connections,
-                                int64_t timeout_ms,
+/* libcurl keeps what it reads from a file for the next connections, and not what it reads from the
+ * directory that Debian has beside the file: reading it takes ten times as long as a handshake. */
+static bool authorities_in_a_file(void)
+{
+    CURL *easy = curl_easy_init();
+    char *file = NULL;
+
+    bool good =
+        easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && access(file, R_OK) == 0;
+
+    curl_easy_cleanup(easy);
+    return good;
+}
+
+struct transfers *transfers_new(const struct target_rules *rules,
+                                const struct transfers_settings *settings,
                                 void (*landed)(void *, struct transfer_result *), void *landed_arg)
 {
     struct transfers *all = calloc(1, sizeof(*all));
@@ -437,14 +387,14 @@ struct transfers *transfers_new(const struct target_rules *rules, size_t connect
     if (!all)
         return NULL;
     all->guard.rules = rules;
-    all->timeout_ms = timeout_ms;
+    all->settings = *settings;
+    all->authorities = authorities_in_a_file();
     all->landed = landed;
     all->landed_arg = landed_arg;
     all->timer_at = all->wake_fd = -1;
-    all->connections = connections;
     all->epoll = epoll_create1(EPOLL_CLOEXEC);
     make_multi(all);
-    if (all->multi && all->epoll >= 0)
+    if (!receivers_init(&all->receivers, settings->connections) && all->multi && all->epoll >= 0)
         return all;
     transfers_free(all);
     return NULL;

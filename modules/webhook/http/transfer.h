@@ -1,9 +1,15 @@
 /*
- * HTTP requests of the sender: libcurl's multi interface on an epoll of our own. Connections are
- * kept alive; requests are HTTP/1.1, without redirects, proxies, .netrc or cookies; certificates
- * are verified; where a socket may go is the target guard's decision. Of an answer 16 KiB of
- * headers and 64 KiB of body are read, and the first 1 KiB of the body kept. A transfer sends its
- * request once: libcurl would send it again by itself when a kept-alive connection dies unanswered.
+ * HTTP requests of the sender: libcurl's multi interface on an epoll of our own. Requests are
+ * HTTP/1.1, or HTTP/2 where a receiver offers that over TLS, without redirects, proxies, .netrc or
+ * cookies; certificates are verified; where a socket may go is the target guard's decision. Of an
+ * answer 16 KiB of headers and 64 KiB of body are read, and the first 1 KiB of the body kept. A
+ * transfer sends its request once: libcurl would send it again by itself when a kept-alive
+ * connection dies unanswered.
+ *
+ * Connections are kept alive until nobody has used them for a while (transfer_idle.c). How many are
+ * kept idle is bounded for each receiver and for all: neither bounds attempts, which would make
+ * webhooks wait for each other. Where all connections are too many, libcurl closes the one that was
+ * idle the longest.
  *
  * libcurl's own queue is never used: what is started is in flight. A socket's interest mask is
  * remembered, so that a kept-alive connection costs no epoll_ctl() from one request to the next.
@@ -46,9 +52,17 @@ struct transfer_result {
     int64_t retry_after_s;
 };
 
+struct transfers_settings {
+    int64_t timeout_ms;
+    int64_t idle_ms;                 /* that a connection is kept without use */
+    size_t connections;              /* kept, to all receivers */
+    size_t connections_per_receiver; /* kept, to one */
+    bool http2;                      /* where a receiver offers it */
+};
+
 /* `landed` is called on the same thread, from transfers_turn(); what it is given is borrowed. */
-struct transfers *transfers_new(const struct target_rules *rules, size_t connections,
-                                int64_t timeout_ms,
+struct transfers *transfers_new(const struct target_rules *rules,
+                                const struct transfers_settings *settings,
                                 void (*landed)(void *, struct transfer_result *), void *landed_arg);
 /* Ends what is in flight without a result. */
 void transfers_free(struct transfers *transfers);

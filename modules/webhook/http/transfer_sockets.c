@@ -1,6 +1,8 @@
 /* The sockets of the sender's transfers: see transfer_sockets.h. */
 #include "modules/webhook/http/transfer_sockets.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,31 +23,32 @@ int64_t sockets_clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int mask_reserve(struct transfers *all, int fd)
+static int socket_reserve(struct transfers *all, int fd)
 {
-    size_t room = all->mask_room ? all->mask_room : 256;
+    size_t room = all->socket_room ? all->socket_room : 256;
 
-    if ((size_t)fd < all->mask_room)
+    if ((size_t)fd < all->socket_room)
         return 0;
     while (room <= (size_t)fd)
         room *= 2;
-    unsigned char *masks = realloc(all->masks, room);
+    struct socket_state *sockets = realloc(all->sockets, room * sizeof(*sockets));
 
-    if (!masks)
+    if (!sockets)
         return -1;
-    memset(masks + all->mask_room, 0, room - all->mask_room);
-    all->masks = masks;
-    all->mask_room = room;
+    memset(sockets + all->socket_room, 0, (room - all->socket_room) * sizeof(*sockets));
+    all->sockets = sockets;
+    all->socket_room = room;
     return 0;
 }
 
 static int watch(struct transfers *all, int fd, unsigned char mask)
 {
     struct epoll_event event = {.events = mask, .data.fd = fd};
-    unsigned char flags = all->masks[fd] & OWN, before = all->masks[fd] & (EPOLLIN | EPOLLOUT);
+    unsigned char now = all->sockets[fd].mask;
+    unsigned char flags = now & OWN, before = now & (EPOLLIN | EPOLLOUT);
     int how = !mask ? EPOLL_CTL_DEL : before ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-    all->masks[fd] = flags | mask;
+    all->sockets[fd].mask = flags | mask;
     return mask == before ? 0 : epoll_ctl(all->epoll, how, fd, &event);
 }
 
@@ -61,10 +64,10 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
 
     (void)easy;
     (void)socket_arg;
-    if (mask_reserve(all, fd))
+    if (socket_reserve(all, fd))
         return -1;
-    if (what == CURL_POLL_REMOVE && (all->masks[fd] & OWN)) {
-        all->masks[fd] |= IDLE;
+    if (what == CURL_POLL_REMOVE && (all->sockets[fd].mask & OWN)) {
+        all->sockets[fd].mask |= IDLE;
         return 0;
     }
     if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
@@ -74,13 +77,61 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
     return watch(all, fd, mask);
 }
 
+/*
+ * A connection on which nothing is acknowledged any more ends with the first request that is not
+ * answered in time. Many may share it (HTTP/2), and TCP by itself tries for a quarter of an hour.
+ */
+static void give_up_silence(int fd, int64_t timeout_ms)
+{
+    unsigned ms = (unsigned)timeout_ms;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)); /* worth a try */
+}
+
+void sockets_give_up(struct transfer *transfer)
+{
+    const struct transfers *all = transfer->all;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+
+    if (curl_easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &fd) || fd == CURL_SOCKET_BAD ||
+        (size_t)fd >= all->socket_room || !(all->sockets[fd].mask & OWN))
+        return;
+    if (all->sockets[fd].heard_at < transfer->started_at)
+        shutdown(fd, SHUT_RDWR);
+}
+
+static bool is_idle(const struct socket_state *state)
+{
+    return (state->mask & OWN) && (state->mask & IDLE);
+}
+
+void sockets_shut_surplus(struct transfers *all)
+{
+    for (size_t fd = 0; fd < all->socket_room; fd++)
+        if (is_idle(&all->sockets[fd]))
+            all->sockets[fd].receiver->idle = 0;
+    for (size_t fd = 0; fd < all->socket_room; fd++)
+        if (is_idle(&all->sockets[fd]) &&
+            ++all->sockets[fd].receiver->idle > all->settings.connections_per_receiver)
+            shutdown((int)fd, SHUT_RDWR);
+}
+
 curl_socket_t sockets_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct transfer *transfer = arg;
+    struct transfers *all = transfer->all;
     curl_socket_t fd = target_open_socket(&transfer->socket, purpose, address);
 
-    if (fd != CURL_SOCKET_BAD && !mask_reserve(transfer->all, fd))
-        transfer->all->masks[fd] = OWN;
+    if (fd == CURL_SOCKET_BAD)
+        return fd;
+    if (socket_reserve(all, fd)) {
+        close(fd);
+        return CURL_SOCKET_BAD;
+    }
+    all->sockets[fd] = (struct socket_state){.mask = OWN, .receiver = transfer->receiver};
+    give_up_silence(fd, all->settings.timeout_ms);
+    all->open_count++;
+    transfer->receiver->open++;
     return fd;
 }
 
@@ -88,8 +139,9 @@ int sockets_close(void *arg, curl_socket_t fd)
 {
     struct transfers *all = arg;
 
-    if ((size_t)fd < all->mask_room)
-        all->masks[fd] = 0; /* closing takes it out of the epoll */
+    all->open_count--;
+    all->sockets[fd].receiver->open--;
+    all->sockets[fd].mask = 0; /* closing takes it out of the epoll */
     return close(fd);
 }
 
@@ -125,7 +177,7 @@ static void act(struct transfers *all, curl_socket_t fd, int flags)
         all->broken = true;
 }
 
-static void on_event(struct transfers *all, const struct epoll_event *event)
+static void on_event(struct transfers *all, const struct epoll_event *event, int64_t now)
 {
     int fd = event->data.fd, flags = 0;
     uint64_t count;
@@ -134,12 +186,15 @@ static void on_event(struct transfers *all, const struct epoll_event *event)
         (void)!read(fd, &count, sizeof(count));
         return;
     }
-    if (all->masks[fd] & IDLE) {
+    if (all->sockets[fd].mask & IDLE) {
         watch(all, fd, 0);
+        idle_soon(all);
         return;
     }
     if (event->events & (EPOLLIN | EPOLLRDHUP))
         flags |= CURL_CSELECT_IN;
+    if (flags)
+        all->sockets[fd].heard_at = now;
     if (event->events & EPOLLOUT)
         flags |= CURL_CSELECT_OUT;
     if (event->events & (EPOLLERR | EPOLLHUP))
@@ -178,8 +233,10 @@ void sockets_wait(struct transfers *all, int64_t wait_ms)
     struct epoll_event events[EVENTS];
     int count = epoll_wait(all->epoll, events, EVENTS, wait_for(all, wait_ms));
 
+    int64_t now = sockets_clock_ms();
+
     for (int i = 0; i < count; i++)
-        on_event(all, &events[i]);
+        on_event(all, &events[i], now);
 }
 
 int sockets_set_up(struct transfers *all)
@@ -195,6 +252,7 @@ int sockets_set_up(struct transfers *all)
 void sockets_forget(struct transfers *all)
 {
     all->timer_at = -1;
-    if (all->masks)
-        memset(all->masks, 0, all->mask_room);
+    all->open_count = 0;
+    if (all->sockets)
+        memset(all->sockets, 0, all->socket_room * sizeof(*all->sockets));
 }

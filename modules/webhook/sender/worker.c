@@ -233,8 +233,8 @@ static bool begin(struct sender *sender, struct bb_worker_context *context)
     sender->expand_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
-    sender->transfers = transfers_new(&settings->targets, 2 * settings->slots, settings->timeout_ms,
-                                      attempt_landed, sender);
+    sender->transfers =
+        transfers_new(&settings->targets, &settings->transfers, attempt_landed, sender);
     return sender->transfers != NULL;
 }
 

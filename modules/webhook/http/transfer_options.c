@@ -1,0 +1,134 @@
+/*
+ * What is the same in every request of the sender, and what becomes of an answer as it comes: see
+ * transfer_sockets.h.
+ */
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "config.h"
+#include "modules/webhook/http/retry_time.h"
+#include "modules/webhook/http/transfer_sockets.h"
+
+#define LIFETIME_S 600L    /* of a connection: a name's new address is heeded by then */
+#define AUTHORITIES_S 600L /* how long the system's authorities are kept after they were read */
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    if (transfer->body_bytes < TRANSFER_KEPT) {
+        size_t room = TRANSFER_KEPT - transfer->body_bytes;
+
+        memcpy(transfer->answer + transfer->body_bytes, data, length < room ? length : room);
+    }
+    transfer->body_bytes += length;
+    transfer->cut = transfer->body_bytes > TRANSFER_BODY_MAX;
+    return transfer->cut ? 0 : length;
+}
+
+static bool begins(const char *line, size_t length, const char *with)
+{
+    return length > strlen(with) && !strncasecmp(line, with, strlen(with));
+}
+
+/* Only the final answer's header counts: not a 1xx answer's before it, nor a trailer. */
+static void heed_header(struct transfer *transfer, const char *line, size_t length)
+{
+    static const char name[] = "retry-after:";
+    const char *space;
+
+    if (transfer->headed)
+        return;
+    if (begins(line, length, "http/")) {
+        space = memchr(line, ' ', length - 1);
+        transfer->informational = space && space[1] == '1';
+        transfer->retry_after_s = 0;
+    } else if (line[0] == '\r' || line[0] == '\n') {
+        transfer->headed = !transfer->informational;
+    } else if (begins(line, length, name)) {
+        transfer->retry_after_s =
+            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
+    }
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    transfer->header_bytes += length;
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
+        return 0;
+    if (length > 0)
+        heed_header(transfer, data, length);
+    return length;
+}
+
+/*
+ * Before a request is sent. When a kept-alive connection dies without an answer libcurl sends the
+ * request again on another, up to five times; the receiver may have acted on each. How often and
+ * when is the schedule's to say, so that ends the transfer.
+ */
+static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct transfer *transfer = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* What is the same in every request. */
+bool transfer_options_set(struct transfer *transfer)
+{
+    struct transfers *all = transfer->all;
+    CURL *easy = transfer->easy;
+    const struct transfers_settings *settings = &all->settings;
+    CURLcode bad = all->authorities ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
+
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_HTTP_VERSION,
+        (long)(settings->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_TIMEOUT_MS, (long)settings->timeout_ms);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)settings->timeout_ms);
+    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
+    SET(CURLOPT_MAXAGE_CONN, (long)(settings->idle_ms / 1000));
+    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
+    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_ERRORBUFFER, transfer->error);
+    SET(CURLOPT_PRIVATE, transfer);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_PREREQFUNCTION, on_sending);
+    SET(CURLOPT_PREREQDATA, transfer);
+    SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
+    SET(CURLOPT_OPENSOCKETDATA, transfer);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
+    SET(CURLOPT_CLOSESOCKETDATA, all);
+#undef SET
+    return !bad;
+}

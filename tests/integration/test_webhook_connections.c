@@ -1,0 +1,264 @@
+/*
+ * Connections to receivers: kept for each of many, closed when nobody used them for a while,
+ * bounded, their sessions of TLS resumed. The receiver listens on all addresses of 127.0.0.0/8,
+ * each of which is a receiver of its own to a host.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "receive.h"
+#include "suite.h"
+#include "suites.h"
+#include "tls.h"
+
+enum {
+    MANY = 20, /* receivers */
+    EACH = 300,
+    KEPT_MOST = 600, /* connections for MANY * EACH deliveries; a tenth of them */
+};
+
+static struct person *admin;
+static struct talk talk;
+
+static struct host *begin(struct host *host)
+{
+    admin = admin_of(host);
+    talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    return host;
+}
+
+static void say(const struct host *host, const char *entry)
+{
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
+}
+
+/* ---- what a receiver counts ---- */
+
+struct tally {
+    const struct receiver *receiver;
+    const char *name;
+    int64_t least, most;
+};
+
+static int64_t tally_now(const struct tally *tally)
+{
+    struct answer *answer = ck_status(http(&tally->receiver->at, "GET", "/stats", NULL, NULL), 200);
+
+    return json_integer_value(json_object_get(answer->json, tally->name));
+}
+
+static bool is_in(void *arg)
+{
+    const struct tally *tally = arg;
+    int64_t now = tally_now(tally);
+
+    return now >= tally->least && now <= tally->most;
+}
+
+static void expect(const struct receiver *receiver, const char *name, int64_t least, int64_t most,
+                   int ms)
+{
+    struct tally tally = {receiver, name, least, most};
+
+    ck_assert_msg(wait_until(is_in, &tally, ms), "%s: %jd, not %jd to %jd", name,
+                  (intmax_t)tally_now(&tally), (intmax_t)least, (intmax_t)most);
+}
+
+static void expect_requests(const struct receiver *receiver, int64_t count)
+{
+    expect(receiver, "requests", count, count, 30000);
+}
+
+/* ---- hosts ---- */
+
+static char *at_address(const char *scheme, int port, int number, const char *path)
+{
+    return text("%s://127.2.0.%d:%d%s", scheme, 1 + number, port, path);
+}
+
+static void hook_addresses(const struct host *host, const char *scheme, int port, int count,
+                           int64_t *ids)
+{
+    for (int i = 0; i < count; i++) {
+        struct webhook_made made =
+            webhook_make(host, admin, at_address(scheme, port, i, "/fast/one"), "message.new");
+
+        if (ids)
+            ids[i] = made.id;
+    }
+}
+
+START_TEST(connections_are_kept_for_each_of_many_receivers)
+{
+    struct host *host = begin(webhook_host("hookkept", ""));
+    const struct receiver *receiver = receiver_start("kept");
+    PGconn *db = database_connect(the_postgres, "hookkept");
+    int64_t ids[MANY];
+
+    hook_addresses(host, "http", receiver->at.port, MANY, ids);
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body) SELECT h.id,"
+                     " gen_random_uuid(), 'message.new', '{}' FROM generate_series(1, %d),"
+                     " webhook_hook h",
+                     EACH));
+    expect_requests(receiver, (int64_t)MANY * EACH);
+    expect(receiver, "connections", MANY, KEPT_MOST, 1000);
+    PQfinish(db);
+    host_stop(host);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+START_TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
+{
+    struct host *host = begin(webhook_host("hookidle", "  connection_idle: 1\n"));
+    const struct receiver *receiver = receiver_start("idle");
+
+    hook_addresses(host, "http", receiver->at.port, 3, NULL);
+    say(host, "opens three");
+    expect(receiver, "requests", 3, 3, 10000);
+    expect(receiver, "open", 0, 0, 6000);
+    say(host, "opens three more");
+    expect(receiver, "connections", 6, 6, 10000);
+    host_stop(host);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+START_TEST(so_many_idle_connections_are_kept_to_one_receiver)
+{
+    struct host *host = begin(webhook_host("hookfew", "  connections_per_receiver: 2\n"
+                                                      "  connection_idle: 9\n"));
+    const struct receiver *receiver = receiver_start("few");
+
+    for (int i = 0; i < 8; i++)
+        webhook_make(host, admin, receiver_url(receiver, "/slow/one"), "message.new");
+    say(host, "to eight at once");
+    expect(receiver, "requests", 8, 8, 10000);
+    expect(receiver, "connections", 8, 8, 1000);
+    expect(receiver, "open", 2, 2, 8000);
+    host_stop(host);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+START_TEST(so_many_connections_are_open_in_all)
+{
+    struct host *host = begin(webhook_host("hookall", "  connections: 4\n"));
+    const struct receiver *receiver = receiver_start("all");
+
+    hook_addresses(host, "http", receiver->at.port, MANY, NULL);
+    say(host, "to each of them");
+    expect(receiver, "requests", MANY, MANY, 10000);
+    expect(receiver, "open", 1, 4, 5000);
+    host_stop(host);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+/* ---- TLS ---- */
+
+/* A mount of its own needs root, or a user namespace in which the user is root. */
+static const char *mounting(void)
+{
+    static const char *const own[] = {"unshare", "-rm", "true", NULL};
+
+    if (!geteuid())
+        return "-m";
+    if (!process_run(&(struct process_spec){.argv = own, .log = "/dev/null"}))
+        return "-rm";
+    test_skipped("this needs root, or user namespaces");
+    return NULL;
+}
+
+/* A host on a system that trusts this authority alone; NULL where none can be made. */
+static struct host *trusting(const char *name, const struct tls_pair *authority, const char *more)
+{
+    const char *store = harness_path(text("%s.certs", name));
+    const char *how = mounting();
+    const char *const wrapper[] = {
+        "unshare", how, "sh", "-c", text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store),
+        "sh",      NULL};
+
+    if (!how)
+        return NULL;
+    ck_assert_int_eq(mkdir(store, 0755), 0);
+    ck_assert_int_eq(system(text("cp %s %s/ca-certificates.crt", authority->certificate, store)),
+                     0);
+    struct host *host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .modules = WEBHOOK_MODULES,
+                                       .wrapper = wrapper,
+                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
+
+    webhook_ready(name, 1);
+    return begin(host);
+}
+
+START_TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
+{
+    struct tls_pair authority = tls_make("hooktls-ca", "DNS:ca.example", NULL);
+    struct host *host = trusting("hooktls", &authority, "  connection_idle: 1\n");
+
+    if (!host)
+        return;
+    const struct receiver *receiver = receiver_start_tls("tls", &authority);
+
+    hook_addresses(host, "https", receiver->tls_port, MANY, NULL);
+    say(host, "to each of them");
+    expect(receiver, "requests", MANY, MANY, 20000);
+    ck_assert_int_eq(tally_now(&(struct tally){receiver, "resumed", 0, 0}), 0);
+    expect(receiver, "open", 0, 0, 6000);
+    say(host, "to each of them again");
+    expect(receiver, "requests", 2 * MANY, 2 * MANY, 20000);
+    expect(receiver, "handshakes", 2 * MANY, 2 * MANY, 1000);
+    expect(receiver, "resumed", MANY, MANY, 1000);
+    host_stop(host);
+    process_stop(receiver->pid, SIGKILL, 1000);
+}
+
+/* What one receiver was trusted with says nothing about another: theirs is an authority of its own.
+ */
+START_TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted)
+{
+    struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
+    struct tls_pair theirs = tls_make("hookvouch-theirs", "DNS:theirs.example", NULL);
+    struct host *host = trusting("hookvouch", &authority, "  retry_delays: []\n");
+
+    if (!host)
+        return;
+    const struct receiver *good = receiver_start_tls("good", &authority);
+    const struct receiver *bad = receiver_start_tls("bad", &theirs);
+    struct webhook_made made =
+        webhook_make(host, admin, at_address("https", good->tls_port, 0, "/fast/a"), "message.new");
+    struct webhook_made other =
+        webhook_make(host, admin, at_address("https", bad->tls_port, 0, "/fast/a"), "message.new");
+
+    for (int i = 0; i < 2; i++) {
+        say(host, "to both");
+        webhook_wait(host, admin, &made, "delivered", 5000);
+        const json_t *attempt = attempt_of(webhook_wait(host, admin, &other, "abandoned", 5000), 0);
+
+        ck_assert_ptr_nonnull(
+            strcasestr(json_string_value(json_object_get(attempt, "error")), "certificate"));
+    }
+    ck_assert_int_eq(tally_now(&(struct tally){bad, "requests", 0, 0}), 0);
+    host_stop(host);
+    process_stop(good->pid, SIGKILL, 1000);
+    process_stop(bad->pid, SIGKILL, 1000);
+}
+
+Suite *webhook_connections_suite(void)
+{
+    Suite *suite = suite_create("webhook_connections");
+    TCase *tests = tcase_create("webhook_connections");
+
+    tcase_set_timeout(tests, 90);
+    tcase_add_test(tests, connections_are_kept_for_each_of_many_receivers);
+    tcase_add_test(tests, a_connection_that_nobody_uses_is_closed_by_its_age);
+    tcase_add_test(tests, so_many_idle_connections_are_kept_to_one_receiver);
+    tcase_add_test(tests, so_many_connections_are_open_in_all);
+    tcase_add_test(tests, sessions_of_tls_are_resumed_at_each_of_many_receivers);
+    tcase_add_test(tests, a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
