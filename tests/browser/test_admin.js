@@ -1,11 +1,9 @@
 /* What only Admins see: accounts, and how the host is. The last of all: it ends everybody's session. */
 'use strict'
 const assert = require('node:assert/strict')
-const { execFileSync, spawn } = require('node:child_process')
-const fs = require('node:fs')
-const net = require('node:net')
-const path = require('node:path')
+const { execFileSync } = require('node:child_process')
 const { scene, enter, go, look } = require('./stage')
+const { another } = require('./host')
 const { base, domain, admin, login, member, register, request, call } = require('./service')
 
 const button = (page, name) => page.getByRole('button', { name, exact: true })
@@ -84,29 +82,12 @@ scene('status: what the host depends on, and how it does', async ({ open }) => {
   await page.getByText(/\d %$/).waitFor() // needs two looks at the metrics
   await page.getByRole('region', { name: 'Modules' }).getByRole('cell', { name: 'webhook', exact: true }).waitFor()
   await page.getByRole('row', { name: /Pool hash of auth/ }).waitFor()
-  const generation = () => page.locator('dt', { hasText: /^Generation$/ }).first().locator('xpath=following-sibling::dd').innerText()
+  const generation = () => page.getByRole('region', { name: 'Hosts' }).locator('td[data-label=Generation]').innerText()
   const before = Number(await generation())
   execFileSync(process.env.BUSBAR_PROGRAM, ['reload'], { stdio: 'pipe' })
-  await page.locator('dd', { hasText: new RegExp(`^${before + 1}$`) }).first().waitFor()
+  await page.locator('td[data-label=Generation]', { hasText: new RegExp(`^${before + 1}$`) }).waitFor()
   await look(page, 'status')
 })
-
-/* Another host on the same databases, as ./start left its environment; its address, and how to end it. */
-async function another () {
-  const control = process.env.BUSBAR_CONTROL
-  const text = fs.readFileSync(path.join(path.dirname(control), '../../environment'), 'utf8')
-  const own = Object.fromEntries([...text.matchAll(/^(\w+)="(.*)"$/gm)].map(([, name, value]) => [name, value]))
-  const { uid, gid } = fs.statSync(control)
-  const port = await new Promise((resolve) => { const server = net.createServer().listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)) }) })
-  const host = spawn(process.env.BUSBAR_PROGRAM, ['-c', own.BUSBAR_CONF, 'serve'], {
-    env: { PATH: process.env.PATH, ...own, BUSBAR_PORT: String(port), BUSBAR_CONTROL: `${path.dirname(control)}/second.sock` }, stdio: 'ignore', ...(process.getuid() === 0 && { uid, gid })
-  })
-  const there = `http://127.0.0.1:${port}`
-
-  while (host.exitCode === null && !await fetch(`${there}/api/health/ready`).then(({ ok }) => ok, () => false)) await new Promise((resolve) => setTimeout(resolve, 50))
-  assert.equal(host.exitCode, null, 'the second host runs')
-  return { there, end: () => new Promise((resolve) => { host.once('exit', resolve); host.kill('SIGTERM') }) }
-}
 
 scene('status: each host behind an address is shown with its own numbers', async ({ open }) => {
   const page = await open()

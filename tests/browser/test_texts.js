@@ -35,6 +35,15 @@ scene('texts: every language has every text, with the same values', async () => 
   }
 })
 
+scene('texts: words that go with a number have the number in their text', async () => {
+  for (const language of LANGUAGES) {
+    for (const [key, text] of catalogue(language)) {
+      for (const [, name] of text.matchAll(/\{(\w+)\|[^|}]+\|[^|}]+\}/g)) assert.ok(valuesOf(text).includes(name), `${language} ${key}`)
+      assert.ok(!/[{}]/.test(text.replace(/\{\w+(\|[^{}|]+\|[^{}|]+)?\}/g, '')), `${language} ${key}`)
+    }
+  }
+})
+
 scene('texts: each is used', async () => {
   const all = sources().map(([, source]) => source).join('\n')
   const groups = [...all.matchAll(/(?:t\(`|named\(')(\w+)/g)].map(([, group]) => group)

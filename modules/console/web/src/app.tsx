@@ -4,28 +4,50 @@ import { lazy, Suspense, useEffect, useRef, useState, type ComponentType, type R
 
 import { ApiError, call, session } from './api/client'
 import type { Account, Role } from './api/types'
+import { drafts } from './chat/drafts'
 import { Login } from './login/login'
 import { to, useRoute } from './router'
 import { Me, isOne } from './session'
 import { t } from './texts/texts'
 import type { Key } from './texts/en'
+import { Boundary } from './ui/boundary'
 import { Button, Loading } from './ui/ui'
 
 type View = ComponentType<{ rest: string[] }>
 
+const AHEAD_MS = 1000
+
 const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
 const owners: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser']
 
-const views: { name: string, text: Key, roles: Role[], View: View }[] = [
-  { name: 'chat', text: 'nav.chat', roles: all, View: lazy(() => import('./chat/chat')) },
-  { name: 'webhooks', text: 'nav.webhooks', roles: all, View: lazy(() => import('./webhooks/webhooks')) },
-  { name: 'devices', text: 'nav.devices', roles: owners, View: lazy(() => import('./devices/devices')) },
-  { name: 'bulk', text: 'nav.bulk', roles: owners, View: lazy(() => import('./bulk/bulk')) },
-  { name: 'certificates', text: 'nav.certificates', roles: [...owners, 'Buyer'], View: lazy(() => import('./certificates/certificates')) },
-  { name: 'clients', text: 'nav.clients', roles: ['ApiUser'], View: lazy(() => import('./clients/clients')) },
-  { name: 'accounts', text: 'nav.accounts', roles: ['Admin'], View: lazy(() => import('./accounts/accounts')) },
-  { name: 'status', text: 'nav.status', roles: ['Admin'], View: lazy(() => import('./status/status')) }
+const views: { name: string, text: Key, roles: Role[], load: () => Promise<{ default: View }> }[] = [
+  { name: 'chat', text: 'nav.chat', roles: all, load: () => import('./chat/chat') },
+  { name: 'webhooks', text: 'nav.webhooks', roles: all, load: () => import('./webhooks/webhooks') },
+  { name: 'devices', text: 'nav.devices', roles: owners, load: () => import('./devices/devices') },
+  { name: 'bulk', text: 'nav.bulk', roles: owners, load: () => import('./bulk/bulk') },
+  { name: 'certificates', text: 'nav.certificates', roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') },
+  { name: 'clients', text: 'nav.clients', roles: ['ApiUser'], load: () => import('./clients/clients') },
+  { name: 'accounts', text: 'nav.accounts', roles: ['Admin'], load: () => import('./accounts/accounts') },
+  { name: 'status', text: 'nav.status', roles: ['Admin'], load: () => import('./status/status') }
 ]
+
+/* React keeps a file that did not come as such: another try takes another one. */
+const made = new Map<string, View>()
+
+function viewOf ({ name, load }: typeof views[number]): View {
+  const View = made.get(name) ?? lazy(load)
+  made.set(name, View)
+  return View
+}
+
+/* The files of the views come ahead, so that no view fails because the host is away or has others by then. */
+function useAhead (me: Account | null) {
+  useEffect(() => {
+    if (!me) return
+    const timer = setTimeout(() => { for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {}) }, AHEAD_MS)
+    return () => clearTimeout(timer)
+  }, [me])
+}
 
 const client = new QueryClient({
   defaultOptions: {
@@ -65,28 +87,39 @@ function Gate ({ children }: { children: ReactNode }) {
 export function App () {
   const [me, setMe] = useState<Account | null>(null)
   const [over, setOver] = useState(false)
+  const [tries, setTries] = useState(0)
   const [name = 'chat', ...rest] = useRoute()
 
   useEffect(() => session.onEnd(() => setOver(true)), [])
+  useAhead(me)
+  const forget = () => { client.clear(); drafts.clear() }
   const enter = (account: Account) => {
-    if (me && me.id !== account.id) client.clear()
+    if (me && me.id !== account.id) forget()
     setMe(account)
     setOver(false)
     void client.invalidateQueries()
   }
   const leave = () => {
-    call('POST', '/api/auth/logout').catch(() => {}).finally(() => { session.end(); client.clear(); setMe(null); setOver(false) })
+    call('POST', '/api/auth/logout').catch(() => {})
+    session.end()
+    forget()
+    setMe(null)
+    setOver(false)
   }
   const found = me && (views.find((view) => view.name === name && isOne(me, ...view.roles)) ?? views[0])
+  const View = found && viewOf(found)
 
+  useEffect(() => { document.title = found ? `${t(found.text)} – ${t('app.name')}` : t('app.name') }, [found])
   return (
     <QueryClientProvider client={client}>
-      {me && found && (
+      {me && found && View && (
         <Me.Provider value={me}>
           <div className='frame' inert={over}>
             <Navigation me={me} current={found.name} leave={leave} />
             <main id='content' tabIndex={0}>
-              <Suspense fallback={<Loading />}><found.View key={me.id} rest={name === found.name ? rest : []} /></Suspense>
+              <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); setTries(tries + 1) }}>
+                <Suspense fallback={<Loading />}><View rest={name === found.name ? rest : []} /></Suspense>
+              </Boundary>
             </main>
           </div>
         </Me.Provider>

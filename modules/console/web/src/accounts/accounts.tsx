@@ -1,5 +1,5 @@
 /* Accounts, for Admins: who waits for approval first; and their organisations. */
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { call, page, query, session } from '../api/client'
@@ -8,6 +8,7 @@ import { to } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
+import { useAction } from '../ui/action'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time } from '../ui/ui'
 import { useRest } from '../ui/rest'
 import { Organizations, useNames } from './organizations'
@@ -25,7 +26,7 @@ const actions: Partial<Record<Account['status'], { text: Key, status: Account['s
 function Row ({ account, organization, refuse }: { account: Account, organization: string, refuse: () => void }) {
   const me = useMe()
   const client = useQueryClient()
-  const change = useMutation({
+  const change = useAction({
     mutationFn: (body: Partial<Account>) => call('PUT', `/api/admin/users/${account.id}`, body),
     onSuccess: () => client.invalidateQueries({ queryKey: ['accounts'] })
   })

@@ -1,9 +1,10 @@
 /* Organisations: their names for the accounts, and which ApiUser acts for each. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 
 import { call, everything } from '../api/client'
 import type { Account, Organization } from '../api/types'
 import { named, t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Empty, Failed, Loading, Table, Time } from '../ui/ui'
 
 function useOrganizations () {
@@ -18,7 +19,7 @@ export function useNames () {
 
 function Row ({ organization, actors }: { organization: Organization, actors: Account[] }) {
   const client = useQueryClient()
-  const link = useMutation({
+  const link = useAction({
     mutationFn: (apiUserId: number) => call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId }),
     onSuccess: () => client.invalidateQueries({ queryKey: ['organizations'] })
   })

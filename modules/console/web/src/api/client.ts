@@ -14,11 +14,26 @@ export interface Page<T> { items: T, next: string | null, total: number | null }
 
 let token: string | null = null
 let ended: () => void = () => {}
+const waiting = new Set<() => void>() // for the next session
 
 export const session = {
-  begin (value: string) { token = value },
+  begin (value: string) {
+    token = value
+    for (const go of [...waiting]) go()
+  },
   end () { token = null; ended() },
+  /* After a 401: unless there has been another login since it was asked. */
+  refused (sent: string | undefined) { if (token && sent === `Bearer ${token}`) session.end() },
   onEnd (listener: () => void) { ended = listener },
+  /* At once where there is a session, or else with the next one; with the signal at the latest. */
+  present (signal: AbortSignal): Promise<void> {
+    if (token || signal.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const go = () => { waiting.delete(go); resolve() }
+      waiting.add(go)
+      signal.addEventListener('abort', go, { once: true })
+    })
+  },
   header (): Record<string, string> { return token ? { Authorization: `Bearer ${token}` } : {} }
 }
 
@@ -27,18 +42,28 @@ async function failure (answer: Response): Promise<ApiError> {
   return new ApiError(answer.status, body?.message ?? answer.statusText, body?.errors ?? [])
 }
 
+const ANSWER_MS = 60000 // a connection that has silently gone must not leave a view waiting for ever
+
+/* The head of the answer in time; a file takes as long as it takes, both ways. */
+async function ask (path: string, request: RequestInit): Promise<Response> {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), ANSWER_MS)
+  try {
+    return await fetch(path, request.body instanceof FormData ? request : { ...request, signal: late.signal })
+  } catch {
+    throw new ApiError(0, '')
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}): Promise<Response> {
   const form = body instanceof FormData
   const headers: Record<string, string> = { ...session.header(), ...more }
   if (body !== undefined && !form) headers['Content-Type'] = 'application/json'
-  let answer: Response
-  try {
-    answer = await fetch(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
-  } catch {
-    throw new ApiError(0, '')
-  }
+  const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
-  if (answer.status === 401 && token) session.end()
+  if (answer.status === 401) session.refused(headers.Authorization)
   throw await failure(answer)
 }
 

@@ -1,6 +1,6 @@
 /*
  * Server-Sent Events by fetch(), for EventSource sends no token. Ends with the signal; comes again after a
- * break, from behind the last event where the host gives ids.
+ * break, from behind the last event where the host gives ids. Where the session has ended it waits for the next.
  */
 import { session } from './client'
 
@@ -9,15 +9,26 @@ export interface StreamEvent { name: string, data: string }
 type Hear = (event: StreamEvent) => void
 
 const AGAIN_MS = [1000, 2000, 5000, 10000]
+const SILENT_MS = 60000 // the host says something every 15 s, chat.stream_heartbeat
 
 const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) => {
-  const timer = setTimeout(resolve, ms)
-  signal.addEventListener('abort', () => { clearTimeout(timer); resolve() }, { once: true })
+  const done = () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', done)
+    removeEventListener('online', done)
+    resolve()
+  }
+  const timer = setTimeout(done, ms)
+  signal.addEventListener('abort', done)
+  addEventListener('online', done) // the network is back: at once
 })
 
 class Parser {
   id = ''
   private rest = ''
+
+  /* What a connection left unfinished is no part of the next. */
+  begin () { this.rest = '' }
 
   take (text: string, hear: Hear) {
     const blocks = (this.rest + text).split('\n\n')
@@ -34,27 +45,43 @@ class Parser {
       else if (field === 'data') data.push(value)
       else if (field === 'id') this.id = value
     }
-    if (data.length > 0) hear({ name, data: data.join('\n') })
+    if (data.length > 0 || name === 'reset') hear({ name, data: data.join('\n') })
   }
 }
 
-/* One connection, to its end; the status of its answer, 0: it could not be made. */
+/* Ends a connection on which nothing comes any more: it may be gone without anybody having told. */
+function watched (signal: AbortSignal) {
+  const silence = new AbortController()
+  let timer = 0
+  const heard = () => { clearTimeout(timer); timer = window.setTimeout(() => silence.abort(), SILENT_MS) }
+
+  heard()
+  return { heard, stop: () => clearTimeout(timer), signal: AbortSignal.any([signal, silence.signal]) }
+}
+
+/* One connection, to its end; the status of its answer, 0: it could not be made, or broke. */
 async function listen (path: string, parser: Parser, hear: Hear, open: (is: boolean) => void, signal: AbortSignal) {
   const headers: Record<string, string> = { ...session.header(), Accept: 'text/event-stream' }
+  const watch = watched(signal)
+
   if (parser.id) headers['Last-Event-ID'] = parser.id
+  parser.begin()
   try {
-    const answer = await fetch(path, { headers, signal })
+    const answer = await fetch(path, { headers, signal: watch.signal })
+    if (answer.status === 401) session.refused(headers.Authorization)
     if (!answer.ok || !answer.body) return answer.status
     open(true)
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return answer.status
+      watch.heard()
       parser.take(value, hear)
     }
   } catch {
     return 0
   } finally {
+    watch.stop()
     open(false)
   }
 }
@@ -63,8 +90,10 @@ export async function follow (path: string, hear: Hear, open: (is: boolean) => v
   const parser = new Parser()
   for (let failures = 0; !signal.aborted;) {
     const status = await listen(path, parser, hear, open, signal)
-    if (status === 401) session.end()
-    if (status === 401 || status === 403 || status === 404) return
+    await session.present(signal)
+    if (status === 401) continue
+    if (status === 400) parser.id = '' // an id of another database, say
+    if (status === 403 || status === 404) return
     failures = status === 200 ? 0 : failures + 1
     await wait(AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)] ?? 1000, signal)
   }

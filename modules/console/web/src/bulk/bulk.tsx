@@ -1,5 +1,5 @@
 /* Bulk uploads: the own ones, and a file for the next. */
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useState, type DragEvent } from 'react'
 
 import { call, download, page } from '../api/client'
@@ -7,6 +7,7 @@ import type { BulkUpload } from '../api/types'
 import { go, to } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Badge, Button, Empty, Failed, Field, Loading, More, Table, Time } from '../ui/ui'
 import { Job, tones } from './job'
@@ -19,7 +20,7 @@ function Upload () {
   const [file, setFile] = useState<File | null>(null)
   const [over, setOver] = useState(false)
   const [problem, setProblem] = useState<unknown>(null)
-  const send = useMutation({
+  const send = useAction({
     mutationFn: () => {
       const form = new FormData()
       if (file) form.append('file', file)

@@ -1,5 +1,5 @@
 /* One bulk upload: what the check found, its progress as it runs, and the rows that failed. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 
 import { call, download, get } from '../api/client'
@@ -7,6 +7,7 @@ import { follow } from '../api/stream'
 import type { BulkLog } from '../api/types'
 import { to } from '../router'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Badge, Button, Failed, Loading } from '../ui/ui'
 import { Rows } from './rows'
 
@@ -39,7 +40,7 @@ export function Job ({ id }: { id: string }) {
   const client = useQueryClient()
   const job = useJob(id)
   const [problem, setProblem] = useState<unknown>(null)
-  const act = useMutation({
+  const act = useAction({
     mutationFn: (what: 'confirm' | 'cancel') => call('POST', `/api/bulk-upload/${id}/${what}`),
     onSettled: () => client.invalidateQueries({ queryKey: ['bulk'] })
   })

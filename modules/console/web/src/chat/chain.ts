@@ -1,6 +1,6 @@
 /*
  * The messages of a conversation, from the first one on. A chain is read page by page to its end; what
- * arrives live is put behind it, once. Only the last ones are shown until earlier ones are asked for.
+ * arrives live is put behind it, once, and stands behind pages that are read later.
  */
 import { useCallback, useEffect, useRef, useState } from 'react'
 
@@ -9,40 +9,50 @@ import type { Entry } from '../api/types'
 
 const PAGE = 1000
 
+/* A page at its place in the chain; what is known and not in it comes behind it. */
+function placed (before: Entry[], from: number, part: Entry[]) {
+  const own = new Set(part.map(({ uuid }) => uuid))
+  return [...before.slice(0, from), ...part, ...before.slice(from).filter(({ uuid }) => !own.has(uuid))]
+}
+
 export function useChain (head: string) {
   const [entries, setEntries] = useState<Entry[]>([])
   const [error, setError] = useState<unknown>(null)
   const [loading, setLoading] = useState(true)
-  const [round, setRound] = useState(0)
-  const known = useRef(new Set<string>())
+  const latest = useRef<Entry[]>([])
+  const exact = useRef(0) // so many stand as the host has them; behind them is what came live
+  const reading = useRef<AbortController | null>(null)
 
-  const add = useCallback((more: Entry[]) => {
-    const fresh = more.filter(({ uuid }) => !known.current.has(uuid))
-    fresh.forEach(({ uuid }) => known.current.add(uuid))
-    if (fresh.length > 0) setEntries((before) => [...before, ...fresh])
-  }, [])
+  const change = useCallback((now: Entry[]) => { latest.current = now; setEntries(now) }, [])
+  const add = useCallback((entry: Entry) => {
+    if (!latest.current.some(({ uuid }) => uuid === entry.uuid)) change([...latest.current, entry])
+  }, [change])
+
+  /* Reads what has not been read, to the end. */
+  const read = useCallback(async () => {
+    reading.current?.abort()
+    const own = reading.current = new AbortController()
+    setLoading(true)
+    setError(null)
+    try {
+      for (let more = true; more;) {
+        const { items, next } = await page<Entry[]>(`/api/chat/chain/${head}?limit=${PAGE}&after=${exact.current}`)
+        if (own.signal.aborted) return
+        change(placed(latest.current, exact.current, items))
+        exact.current += items.length
+        more = next !== null && items.length > 0
+      }
+    } catch (problem) {
+      if (!own.signal.aborted) setError(problem)
+    }
+    if (!own.signal.aborted) setLoading(false)
+  }, [head, change])
 
   useEffect(() => {
-    let wanted = true
-    const read = async () => {
-      let path: string | null = `/api/chat/chain/${head}?limit=${PAGE}`
-      known.current = new Set()
-      setEntries([])
-      setLoading(true)
-      setError(null)
-      try {
-        while (path && wanted) {
-          const part: { items: Entry[], next: string | null } = await page<Entry[]>(path)
-          if (wanted) add(part.items)
-          path = part.next
-        }
-      } catch (problem) {
-        if (wanted) setError(problem)
-      }
-      if (wanted) setLoading(false)
-    }
+    exact.current = 0
+    change([])
     void read()
-    return () => { wanted = false }
-  }, [head, round, add])
-  return { entries, error, loading, add, again: () => setRound((n) => n + 1) }
+    return () => reading.current?.abort()
+  }, [read, change])
+  return { entries, error, loading, add, read }
 }

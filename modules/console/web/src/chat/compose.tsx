@@ -2,17 +2,15 @@
  * The box for the next message. What is sent leaves the box at once and stands below the others until the
  * host has it; what could not be sent comes back into the box, before what was written meanwhile.
  */
-import { useMutation } from '@tanstack/react-query'
 import { useRef, useState, type KeyboardEvent } from 'react'
 
 import { call } from '../api/client'
 import type { Entry } from '../api/types'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Button, problemOf } from '../ui/ui'
-
-/* What is written in each conversation, while the page is open. */
-const drafts = new Map<number, string>()
+import { drafts } from './drafts'
 
 /* 128 random bits; crypto.randomUUID() is not there for pages that came without TLS. */
 const makeKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -31,7 +29,7 @@ export function Compose ({ id, sending, sent }: { id: number, sending: (texts: s
   const keyOf = useKey()
   const [text, setText] = useState(drafts.get(id) ?? '')
   const write = (value: string) => { drafts.set(id, value); setText(value) }
-  const post = useMutation({
+  const post = useAction({
     mutationFn: (chatEntry: string) =>
       call<Entry>('POST', `/api/chat/conversations/${id}/messages`, { username: me.email, chatEntry }, { 'Idempotency-Key': keyOf(chatEntry) }),
     onMutate: (chatEntry) => { write(''); sending([chatEntry]) },

@@ -1,6 +1,6 @@
 /* One conversation: its messages, and the box for the next one. */
 import { useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 
 import { call } from '../api/client'
 import type { Conversation as Data, Entry } from '../api/types'
@@ -41,14 +41,19 @@ function unreadFrom (conversation: Data, entries: Entry[], email: string): numbe
 export function Conversation ({ conversation }: { conversation: Data }) {
   const me = useMe()
   const client = useQueryClient()
-  const { entries, error, loading, add, again } = useChain(conversation.headUuid)
+  const { entries, error, loading, add, read } = useChain(conversation.headUuid)
   const { id } = conversation
   const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
-  const heard = useCallback((arrival: Arrival) => { if (arrival.conversationId === id) add([arrival.message]) }, [id, add])
+  const heard = useCallback((arrival: Arrival) => { if (arrival.conversationId === id) add(arrival.message) }, [id, add])
   const live = useLive(heard)
   const last = entries[entries.length - 1]
+  const opened = useRef(false)
   const [pending, setPending] = useState<string[]>([])
 
+  useEffect(() => { // what was written while nothing was heard, once the stream is open
+    if (!live) opened.current = false
+    else if (!loading && !opened.current) { opened.current = true; void read() }
+  }, [live, loading, read])
   useEffect(() => {
     if (!mine || !last || document.hidden) return
     call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email })
@@ -64,9 +69,9 @@ export function Conversation ({ conversation }: { conversation: Data }) {
         </div>
         <span className={live ? 'live on' : 'live'} role='status'>{live ? t('chat.live') : t('chat.notLive')}</span>
       </header>
-      {error !== null && <Failed error={error} again={again} />}
+      {error !== null && <Failed error={error} again={() => void read()} />}
       {loading && entries.length === 0 ? <Loading /> : <Messages entries={entries} own={me.email} pending={pending} unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity} />}
-      <Compose key={id} id={id} sending={setPending} sent={(entry) => { add([entry]); void client.invalidateQueries({ queryKey: ['conversations'] }) }} />
+      <Compose key={id} id={id} sending={setPending} sent={(entry) => { add(entry); void client.invalidateQueries({ queryKey: ['conversations'] }) }} />
     </section>
   )
 }

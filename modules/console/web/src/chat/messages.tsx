@@ -31,9 +31,13 @@ function Message ({ entry, own, day, read }: { entry: Entry, own: boolean, day: 
 /* `unread`: from which message on the other one has not read; it is in the block, or at its ends. Infinity: one does not know. */
 interface BlockProps { entries: Entry[], from: number, to: number, own: string, unread: number }
 
-/* Chains only grow at their end, so a block of the same place and length is the same. */
-const isSame = (one: BlockProps, other: BlockProps) => one.from === other.from && one.to === other.to && one.own === other.own && one.unread === other.unread &&
-  one.entries[one.from] === other.entries[other.from]
+/* A block is the same where it has the same messages, whatever else is in the chain by now. */
+function isSame (one: BlockProps, other: BlockProps) {
+  let same = one.from === other.from && one.to === other.to && one.own === other.own && one.unread === other.unread &&
+    one.entries[one.from - 1] === other.entries[other.from - 1]
+  for (let at = one.from; same && at < one.to; at++) same = one.entries[at] === other.entries[at]
+  return same
+}
 
 const isNewDay = (entries: Entry[], at: number) =>
   at === 0 || asDay(entries[at - 1]!.createdAt) !== asDay(entries[at]!.createdAt)

@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { call } from '../api/client'
@@ -6,6 +6,7 @@ import type { Conversation } from '../api/types'
 import { go } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Button, Dialog, Failed, Field } from '../ui/ui'
 
 /* `known`: with whom one has spoken, for the field to offer. */
@@ -15,7 +16,7 @@ export function Start ({ close, about = '', known = [] }: { close: () => void, a
   const [other, setOther] = useState('')
   const [device, setDevice] = useState(about)
   const [text, setText] = useState('')
-  const start = useMutation({
+  const start = useAction({
     mutationFn: () => call<{ conversation: Conversation }>('POST', '/api/chat/conversations/start', {
       participant1: me.email, participant2: other, username: me.email, chatEntry: text, deviceProjectName: device || null
     }),

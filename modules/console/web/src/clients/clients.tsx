@@ -1,15 +1,16 @@
 /* The programs of an ApiUser: clients that get tokens by an id and a secret, which is shown once. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { call, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Button, Confirm, Copy, Dialog, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 
 function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
   const [name, setName] = useState('')
-  const make = useMutation({ mutationFn: () => call<MadeClient>('POST', '/api/auth/clients', { name }), onSuccess: done })
+  const make = useAction({ mutationFn: () => call<MadeClient>('POST', '/api/auth/clients', { name }), onSuccess: done })
 
   return (
     <Dialog title={t('clients.new')} close={close}>

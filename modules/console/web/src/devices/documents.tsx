@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { ApiError, download, get, session } from '../api/client'
+import { ApiError, download, get, session, type FieldError } from '../api/client'
 import type { Document } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes } from '../ui/format'
@@ -15,16 +15,17 @@ const kinds = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM
 function upload (path: string, form: FormData, tell: (part: number) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
+    const headers = session.header()
     request.open('PATCH', path)
-    for (const [name, value] of Object.entries(session.header())) request.setRequestHeader(name, value)
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = ({ loaded, total }) => tell(loaded / Math.max(1, total))
     request.onerror = () => reject(new ApiError(0, ''))
     request.onload = () => {
       if (request.status < 300) return resolve()
-      if (request.status === 401) session.end()
-      let body: { message?: string } = {}
+      if (request.status === 401) session.refused(headers.Authorization)
+      let body: { message?: string, errors?: FieldError[] } = {}
       try { body = JSON.parse(request.responseText) } catch { /* the status has to do */ }
-      reject(new ApiError(request.status, body.message ?? request.statusText))
+      reject(new ApiError(request.status, body.message ?? request.statusText, body.errors))
     }
     request.send(form)
   })

@@ -7,8 +7,12 @@ const catalogue: Record<Key, string> = german ? de : en
 
 export const language = german ? 'de' : 'en'
 
+const rules = new Intl.PluralRules(language)
+
+/* {n} is the value n; {n|device|devices} the word that goes with it. */
 export function t (key: Key, values: Record<string, string | number> = {}): string {
-  return catalogue[key].replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''))
+  return catalogue[key].replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, many?: string) =>
+    one === undefined ? String(values[name] ?? '') : rules.select(Number(values[name])) === 'one' ? one : many ?? '')
 }
 
 /* What the API calls something, in the language of the page; one that no text is known of stays as it is. */

@@ -99,13 +99,24 @@ export function Confirm ({ title, text, action, run, close, done = close }: {
   )
 }
 
+/* Selects what is in an element and copies it: pages that came without TLS have no navigator.clipboard. */
+function copySelected (element: Element) {
+  getSelection()?.selectAllChildren(element)
+  return document.execCommand('copy')
+}
+
 export function Copy ({ text }: { text: string }) {
   const [done, setDone] = useState(false)
+  const code = useRef<HTMLElement>(null)
+  const copy = async () => {
+    const written = await navigator.clipboard?.writeText(text).then(() => true, () => false)
+    setDone(written || (code.current !== null && copySelected(code.current)))
+  }
 
   return (
     <div className='copy'>
-      <code>{text}</code>
-      <Button onClick={() => { navigator.clipboard?.writeText(text).then(() => setDone(true), () => {}) }}>
+      <code ref={code}>{text}</code>
+      <Button onClick={() => void copy()}>
         {done ? t('state.copied') : t('state.copy')}
       </Button>
     </div>
@@ -126,8 +137,8 @@ function Column ({ head, label }: { head: Head, label: string }) {
   )
 }
 
-/* A table that becomes a list of cards where there is no room for its columns. */
-export function Table ({ head, label, busy = false, children }: { head: Head[], label: string, busy?: boolean, children: ReactNode }) {
+/* A table that becomes a list of cards where there is no room for its columns; one that is `small` has room. */
+export function Table ({ head, label, busy = false, small = false, children }: { head: Head[], label: string, busy?: boolean, small?: boolean, children: ReactNode }) {
   const body = useRef<HTMLTableSectionElement>(null)
 
   useEffect(() => { // on a card the name of its column stands before each value
@@ -135,7 +146,7 @@ export function Table ({ head, label, busy = false, children }: { head: Head[], 
     for (const row of body.current?.rows ?? []) [...row.cells].forEach((cell, i) => { cell.dataset.label = names[i] ?? '' })
   })
   return (
-    <div className='table' role='region' aria-label={label} aria-busy={busy || undefined} tabIndex={0}>
+    <div className={small ? 'table' : 'table cards'} role='region' aria-label={label} aria-busy={busy || undefined} tabIndex={0}>
       <table>
         <thead><tr>{head.map((each, i) => <Column key={i} head={each} label={label} />)}</tr></thead>
         <tbody ref={body}>{children}</tbody>

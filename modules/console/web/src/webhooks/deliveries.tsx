@@ -1,10 +1,11 @@
 /* What was sent to a webhook, and what became of it. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { call, get, page, query } from '../api/client'
 import type { Attempt, Delivery, Sent, Tested, Webhook } from '../api/types'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Badge, Button, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 
@@ -38,7 +39,7 @@ function Body ({ hook, id }: { hook: Webhook, id: number }) {
 function Row ({ hook, delivery }: { hook: Webhook, delivery: Delivery }) {
   const client = useQueryClient()
   const [open, setOpen] = useState(false)
-  const resend = useMutation({
+  const resend = useAction({
     mutationFn: () => call('POST', `/api/chat/webhooks/${hook.id}/deliveries/${delivery.id}/resend`),
     onSuccess: () => client.invalidateQueries({ queryKey: ['deliveries', hook.id] })
   })
@@ -82,7 +83,7 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
     getNextPageParam: (last) => last.next,
     refetchInterval: ({ state }) => state.data?.pages.some(({ items }) => items.some(({ status }) => status === 'queued')) ? LOOK_AGAIN_MS : false
   })
-  const test = useMutation({
+  const test = useAction({
     mutationFn: () => call<Tested>('POST', `/api/chat/webhooks/${hook.id}/test`),
     onSuccess: (result) => {
       tell(result.success ? { text: t('hooks.tested', { status: result.status ?? '', ms: result.durationMs }) }
@@ -90,7 +91,7 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
       void refresh()
     }
   })
-  const recover = useMutation({
+  const recover = useAction({
     mutationFn: () => call<{ queued: number }>('POST', `/api/chat/webhooks/${hook.id}/recover`, { since: new Date(Date.now() - DAY_MS).toISOString() }),
     onSuccess: ({ queued }) => { tell({ text: t('hooks.recovered', { n: queued }) }); void refresh() }
   })

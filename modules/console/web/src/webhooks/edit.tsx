@@ -1,9 +1,10 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { ApiError, call, get } from '../api/client'
 import type { Webhook } from '../api/types'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { Button, Dialog, Failed, Field } from '../ui/ui'
 
 const problemWith = (error: unknown, field: string) =>
@@ -15,7 +16,7 @@ export function Edit ({ hook, close, done }: { hook?: Webhook, close: () => void
   const [events, setEvents] = useState(hook?.events.filter((name) => name !== '*') ?? [])
   const [secret, setSecret] = useState('')
   const names = useQuery({ queryKey: ['events'], queryFn: () => get<string[]>('/api/chat/webhooks/events') })
-  const save = useMutation({
+  const save = useAction({
     mutationFn: () => hook
       ? call<Webhook>('PATCH', `/api/chat/webhooks/${hook.id}`, { url, events })
       : call<Webhook>('POST', '/api/chat/webhooks', { url, events, ...(secret && { secret }) }),

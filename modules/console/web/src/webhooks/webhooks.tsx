@@ -1,5 +1,5 @@
 /* The panel of webhooks: an Admin's shows all users', everybody else's the own ones. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { call, everything, get, page } from '../api/client'
@@ -7,6 +7,7 @@ import type { Account, Statistics, Webhook } from '../api/types'
 import { go, to } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Badge, Button, Confirm, Copy, Dialog, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 import { Deliveries } from './deliveries'
@@ -30,7 +31,7 @@ function useWebhooks () {
 
 function Switch ({ hook }: { hook: Webhook }) {
   const client = useQueryClient()
-  const change = useMutation({
+  const change = useAction({
     mutationFn: (active: boolean) => call('PATCH', `/api/chat/webhooks/${hook.id}`, { active }),
     onSettled: () => client.invalidateQueries({ queryKey: ['webhooks'] })
   })

@@ -1,0 +1,18 @@
+/* A mutation that is not begun again while it is under way: two clicks can come before a button is disabled. */
+import { useMutation, type UseMutationOptions } from '@tanstack/react-query'
+import { useRef } from 'react'
+
+export function useAction<Data, Values = void, Context = unknown> (options: UseMutationOptions<Data, Error, Values, Context>) {
+  const busy = useRef(false)
+  const mutation = useMutation<Data, Error, Values, Context>({
+    ...options,
+    onSettled: (...all) => { busy.current = false; return options.onSettled?.(...all) }
+  })
+  const mutate = (values: Values) => {
+    if (busy.current) return
+    busy.current = true
+    mutation.mutate(values)
+  }
+
+  return { ...mutation, mutate }
+}

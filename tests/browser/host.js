@@ -1,0 +1,42 @@
+/* Another host on the databases of the one that is tested, as ./start left its environment. */
+'use strict'
+const assert = require('node:assert/strict')
+const { spawn } = require('node:child_process')
+const fs = require('node:fs')
+const net = require('node:net')
+const path = require('node:path')
+
+const control = process.env.BUSBAR_CONTROL
+
+const freePort = () => new Promise((resolve) => {
+  const server = net.createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address()
+    server.close(() => resolve(port))
+  })
+})
+
+function environment () {
+  const text = fs.readFileSync(path.join(path.dirname(control), '../../environment'), 'utf8')
+  return Object.fromEntries([...text.matchAll(/^(\w+)="(.*)"$/gm)].map(([, name, value]) => [name, value]))
+}
+
+/* Its address and port, and how to end it. */
+async function another (at = 0) {
+  const own = environment()
+  const port = at || await freePort()
+  const { uid, gid } = fs.statSync(control)
+  const host = spawn(process.env.BUSBAR_PROGRAM, ['-c', own.BUSBAR_CONF, 'serve'], {
+    env: { PATH: process.env.PATH, ...own, BUSBAR_PORT: String(port), BUSBAR_CONTROL: `${path.dirname(control)}/second.sock` },
+    stdio: 'ignore',
+    ...(process.getuid() === 0 && { uid, gid })
+  })
+  const there = `http://127.0.0.1:${port}`
+  const ended = new Promise((resolve) => host.once('exit', resolve))
+  const ready = () => fetch(`${there}/api/health/ready`).then(({ ok }) => ok, () => false)
+
+  while (host.exitCode === null && !await ready()) await new Promise((resolve) => setTimeout(resolve, 50))
+  assert.equal(host.exitCode, null, 'the second host runs')
+  return { there, port, end: (signal = 'SIGTERM') => { host.kill(signal); return ended } }
+}
+
+module.exports = { another }
