@@ -1,24 +1,26 @@
 /* A new device, or changes to one: what is wrong stands at its field. */
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { ApiError, call } from '../api/client'
 import type { Device } from '../api/types'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
+import { useAction } from '../ui/action'
 import { Button, Dialog, Failed, Field } from '../ui/ui'
 
-const fields: { name: keyof Device & string, text: Key, type?: string }[] = [
+const fields: { name: keyof Device & string, text: Key, type?: string, example?: string }[] = [
   { name: 'externalId', text: 'devices.id' }, { name: 'siteName', text: 'devices.name' },
-  { name: 'countryCode', text: 'devices.country' }, { name: 'capacity', text: 'devices.capacity', type: 'number' },
+  { name: 'countryCode', text: 'devices.country', example: 'DE' }, { name: 'capacity', text: 'devices.capacity', type: 'number' },
   { name: 'commissioningDate', text: 'devices.since', type: 'date' }, { name: 'serialNumber', text: 'devices.serial' },
-  { name: 'fuelCode', text: 'devices.fuel' }, { name: 'deviceTypeCode', text: 'devices.type' }, { name: 'timezone', text: 'devices.zone' }
+  { name: 'fuelCode', text: 'devices.fuel', example: 'ES100' }, { name: 'deviceTypeCode', text: 'devices.type', example: 'TC110' },
+  { name: 'timezone', text: 'devices.zone', example: 'Europe/Berlin' }
 ]
 
 export function Register ({ device, close, done }: { device?: Device, close: () => void, done: (device: Device) => void }) {
   const client = useQueryClient()
   const [values, setValues] = useState<Record<string, string>>(() => Object.fromEntries(fields.map(({ name }) => [name, String(device?.[name] ?? '')])))
-  const save = useMutation({
+  const save = useAction({
     mutationFn: () => {
       const changed = Object.fromEntries(fields.map(({ name }) => [name, values[name] ?? '']).filter(([name, value]) => value !== String(device?.[name as keyof Device] ?? '')))
       return device
@@ -35,9 +37,9 @@ export function Register ({ device, close, done }: { device?: Device, close: () 
       <form noValidate onSubmit={(event) => { event.preventDefault(); save.mutate() }}>
         {save.isError && others && <Failed error={save.error} />}
         <div className='pairs'>
-        {fields.map(({ name, text, type = 'text' }) => (
+        {fields.map(({ name, text, type = 'text', example }) => (
           <Field key={name} label={name === 'capacity' ? `${t(text)} (kW)` : t(text)} problem={errors.find(({ field }) => field === name)?.problem}>
-            {(props) => <input {...props} type={type} step='any' value={values[name]} onChange={(e) => setValues({ ...values, [name]: e.target.value })} />}
+            {(props) => <input {...props} type={type} step='any' placeholder={example} value={values[name]} onChange={(e) => setValues({ ...values, [name]: e.target.value })} />}
           </Field>
         ))}
         </div>

@@ -37,20 +37,16 @@ export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: st
           )
         })}
       </Table>
-      <p><small>{t('status.hostsAre')}</small></p>
+      {hosts.length > 1 && <p><small>{t('status.hostsAre')}</small></p>}
     </>
   )
 }
 
 export function Host ({ sample }: { sample: Sample }) {
-  const { sums, lines, at } = sample
+  const { sums, at } = sample
   const of = (name: string) => sums.get(name) ?? 0
   const facts: [Key, string][] = [
-    ['status.version', versionOf(lines)],
-    ['status.started', since(of('process_start_time_seconds'))],
-    ['status.generation', asNumber(of('busbar_generation'))],
     ['status.live', since(at / 1000 - of('busbar_generation_age_seconds'))],
-    ['status.generations', asNumber(of('busbar_generations'))],
     ['status.streams', asNumber(of('busbar_streams'))],
     ['status.files', t('status.of', { n: asNumber(of('process_open_fds')), most: asNumber(of('process_max_fds')) })],
     ['status.bodies', asBytes(of('busbar_body_bytes') + of('busbar_answer_bytes'))]
@@ -82,7 +78,7 @@ export function Queues ({ sample }: { sample: Sample }) {
     })
   }
   return (
-    <Table label={t('status.queues')} head={[t('status.queue'), t('status.waits'), t('status.busy')]}>
+    <Table small label={t('status.queues')} head={[t('status.queue'), t('status.waits'), t('status.busy')]}>
       {rows.filter(({ waits }) => waits !== null).map(({ text, waits, busy }) => <tr key={text}><td className='wide'>{text}</td><td>{asNumber(waits ?? 0)}</td><td>{busy}</td></tr>)}
     </Table>
   )
