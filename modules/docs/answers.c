@@ -11,7 +11,13 @@ enum when {
     WITH_NAMES = 2, /* the path names something, and not just somebody by e-mail */
     WITH_BODY = 4,
     WITH_KEY = 8, /* Idempotency-Key */
-    IF_NAMED = 16 /* only where the route itself says so */
+    IF_NAMED = 16, /* only where the route itself says so */
+    WITH_LONG_TARGET = 32 /* what path and query may have does not fit into every head */
+};
+
+enum {
+    TARGET_MAX = 6 * 1024, /* bytes of a target that the host takes wherever it repeats it */
+    ESCAPED_MAX = 12       /* bytes of a character of four bytes, each as %XX */
 };
 
 static const struct shared {
@@ -31,6 +37,7 @@ static const struct shared {
     {409, "Conflict",
      "It exists already, or another rule does not allow it. `message` has the reason.", IF_NAMED},
     {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
+    {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
     {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
     {422, "UnprocessableEntity", "The `Idempotency-Key` was used for a different request.",
      WITH_KEY},
@@ -52,14 +59,31 @@ static bool names_something(const struct bb_route *route)
     return false;
 }
 
+/* The bytes that the texts among some fields may have in a target, as far as it matters. */
+static size_t longest(const struct bb_table *fields)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < fields->count && bytes < TARGET_MAX; i++) {
+        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+
+        if (field->type == BB_TEXT || field->type == BB_LIST)
+            bytes += field->max > 0 && field->max < TARGET_MAX
+                         ? strlen(field->name) + (size_t)field->max * ESCAPED_MAX
+                         : TARGET_MAX;
+    }
+    return bytes;
+}
+
 static unsigned cases_of(const struct bb_route *route)
 {
+    bool long_target = longest(&route->segments) + longest(&route->query) >= TARGET_MAX;
     bool body = route->body.count || route->parts.count;
     /* A stranger's key counts with his request alone: another request never meets it. */
     bool key = route->flags & BB_CREATES && !(route->roles & BB_ANYONE);
 
     return (route->roles & BB_ANYONE ? 0 : WITH_TOKEN) | (names_something(route) ? WITH_NAMES : 0) |
-           (body ? WITH_BODY : 0) | (key ? WITH_KEY : 0);
+           (body ? WITH_BODY : 0) | (key ? WITH_KEY : 0) | (long_target ? WITH_LONG_TARGET : 0);
 }
 
 static bool names_status(const struct bb_route *route, int status)

@@ -1,6 +1,7 @@
 /*
- * What the reference says of every operation in the same words (400, 408, 413, 415, 422, 503)
- * occurs at every one: each operation is asked so that the host has to refuse it with that status.
+ * What the reference says of every operation in the same words (400, 408, 413, 414, 415, 422, 503)
+ * occurs at every one: each operation is asked so that the host has to refuse it with that status. So
+ * are conflicts that an operation shares with others, or that no other suite comes to.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #define ALL_MODULES                                                                                \
     "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
 
-enum { OPERATIONS_MAX = 400, SOON_MS = 10000 };
+enum { OPERATIONS_MAX = 400, SOON_MS = 10000, UPLOADS_MAX = 3 };
 
 struct operation {
-    const char *method, *path; /* the path with something in the place of its names */
+    const char *method, *written, *path; /* the path with something in the place of its names */
     const char *token;
     bool open; /* no token is needed */
     const json_t *responses, *body;
@@ -30,8 +31,9 @@ static struct host_spec spec_of(const char *name)
     return (struct host_spec){.name = name,
                               .modules = ALL_MODULES,
                               .http = "  body_timeout: 1\n",
-                              .more = text("bulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s\"\n",
-                                           harness_path(text("%s-bulk", name)),
+                              .more = text("bulk:\n  files: \"%s\"\n  jobs_per_account: %d\n"
+                                           "device:\n  documents: \"%s\"\n",
+                                           harness_path(text("%s-bulk", name)), UPLOADS_MAX,
                                            harness_path(text("%s-documents", name)))};
 }
 
@@ -82,6 +84,7 @@ static void add(const char *path, const char *method, const json_t *about)
         *letter = (char)(*letter & ~0x20);
     operations[count++] = (struct operation){
         .method = upper,
+        .written = text("%s", path),
         .path = path_for(path),
         .token = token_for(json_object_get(about, "x-roles")),
         .open = json_array_size(json_object_get(about, "security")) == 0,
@@ -162,6 +165,23 @@ START_TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
             expect(&operations[i],
                    wire_ask(host, "%s", head_of(&operations[i], "99999999999"))->status, 413);
     }
+}
+
+START_TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
+{
+    size_t told = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!has(&operations[i], "414"))
+            continue;
+        expect(&operations[i],
+               wire_ask(host, "%s %s?search=%017000d HTTP/1.1\r\nHost: x\r\n\r\n",
+                        operations[i].method, operations[i].path, 0)
+                   ->status,
+               414);
+        told++;
+    }
+    ck_assert_uint_gt(told, 0);
 }
 
 /* All at a time: each waits as long as the host does. */
@@ -273,6 +293,112 @@ START_TEST(a_key_of_another_request_is_refused_where_something_is_made)
     }
 }
 
+/* ---- conflicts ---- */
+
+#define TWIN "Twin"
+
+/* Whether the path names a device; its own path with the name that two devices have. */
+static const char *twin_path(const struct operation *operation)
+{
+    static const char name[] = "{externalId}";
+    const char *at = strstr(operation->written, name);
+
+    if (!strcmp(operation->written, "/api/meter-reads/refused"))
+        return "/api/meter-reads/refused?externalId=" TWIN;
+    return at ? path_for(text("%.*s%s%s", (int)(at - operation->written), operation->written, TWIN,
+                              at + strlen(name)))
+              : NULL;
+}
+
+static const char *twin_body(const struct operation *operation)
+{
+    if (!operation->body)
+        return NULL;
+    if (!strcmp(operation->method, "DELETE"))
+        return "{\"reason\":\"It was wrong\"}";
+    return strstr(operation->written, "/meter-reads/") ? READING("07") : "{\"siteName\":\"x\"}";
+}
+
+/* Two organizations have a device of this name, and an Admin means one of them. */
+START_TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
+{
+    const struct person *other = person_make(host, admin, "statuses.twin", NULL);
+    size_t told = 0;
+
+    for (int i = 0; i < 2; i++)
+        ck_status(http(host, "POST", "/api/device", (i ? other : owner)->token,
+                       json_pack("{ss}", "externalId", TWIN)),
+                  201);
+    for (size_t i = 0; i < count; i++) {
+        const char *path = twin_path(&operations[i]);
+
+        if (!path || operations[i].token != admin->token)
+            continue;
+        ck_assert_msg(has(&operations[i], "409"), "%s", path);
+        expect(&operations[i],
+               http_send(host, &(struct call){.method = operations[i].method,
+                                              .path = path,
+                                              .token = admin->token,
+                                              .body = twin_body(&operations[i])})
+                   ->status,
+               409);
+        told++;
+    }
+    ck_assert_uint_ge(told, 12);
+}
+
+START_TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
+{
+    const struct person *one = person_make(host, admin, "statuses.bulk", NULL);
+    long status = 201;
+    int taken = -1;
+
+    for (; status == 201 && taken <= UPLOADS_MAX; taken++)
+        status = http_send(host, &(struct call){.method = "POST",
+                                                .path = "/api/bulk-upload",
+                                                .token = one->token,
+                                                .type = FORM,
+                                                .body = FILE_OF("B-1")})
+                     ->status;
+    ck_assert_int_eq(status, 409);
+    ck_assert_int_eq(taken, UPLOADS_MAX);
+}
+
+/* Both have the old password right; the second to store finds another one there. */
+START_TEST(of_two_changes_of_a_password_at_once_one_is_refused)
+{
+    long seen = 0;
+
+    for (int turn = 0; turn < 20 && seen != 409; turn++) {
+        const struct person *one = person_make(host, admin, text("statuses.pass.%d", turn), NULL);
+        const char *body = text("{\"current\":\"%s\",\"new\":\"another wording\"}", one->password);
+        const char *said = text("PUT /api/user/password HTTP/1.1\r\nHost: x\r\n"
+                                "Content-Type: application/json\r\nContent-Length: %zu\r\n"
+                                "Authorization: Bearer %s\r\n\r\n%s",
+                                strlen(body), one->token, body);
+        struct wire *wires[] = {wire_open(host), wire_open(host)};
+
+        for (int i = 0; i < 2; i++)
+            ck_assert(wire_say(wires[i], "%s", said));
+        for (int i = 0; i < 2; i++) {
+            long status = wire_read_for(wires[i], said, SOON_MS)->status;
+
+            seen = status > seen ? status : seen;
+            wire_close(wires[i], false);
+        }
+    }
+    ck_assert_int_eq(seen, 409);
+}
+
+/* An Admin acts for any organization that there is. */
+START_TEST(a_group_of_an_organization_that_is_not_there_is_refused)
+{
+    ck_status(http(host, "POST", "/api/device-group?organizationId=999999999", admin->token,
+                   json_pack("{ss s[s] ss ss}", "name", "a", "deviceIds", "K-0", "frequency",
+                             "daily", "start", "2026-01-01")),
+              404);
+}
+
 /* What the operations take that give tokens and accounts, each of its own. */
 static const char everything[] =
     "{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"a@example.com\",\"orgName\":\"C\","
@@ -316,8 +442,13 @@ Suite *statuses_suite(void)
         a_malformed_query_is_refused_everywhere,
         a_body_of_another_type_is_refused_where_one_is_taken,
         a_body_that_is_too_large_is_refused_where_one_is_taken,
+        a_target_that_is_too_long_is_refused_where_one_may_be,
         a_body_that_does_not_come_is_refused_where_one_is_taken,
         a_key_of_another_request_is_refused_where_something_is_made,
+        a_name_that_two_devices_have_is_refused_wherever_one_is_meant,
+        more_bulk_uploads_at_a_time_than_there_may_be_are_refused,
+        of_two_changes_of_a_password_at_once_one_is_refused,
+        a_group_of_an_organization_that_is_not_there_is_refused,
         without_its_database_all_that_asks_it_is_unavailable,
     };
 
