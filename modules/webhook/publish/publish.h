@@ -27,11 +27,14 @@ enum { WEBHOOK_AT_ONCE = 128 }; /* deliveries of an event that a publisher's tra
 
 /* The webhooks h that get the event; and who owns the delivery to one of them from the start. $1
  * event, $3 organisation or null, $4 e-mails, $5 host or null, $6 full */
-#define WEBHOOK_MATCHING                                                                           \
+#define WEBHOOK_MATCHING_OF(event, organisation, emails)                                           \
     " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
-    " AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"                                   \
-    " AND (h.sees_all OR h.organisations @> ARRAY[$3::bigint] OR h.email = ANY($4::text[]))"
-#define WEBHOOK_OWNER " CASE WHEN h.id = ANY($6::bigint[]) THEN NULL ELSE $5::bigint END"
+    " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
+    " AND (h.sees_all OR h.organisations @> ARRAY[" organisation "] OR h.email = ANY(" emails "))"
+#define WEBHOOK_OWNER_OF(full, host)                                                               \
+    " CASE WHEN h.id = ANY(" full ") THEN NULL ELSE " host " END"
+#define WEBHOOK_MATCHING WEBHOOK_MATCHING_OF("$1::text", "$3::bigint", "$4::text[]")
+#define WEBHOOK_OWNER WEBHOOK_OWNER_OF("$6::bigint[]", "$5::bigint")
 
 /* {"a","b"}: texts, up to NULL, as an array of PostgreSQL. */
 char *webhook_array(struct bb_request *rq, const char *const *texts);
