@@ -5,8 +5,9 @@
  * cycles: the readings that end in a cycle, and what the group carries from before, in whole kWh;
  * the rest is carried on. The job (issue.c) takes what is fresh from the service "readings", notes
  * which cycles are due (fold.c), issues those that have ended (cycle.c) and History (history.c),
- * and moves entries on that wait for no issuer any more (settle.c). Each step is a transaction that takes its input away and leaves
- * its result, so a kill at any moment costs nothing, and running again changes nothing.
+ * and moves entries on that wait for no issuer any more (settle.c). Each step is a transaction that
+ * takes its input away and leaves its result, so a kill at any moment costs nothing, and running
+ * again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H

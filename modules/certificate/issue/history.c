@@ -13,9 +13,10 @@
 
 #define NOTED 500     /* devices, in a statement */
 #define READINGS 1000 /* in a chunk */
-#define MOST 1024 /* devices in a chunk; halved where it fails, to find the one whose fault it is  \
-                   */
-#define FIRST 64  /* in the first chunk */
+#define MOST                                                                                       \
+    1024         /* devices in a chunk; halved where it fails, to find the one whose fault it is   \
+                  */
+#define FIRST 64 /* in the first chunk */
 #define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
 
 /* $1 how many */
