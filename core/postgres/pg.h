@@ -84,9 +84,9 @@ struct pg_entry {
 struct pg_settings {
     const char *url;
     unsigned connections[PG_LANES];
-    size_t queue;   /* entries that may wait in a lane */
+    size_t queue;    /* entries that may wait in a lane */
     unsigned gather; /* entries in one execution of a keyed statement; 1: none are put together */
-    unsigned share; /* percent of it, and of long or checked out connections, for one owner */
+    unsigned share;  /* percent of it, and of long or checked out connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;
     struct resolver *resolver; /* of the url's servers; NULL: as they are written */

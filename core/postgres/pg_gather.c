@@ -203,9 +203,8 @@ const PGresult *pg_shared_result(const struct pg_shared *shared)
 /* The member whose row it is, from 0; -1: nobody's. */
 static int member_of(const PGresult *result, int row, int column, unsigned members)
 {
-    long ordinal = PQgetisnull(result, row, column)
-                       ? 0
-                       : strtol(PQgetvalue(result, row, column), NULL, 10);
+    long ordinal =
+        PQgetisnull(result, row, column) ? 0 : strtol(PQgetvalue(result, row, column), NULL, 10);
 
     return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
 }

@@ -233,7 +233,8 @@ static bool is_of_content(const char *name)
     return false;
 }
 
-/* Headers of an answer that this one replaces. A challenge (RFC 9110, section 11.6.1) is a 401's. */
+/* Headers of an answer that this one replaces. A challenge (RFC 9110, section 11.6.1) is a 401's.
+ */
 static void drop_headers_of_another(struct core_request *rq, int status)
 {
     struct response_header **at = &rq->response.headers;

@@ -217,8 +217,9 @@ static const struct bb_field database_fields[] = {
      .min = 1,
      .max = 64,
      .fallback = "64",
-     .help = "Requests that may share one execution of a statement that they ask with different keys; "
-             "1: each has its own."},
+     .help =
+         "Requests that may share one execution of a statement that they ask with different keys; "
+         "1: each has its own."},
     {.name = "statement_timeout",
      .type = BB_INT,
      .flags = BB_RESTART | BB_MILLISECONDS,

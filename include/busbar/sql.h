@@ -68,18 +68,25 @@ struct bb_keyed {
  * whether it knows them or not, and keeps the plan that it has (plan_cache_mode).
  */
 #define BB_KEYS_ARRAY(n, type) "(SELECT $" #n "::" type "[])"
-#define BB_KEYS_1(a) "unnest(" BB_KEYS_ARRAY(1, a) ") WITH ORDINALITY"
-#define BB_KEYS_2(a, b)                                                                            \
-    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ") WITH ORDINALITY"
-#define BB_KEYS_3(a, b, c)                                                                         \
-    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ")"            \
-    " WITH ORDINALITY"
-#define BB_KEYS_4(a, b, c, d)                                                                      \
-    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ", "           \
-    BB_KEYS_ARRAY(4, d) ") WITH ORDINALITY"
-#define BB_KEYS_5(a, b, c, d, e)                                                                   \
-    "unnest(" BB_KEYS_ARRAY(1, a) ", " BB_KEYS_ARRAY(2, b) ", " BB_KEYS_ARRAY(3, c) ", "           \
-    BB_KEYS_ARRAY(4, d) ", " BB_KEYS_ARRAY(5, e) ") WITH ORDINALITY"
+#define BB_KEYS_LIST_1(a) BB_KEYS_ARRAY(1, a)
+#define BB_KEYS_LIST_2(a, b) BB_KEYS_LIST_1(a) ", " BB_KEYS_ARRAY(2, b)
+#define BB_KEYS_LIST_3(a, b, c) BB_KEYS_LIST_2(a, b) ", " BB_KEYS_ARRAY(3, c)
+#define BB_KEYS_LIST_4(a, b, c, d) BB_KEYS_LIST_3(a, b, c) ", " BB_KEYS_ARRAY(4, d)
+#define BB_KEYS_LIST_5(a, b, c, d, e) BB_KEYS_LIST_4(a, b, c, d) ", " BB_KEYS_ARRAY(5, e)
+#define BB_KEYS_LIST_6(a, b, c, d, e, f) BB_KEYS_LIST_5(a, b, c, d, e) ", " BB_KEYS_ARRAY(6, f)
+#define BB_KEYS_LIST_7(a, b, c, d, e, f, g)                                                        \
+    BB_KEYS_LIST_6(a, b, c, d, e, f) ", " BB_KEYS_ARRAY(7, g)
+#define BB_KEYS_LIST_8(a, b, c, d, e, f, g, h)                                                     \
+    BB_KEYS_LIST_7(a, b, c, d, e, f, g) ", " BB_KEYS_ARRAY(8, h)
+#define BB_KEYS(list) "unnest(" list ") WITH ORDINALITY"
+#define BB_KEYS_1(a) BB_KEYS(BB_KEYS_LIST_1(a))
+#define BB_KEYS_2(a, b) BB_KEYS(BB_KEYS_LIST_2(a, b))
+#define BB_KEYS_3(a, b, c) BB_KEYS(BB_KEYS_LIST_3(a, b, c))
+#define BB_KEYS_4(a, b, c, d) BB_KEYS(BB_KEYS_LIST_4(a, b, c, d))
+#define BB_KEYS_5(a, b, c, d, e) BB_KEYS(BB_KEYS_LIST_5(a, b, c, d, e))
+#define BB_KEYS_6(a, b, c, d, e, f) BB_KEYS(BB_KEYS_LIST_6(a, b, c, d, e, f))
+#define BB_KEYS_7(a, b, c, d, e, f, g) BB_KEYS(BB_KEYS_LIST_7(a, b, c, d, e, f, g))
+#define BB_KEYS_8(a, b, c, d, e, f, g, h) BB_KEYS(BB_KEYS_LIST_8(a, b, c, d, e, f, g, h))
 
 enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS };
 

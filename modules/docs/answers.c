@@ -10,8 +10,8 @@ enum when {
     WITH_TOKEN = 1, /* the route asks for one */
     WITH_NAMES = 2, /* the path names something, and not just somebody by e-mail */
     WITH_BODY = 4,
-    WITH_KEY = 8, /* Idempotency-Key */
-    IF_NAMED = 16, /* only where the route itself says so */
+    WITH_KEY = 8,         /* Idempotency-Key */
+    IF_NAMED = 16,        /* only where the route itself says so */
     WITH_LONG_TARGET = 32 /* what path and query may have does not fit into every head */
 };
 

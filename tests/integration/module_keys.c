@@ -11,11 +11,13 @@ static const char schema[] =
     "-- step 1: counters, and what was added to them\n"
     "CREATE TABLE keys_counter (id bigint PRIMARY KEY, value bigint NOT NULL DEFAULT 0);\n"
     "INSERT INTO keys_counter SELECT g FROM generate_series(1, 40) g;\n"
-    "CREATE TABLE keys_done (id uuid PRIMARY KEY, counter bigint NOT NULL, added bigint NOT NULL);\n"
+    "CREATE TABLE keys_done (id uuid PRIMARY KEY, counter bigint NOT NULL, added bigint NOT "
+    "NULL);\n"
     "CREATE TABLE keys_name (key bigint PRIMARY KEY, name text NOT NULL);\n"
     "INSERT INTO keys_name SELECT g, 'name \"' || g || '\\' FROM generate_series(1, 1000) g;\n";
 
-/* key % 4 rows: key, place, its name and the text that came with it. It fails where there is one, of 13. */
+/* key % 4 rows: key, place, its name and the text that came with it. It fails where there is one,
+ * of 13. */
 #define ROWS(key, text)                                                                            \
     "SELECT busbar_require(" key " % 13 <> 0, 409, 'thirteen'), " key " AS key, g AS place,"       \
     " (SELECT n.name FROM keys_name n WHERE n.key = " key ") AS name, " text " AS said"            \
@@ -24,7 +26,9 @@ static const char schema[] =
 static const struct bb_keyed read_rows = {
     {ROWS("$1::bigint", "$2::text"), BB_SQL_KEYED},
     {"SELECT r.*, k.i FROM " BB_KEYS_2("bigint", "text") " k(key, said, i)"
-     " CROSS JOIN LATERAL (" ROWS("k.key", "k.said") ") r", 0},
+                                                         " CROSS JOIN LATERAL (" ROWS(
+                                                             "k.key", "k.said") ") r",
+     0},
 };
 
 static const struct bb_keyed add = {
@@ -34,12 +38,15 @@ static const struct bb_keyed add = {
      " SELECT busbar_require(count(*) = 1, 404, 'no such counter'),"
      " busbar_require($2::bigint <> 13, 409, 'thirteen'), max(id) FROM c",
      BB_SQL_WRITE | BB_SQL_KEYED},
-    {"WITH k AS (SELECT * FROM " BB_KEYS_3("bigint", "bigint", "uuid") " k(id, added, uuid, i)),"
-     " c AS (UPDATE keys_counter o SET value = value + k.added FROM k WHERE o.id = k.id"
-     " RETURNING k.id, k.added, k.uuid, k.i),"
-     " d AS (INSERT INTO keys_done SELECT uuid, id, added FROM c)"
-     " SELECT busbar_require(c.i IS NOT NULL, 404, 'no such counter'),"
-     " busbar_require(k.added <> 13, 409, 'thirteen'), c.id, k.i FROM k LEFT JOIN c ON c.i = k.i",
+    {"WITH k AS (SELECT * FROM " BB_KEYS_3(
+         "bigint", "bigint",
+         "uuid") " k(id, added, uuid, i)),"
+                 " c AS (UPDATE keys_counter o SET value = value + k.added FROM k WHERE o.id = k.id"
+                 " RETURNING k.id, k.added, k.uuid, k.i),"
+                 " d AS (INSERT INTO keys_done SELECT uuid, id, added FROM c)"
+                 " SELECT busbar_require(c.i IS NOT NULL, 404, 'no such counter'),"
+                 " busbar_require(k.added <> 13, 409, 'thirteen'), c.id, k.i FROM k LEFT JOIN c ON "
+                 "c.i = k.i",
      BB_SQL_WRITE},
 };
 
@@ -68,13 +75,12 @@ static int get_rows(struct bb_request *rq)
 
 static int get_half(struct bb_request *rq)
 {
-    const struct bb_rows *rows =
-        bb_query(rq, &half.one, BB_ARGS(bb_i(bb_segment_int(rq, "key"))));
+    const struct bb_rows *rows = bb_query(rq, &half.one, BB_ARGS(bb_i(bb_segment_int(rq, "key"))));
 
     if (!rows)
         return bb_failed(rq);
-    return bb_reply(rq, 200, json_pack("{s:s?}", "name",
-                                       bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : NULL));
+    return bb_reply(
+        rq, 200, json_pack("{s:s?}", "name", bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : NULL));
 }
 
 struct added {

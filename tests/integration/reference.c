@@ -286,9 +286,10 @@ static const char *body_problem(const json_t *content, const struct reference_an
 /* Routes of the modules of tests and examples, and of the servers that tests talk with. */
 static bool is_foreign(const char *target)
 {
-    static const char *const paths[] = {
-        "/bad/", "/late",  "/api/poke/", "/api/keys/", "/api/wave",     "/api/hello", "/api/visits", "/witness",
-        "/-/",   "/stats", "/crash",     "/api/contacts", "/ids?",      "/count?"};
+    static const char *const paths[] = {"/bad/",     "/late",      "/api/poke/",  "/api/keys/",
+                                        "/api/wave", "/api/hello", "/api/visits", "/witness",
+                                        "/-/",       "/stats",     "/crash",      "/api/contacts",
+                                        "/ids?",     "/count?"};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         if (!strncmp(target, paths[i], strlen(paths[i])))

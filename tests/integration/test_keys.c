@@ -56,8 +56,8 @@ static int64_t metric(const char *name, const char *lane)
 struct client {
     pthread_t thread;
     unsigned seed;
-    bool rough;       /* connections to PostgreSQL are closed meanwhile: 503 may come */
-    int64_t unknown;  /* units that were answered 503 */
+    bool rough;      /* connections to PostgreSQL are closed meanwhile: 503 may come */
+    int64_t unknown; /* units that were answered 503 */
     int wrong;
     char *why; /* the first thing that was wrong */
 };
@@ -97,8 +97,8 @@ static void ask_rows(struct client *client, CURL *connection)
     int64_t key = 1 + rand_r(&client->seed) % (NAMES + NAMES / 4);
     int said = rand_r(&client->seed) % 4;
     char *path = text("/api/keys/rows/%jd?said=%s", (intmax_t)key, texts[said]);
-    const struct answer *answer = http_send(
-        host, &(struct call){.method = "GET", .path = path, .connection = connection});
+    const struct answer *answer =
+        http_send(host, &(struct call){.method = "GET", .path = path, .connection = connection});
     bool fails = key % UNLUCKY == 0 && key % 4; /* a key without rows does not */
     bool right = fails ? answer->status == 409
                        : answer->status == 200 && is_right(key, meant[said], answer->json);
@@ -111,8 +111,8 @@ static void ask_counter(struct client *client, CURL *connection)
 {
     int64_t counter = 1 + rand_r(&client->seed) % (COUNTERS + 2), by = rand_r(&client->seed) % 20;
     char *path = text("/api/keys/counter/%jd?by=%jd", (intmax_t)counter, (intmax_t)by);
-    const struct answer *answer = http_send(
-        host, &(struct call){.method = "PUT", .path = path, .connection = connection});
+    const struct answer *answer =
+        http_send(host, &(struct call){.method = "PUT", .path = path, .connection = connection});
     long wanted = counter > COUNTERS ? 404 : by == UNLUCKY ? 409 : 200;
 
     if (answer->status == 200 && wanted == 200)
@@ -186,8 +186,7 @@ static void expect_counters(int64_t unknown)
                                     "(SELECT sum(added) FROM keys_done WHERE counter = c.id), 0)"),
                      0);
     for (int i = 1; i <= COUNTERS; i++) {
-        int64_t value =
-            sql_number(db, text("SELECT value FROM keys_counter WHERE id = %d", i));
+        int64_t value = sql_number(db, text("SELECT value FROM keys_counter WHERE id = %d", i));
 
         if (unknown)
             ck_assert_int_ge(value, sums[i]);

@@ -1,7 +1,7 @@
 /*
  * What the reference says of every operation in the same words (400, 408, 413, 414, 415, 422, 503)
- * occurs at every one: each operation is asked so that the host has to refuse it with that status. So
- * are conflicts that an operation shares with others, or that no other suite comes to.
+ * occurs at every one: each operation is asked so that the host has to refuse it with that status.
+ * So are conflicts that an operation shares with others, or that no other suite comes to.
  */
 #include <stdlib.h>
 #include <string.h>

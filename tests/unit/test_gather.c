@@ -1,4 +1,5 @@
-/* Who shares an execution, what is sent for all of them, and whose rows are whose; without a database. */
+/* Who shares an execution, what is sent for all of them, and whose rows are whose; without a
+ * database. */
 #include <check.h>
 #include <stdio.h>
 
@@ -32,7 +33,8 @@ static void tear_down(void)
 }
 
 /* The next entry of the batch, which asks `sql` with two values. */
-static struct pg_entry *asks(const struct bb_sql *sql, struct bb_value first, struct bb_value second)
+static struct pg_entry *asks(const struct bb_sql *sql, struct bb_value first,
+                             struct bb_value second)
 {
     struct pg_entry *entry = pg_entry_new(&requests[made]);
 
@@ -140,8 +142,9 @@ static PGresult *answer(const char *const rows[][2], int count)
             const char *cell = rows[row][column];
             int length = *cell ? (int)strlen(cell) : -1;
 
-            ck_assert_int_eq(
-                PQsetvalue(result, row, column, length < 0 ? NULL : (char *)(uintptr_t)cell, length), 1);
+            ck_assert_int_eq(PQsetvalue(result, row, column,
+                                        length < 0 ? NULL : (char *)(uintptr_t)cell, length),
+                             1);
         }
     return result;
 }
@@ -181,7 +184,8 @@ START_TEST(each_member_gets_its_rows_in_their_order)
 
 START_TEST(rows_of_nobody_are_nobodys)
 {
-    static const char *const rows[][2] = {{"x", "0"}, {"y", "3"}, {"z", ""}, {"b", "2"}, {"n", "-1"}};
+    static const char *const rows[][2] = {
+        {"x", "0"}, {"y", "3"}, {"z", ""}, {"b", "2"}, {"n", "-1"}};
     struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
 
     asks(&by_name.one, bb_t("b"), bb_null());

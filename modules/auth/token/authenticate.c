@@ -113,7 +113,10 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
 static const struct bb_keyed everything = {
     {EVERYTHING("$1::uuid", "$2::text", "$3::bigint"), BB_SQL_KEYED},
     {"SELECT e.*, w.i FROM " BB_KEYS_3("uuid", "text", "bigint") " w(jti, kid, account, i)"
-     " CROSS JOIN LATERAL (" EVERYTHING("w.jti", "w.kid", "w.account") " OFFSET 0) e", 0},
+                                                                 " CROSS JOIN LATERAL (" EVERYTHING(
+                                                                     "w.jti", "w.kid",
+                                                                     "w.account") " OFFSET 0) e",
+     0},
 };
 
 /* Asks PostgreSQL. *found stays NULL where there is no such session. */

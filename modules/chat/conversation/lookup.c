@@ -8,7 +8,9 @@
 static const struct bb_keyed facts_by_id = {
     {FACTS("$1::bigint"), BB_SQL_KEYED},
     {"SELECT c.*, k.i FROM " BB_KEYS_1("bigint") " k(id, i)"
-     " CROSS JOIN LATERAL (" FACTS("k.id") " OFFSET 0) c", 0},
+                                                 " CROSS JOIN LATERAL (" FACTS(
+                                                     "k.id") " OFFSET 0) c",
+     0},
 };
 
 static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows,

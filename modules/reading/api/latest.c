@@ -2,14 +2,20 @@
 #include "modules/reading/base/reading.h"
 
 #define LATEST(device)                                                                             \
-    "SELECT d.type, " READING_MS("d.latest_start") " AS starts, " READING_MS("d.latest_end")       \
-    " AS ends, d.latest_wh, " READING_MS("d.latest_at") " AS at FROM reading_device d"             \
-    " WHERE d.device = " device " ORDER BY d.latest_end DESC, d.type LIMIT 1"
+    "SELECT d.type, " READING_MS("d.latest_start") " AS starts, " READING_MS(                      \
+        "d.latest_end") " AS ends, d.latest_wh, " READING_MS("d.latest_at") " AS at FROM "         \
+                                                                            "reading_device d"     \
+                                                                            " WHERE d.device "     \
+                                                                            "= " device            \
+                                                                            " ORDER BY "           \
+                                                                            "d.latest_end DESC, "  \
+                                                                            "d.type LIMIT 1"
 
 static const struct bb_keyed latest = {
     {LATEST("$1::bigint"), BB_SQL_KEYED},
     {"SELECT l.*, k.i FROM " BB_KEYS_1("bigint") " k(device, i)"
-     " CROSS JOIN LATERAL (" LATEST("k.device") ") l", 0},
+                                                 " CROSS JOIN LATERAL (" LATEST("k.device") ") l",
+     0},
 };
 
 int reading_latest(struct bb_request *rq)

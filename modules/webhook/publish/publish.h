@@ -31,8 +31,7 @@ enum { WEBHOOK_AT_ONCE = 128 }; /* deliveries of an event that a publisher's tra
     " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
     " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
     " AND (h.sees_all OR h.organisations @> ARRAY[" organisation "] OR h.email = ANY(" emails "))"
-#define WEBHOOK_OWNER_OF(full, host)                                                               \
-    " CASE WHEN h.id = ANY(" full ") THEN NULL ELSE " host " END"
+#define WEBHOOK_OWNER_OF(full, host) " CASE WHEN h.id = ANY(" full ") THEN NULL ELSE " host " END"
 #define WEBHOOK_MATCHING WEBHOOK_MATCHING_OF("$1::text", "$3::bigint", "$4::text[]")
 #define WEBHOOK_OWNER WEBHOOK_OWNER_OF("$6::bigint[]", "$5::bigint")
 

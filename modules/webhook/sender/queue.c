@@ -7,9 +7,10 @@
 #define SLOW_CAP 16
 #define NEAR_CAP 4   /* of a lane whose receiver answers within the millisecond … */
 #define CAP_PER_MS 2 /* … and for each one that it takes */
-#define FAR_MS 20 /* from here on the cap grows with each delivery, below with each round of them  \
-                   */
-#define WHILE 64  /* attempts from which the shortest time is taken */
+#define FAR_MS                                                                                     \
+    20           /* from here on the cap grows with each delivery, below with each round of them   \
+                  */
+#define WHILE 64 /* attempts from which the shortest time is taken */
 #define NEVER_MS 1000000
 #define UNPROVED 8 /* part of the limits up to which a lane may hold unless it is in its stride */
 
