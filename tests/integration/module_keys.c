@@ -23,13 +23,15 @@ static const char schema[] =
     " (SELECT n.name FROM keys_name n WHERE n.key = " key ") AS name, " text " AS said"            \
     " FROM generate_series(1, " key " % 4) g ORDER BY g"
 
+#define KEYS BB_KEYS_2("bigint", "text")
+#define ROWS_OF_KEY ROWS("k.key", "k.said")
+
 static const struct bb_keyed read_rows = {
     {ROWS("$1::bigint", "$2::text"), BB_SQL_KEYED},
-    {"SELECT r.*, k.i FROM " BB_KEYS_2("bigint", "text") " k(key, said, i)"
-                                                         " CROSS JOIN LATERAL (" ROWS(
-                                                             "k.key", "k.said") ") r",
-     0},
+    {"SELECT r.*, k.i FROM " KEYS " k(key, said, i) CROSS JOIN LATERAL (" ROWS_OF_KEY ") r", 0},
 };
+
+#define ADDED BB_KEYS_3("bigint", "bigint", "uuid")
 
 static const struct bb_keyed add = {
     {"WITH c AS (UPDATE keys_counter SET value = value + $2::bigint WHERE id = $1::bigint"
@@ -38,15 +40,12 @@ static const struct bb_keyed add = {
      " SELECT busbar_require(count(*) = 1, 404, 'no such counter'),"
      " busbar_require($2::bigint <> 13, 409, 'thirteen'), max(id) FROM c",
      BB_SQL_WRITE | BB_SQL_KEYED},
-    {"WITH k AS (SELECT * FROM " BB_KEYS_3(
-         "bigint", "bigint",
-         "uuid") " k(id, added, uuid, i)),"
-                 " c AS (UPDATE keys_counter o SET value = value + k.added FROM k WHERE o.id = k.id"
-                 " RETURNING k.id, k.added, k.uuid, k.i),"
-                 " d AS (INSERT INTO keys_done SELECT uuid, id, added FROM c)"
-                 " SELECT busbar_require(c.i IS NOT NULL, 404, 'no such counter'),"
-                 " busbar_require(k.added <> 13, 409, 'thirteen'), c.id, k.i FROM k LEFT JOIN c ON "
-                 "c.i = k.i",
+    {"WITH k AS (SELECT * FROM " ADDED " k(id, added, uuid, i)),"
+     " c AS (UPDATE keys_counter o SET value = value + k.added FROM k WHERE o.id = k.id"
+     " RETURNING k.id, k.added, k.uuid, k.i),"
+     " d AS (INSERT INTO keys_done SELECT uuid, id, added FROM c)"
+     " SELECT busbar_require(c.i IS NOT NULL, 404, 'no such counter'),"
+     " busbar_require(k.added <> 13, 409, 'thirteen'), c.id, k.i FROM k LEFT JOIN c ON c.i = k.i",
      BB_SQL_WRITE},
 };
 

@@ -110,12 +110,13 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     " LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client"            \
     " WHERE s.jti = " jti " AND s.kid = " kid " AND s.account = " account
 
+#define TOKENS BB_KEYS_3("uuid", "text", "bigint")
+#define EVERYTHING_OF_TOKEN EVERYTHING("w.jti", "w.kid", "w.account")
+
 static const struct bb_keyed everything = {
     {EVERYTHING("$1::uuid", "$2::text", "$3::bigint"), BB_SQL_KEYED},
-    {"SELECT e.*, w.i FROM " BB_KEYS_3("uuid", "text", "bigint") " w(jti, kid, account, i)"
-                                                                 " CROSS JOIN LATERAL (" EVERYTHING(
-                                                                     "w.jti", "w.kid",
-                                                                     "w.account") " OFFSET 0) e",
+    {"SELECT e.*, w.i FROM " TOKENS " w(jti, kid, account, i)"
+     " CROSS JOIN LATERAL (" EVERYTHING_OF_TOKEN " OFFSET 0) e",
      0},
 };
 

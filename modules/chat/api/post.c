@@ -16,6 +16,8 @@
  * Admin who takes no part it is unread for both. last_at puts activities in order, also those of
  * one millisecond. bench/sql/post.sql has the same text.
  */
+#define MESSAGES BB_KEYS_5("bigint", "uuid", "text", "text", "timestamptz")
+
 static const struct bb_keyed add_message = {
     {"WITH c AS ("
      "UPDATE chat_conversation SET entries = entries + 1, last_entry_uuid = $2::uuid,"
@@ -33,35 +35,24 @@ static const struct bb_keyed add_message = {
      " SELECT $1::bigint, c.entries, $2::uuid, $3::text, $4::text, $5::timestamptz FROM c"
      ") SELECT busbar_require(count(*) = 1, 404, 'Conversation not found') FROM c",
      BB_SQL_WRITE | BB_SQL_KEYED},
-    {"WITH k AS (SELECT * FROM " BB_KEYS_5(
-         "bigint", "uuid", "text", "text",
-         "timestamptz") " k(id, uuid, username, chat_entry, created_at, i)"
-                        "), c AS ("
-                        "UPDATE chat_conversation o SET entries = entries + 1, last_entry_uuid = "
-                        "k.uuid,"
-                        " last_at = greatest(last_at + interval '1 microsecond', "
-                        "clock_timestamp()),"
-                        " unread1 = unread1 + (participant1 <> k.username)::int,"
-                        " unread2 = unread2 + (participant2 <> k.username)::int, counted = counted "
-                        "+ 1"
-                        " FROM k WHERE o.id = k.id RETURNING entries, last_at, organisation, "
-                        "device_project_name,"
-                        " participant1 = k.username AS by1, participant1, withheld1, participant2, "
-                        "withheld2,"
-                        " k.id, k.uuid, k.username, k.chat_entry, k.created_at, k.i"
-                        "), u AS ("
-                        "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 "
-                        "ELSE participant1 END,"
-                        " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 "
-                        "END,"
-                        " device_project_name, 1, last_at FROM c"
-                        "), e AS ("
-                        "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, "
-                        "created_at)"
-                        " SELECT id, entries, uuid, username, chat_entry, created_at FROM c"
-                        ") SELECT busbar_require(c.i IS NOT NULL, 404, 'Conversation not found'), "
-                        "k.i"
-                        " FROM k LEFT JOIN c ON c.i = k.i",
+    {"WITH k AS (SELECT * FROM " MESSAGES " k(id, uuid, username, chat_entry, created_at, i)"
+     "), c AS ("
+     "UPDATE chat_conversation o SET entries = entries + 1, last_entry_uuid = k.uuid,"
+     " last_at = greatest(last_at + interval '1 microsecond', clock_timestamp()),"
+     " unread1 = unread1 + (participant1 <> k.username)::int,"
+     " unread2 = unread2 + (participant2 <> k.username)::int, counted = counted + 1"
+     " FROM k WHERE o.id = k.id RETURNING entries, last_at, organisation, device_project_name,"
+     " participant1 = k.username AS by1, participant1, withheld1, participant2, withheld2,"
+     " k.id, k.uuid, k.username, k.chat_entry, k.created_at, k.i"
+     "), u AS ("
+     "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 ELSE participant1 END,"
+     " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 END,"
+     " device_project_name, 1, last_at FROM c"
+     "), e AS ("
+     "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
+     " SELECT id, entries, uuid, username, chat_entry, created_at FROM c"
+     ") SELECT busbar_require(c.i IS NOT NULL, 404, 'Conversation not found'), k.i"
+     " FROM k LEFT JOIN c ON c.i = k.i",
      BB_SQL_WRITE},
 };
 

@@ -5,12 +5,12 @@
     "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"   \
     " FROM chat_conversation WHERE id = " id
 
+#define IDS BB_KEYS_1("bigint")
+#define FACTS_OF_ID FACTS("k.id")
+
 static const struct bb_keyed facts_by_id = {
     {FACTS("$1::bigint"), BB_SQL_KEYED},
-    {"SELECT c.*, k.i FROM " BB_KEYS_1("bigint") " k(id, i)"
-                                                 " CROSS JOIN LATERAL (" FACTS(
-                                                     "k.id") " OFFSET 0) c",
-     0},
+    {"SELECT c.*, k.i FROM " IDS " k(id, i) CROSS JOIN LATERAL (" FACTS_OF_ID " OFFSET 0) c", 0},
 };
 
 static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const struct bb_rows *rows,

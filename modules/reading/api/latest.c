@@ -1,20 +1,18 @@
 /* GET /api/meter-reads/latestread/:externalId: one row, however many readings there are. */
 #include "modules/reading/base/reading.h"
 
-#define LATEST(device)                                                                             \
-    "SELECT d.type, " READING_MS("d.latest_start") " AS starts, " READING_MS(                      \
-        "d.latest_end") " AS ends, d.latest_wh, " READING_MS("d.latest_at") " AS at FROM "         \
-                                                                            "reading_device d"     \
-                                                                            " WHERE d.device "     \
-                                                                            "= " device            \
-                                                                            " ORDER BY "           \
-                                                                            "d.latest_end DESC, "  \
-                                                                            "d.type LIMIT 1"
+#define START READING_MS("d.latest_start")
+#define END READING_MS("d.latest_end")
+#define AT READING_MS("d.latest_at")
+#define LATEST(id)                                                                                 \
+    "SELECT d.type, " START " AS starts, " END " AS ends, d.latest_wh, " AT " AS at"               \
+    " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
+#define DEVICES BB_KEYS_1("bigint")
+#define LATEST_OF_DEVICE LATEST("k.device")
 
 static const struct bb_keyed latest = {
     {LATEST("$1::bigint"), BB_SQL_KEYED},
-    {"SELECT l.*, k.i FROM " BB_KEYS_1("bigint") " k(device, i)"
-                                                 " CROSS JOIN LATERAL (" LATEST("k.device") ") l",
+    {"SELECT l.*, k.i FROM " DEVICES " k(device, i) CROSS JOIN LATERAL (" LATEST_OF_DEVICE ") l",
      0},
 };
 

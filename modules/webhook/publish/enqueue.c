@@ -21,53 +21,24 @@
 
 /* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body,
  * $8 traceparent */
-static const struct bb_keyed enqueue =
-    {
-        {"INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, traceparent)"
-         " SELECT h.id, $1::text, $2::uuid," WEBHOOK_OWNER ", $7::text, $8::text" WEBHOOK_MATCHING
-         " RETURNING webhook, id, owner, body_id",
-         BB_SQL_KEYED},
-        {"WITH k AS (SELECT * FROM unnest(" BB_KEYS_ARRAY(1, "text") ", " BB_KEYS_ARRAY(2, "uuid") ", " BB_KEYS_ARRAY(3, "bigint") ", " BB_KEYS_ARRAY(4, "text") ", " BB_KEYS_ARRAY(5, "bigint") ", " BB_KEYS_ARRAY(
-             6, "text") ", " BB_KEYS_ARRAY(7,
-                                           "text") ", " BB_KEYS_ARRAY(8,
-                                                                      "text") ") WITH ORDINALITY "
-                                                                              "k(event, event_id, "
-                                                                              "organisation, "
-                                                                              "emails, host, busy, "
-                                                                              "body, trace, i)),"
-                                                                              " made AS (INSERT "
-                                                                              "INTO "
-                                                                              "webhook_delivery "
-                                                                              "(webhook, event, "
-                                                                              "event_id, owner, "
-                                                                              "body, traceparent)"
-                                                                              " SELECT h.id, "
-                                                                              "k.event, "
-                                                                              "k.event_"
-                                                                              "id"
-                                                                              "," WEBHOOK_OWNER_OF("k.busy::bigint[]", "k.host") ", k.body, k.trace FROM k CROSS JOIN LATERAL (SELECT h.id" WEBHOOK_MATCHING_OF(
-                                                                                  "k.event",
-                                                                                  "k.organisation",
-                                                                                  "k.emails::text["
-                                                                                  "]") " OFFSET 0) "
-                                                                                       "h"
-                                                                                       " RETURNING "
-                                                                                       "webhook, "
-                                                                                       "id, owner, "
-                                                                                       "body_id, "
-                                                                                       "event_id)"
-                                                                                       " SELECT "
-                                                                                       "m.webhook, "
-                                                                                       "m.id, "
-                                                                                       "m.owner, "
-                                                                                       "m.body_id, "
-                                                                                       "k.i FROM "
-                                                                                       "made m "
-                                                                                       "JOIN k ON "
-                                                                                       "k.event_id "
-                                                                                       "= "
-                                                                                       "m.event_id",
-         0},
+#define EVENTS BB_KEYS_8("text", "uuid", "bigint", "text", "bigint", "text", "text", "text")
+#define OWNER_OF_EVENT WEBHOOK_OWNER_OF("k.busy::bigint[]", "k.host")
+#define MATCHING_EVENT WEBHOOK_MATCHING_OF("k.event", "k.organisation", "k.emails::text[]")
+
+static const struct bb_keyed enqueue = {
+    {"INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, traceparent)"
+     " SELECT h.id, $1::text, $2::uuid," WEBHOOK_OWNER ", $7::text, $8::text" WEBHOOK_MATCHING
+     " RETURNING webhook, id, owner, body_id",
+     BB_SQL_KEYED},
+    {"WITH k AS (SELECT * FROM " EVENTS
+     " k(event, event_id, organisation, emails, host, busy, body, trace, i)),"
+     " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, traceparent)"
+     " SELECT h.id, k.event, k.event_id," OWNER_OF_EVENT ", k.body, k.trace"
+     " FROM k CROSS JOIN LATERAL (SELECT h.id" MATCHING_EVENT " OFFSET 0) h"
+     " RETURNING webhook, id, owner, body_id, event_id)"
+     " SELECT m.webhook, m.id, m.owner, m.body_id, k.i"
+     " FROM made m JOIN k ON k.event_id = m.event_id",
+     0},
 };
 
 /*

@@ -1,16 +1,14 @@
 #include "modules/webhook/sender/queue.h"
 
-#define QUANTUM                                                                                    \
-    1024 /* bytes a turn: a small delivery or two, or receivers would need more connections */
+/* Bytes a turn: a small delivery or two, or receivers would need more connections. */
+#define QUANTUM 1024
 #define OVERHEAD 512 /* what a delivery costs beside its bytes */
 #define FIRST_CAP 4  /* of a lane that has just proved fast */
 #define SLOW_CAP 16
 #define NEAR_CAP 4   /* of a lane whose receiver answers within the millisecond … */
 #define CAP_PER_MS 2 /* … and for each one that it takes */
-#define FAR_MS                                                                                     \
-    20           /* from here on the cap grows with each delivery, below with each round of them   \
-                  */
-#define WHILE 64 /* attempts from which the shortest time is taken */
+#define FAR_MS 20    /* from here on the cap grows by each delivery, else by each round of them */
+#define WHILE 64     /* attempts from which the shortest time is taken */
 #define NEVER_MS 1000000
 #define UNPROVED 8 /* part of the limits up to which a lane may hold unless it is in its stride */
 
