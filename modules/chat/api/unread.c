@@ -27,28 +27,45 @@ static const struct bb_keyed count_own = {
      0},
 };
 
-/* $1 to $3 the scope, $4 e-mail. What the caller sees of the totals u of an e-mail. */
-#define SEEN                                                                                       \
-    "u.email = $4::text AND ($1::boolean OR u.organisation = ANY($2::bigint[])"                    \
-    " OR $3::text = $4::text AND NOT u.withheld)"
-#define OF_PAIR(side, other)                                                                       \
-    "SELECT d.id FROM chat_directory d WHERE NOT $1::boolean AND $3::text <> $4::text"             \
-    " AND d.participant" side " = $4::text AND d.participant" other " = $3::text"                  \
-    " AND NOT d.withheld" other " AND coalesce(d.organisation <> ALL($2::bigint[]), true)"
-#define WITH_CALLER                                                                                \
-    "SELECT CASE WHEN c.participant1 = $4::text THEN c.unread1 ELSE c.unread2 END AS messages,"    \
-    " c.device_project_name AS name, c.last_at AS at"                                              \
-    " FROM (SELECT id FROM (" OF_PAIR("1", "2") " UNION ALL " OF_PAIR(                             \
-        "2", "1") ") d"                                                                            \
-                  " LIMIT " PAIRED ") d JOIN chat_conversation c ON c.id = d.id"
+/*
+ * Who asks, k: whether everything is seen, else which organisations and which e-mail is the
+ * caller's own, and the e-mail that is asked about. For one request it is made of its parameters,
+ * for several of their arrays, so that the statement itself is written once.
+ */
+#define ONE                                                                                        \
+    "SELECT a.* FROM (SELECT $1::boolean AS everything, $2::bigint[] AS organisations,"            \
+    " $3::text AS own, $4::text AS email) k"
+#define CALLERS BB_KEYS_4("boolean", "text", "text", "text")
+#define MANY                                                                                       \
+    "SELECT a.*, k.i FROM (SELECT everything, organisations::bigint[], own, email, i"              \
+    " FROM " CALLERS " k(everything, organisations, own, email, i) OFFSET 0) k"
+#define KEYED(statement)                                                                           \
+    {                                                                                              \
+        {ONE " CROSS JOIN LATERAL (" statement ") a", BB_SQL_KEYED},                               \
+            {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
+    }
 
-static const struct bb_sql count_seen = {
-    "SELECT greatest(sum(messages), 0)::bigint FROM ("
-    "SELECT messages FROM chat_unread u WHERE " SEEN
-    " UNION ALL SELECT messages FROM chat_unread_change u WHERE " SEEN
-    " UNION ALL SELECT messages FROM (" WITH_CALLER ") c) u",
-    0,
-};
+/* What the caller sees of the totals u of the e-mail. */
+#define SEEN                                                                                       \
+    "u.email = k.email AND (k.everything OR u.organisation = ANY(k.organisations)"                 \
+    " OR k.own = k.email AND NOT u.withheld)"
+#define OF_PAIR(side, other)                                                                       \
+    "SELECT d.id FROM chat_directory d WHERE NOT k.everything AND k.own <> k.email"                \
+    " AND d.participant" side " = k.email AND d.participant" other " = k.own"                      \
+    " AND NOT d.withheld" other " AND coalesce(d.organisation <> ALL(k.organisations), true)"
+#define OF_PAIRS OF_PAIR("1", "2") " UNION ALL " OF_PAIR("2", "1")
+#define WITH_CALLER                                                                                \
+    "SELECT CASE WHEN c.participant1 = k.email THEN c.unread1 ELSE c.unread2 END AS messages,"     \
+    " c.device_project_name AS name, c.last_at AS at FROM (SELECT id FROM (" OF_PAIRS ") d"        \
+    " LIMIT " PAIRED ") d JOIN chat_conversation c ON c.id = d.id"
+
+#define COUNT_SEEN                                                                                 \
+    "SELECT greatest(sum(messages), 0)::bigint FROM ("                                             \
+    "SELECT messages FROM chat_unread u WHERE " SEEN                                               \
+    " UNION ALL SELECT messages FROM chat_unread_change u WHERE " SEEN                             \
+    " UNION ALL SELECT messages FROM (" WITH_CALLER ") c) u"
+
+static const struct bb_keyed count_seen = KEYED(COUNT_SEEN);
 
 /*
  * The latest names of the totals: where but organisations are seen, the latest of each. And those
@@ -57,11 +74,11 @@ static const struct bb_sql count_seen = {
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
 #define OF_ORGANISATIONS                                                                           \
-    "(SELECT n.* FROM unnest($2::bigint[]) o CROSS JOIN LATERAL (SELECT " TOTAL                    \
-    " FROM chat_unread_name u WHERE u.email = $4::text AND u.organisation = o" LATEST ") n)"
+    "(SELECT n.* FROM unnest(k.organisations) o CROSS JOIN LATERAL (SELECT " TOTAL                 \
+    " FROM chat_unread_name u WHERE u.email = k.email AND u.organisation = o" LATEST ") n)"
 #define OF_ACCOUNT "(SELECT " TOTAL " FROM chat_unread_name u WHERE " SEEN LATEST ")"
 #define OF_CHANGED                                                                                 \
-    "SELECT " TOTAL " FROM chat_unread_change k JOIN chat_unread_name u"                           \
+    "SELECT " TOTAL " FROM chat_unread_change x JOIN chat_unread_name u"                           \
     " USING (email, organisation, withheld, name) WHERE " SEEN
 #define CHANGED                                                                                    \
     "SELECT u.name, u.messages, CASE WHEN u.messages > 0 THEN u.at END FROM chat_unread_change u"  \
@@ -73,8 +90,8 @@ static const struct bb_sql count_seen = {
     " GROUP BY n.name HAVING sum(n.messages) > 0 ORDER BY max(n.at) DESC NULLS LAST, n.name"       \
     " LIMIT " NAMES
 
-static const struct bb_sql devices_of_account = {DEVICES(OF_ACCOUNT), 0};
-static const struct bb_sql devices_of_organisations = {DEVICES(OF_ORGANISATIONS), 0};
+static const struct bb_keyed devices_of_account = KEYED(DEVICES(OF_ACCOUNT));
+static const struct bb_keyed devices_of_organisations = KEYED(DEVICES(OF_ORGANISATIONS));
 
 int chat_unread_count(struct bb_request *rq)
 {
@@ -83,7 +100,7 @@ int chat_unread_count(struct bb_request *rq)
     bool own = !scope.all && !scope.speaks && strcmp(email, scope.own) == 0;
     const struct bb_rows *rows =
         own ? bb_query(rq, &count_own.one, BB_ARGS(bb_t(email)))
-            : bb_query(rq, &count_seen, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
+            : bb_query(rq, &count_seen.one, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
     if (!rows)
         return bb_failed(rq);
@@ -99,8 +116,8 @@ int chat_unread_devices(struct bb_request *rq)
 {
     struct chat_scope scope = chat_scope(rq);
     const char *email = bb_segment(rq, "email");
-    const struct bb_sql *sql =
-        chat_asks_for_another(&scope, email) ? &devices_of_organisations : &devices_of_account;
+    const struct bb_sql *sql = chat_asks_for_another(&scope, email) ? &devices_of_organisations.one
+                                                                    : &devices_of_account.one;
     const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
     if (!rows)
