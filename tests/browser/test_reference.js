@@ -1,0 +1,26 @@
+/* The page of the reference: what a role may not do is shown as well, and requests can be tried on it. */
+'use strict'
+const assert = require('node:assert/strict')
+const { scene } = require('./stage')
+const { base, admin, login } = require('./service')
+
+scene('reference: one logs in with Authorize, and tries a request', async ({ open }) => {
+  const page = await open()
+
+  await login(admin)
+  await page.goto(`${base}/swagger`)
+  const operation = page.locator('.opblock', { has: page.locator('[data-path="/api/auth/me"]') })
+  await operation.locator('.opblock-summary-control').click()
+  await operation.getByText('Required role').first().waitFor()
+  await operation.getByRole('button', { name: 'Try it out' }).click()
+  await operation.getByRole('button', { name: 'Execute' }).click()
+  await operation.locator('.live-responses-table .response').getByText('401').first().waitFor()
+  await page.getByRole('button', { name: 'Authorize', exact: true }).first().click()
+  await page.locator('.auth-container input').first().fill(admin.token)
+  await page.locator('.auth-btn-wrapper').getByRole('button', { name: /Apply credentials|Authorize/ }).first().click()
+  await page.getByRole('button', { name: 'Close' }).first().click()
+  await operation.getByRole('button', { name: 'Execute' }).click()
+  await operation.locator('.live-responses-table .response').getByText('200').first().waitFor()
+  assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
+  assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
+}, ['status of 401'])
