@@ -64,7 +64,7 @@ function scene (name, run, expected = []) {
 
 /* A figure, for those who read the results: beside the test in tap.log and in what ./test browser prints. */
 function figure (what, value, most, unit) {
-  fs.appendFileSync(path.join(pictures, 'figures.txt'), `${what}: ${Math.round(value * 10) / 10} ${unit} (at most ${most})\n`)
+  fs.appendFileSync(path.join(pictures, 'figures.txt'), `${what}: ${Number(value.toPrecision(3))} ${unit} (at most ${most})\n`)
   assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
 }
 
