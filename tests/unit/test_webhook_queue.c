@@ -126,6 +126,26 @@ START_TEST(a_lane_whose_receiver_answers_at_once_has_few_in_flight)
 }
 END_TEST
 
+/* A handshake of TLS takes longer than most answers. */
+START_TEST(the_time_of_an_attempt_that_had_to_connect_says_nothing)
+{
+    fill(&lanes[0], 1, 100);
+    ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
+    items[0].connected = true;
+    answer(&items[0], 60);
+    fill(&lanes[0], 100, 100);
+    for (int64_t now = 100; now < 2000; now += 100) {
+        take_all(now, NULL, NULL);
+        for (size_t i = 0; i < used; i++)
+            if (items[i].place == QUEUE_FLYING) {
+                items[i].connected = true;
+                answer(&items[i], now + 60);
+            }
+    }
+    ck_assert_uint_eq(lanes[0].cap, 4);
+}
+END_TEST
+
 /* A crowd in flight lengthens the times by itself: the shortest of them says how far away it is. */
 START_TEST(a_lane_is_judged_by_the_shortest_time_of_late)
 {
@@ -432,6 +452,7 @@ Suite *webhook_queue_suite(void)
     tcase_add_test(tests, items_go_out_in_their_order);
     tcase_add_test(tests, a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more);
     tcase_add_test(tests, a_lane_whose_receiver_answers_at_once_has_few_in_flight);
+    tcase_add_test(tests, the_time_of_an_attempt_that_had_to_connect_says_nothing);
     tcase_add_test(tests, a_lane_is_judged_by_the_shortest_time_of_late);
     tcase_add_test(tests, failures_halve_a_budget);
     tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);

@@ -295,10 +295,12 @@ static int64_t best_of(const struct queue_lane *lane)
     return lane->best_ms < lane->best_before_ms ? lane->best_ms : lane->best_before_ms;
 }
 
-/* What the distance of its receiver asks for. */
+/* What the distance of its receiver asks for, as far as it is known. */
 static size_t wanted(const struct queue *queue, const struct queue_lane *lane)
 {
-    size_t cap = NEAR_CAP + CAP_PER_MS * (size_t)best_of(lane), most = queue->limits.lane_flying;
+    int64_t best = best_of(lane);
+    size_t cap = NEAR_CAP + (best == NEVER_MS ? 0 : CAP_PER_MS * (size_t)best);
+    size_t most = queue->limits.lane_flying;
 
     return cap < most ? cap : most;
 }
@@ -314,12 +316,13 @@ static void grow(const struct queue *queue, struct queue_lane *lane)
     lane->cap = more(lane->cap, most);
 }
 
-static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, int64_t took_ms)
+static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, bool connected,
+                  int64_t took_ms)
 {
     size_t half = lane->cap > 1 ? lane->cap / 2 : 1;
     size_t flying = queue->limits.lane_flying;
 
-    if (delivered)
+    if (delivered && !connected)
         note_time(lane, took_ms);
     if (took_ms > QUEUE_SLOW_MS && lane->class != QUEUE_SLOW)
         move_class(queue, lane, QUEUE_SLOW, 1);
@@ -354,7 +357,7 @@ void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, 
     item->place = QUEUE_RESTING;
     lane->flying--;
     queue->flying[lane->class]--;
-    adapt(queue, lane, delivered, now_ms - item->started_ms);
+    adapt(queue, lane, delivered, item->connected, now_ms - item->started_ms);
     ring_settle(queue, lane);
 }
 

@@ -50,6 +50,7 @@ struct queue_item {
     uint32_t size;   /* bytes that it costs to send; set before queue_admit() */
     uint32_t shared; /* of them, that others hold as well: see queue_hold() */
     enum queue_place place;
+    bool connected;     /* the attempt that landed had to connect first, which lengthened it */
     enum queue_age age; /* of the attempt in flight, as queue_tick() last saw it */
 };
 
