@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "http2.h"
 #include "receive.h"
 #include "suite.h"
 #include "suites.h"
@@ -247,6 +248,138 @@ START_TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trus
     process_stop(bad->pid, SIGKILL, 1000);
 }
 
+/* ---- HTTP/2 ---- */
+
+enum { STOP = -1 };
+
+struct http2_place {
+    struct host *host;
+    struct http2 *server;
+    struct webhook_made made;
+};
+
+/* A host, a receiver that it trusts, and a webhook there; no host where none can be made. */
+static struct http2_place http2_place(const char *name, const struct http2_answer *answers,
+                                      const char *more)
+{
+    struct tls_pair authority = tls_make(text("%s-ca", name), "DNS:ca.example", NULL);
+    struct tls_pair server = tls_make(text("%s-server", name), "IP:127.0.0.1", &authority);
+    struct http2_place place = {.host = trusting(name, &authority, more)};
+
+    if (!place.host)
+        return place;
+    place.server = http2_start(&server, answers);
+    place.made = webhook_make(place.host, admin,
+                              text("https://127.0.0.1:%d/hook", place.server->port), "message.new");
+    return place;
+}
+
+static size_t attempts(const json_t *delivery)
+{
+    return json_array_size(json_object_get(delivery, "attempts"));
+}
+
+static int64_t status_of(const json_t *delivery, size_t index)
+{
+    return json_integer_value(json_object_get(attempt_of(delivery, index), "status"));
+}
+
+/* As many at a time as the webhook's budget lets through, and none of them waits for another. */
+START_TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
+{
+    static const struct http2_answer answers[] = {
+        {200, NULL, 0}, {200, NULL, 300}, {0, NULL, STOP}};
+    struct http2_place place = http2_place("hookhttp2", answers, "");
+
+    if (!place.host)
+        return;
+    say(place.host, "opens the connection");
+    webhook_wait(place.host, admin, &place.made, "delivered", 8000);
+    for (int i = 0; i < 12; i++)
+        say(place.host, "shares it");
+    http2_wait(place.server, 13, 8000);
+    webhook_wait(place.host, admin, &place.made, "delivered", 5000);
+    ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 1);
+    ck_assert_uint_ge(http2_now(place.server, &place.server->most_open), 3);
+    host_stop(place.host);
+}
+
+START_TEST(http2_is_not_spoken_where_it_is_switched_off)
+{
+    static const struct http2_answer answers[] = {{200, NULL, 0}, {0, NULL, STOP}};
+    struct http2_place place =
+        http2_place("hookhttp1", answers, "  http2: false\n  retry_delays: []\n");
+
+    if (!place.host)
+        return;
+    say(place.host, "to one that speaks nothing else");
+    webhook_wait(place.host, admin, &place.made, "abandoned", 8000);
+    ck_assert_uint_eq(http2_now(place.server, &place.server->requests), 0);
+    host_stop(place.host);
+}
+
+START_TEST(retry_after_and_410_count_over_http2_too)
+{
+    static const struct http2_answer answers[] = {
+        {429, "2", 0}, {410, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
+    struct http2_place place = http2_place("hookgone", answers, "  retry_delays: [0.1, 0.1]\n");
+
+    if (!place.host)
+        return;
+    say(place.host, "is told to wait, then to go");
+    const json_t *delivery = webhook_wait(place.host, admin, &place.made, "abandoned", 12000);
+
+    ck_assert_uint_eq(attempts(delivery), 2);
+    ck_assert_int_eq(status_of(delivery, 0), 429);
+    ck_assert_int_eq(status_of(delivery, 1), 410);
+    ck_assert_int_ge(place.server->at_ms[1] - place.server->at_ms[0], 2000);
+    host_stop(place.host);
+}
+
+/* The stream is taken back, and what else goes over the connection goes on; the attempt after it
+ * has a connection of its own. */
+START_TEST(one_request_that_is_not_answered_ends_by_itself)
+{
+    static const struct http2_answer answers[] = {
+        {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
+    struct http2_place place =
+        http2_place("hooksilent", answers, "  timeout: 2\n  retry_delays: [0.1]\n");
+
+    if (!place.host)
+        return;
+    say(place.host, "opens the connection");
+    webhook_wait(place.host, admin, &place.made, "delivered", 8000);
+    say(place.host, "is never answered");
+    http2_wait(place.server, 2, 5000);
+    say(place.host, "is answered late");
+    http2_wait(place.server, 3, 5000);
+    webhook_wait(place.host, admin, &place.made, "delivered", 5000);
+    http2_wait(place.server, 4, 8000);
+    ck_assert_uint_eq(http2_now(place.server, &place.server->resets), 1);
+    ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
+    host_stop(place.host);
+}
+
+/* Who took the connection and says nothing on it is not asked over it again. */
+START_TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up)
+{
+    static const struct http2_answer answers[] = {
+        {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
+    struct http2_place place =
+        http2_place("hookstuck", answers, "  timeout: 1\n  retry_delays: []\n");
+
+    if (!place.host)
+        return;
+    say(place.host, "opens the connection");
+    webhook_wait(place.host, admin, &place.made, "delivered", 8000);
+    say(place.host, "is never answered");
+    webhook_wait(place.host, admin, &place.made, "abandoned", 8000);
+    say(place.host, "has a connection of its own");
+    webhook_wait(place.host, admin, &place.made, "delivered", 8000);
+    ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
+    host_stop(place.host);
+}
+
 Suite *webhook_connections_suite(void)
 {
     Suite *suite = suite_create("webhook_connections");
@@ -259,6 +392,11 @@ Suite *webhook_connections_suite(void)
     tcase_add_test(tests, so_many_connections_are_open_in_all);
     tcase_add_test(tests, sessions_of_tls_are_resumed_at_each_of_many_receivers);
     tcase_add_test(tests, a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted);
+    tcase_add_test(tests, requests_share_a_connection_where_the_receiver_speaks_http2);
+    tcase_add_test(tests, http2_is_not_spoken_where_it_is_switched_off);
+    tcase_add_test(tests, retry_after_and_410_count_over_http2_too);
+    tcase_add_test(tests, one_request_that_is_not_answered_ends_by_itself);
+    tcase_add_test(tests, a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up);
     suite_add_tcase(suite, tests);
     return suite;
 }
