@@ -12,7 +12,8 @@
 
 #include "tls.h"
 
-#define HTTP2_STUCK (-1) /* from the request's headers on nothing is read or said on its connection */
+#define HTTP2_STUCK                                                                                \
+    (-1) /* from the request's headers on nothing is read or said on its connection */
 
 struct http2_answer {
     int status; /* 0: none, ever; HTTP2_STUCK */
