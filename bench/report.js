@@ -12,20 +12,21 @@ const runs = read(file)
 
 function wanted () {
   const rows = [
-    ['busbar : pgbench, unread count, same statement', 'unread_count', 'pgbench', 0.95],
-    ['busbar : pgbench, post, same statement in BEGIN…COMMIT', 'post', 'pgbench', 1.5],
-    ['busbar : the peer, unread count', 'unread_count', 'peer', 3],
-    ['busbar : the peer, post', 'post', 'peer', 2],
+    ['busbar : pgbench, unread count, same statement', 'unread_count', 'pgbench', 1],
+    ['busbar : pgbench, post, same statement in BEGIN…COMMIT', 'post', 'pgbench', 2.6],
+    ['busbar : the peer, unread count', 'unread_count', 'peer', 3.5],
+    ['busbar : the peer, post', 'post', 'peer', 3.5],
     ['unread count, 1,000,000 messages stored : 10,000', 'unread_count', 'busbar-10,000', 0.9]
   ].map(([name, measure, other, least]) => {
     const ratio = pairs(runs, [measure, 'busbar'], [measure, other], (a, b) => a.rate / b.rate)
     return [name, `at least ${least.toFixed(2)}`, shown(ratio), ratio.value >= least]
   })
-  const cpu = median(of(runs, 'unread_count', 'busbar', perTenThousand('server')))
+  const cpu = ['server', 'postgres'].map((who) =>
+    median(of(runs, 'unread_count', 'busbar', perTenThousand(who)))).reduce((a, b) => a + b)
   const health = median(of(runs, 'health', 'stopped', (r) => r.p99)) / 1000
   return [...rows,
-    ['CPU of the host for 10,000 authenticated reads', 'at most 0.35 s', `${cpu.toFixed(2)} s`,
-      cpu <= 0.35],
+    ['CPU of host and PostgreSQL for 10,000 authenticated reads', 'at most 0.25 s',
+      `${cpu.toFixed(2)} s`, cpu <= 0.25],
     ['`GET /api/health` p99 while PostgreSQL is stopped', 'at most 50 ms',
       `${health.toFixed(2)} ms`, health <= 50],
     ['resident memory, all modules, idle', 'at most 40 MiB', `${mib(idle).toFixed(1)} MiB`,

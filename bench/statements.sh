@@ -82,12 +82,25 @@ $(statement "$name")"
     return "$bad"
 }
 
-# check_sent NAME: right after a run, some connection's last statement was exactly this one.
+# The text of the same statement over arrays (struct bb_keyed): the literal behind it in the source, whose
+# macros the preprocessor writes out.
+statement_of_many() {
+    local source=$top/modules/chat/api/${1%_count}.c text # unread_count is in unread.c
+
+    text=$("${CC:-cc}" -E -P -I"$top" -I"$top/include" "$source" | tr -d '\n' | sed 's/" *"//g')
+    text=${text#*"\"$(statement "$1")\""}
+    text=${text#*\{\"}
+    printf '%s\n' "${text%%\"*}"
+}
+
+# check_sent NAME: right after a run, some connection's last statement was exactly this one, for one
+# request or for several.
 check_sent() {
     local of_host="FROM pg_stat_activity WHERE application_name = 'busbar'" sent
 
-    sent=$(echo "SELECT count(*) $of_host AND query = :'text'" |
-        sql busbar -At -v text="$(statement "$1")") || die "pg_stat_activity could not be read"
+    sent=$(echo "SELECT count(*) $of_host AND query IN (:'text', :'many')" |
+        sql busbar -At -v text="$(statement "$1")" -v many="$(statement_of_many "$1")") ||
+        die "pg_stat_activity could not be read"
     [ "$sent" -gt 0 ] || die "the host did not send bench/sql/$1.sql; what it sent last:
 $(sql busbar -Atc "SELECT DISTINCT query $of_host")"
 }
