@@ -34,19 +34,25 @@ void receiver_sessions_let_go(struct receiver_sessions *sessions)
     free(sessions);
 }
 
-struct receiver_sessions *receiver_sessions(struct receiver *receiver, int64_t now_ms)
+static struct receiver_sessions *held(struct receiver_sessions *sessions)
+{
+    if (sessions)
+        sessions->holders++;
+    return sessions;
+}
+
+struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
+                                            int64_t now_ms)
 {
     if (strncasecmp(receiver->origin, "https", 5) != 0)
-        return NULL;
+        return held(receivers->plain);
     if (receiver->sessions && now_ms - receiver->sessions->made_ms >= RECEIVER_SESSIONS_MS) {
         receiver_sessions_let_go(receiver->sessions);
         receiver->sessions = NULL;
     }
     if (!receiver->sessions)
         receiver->sessions = make_sessions(now_ms);
-    if (receiver->sessions)
-        receiver->sessions->holders++;
-    return receiver->sessions;
+    return held(receiver->sessions);
 }
 
 /* ---- the table ---------------------------------------------------------------------------------
@@ -161,13 +167,15 @@ int receivers_init(struct receivers *receivers, size_t most)
         buckets *= 2;
     *receivers = (struct receivers){.mask = buckets - 1, .most = most};
     receivers->buckets = calloc(buckets, sizeof(*receivers->buckets));
-    return receivers->buckets ? 0 : -1;
+    receivers->plain = make_sessions(0);
+    return receivers->buckets && receivers->plain ? 0 : -1;
 }
 
 void receivers_free(struct receivers *receivers)
 {
     while (receivers->oldest)
         forget(receivers, receivers->oldest);
+    receiver_sessions_let_go(receivers->plain);
     free(receivers->buckets);
     *receivers = (struct receivers){0};
 }

@@ -41,6 +41,7 @@ struct receivers {
     size_t mask; /* buckets less one */
     size_t count, most;
     struct receiver *oldest, *newest;
+    struct receiver_sessions *plain; /* of all that do not speak TLS: nothing is in it */
 };
 
 /* Remembers `most` of them, and more only while they are in use. 0, or -1. */
@@ -53,10 +54,12 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url);
 void receiver_landed(struct receiver *receiver);
 
 /*
- * The sessions for one attempt, held until receiver_sessions_let_go(); NULL: the receiver has none,
- * for it does not speak TLS or there is no memory.
+ * The sessions for one attempt, held until receiver_sessions_let_go(); NULL: no memory. Each
+ * attempt has some, whether it needs them or not: a handle that was used without a share has made
+ * room for sessions of its own, which libcurl 7.88 loses when it is given one.
  */
-struct receiver_sessions *receiver_sessions(struct receiver *receiver, int64_t now_ms);
+struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
+                                            int64_t now_ms);
 void receiver_sessions_let_go(struct receiver_sessions *sessions); /* NULL: nothing */
 
 #endif

@@ -121,8 +121,8 @@ static bool set_receiver(struct transfer *transfer, const char *url)
     transfer->receiver = receiver;
     if (!receiver)
         return false;
-    transfer->sessions = receiver_sessions(receiver, sockets_clock_ms());
-    return !transfer->sessions ||
+    transfer->sessions = receiver_sessions(&all->receivers, receiver, sockets_clock_ms());
+    return transfer->sessions &&
            !curl_easy_setopt(transfer->easy, CURLOPT_SHARE, transfer->sessions->share);
 }
 
