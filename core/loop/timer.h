@@ -28,9 +28,10 @@ int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 /* The same for what there are many of; it leaves TIMERS_SPARE places to the host. */
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
-/* For what has nothing to do but to look. The listener's answers count for 900 ms (pg_listener.c).
+/* For what has nothing to do but to look: on the beat of jobs (job.c), so that the processor wakes
+ * once for both. The listener's answers count for 900 ms (pg_listener.c).
  */
-enum { TIMER_IDLE_MS = 600 };
+enum { TIMER_IDLE_MS = 500 };
 
 /*
  * The next whole multiple of a period: what happens again and again and may happen a little earlier

@@ -173,8 +173,11 @@ int receivers_init(struct receivers *receivers, size_t most)
 
 void receivers_free(struct receivers *receivers)
 {
-    while (receivers->oldest)
-        forget(receivers, receivers->oldest);
+    for (struct receiver *receiver = receivers->oldest, *newer; receiver; receiver = newer) {
+        newer = receiver->newer;
+        receiver_sessions_let_go(receiver->sessions);
+        free(receiver);
+    }
     receiver_sessions_let_go(receivers->plain);
     free(receivers->buckets);
     *receivers = (struct receivers){0};
