@@ -1,6 +1,6 @@
 #include "core/generation/generation.h"
 #include "core/module/module_read.h"
-#include "core/recovery/running.h"
+#include "core/recovery/verb.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,9 @@ static void report_open(struct core_module *module, struct setting_problems *pro
 }
 
 /* Its code runs now, called by this verb. */
-static struct running note(const struct core_module *module, const char *verb)
+static void note(struct verb *verb, const struct core_module *module, const char *kind)
 {
-    return running_enter((struct running){.module = module->descriptor->name, .kind = verb});
+    verb_begin(verb, module->descriptor->name, kind);
 }
 
 static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
@@ -51,11 +51,12 @@ static int open_module(struct core_module *module, struct arena *arena, const st
         return -1;
     }
     module->handle.opening = true;
-    struct running before = note(module, "open");
+    struct verb verb;
 
+    note(&verb, module, "open");
     if (module->descriptor->open)
         failed = module->descriptor->open(host, &host->state);
-    running_leave(before);
+    verb_end(&verb);
     module->handle.opening = false;
     module->opened = !failed;
     if (failed)
@@ -127,11 +128,12 @@ void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
-        struct running before = note(module, "start");
+        struct verb verb;
 
+        note(&verb, module, "start");
         if (module->descriptor->start)
             module->descriptor->start(&module->handle.host, module->handle.host.state);
-        running_leave(before);
+        verb_end(&verb);
         module->started = true;
     }
 }
@@ -140,11 +142,12 @@ void generation_quiesce(struct generation *g)
 {
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct running before = note(module, "quiesce");
+        struct verb verb;
 
+        note(&verb, module, "quiesce");
         if (module->started && module->descriptor->quiesce)
             module->descriptor->quiesce(&module->handle.host, module->handle.host.state);
-        running_leave(before);
+        verb_end(&verb);
         module->started = false;
     }
 }
@@ -179,11 +182,12 @@ void generation_destroy(struct generation *g)
     generation_quiesce(g);
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct running before = note(module, "close");
+        struct verb verb;
 
+        note(&verb, module, "close");
         if (module->opened && module->descriptor->close)
             module->descriptor->close(&module->handle.host, module->handle.host.state);
-        running_leave(before);
+        verb_end(&verb);
         free(module->handle.open_problem);
         module_unread(module);
     }

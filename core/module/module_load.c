@@ -9,7 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/recovery/objects.h"
-#include "core/recovery/running.h"
+#include "core/recovery/verb.h"
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
@@ -146,10 +146,12 @@ static void *open_noted(struct arena *arena, const char *path, char *why, size_t
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *name = arena_text(arena, file, strcspn(file, "."));
-    struct running before = running_enter((struct running){.module = name, .kind = "constructor"});
+    struct verb verb;
+
+    verb_begin(&verb, name ? name : file, "constructor");
     void *dl = open_file(arena, path, why, why_size);
 
-    running_leave(before);
+    verb_end(&verb);
     objects_look();
     return dl;
 }

@@ -11,6 +11,7 @@
 #include "core/base/thread.h"
 #include "core/observe/stall_door.h"
 #include "core/recovery/crash.h"
+#include "core/recovery/verb.h"
 
 enum { LOOK_MS = 1000, STANDS_MS = 1000, DOOR_MS = 100 };
 
@@ -82,8 +83,8 @@ static void end(const struct loop *loop, int64_t stood_ms)
     crash_end(loop->thread, reason);
 }
 
-/* `passed_ms` since the last look. A process that was stopped as a whole did not stand. */
-static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, int64_t passed_ms)
+static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, int64_t passed_ms,
+                    int64_t most_ms)
 {
     int64_t turn_ms = atomic_load_explicit(&loop->turn_ms, memory_order_relaxed);
 
@@ -94,7 +95,7 @@ static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, i
         atomic_store(&loop->stands_ms, 0);
         return;
     }
-    seen->stood_ms += passed_ms <= 2 * LOOK_MS ? passed_ms : 0;
+    seen->stood_ms += passed_ms;
     if (seen->stood_ms < STANDS_MS)
         return;
     if (!seen->told) {
@@ -103,22 +104,29 @@ static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, i
     }
     seen->told = true;
     atomic_store(&loop->stands_ms, seen->stood_ms);
-    int64_t most_ms = timeout_ms(stall->engine);
-
     if (most_ms && seen->stood_ms >= most_ms)
         end(loop, seen->stood_ms);
+}
+
+/* Since the last look. A process that was stopped as a whole did not stand. */
+static int64_t passed(struct stall *stall)
+{
+    int64_t now = clock_mono_ms(), passed_ms = now - stall->looked_ms;
+
+    stall->looked_ms = now;
+    return passed_ms <= 2 * LOOK_MS ? passed_ms : 0;
 }
 
 /* Whether all loops stand. */
 static bool look(struct stall *stall)
 {
     struct engine *engine = stall->engine;
-    int64_t now = clock_mono_ms(), passed_ms = now - stall->looked_ms;
+    int64_t passed_ms = passed(stall), most_ms = timeout_ms(engine);
     bool all = true;
 
-    stall->looked_ms = now;
+    verbs_look(passed_ms, most_ms);
     for (unsigned i = 0; i < engine->loop_count; i++) {
-        look_at(stall, &engine->loops[i], &stall->seen[i], passed_ms);
+        look_at(stall, &engine->loops[i], &stall->seen[i], passed_ms, most_ms);
         all = all && stall->seen[i].told;
     }
     return all;

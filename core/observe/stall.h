@@ -2,7 +2,8 @@
  * A thread that looks whether the loops turn. One that stands for a second is named in the log,
  * with what runs on it and its backtrace. After `host.stall_timeout` the process is ended, with a
  * crash report about that thread; the supervisor starts the next worker. While all loops stand this
- * thread takes connections itself, and answers 503 with the reason.
+ * thread takes connections itself, and answers 503 with the reason. It also looks whether verbs of
+ * modules return (verb.h).
  */
 #ifndef CORE_STALL_H
 #define CORE_STALL_H

@@ -1,5 +1,6 @@
 /* F48: what is left out with a module that others need, and a module that keeps a worker from
- * starting. */
+ * starting, or a reload from its end. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,62 @@ START_TEST(a_module_whose_constructor_never_returns_is_left_out)
     hangs_at_the_start("constructor", "loop");
 }
 
+/* ---- in a reload ---- */
+
+static struct host *reloads_with_patience(struct crash_bench *bench)
+{
+    struct host *host = bench->host;
+
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    return host;
+}
+
+/* The worker has ended by a report about this verb. */
+static void expect_ended_by(const struct host *host, const char *place)
+{
+    expect_log(host, 0, "msg=\"crashed\"");
+    const char *log = file_text(host->log), *line = strstr(log, "msg=\"crashed\"");
+    const char *reason = text("%s of module crash took ", place);
+
+    ck_assert_msg(
+        strstr(log, text("msg=\"a module does not return\" module=crash ran=%s", place)) != NULL,
+        "%.3000s", log);
+    ck_assert_msg(strstr(line, text("module=crash ran=%s", place)) && strstr(line, reason),
+                  "%.600s", line);
+    ck_assert_ptr_nonnull(strstr(crash_report(line), text("reason: %s", reason)));
+}
+
+static void hangs_in_a_reload(const char *place)
+{
+    struct crash_bench bench =
+        crash_bench(text("hang_reload_%s", place), "", "  stall_timeout: 1\n");
+    struct host *host = reloads_with_patience(&bench);
+    pid_t worker = worker_of(host, 0);
+    int status;
+
+    file_write(bench.order, text("%s sleep\n", place));
+    ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
+    worker_of(host, worker);
+    expect_soon(host, "/api/health", NULL, 200);
+    expect_ended_by(host, place);
+    ck_assert_ptr_null(strstr(host_ask(host, "status", &status), "KEPT SETTINGS"));
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
+START_TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
+{
+    static const char *const verbs[] = {"open", "start", "quiesce", "close"};
+
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        hangs_in_a_reload(verbs[i]);
+}
+
 FAULT(F48, modules_that_need_auth_are_left_out_with_it_and_come_back_with_it,
       a_module_whose_open_never_returns_is_left_out, a_module_whose_start_never_returns_is_left_out,
-      a_module_whose_constructor_never_returns_is_left_out)
+      a_module_whose_constructor_never_returns_is_left_out,
+      a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)

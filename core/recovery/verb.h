@@ -1,0 +1,36 @@
+/*
+ * Calls of a module's verbs (`open`, `start`, `quiesce`, `close`) and of the constructors of its
+ * file: each is noted for reports (running.h), and for who looks whether it returns. While the host
+ * serves they run in reloads, on threads that no loop waits for, so that nobody else would miss
+ * them.
+ */
+#ifndef CORE_VERB_H
+#define CORE_VERB_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/recovery/running.h"
+
+/* One call, on the stack of who makes it. Private to verb.c. */
+struct verb {
+    struct verb *next;
+    pthread_t thread;
+    struct running now, before;
+    int64_t stood_ms; /* how long it was seen to take; -1: nobody has looked yet */
+    bool told;
+};
+
+/* The calling thread calls this verb of this module from here on. Texts are the caller's. */
+void verb_begin(struct verb *verb, const char *module, const char *kind);
+void verb_end(struct verb *verb);
+
+/*
+ * Looks at all that run, `passed_ms` after the look before. One that takes five seconds gets a line
+ * in the log, with its backtrace; after `most_ms` (0: never) the process is ended with a crash
+ * report about its thread. One caller at a time, and nobody else may use crash_look() meanwhile.
+ */
+void verbs_look(int64_t passed_ms, int64_t most_ms);
+
+#endif
