@@ -49,7 +49,10 @@ static void tell_of_crash(const struct generation *g)
                  *last->module ? last->module : NULL, "report", *last->report ? last->report : NULL,
                  NULL);
     if (g->kept)
-        log_line(BB_ERROR, "KEPT SETTINGS are used until a reload: the file is refused", NULL);
+        log_line(BB_ERROR,
+                 "KEPT SETTINGS are used until a reload: the file is refused, or its "
+                 "reload has ended the worker",
+                 NULL);
     for (size_t i = 0; i < g->left_out_count; i++)
         log_line(BB_ERROR, "A MODULE IS LEFT OUT until a reload", "module", g->left_out[i].name,
                  "reason", g->left_out[i].why, NULL);
@@ -85,10 +88,16 @@ static int serve_by_file(const struct cli *cli)
     return CLI_FAILED;
 }
 
+/* Whether a reload of another file than what was served ended the worker before this one. */
+static bool reload_ended_it(const struct cli *cli)
+{
+    return supervised_history()->last.reloading && kept_settings_differ(cli->conf);
+}
+
 /* Where the file does not do, after a crash, what was served before it does. */
 static int serve(const struct cli *cli)
 {
-    int status = serve_by_file(cli);
+    int status = reload_ended_it(cli) ? CLI_FAILED : serve_by_file(cli);
     struct generation *kept = status ? kept_settings_generation(cli->conf) : NULL;
 
     return kept ? serve_by(kept) : status;

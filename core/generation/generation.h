@@ -78,7 +78,7 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* as many places as modules */
     size_t left_out_count;
-    bool kept;             /* by settings that were kept, for the file is refused */
+    bool kept;             /* by settings that were kept, see kept_settings.h */
     bool only_read;        /* its modules were read, not loaded: nothing of them may be called */
     struct router *router; /* a match's owner is the struct host_handle of the route's module */
     struct aead_keys *seal;

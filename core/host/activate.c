@@ -5,11 +5,13 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
+#include "core/host/kept_settings.h"
 #include "core/host/reclaim.h"
 #include "core/host/serve.h"
 #include "core/http/http.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
+#include "core/recovery/running.h"
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
@@ -135,6 +137,8 @@ void activate(struct engine *engine, struct generation *g)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
+    kept_settings_keep(g);
+    running_reload(false);
     change_loops(&change);
     workers_go(g->workers);
     reclaim(engine->reclaimer, change.from);

@@ -1,7 +1,6 @@
 #include "core/host/kept_settings.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/generation/generation_lacks.h"
@@ -24,17 +23,55 @@ void kept_settings_keep(const struct generation *g)
         supervised_keep(key, &copy, 1);
 }
 
-struct generation *kept_settings_generation(const char *conf_path)
+/* What the supervisor has given, taken once. -1: nothing. */
+static int given(const char *conf_path)
 {
-    struct setting_problems problems = {0};
+    static int copy = -1;
     int fds[KEPT_FILES];
     char key[KEY_BYTES];
 
-    if (!key_of(conf_path, key) || supervised_take(key, fds) != 1)
-        return NULL;
-    struct generation *g = generation_check_kept(conf_path, fds[0], 1, &problems);
+    if (copy < 0 && key_of(conf_path, key) && supervised_take(key, fds) == 1)
+        copy = fds[0];
+    return copy;
+}
 
-    close(fds[0]);
+/* Whether both have the same bytes from here on. */
+static bool same(FILE *one, FILE *other)
+{
+    int a, b;
+
+    do {
+        a = getc(one);
+        b = getc(other);
+    } while (a == b && a != EOF);
+    return a == b;
+}
+
+bool kept_settings_differ(const char *conf_path)
+{
+    int copy = given(conf_path);
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", copy);
+    FILE *kept = copy < 0 ? NULL : fopen(path, "re"), *now = kept ? fopen(conf_path, "re") : NULL;
+    bool differ = kept && (!now || !same(kept, now));
+
+    if (now)
+        fclose(now);
+    if (kept)
+        fclose(kept);
+    return differ;
+}
+
+struct generation *kept_settings_generation(const char *conf_path)
+{
+    struct setting_problems problems = {0};
+    int copy = given(conf_path);
+
+    if (copy < 0)
+        return NULL;
+    struct generation *g = generation_check_kept(conf_path, copy, 1, &problems);
+
     if (g && (problems.count || generation_lacks(g, &problems))) {
         generation_destroy(g);
         g = NULL;

@@ -11,10 +11,10 @@
 #include "core/generation/generation_lacks.h"
 #include "core/host/activate.h"
 #include "core/host/control.h"
-#include "core/host/kept_settings.h"
 #include "core/host/migrator.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/sd_notify.h"
+#include "core/recovery/running.h"
 #include "core/recovery/supervised.h"
 
 enum { ASKERS_MAX = 32 };
@@ -199,21 +199,24 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     struct engine *engine = reloader->engine;
     struct generation *live = engine_generation(engine);
     int64_t began = clock_mono_ms();
+
+    running_reload(true); /* until the new settings are those to be kept */
     struct generation *next = build(engine, live, problems);
 
     generation_release(live);
-    if (!next)
-        return -1;
-    if (engine_hold(engine)) {
+    if (next && engine_hold(engine)) {
         setting_problem(problems, "the host is stopping");
         activate_discard(next);
+        next = NULL;
+    }
+    if (!next) {
+        running_reload(false);
         return -1;
     }
     apply_log(next);
     unsigned number = next->number;
     size_t modules = next->module_count;
 
-    kept_settings_keep(next);
     activate(engine, next);
     supervised_forgive(); /* what was left out is tried again */
     engine_unhold(engine);

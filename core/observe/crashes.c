@@ -22,7 +22,9 @@ void crashes_print(FILE *out, const struct generation *g)
         fprintf(out, "  crashes of module %s: %u\n", name_of(&history->rows[i]),
                 history->rows[i].count);
     if (g->kept)
-        fputs("KEPT SETTINGS, until a reload: the file is refused\n", out);
+        fputs("KEPT SETTINGS, until a reload: the file is refused, or its reload has ended the "
+              "worker\n",
+              out);
     for (size_t i = 0; i < g->left_out_count; i++)
         fprintf(out, "LEFT OUT: module %s, until a reload: %s\n", g->left_out[i].name,
                 g->left_out[i].why);

@@ -273,7 +273,7 @@ const struct host_metric host_metrics[] = {
      "Always 1: a module that is left out until a reload, for it or what it needs crashed again and again.",
      metrics_left_out},
     {"busbar_settings_kept", "gauge", NULL,
-     "1 while the host serves by the settings of the worker before, for the file is refused.",
+     "1 while the host serves by the settings of the worker before, in place of the file.",
      metrics_kept_settings},
     {"busbar_loop_stalls_total", "counter", NULL, "Times that a loop stood for a second and longer.",
      metrics_stalls},

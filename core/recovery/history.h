@@ -23,6 +23,7 @@ struct crash_note {
     char file[HISTORY_NAME];     /* its file without directory and .so; "": none */
     char how[HISTORY_NAME];      /* "SIGSEGV", "exit" … */
     char report[HISTORY_REPORT]; /* path; "": none */
+    bool reloading;              /* by what a reload called, before its settings were live */
 };
 
 struct crash_row {

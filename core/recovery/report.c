@@ -278,6 +278,7 @@ void report_tell(struct report *report)
     }
     keep(note.how, sizeof note.how, report->reason ? report->reason : how);
     keep(note.report, sizeof note.report, report->path);
+    note.reloading = !report->foreign && running_reloads();
     supervised_crashed(&note);
 }
 

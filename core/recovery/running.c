@@ -1,8 +1,10 @@
 #include "core/recovery/running.h"
 
+#include <signal.h>
 #include <stddef.h>
 
 static _Thread_local struct running noted;
+static _Thread_local volatile sig_atomic_t reloads;
 static bool (*of_request)(struct running *);
 static bool (*of_fiber)(const void *);
 
@@ -17,6 +19,16 @@ struct running running_enter(struct running now)
 void running_leave(struct running before)
 {
     noted = before;
+}
+
+void running_reload(bool begun)
+{
+    reloads = begun;
+}
+
+bool running_reloads(void)
+{
+    return reloads;
 }
 
 void running_sources(bool (*request)(struct running *), bool (*guards)(const void *))

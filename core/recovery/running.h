@@ -27,6 +27,12 @@ void running_leave(struct running before);
  */
 void running_sources(bool (*request)(struct running *running), bool (*guards)(const void *address));
 
+/* The calling thread makes a generation for a reload from here on, or is through with it. */
+void running_reload(bool begun);
+
+/* Whether it does. Async-signal-safe. */
+bool running_reloads(void);
+
 /* The record of the calling thread. Async-signal-safe. */
 struct running running_now(void);
 

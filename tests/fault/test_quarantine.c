@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fault/common.h"
 #include "fault/crashes.h"
@@ -162,7 +163,45 @@ START_TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
         hangs_in_a_reload(verbs[i]);
 }
 
+/* The same configuration without the module. */
+static const char *without_crash(const char *conf)
+{
+    const char *entry = text(", \"%s\"", crash_module()), *at = strstr(conf, entry);
+
+    ck_assert_ptr_nonnull(at);
+    return text("%.*s%s", (int)(at - conf), conf, at + strlen(entry));
+}
+
+/* Each time it would hang again, so the next worker must not try it by itself. */
+START_TEST(a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_before)
+{
+    struct crash_bench bench = crash_bench("hang_added", "", "  stall_timeout: 1\n");
+    const char *with = text("%s", file_text(bench.host->conf));
+
+    file_write(bench.host->conf, without_crash(with));
+    struct host *host = reloads_with_patience(&bench);
+    pid_t worker = worker_of(host, 0);
+    int status;
+
+    file_write(bench.order, "open sleep always\n");
+    file_write(host->conf, with);
+    ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
+    worker_of(host, worker);
+    expect_soon(host, "/api/health", NULL, 200);
+    expect_ended_by(host, "open");
+    ck_assert_ptr_nonnull(strstr(host_ask(host, "status", &status), "KEPT SETTINGS"));
+    ck_assert_ptr_null(strstr(file_text(host->log), "the start stands"));
+    ck_assert_int_eq(unlink(bench.order), 0);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_null(strstr(host_ask(host, "status", &status), "KEPT SETTINGS"));
+    ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
 FAULT(F48, modules_that_need_auth_are_left_out_with_it_and_come_back_with_it,
       a_module_whose_open_never_returns_is_left_out, a_module_whose_start_never_returns_is_left_out,
       a_module_whose_constructor_never_returns_is_left_out,
-      a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
+      a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended,
+      a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_before)
