@@ -44,6 +44,7 @@ const struct bb_api fake_api = {
     .service_at = fake_service_at,
     .call_as = fake_request_call_as,
     .probe = fake_request_probe,
+    .standstill = fake_request_standstill,
     .redis = fake_request_redis,
     .new_uuid = fake_request_uuid,
     .time_text = fake_request_time,

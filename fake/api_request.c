@@ -256,6 +256,12 @@ int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int
     return 0;
 }
 
+const char *fake_request_standstill(struct bb_request *rq)
+{
+    (void)rq;
+    return NULL;
+}
+
 /* There is none: modules do without it. */
 const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
                                                 const char *const *argv, const size_t *lengths)

@@ -3,6 +3,7 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/api/api_text.h"
 #include "core/base/chunk.h"
@@ -123,6 +124,18 @@ static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64
     return probe_redis(loop->redis, latency_ms);
 }
 
+static const char *api_standstill(struct bb_request *rq)
+{
+    struct engine *engine = request_of(rq)->loop->engine;
+    char reason[sizeof engine->standstill];
+
+    if (!engine_standstill(engine, reason, sizeof reason))
+        return NULL;
+    char *kept = api_alloc(rq, strlen(reason) + 1);
+
+    return strcpy(kept, reason); // NOLINT
+}
+
 static char *api_new_uuid(struct bb_request *rq)
 {
     char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
@@ -203,6 +216,7 @@ const struct bb_api core_api = {
     .service_at = api_service_at,
     .call_as = api_call_as,
     .probe = api_probe,
+    .standstill = api_standstill,
     .redis = api_redis,
     .new_uuid = api_new_uuid,
     .time_text = api_time_text,

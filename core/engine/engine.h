@@ -29,6 +29,7 @@ struct engine {
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): they take turns */
     bool stopping;
+    char standstill[320];           /* of the loop that began to stand last */
     char schema_problem[512];       /* … to here; see readiness.h */
     atomic_int schema;              /* enum schema_state */
     atomic_uint migrations_pending; /* steps that the database was seen to lack */
@@ -73,6 +74,9 @@ int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, voi
 
 /* Whether a loop stands, as the watcher of stalls sees it. Any thread. */
 bool engine_stands(const struct engine *engine);
+
+/* The same with the reason, where one stands. */
+bool engine_standstill(struct engine *engine, char *reason, size_t size);
 
 /* Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
  */

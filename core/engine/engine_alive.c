@@ -1,6 +1,7 @@
 /* What threads beside the loops ask of the engine: who is alive, and that it stays so meanwhile. */
 #include <errno.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -207,4 +208,14 @@ bool engine_stands(const struct engine *engine)
         if (atomic_load_explicit(&engine->loops[i].stands_ms, memory_order_relaxed))
             return true;
     return false;
+}
+
+bool engine_standstill(struct engine *engine, char *reason, size_t size)
+{
+    if (!engine_stands(engine))
+        return false;
+    pthread_mutex_lock(&engine->lock);
+    snprintf(reason, size, "%s", engine->standstill);
+    pthread_mutex_unlock(&engine->lock);
+    return true;
 }

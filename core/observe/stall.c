@@ -30,7 +30,6 @@ struct stall {
     int64_t looked_ms;
     struct seen *seen;
     struct crash_look look;
-    char reason[320]; /* of the loop that stands longest */
 };
 
 /* After it 0: never. */
@@ -48,6 +47,15 @@ static const char *some(const char *text)
     return *text ? text : NULL;
 }
 
+/* For those who ask for the host's health. */
+static void give_reason(struct engine *engine, const struct crash_look *look)
+{
+    pthread_mutex_lock(&engine->lock);
+    snprintf(engine->standstill, sizeof engine->standstill, "An event loop stands%s%s%s%s",
+             *look->module ? " in module " : "", look->module, *look->what ? ", " : "", look->what);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static void tell(struct stall *stall, const struct loop *loop, int64_t stood_ms)
 {
     struct crash_look *look = &stall->look;
@@ -61,8 +69,7 @@ static void tell(struct stall *stall, const struct loop *loop, int64_t stood_ms)
     log_line(BB_ERROR, "a loop stands", "loop", index, "ms", ms, "module", some(look->module),
              "ran", some(look->kind), "what", some(look->what), "request", some(look->request),
              "stack", known ? look->stack : NULL, NULL);
-    snprintf(stall->reason, sizeof stall->reason, "An event loop stands%s%s%s%s",
-             *look->module ? " in module " : "", look->module, *look->what ? ", " : "", look->what);
+    give_reason(stall->engine, look);
 }
 
 static void goes_on(const struct loop *loop, const struct seen *seen)
@@ -146,12 +153,13 @@ static bool wait_for_next(struct stall *stall, int ms)
 static void *stall_main(void *arg)
 {
     struct stall *stall = arg;
+    struct engine *engine = stall->engine;
     bool all = false;
 
     thread_name("stall", NULL);
     while (wait_for_next(stall, all ? 0 : LOOK_MS)) {
         if (all)
-            stall_door(&stall->engine->listeners, DOOR_MS, stall->reason);
+            stall_door(&engine->listeners, DOOR_MS, engine->standstill); /* its own text */
         all = look(stall);
     }
     return NULL;

@@ -1,9 +1,10 @@
 /*
  * A thread that looks whether the loops turn. One that stands for a second is named in the log,
  * with what runs on it and its backtrace. After `host.stall_timeout` the process is ended, with a
- * crash report about that thread; the supervisor starts the next worker. While all loops stand this
- * thread takes connections itself, and answers 503 with the reason. It also looks whether verbs of
- * modules return (verb.h).
+ * crash report about that thread; the supervisor starts the next worker. While one stands
+ * `engine_standstill()` has the reason, by which the other loops answer; while all do, this thread
+ * takes connections itself, and answers 503 with the reason. It also looks whether verbs of modules
+ * return (verb.h).
  */
 #ifndef CORE_STALL_H
 #define CORE_STALL_H

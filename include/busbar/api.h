@@ -174,6 +174,9 @@ struct bb_api {
 
     /* since minor 7: request.h */
     json_t *(*json_read)(struct bb_request *, const char *);
+
+    /* since minor 9: request.h */
+    const char *(*standstill)(struct bb_request *);
 };
 
 #endif

@@ -422,12 +422,21 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
  * 0 with *latency_ms; -1: down; 1: none is configured.
  *
  * BB_SCHEMA is down until the database's tables are known to fit the modules that are loaded,
- * BB_HOST once the host stops; neither takes time.
+ * BB_HOST once the host stops, and while one of its event loops stands; neither takes time.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)
 {
     return rq->api->probe(rq, dependency, latency_ms);
+}
+
+/*
+ * What holds up an event loop of the host, as a sentence without its full stop, for an answer 503;
+ * NULL: all loops turn. It lasts as long as the request. Since minor 9.
+ */
+static inline const char *bb_standstill(struct bb_request *rq)
+{
+    return rq->api->standstill(rq);
 }
 
 /* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */

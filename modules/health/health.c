@@ -1,5 +1,6 @@
 /*
- * GET /api/health touches nothing, so it answers while everything else waits. GET
+ * GET /api/health touches nothing, so it answers while everything else waits; 503 while an event
+ * loop stands. GET
  * /api/health/status tells what the host heard of each dependency within the last second; one that
  * is not configured is left out. GET /api/health/ready tells whether to send requests here: Redis
  * has no part in it.
@@ -13,6 +14,10 @@ static int no_memory(struct bb_request *rq)
 
 int health_alive(struct bb_request *rq)
 {
+    const char *standstill = bb_standstill(rq);
+
+    if (standstill)
+        return bb_fail(rq, 503, "%s", standstill);
     json_t *json = json_pack("{s:s}", "status", "ok");
 
     return json ? bb_reply(rq, 200, json) : no_memory(rq);
@@ -46,8 +51,10 @@ static int ask(struct bb_request *rq, const struct dependency *dependency, struc
 
     if (asked > 0)
         return 0;
-    json_t *state = json_pack("{s:s, s:o*}", "status", up ? "up" : "down", "latencyMs",
-                              up && timed ? json_integer(latency) : NULL);
+    const char *reason = dependency->which == BB_HOST ? bb_standstill(rq) : NULL;
+    json_t *state =
+        json_pack("{s:s, s:o*, s:s*}", "status", up ? "up" : "down", "latencyMs",
+                  up && timed ? json_integer(latency) : NULL, "reason", up ? NULL : reason);
     json_t *list = up ? report->info : report->error;
 
     if (json_object_set(list, dependency->name, state) < 0) {

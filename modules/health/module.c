@@ -23,17 +23,19 @@ static const struct bb_field ready_reply[] = {
     {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "What is up."},
     {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "What is down."},
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "host (down while it stops), database and schema: status up or down."},
+     .help = "host (down while it stops, and while one of its event loops stands: then with the "
+             "reason), database and schema: status up or down."},
 };
 
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/health", .roles = BB_ANYONE, .handler = health_alive,
      .reply = BB_TABLE(alive_reply),
-     .help = "Check liveness. Ok while the process is up, even without its database."},
+     .help = "Check liveness. Ok while the process is up, even without its database; 503 with the "
+             "reason while one of its event loops stands."},
     {.method = "GET", .path = "/api/health/ready", .roles = BB_ANYONE, .handler = health_ready, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(ready_reply),
-     .help = "Check readiness. 503 while the database is away or not migrated, and once the host "
-             "is stopping: a load balancer should then send requests elsewhere."},
+     .help = "Check readiness. 503 while the database is away or not migrated, while an event loop "
+             "stands, and once the host is stopping: a load balancer should then send requests elsewhere."},
     {.method = "GET", .path = "/api/health/status", .roles = BB_ANYONE, .handler = health_status, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(status_reply),
      .help = "Check the dependencies. 503 when one of them is down."},

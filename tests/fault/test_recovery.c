@@ -221,6 +221,36 @@ START_TEST(a_loop_that_stands_is_named_and_ended)
         stand_and_return(&standstills[i]);
 }
 
+/* By a new connection, which only a loop that turns takes. */
+static void expect_told(struct host *host, const char *path, const char *reason)
+{
+    const struct wire_answer *answer = wire_ask(host, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+
+    ck_assert_msg(answer->status == 503 && strstr(answer->body, reason), "%s: %d %s", path,
+                  answer->status, answer->body);
+}
+
+/* The other one serves, and says so. */
+START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
+{
+    struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
+    const char *reason = "An event loop stands in module crash, POST /crash";
+
+    bench.host->supervised = true;
+    ck_assert(host_run(bench.host));
+    expect_soon(bench.host, "/api/health/ready", NULL, 200);
+    pid_t worker = worker_of(bench.host, 0);
+
+    stall(&bench, "handler", "sleep");
+    expect_told(bench.host, "/api/health", reason);
+    expect_told(bench.host, "/api/health/ready", reason);
+    worker_of(bench.host, worker);
+    expect_soon(bench.host, "/api/health", NULL, 200);
+    expect_soon(bench.host, "/api/health/ready", NULL, 200);
+    host_stop(bench.host);
+    PQfinish(bench.db);
+}
+
 START_TEST(a_host_whose_loop_stands_reloads_and_stops)
 {
     struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
@@ -287,5 +317,6 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
 
 FAULT(F41, a_crash_says_what_ran_and_ends_by_its_signal,
       a_worker_that_crashes_is_started_again_at_once)
-FAULT(F42, a_loop_that_stands_is_named_and_ended, a_host_whose_loop_stands_reloads_and_stops)
+FAULT(F42, a_loop_that_stands_is_named_and_ended, one_loop_of_two_that_stands_is_told_by_the_other,
+      a_host_whose_loop_stands_reloads_and_stops)
 FAULT(F43, a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
