@@ -31,9 +31,11 @@ void report_who(struct report *report)
     struct words what = {.fd = -1};
 
     report->guard = report->address && running_guards((const void *)report->address); // NOLINT
+    words_text(&what, now.name);
+    words_text(&what, now.name && now.method ? ", " : NULL);
     words_text(&what, now.method);
     words_text(&what, now.method ? " " : NULL);
-    words_text(&what, now.name);
+    words_text(&what, now.path);
     keep(who->module, sizeof who->module, now.module);
     keep(who->kind, sizeof who->kind, now.kind);
     keep(who->what, sizeof who->what, words_end(&what));

@@ -12,7 +12,8 @@
 struct running {
     const char *module;        /* NULL: the host itself */
     const char *kind;          /* "handler", "open", "pool" …; NULL: nothing is noted */
-    const char *method, *name; /* of the route; or name of job, event, channel, pool; or NULL */
+    const char *name;          /* of job, event, channel, pool; or NULL */
+    const char *method, *path; /* of the route; or NULL */
     const char *request;       /* its id, or NULL */
 };
 

@@ -133,13 +133,26 @@ static void *worker(void *arg)
     return NULL;
 }
 
+/* What the thread has noted, the pool, with the request that it works for. */
+static struct running running_for(const struct core_request *rq)
+{
+    struct running now = running_now();
+
+    now.request = rq->id;
+    now.method = rq->route ? rq->route->method : NULL;
+    now.path = rq->route ? rq->route->path : NULL;
+    return now;
+}
+
 /* In the request's name, as on its fiber. */
 static void work_run(void *arg)
 {
     struct work *work = arg;
     bool *before = json_starves(&work->rq->starved);
+    struct running thread = running_enter(running_for(work->rq));
 
     work->run(work->arg);
+    running_leave(thread);
     json_starves(before);
 }
 

@@ -147,8 +147,9 @@ static bool describe(struct running *running)
                                 .name = rq->hooked ? rq->hooked : rq->name,
                                 .request = rq->id};
     if (rq->route && !rq->hooked) {
+        running->name = NULL;
         running->method = rq->route->method;
-        running->name = rq->route->path;
+        running->path = rq->route->path;
     }
     return true;
 }

@@ -27,7 +27,7 @@ static const struct fall {
     {"hook", "_exit", "exit=\"_exit()\" module=crash ran=hook what=crash.went", BY_POST},
     {"committed", "abort", "module=crash ran=\"committed hook\" what=crash.went", BY_POST},
     {"committed", "overflow", "guard=\"the stack of a fiber overflowed\" module=crash", BY_POST},
-    {"pool", "segv", "module=crash ran=pool what=deep", BY_POST},
+    {"pool", "segv", "module=crash ran=pool what=\"deep, POST /crash\" request=", BY_POST},
     {"job", "segv", "module=crash ran=job what=crash-job", BY_ITSELF},
     {"job", "overflow", "guard=\"the stack of a fiber overflowed\" module=crash", BY_ITSELF},
     {"worker", "divide", "module=crash ran=worker what=beside", BY_ITSELF},

@@ -24,7 +24,7 @@ static const struct place {
     {"committed", "abort", SIGABRT, "ran=\"committed hook\" what=crash.went"},
     {"job", "segv", SIGSEGV, "ran=job what=crash-job"},
     {"worker", "divide", SIGFPE, "ran=worker what=beside"},
-    {"pool", "segv", SIGSEGV, "ran=pool what=deep"},
+    {"pool", "segv", SIGSEGV, "ran=pool what=\"deep, POST /crash\" request="},
     {"channel", "segv", SIGSEGV, "ran=channel what=crash_told"},
     {"constructor", "segv", SIGSEGV, "ran=constructor"},
     {"open", "segv", SIGSEGV, "ran=open"},
