@@ -18,7 +18,7 @@
 #include "core/recovery/report.h"
 #include "core/recovery/reports.h"
 
-enum { ANSWER_MS = 500 };
+enum { ANSWER_MS = 500, REPORT_MS = 2000, OTHERS_MS = 5000 };
 
 static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 static struct report report; /* of the one crash there can be */
@@ -55,6 +55,20 @@ static void write_report(void)
     stage(report_tell);
 }
 
+/* For so long, whatever signals come. */
+static void rest(int ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     pid_t self = (pid_t)syscall(SYS_gettid);
@@ -66,9 +80,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
     if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
         if (nobody != self)
-            for (;;)
-                pause(); /* another thread's crash ends all */
-        if (staged)
+            rest(OTHERS_MS); /* another thread's crash ends all, unless its report hangs */
+        else if (staged)
             siglongjmp(behind, 1);
         die(number, info);
         return;
@@ -172,7 +185,12 @@ void crash_end(pthread_t thread, const char *reason)
 {
     report.reason = reason;
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
-        sleep(2);
+        rest(REPORT_MS);
+    if (atomic_load(&reporter)) { /* a report hangs: without one, then */
+        signal(SIGABRT, SIG_DFL);
+        raise(SIGABRT);
+        kill(getpid(), SIGKILL);
+    }
     abort(); /* it does not take signals, or there is no handler for it */
 }
 

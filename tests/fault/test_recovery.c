@@ -9,6 +9,7 @@
 #include "fault/common.h"
 #include "fault/crashes.h"
 #include "fault/gaps.h"
+#include "fault/torture.h"
 #include "wire.h"
 
 enum { BACK_AGAIN_MS = 300 };
@@ -251,6 +252,55 @@ START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
     PQfinish(bench.db);
 }
 
+/* Whoever comes by the place has removed it. */
+static bool is_taken(void *order)
+{
+    return access(order, F_OK) != 0;
+}
+
+static bool has_gone(void *worker)
+{
+    return kill(*(pid_t *)worker, 0) != 0;
+}
+
+static const char *const *both_environments(const char *order, const struct rack *rack)
+{
+    const char **environment = kept(calloc(4, sizeof *environment));
+
+    environment[0] = crash_environment(order)[0];
+    environment[1] = rack->environment[0];
+    environment[2] = rack->environment[1];
+    return environment;
+}
+
+/* The disk for reports hangs while a thread of a pool writes one; then a loop stands. */
+START_TEST(a_report_that_hangs_keeps_no_worker_alive)
+{
+    struct crash_bench bench = crash_bench("stuck_report", "  loops: 1\n", "  stall_timeout: 2\n");
+    struct rack rack = rack_make("stuck_report");
+    struct host *host = bench.host;
+
+    host->environment = both_environments(bench.order, &rack);
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    pid_t worker = worker_of(host, 0);
+
+    atomic_store(&rack.numbers->stuck, 1);
+    file_write(bench.order, "pool segv\n");
+    struct wire *wire = wire_open(host);
+
+    wire_say(wire, "POST /crash HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    ck_assert(wait_until(is_taken, (void *)(uintptr_t)bench.order, BACK_MS));
+    stall(&bench, "handler", "sleep");
+    ck_assert(wait_until(has_gone, &worker, 2 * BACK_MS));
+    atomic_store(&rack.numbers->stuck, 0);
+    expect_soon(host, "/api/health", NULL, 200);
+    wire_close(wire, false);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
 START_TEST(a_host_whose_loop_stands_reloads_and_stops)
 {
     struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
@@ -318,5 +368,5 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
 FAULT(F41, a_crash_says_what_ran_and_ends_by_its_signal,
       a_worker_that_crashes_is_started_again_at_once)
 FAULT(F42, a_loop_that_stands_is_named_and_ended, one_loop_of_two_that_stands_is_told_by_the_other,
-      a_host_whose_loop_stands_reloads_and_stops)
+      a_report_that_hangs_keeps_no_worker_alive, a_host_whose_loop_stands_reloads_and_stops)
 FAULT(F43, a_module_that_crashes_at_each_start_is_left_out_until_a_reload)

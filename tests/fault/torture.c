@@ -250,6 +250,8 @@ ssize_t write(int fd, const void *bytes, size_t length)
     ssize_t (*real)(int, const void *, size_t) =
         (ssize_t(*)(int, const void *, size_t))next(&known, "write");
 
+    while (torture && atomic_load(&torture->stuck) && is_file(fd))
+        pause();
     if (!torture || !atomic_load(&torture->writes) || !is_file(fd) || !fails(&torture->writes))
         return real(fd, bytes, length);
     errno = ENOSPC;

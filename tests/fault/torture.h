@@ -19,6 +19,7 @@ struct torture {
     atomic_long clock_s;      /* seconds by which the wall clock is wrong */
     atomic_long syncs;        /* fsync: EIO */
     atomic_long writes;       /* write to a file, but not to the log: ENOSPC */
+    atomic_long stuck;        /* not 0: write to a file, but not to the log, never returns */
     atomic_long sync_ms;      /* that each fsync takes longer */
     atomic_long priorities;   /* setpriority: EPERM */
     atomic_long lookup_ms;    /* not 0: that getaddrinfo takes to find no name */
