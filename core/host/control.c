@@ -144,8 +144,10 @@ static void hand_up(const struct control *control)
 {
     char *key = kept_key(control);
 
-    if (key)
+    if (key) {
+        supervised_shut(key, "");
         supervised_keep(key, &control->listen_fd, 1);
+    }
     free(key);
 }
 

@@ -103,20 +103,42 @@ static void shut(struct kept *place)
 
 size_t supervised_take(const char *key, int *fds)
 {
-    size_t kind = strcspn(key, ":") + 1, count = 0;
+    size_t count = 0;
 
     for (size_t i = 0; i < kept_count; i++) {
         struct kept *place = &kept[i];
 
-        if (!strcmp(place->key, key)) {
-            memcpy(fds, place->fds, place->count * sizeof *fds);
-            count = place->count;
-            place->key[0] = '\0';
-        } else if (!strncmp(place->key, key, kind)) {
-            shut(place);
-        }
+        if (strcmp(place->key, key) != 0)
+            continue;
+        memcpy(fds, place->fds, place->count * sizeof *fds);
+        count = place->count;
+        place->key[0] = '\0';
     }
     return count;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+bool supervised_shut(const char *key, const char *end)
+{
+    size_t kind = strcspn(key, ":") + 1;
+    bool any = false;
+
+    for (size_t i = 0; i < kept_count; i++) {
+        struct kept *place = &kept[i];
+
+        if (strncmp(place->key, key, kind) != 0 || !strcmp(place->key, key) ||
+            !ends_in(place->key, end))
+            continue;
+        shut(place);
+        any = true;
+    }
+    return any;
 }
 
 void supervised_keep(const char *key, const int *fds, size_t count)

@@ -18,10 +18,15 @@ void supervised_tell(const char *text);
 
 /*
  * The listening sockets that the supervisor has kept under this key; how many. They are the
- * caller's then. At most 8. Those of other keys that are the same up to the first colon listen no
- * more: the settings have changed since.
+ * caller's then. At most 8.
  */
 size_t supervised_take(const char *key, int *fds);
+
+/*
+ * Those under other keys that are the same up to the first colon, and end so, listen no more: the
+ * settings have changed since. Whether there were any.
+ */
+bool supervised_shut(const char *key, const char *end);
 
 /*
  * Has the supervisor keep them for the next worker, in place of whatever it keeps under keys that

@@ -134,12 +134,24 @@ static bool take_over(struct listeners *listeners, const char *address)
     return listeners->count > 0;
 }
 
+/* In place of those at another address, which listen until then: this one might not be had. */
 static void hand_up(const struct listeners *listeners, const char *address)
 {
     char key[320];
 
     snprintf(key, sizeof key, KEPT, address);
+    supervised_shut(key, "");
     supervised_keep(key, listeners->fds, listeners->count);
+}
+
+/* Another address of the same port may be in the way of this one, as 0.0.0.0 of all others. */
+static bool shut_same_port(const char *address, const char *port)
+{
+    char key[320], end[32];
+
+    snprintf(key, sizeof key, KEPT, address);
+    snprintf(end, sizeof end, ":%s", port);
+    return supervised_shut(key, end);
 }
 
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections)
@@ -151,8 +163,10 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
 
     listeners->count = 0;
     raise_limit(connections);
-    if (take_over(listeners, address))
+    if (take_over(listeners, address)) {
+        hand_up(listeners, address);
         return 0;
+    }
     if (split(address, host, sizeof host, &port)) {
         log_line(BB_ERROR, "http.listen must be host:port", NULL);
         return -1;
@@ -160,6 +174,10 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     int unknown = getaddrinfo(*host ? host : NULL, port, &hints, &found);
     int failed = unknown ? -1 : bind_all(listeners, found);
 
+    if (failed && !unknown && errno == EADDRINUSE && shut_same_port(address, port)) {
+        listeners_close(listeners);
+        failed = bind_all(listeners, found);
+    }
     if (failed) {
         log_line(BB_ERROR, "cannot listen", "address", address, "reason",
                  unknown ? gai_strerror(unknown) : strerror(errno), NULL);

@@ -120,6 +120,26 @@ static void tell_status(const struct host *host, const char *wanted, bool there)
     ck_assert_msg(!strstr(told, wanted) != there, "\"%s\" in %s", wanted, told);
 }
 
+/* What listens is in the way of the wider address, and has to go first. */
+START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
+{
+    struct host_spec spec = {.name = "widened",
+                             .database = database_make(the_postgres, "widened"),
+                             .port = free_port(),
+                             .plain = true,
+                             .supervised = true};
+    struct host *host = host_start(&spec);
+    const char *good = text("%s", file_text(host->conf)), *at = strstr(good, "127.0.0.1:");
+
+    ck_assert_ptr_nonnull(at);
+    file_write(host->conf, text("%.*s0.0.0.0:%s", (int)(at - good), good, at + 10));
+    kill_worker(host);
+    expect_healthy(host);
+    tell_status(host, "KEPT SETTINGS", false);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "address=0.0.0.0:"));
+    host_stop(host);
+}
+
 /* Somebody else has the other address. */
 START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
 {
@@ -135,6 +155,8 @@ START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
                              .supervised = true};
     struct host *occupant = host_start(&other), *host = host_start(&spec);
 
+    struct gaps *gaps = gaps_begin(host);
+
     listen_at(&spec, host, second);
     host->port = first;
     for (int i = 0; i < 2; i++) {
@@ -142,6 +164,7 @@ START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
         expect_healthy(host);
         tell_status(host, "KEPT SETTINGS", true);
     }
+    gaps_end(gaps, "moved_back"); /* nobody was refused */
     listen_at(&spec, host, first);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
@@ -451,6 +474,7 @@ START_TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
 }
 
 FAULT(F47, a_worker_listens_where_the_file_says_and_nowhere_else,
+      a_worker_takes_a_wider_address_of_the_same_port,
       a_worker_that_cannot_have_the_new_address_listens_at_the_old_one,
       a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_settings_before,
       a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it,
