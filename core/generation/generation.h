@@ -121,6 +121,10 @@ struct generation *generation_judge(const char *conf_path, struct setting_proble
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
+/* Has reports of crashes written where its settings say. A warning: none can be. */
+void generation_place_reports(const struct generation *generation,
+                              struct setting_problems *problems);
+
 /* Calls `start` of all modules in their order, once the generation is the live one. */
 void generation_start(struct generation *generation);
 

@@ -91,8 +91,7 @@ static void check_places(struct generation *g, struct setting_problems *problems
     PQconninfoFree(options);
 }
 
-/* Before modules are loaded, for their constructors may crash, and may not return. */
-static void place_reports(const struct generation *g, struct setting_problems *problems)
+void generation_place_reports(const struct generation *g, struct setting_problems *problems)
 {
     const char *path = settings_text(g->settings, "host", "state");
     const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
@@ -104,6 +103,14 @@ static void place_reports(const struct generation *g, struct setting_problems *p
     if (crash_directory(path))
         setting_warning(problems, "reports of crashes cannot be written to %s: %s", path,
                         strerror(errno));
+}
+
+/* Before modules are loaded, for their constructors may crash, and may not return. */
+static void prepare_start(const struct generation *g, struct setting_problems *problems)
+{
+    if (g->number > 1)
+        return; /* of a reload, which may be refused yet: activate() follows */
+    generation_place_reports(g, problems);
     start_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }
 
@@ -145,7 +152,7 @@ int generation_load(struct generation *g, const char *conf_path, int copy,
     if (!sections_there(g))
         return -1;
     g->request = request_settings_of(g->settings);
-    place_reports(g, problems);
+    prepare_start(g, problems);
     load_keys(g, problems);
     g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
     g->inside = load_networks(g, "inside", problems);

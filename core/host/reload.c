@@ -214,6 +214,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
         return -1;
     }
     apply_log(next);
+    generation_place_reports(next, problems);
     unsigned number = next->number;
     size_t modules = next->module_count;
 

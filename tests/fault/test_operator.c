@@ -329,6 +329,35 @@ START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
     expect_line_alone(&bench);
 }
 
+/* A refused reload changes nothing, not even where reports go; one that is done does. */
+START_TEST(reports_go_where_the_live_settings_say)
+{
+    struct crash_bench bench = crash_bench("report_place", "", "");
+    struct host *host = bench.host;
+    const char *good = text("%s", file_text(host->conf)), *at = strstr(good, bench.state);
+    const char *other = text("%s.other", bench.state);
+    const char *moved = text("%.*s%s%s", (int)(at - good), good, other, at + strlen(bench.state));
+    int status;
+
+    host->supervised = true;
+    ck_assert(host_run(host));
+    expect_soon(host, "/api/health", NULL, 200);
+    file_write(host->conf, text("%snothing: {}\n", moved));
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 1);
+    ck_assert_int_ne(access(other, F_OK), 0);
+    file_write(host->conf, good);
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(bench.state), 1);
+    file_write(host->conf, moved);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(other), 1);
+    host_stop(host);
+    PQfinish(bench.db);
+}
+
 /* ---- kill -9 and signals ---- */
 
 static int kib_of_its_own(pid_t pid)
@@ -480,7 +509,7 @@ FAULT(F47, a_worker_listens_where_the_file_says_and_nowhere_else,
       a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it,
       the_newest_hundred_reports_are_kept,
       a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne,
-      a_full_disk_costs_the_file_of_a_report_alone,
+      a_full_disk_costs_the_file_of_a_report_alone, reports_go_where_the_live_settings_say,
       a_supervisor_is_small_and_takes_its_worker_with_it,
       a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file,
       a_stop_between_two_workers_is_a_stop, a_storm_of_reloads_stops_nobody,
