@@ -3,8 +3,9 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "core/base/condition.h"
+#include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/request/worker.h"
 
@@ -162,12 +163,10 @@ static unsigned turning(const struct engine *engine)
 /* Until so many have done it, or it takes too long; how many have not. */
 static unsigned wait_for_loops(struct telling *telling, unsigned count)
 {
-    struct timespec until;
+    int64_t until = clock_mono_ms() + TURN_MS;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += TURN_MS / 1000;
     while (count) {
-        if (!sem_timedwait(&telling->done, &until))
+        if (!semaphore_wait(&telling->done, until))
             count--;
         else if (errno != EINTR)
             break;

@@ -110,7 +110,10 @@ static void apply_log(const struct generation *g)
 {
     const char *format = settings_text(g->settings, "log", "format");
 
-    log_level(log_level_of(settings_text(g->settings, "log", "level")), !strcmp(format, "json"));
+    bool json = !strcmp(format, "json");
+
+    log_level(log_level_of(settings_text(g->settings, "log", "level")), json);
+    supervised_log(json);
 }
 
 static bool has_database(const struct generation *g)

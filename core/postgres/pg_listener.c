@@ -4,16 +4,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 
+#include "core/base/condition.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/postgres/pg_channel.h"
 
 enum {
-    ASK_MS = 250,   /* between two questions, while somebody wants to know */
-    FRESH_MS = 900, /* how long an answer counts, from when its question was sent */
-    SILENT_MS = 900 /* no answer for so long: a new connection */
+    ASK_MS = 250,    /* between two questions, while somebody wants to know */
+    FRESH_MS = 900,  /* how long an answer counts, from when its question was sent */
+    SILENT_MS = 900, /* no answer for so long: a new connection */
+    LOOK_MS = 1000   /* between looks whether the loop stands that is waited for */
 };
 
 enum pg_listener_state {
@@ -315,11 +316,7 @@ static void wait_for(struct subscribing *subscribing, const struct loop *loop)
     int failed;
 
     do {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        failed = sem_timedwait(&subscribing->done, &until);
+        failed = semaphore_wait(&subscribing->done, clock_mono_ms() + LOOK_MS);
     } while (failed && (subscribing->on_stack || !atomic_load(&loop->stands_ms)));
 }
 

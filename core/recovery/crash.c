@@ -14,6 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "core/base/condition.h"
+#include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/recovery/report.h"
 #include "core/recovery/reports.h"
@@ -150,16 +152,11 @@ static void on_look(int number, siginfo_t *info, void *context)
 
 static bool wait_for_answer(void)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ANSWER_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    int64_t until = clock_mono_ms() + ANSWER_MS;
     int failed;
 
     do
-        failed = sem_timedwait(&answered, &until);
+        failed = semaphore_wait(&answered, until);
     while (failed && errno == EINTR);
     return !failed;
 }

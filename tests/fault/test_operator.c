@@ -358,6 +358,27 @@ START_TEST(reports_go_where_the_live_settings_say)
     PQfinish(bench.db);
 }
 
+/* Lines of the supervisor look like those of the worker, also after a reload. */
+START_TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
+{
+    struct host_spec spec = {.name = "reload_format",
+                             .database = database_make(the_postgres, "reload_format"),
+                             .port = free_port(),
+                             .plain = true,
+                             .supervised = true};
+    struct host *host = host_start(&spec);
+    int status;
+
+    spec.log = "  format: json\n";
+    listen_at(&spec, host, spec.port);
+    host_ask(host, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    kill_worker(host);
+    expect_log(host, 0, "\"msg\":\"the worker has ended and is started again\"");
+    expect_healthy(host);
+    host_stop(host);
+}
+
 /* ---- kill -9 and signals ---- */
 
 static int kib_of_its_own(pid_t pid)
@@ -510,6 +531,7 @@ FAULT(F47, a_worker_listens_where_the_file_says_and_nowhere_else,
       the_newest_hundred_reports_are_kept,
       a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne,
       a_full_disk_costs_the_file_of_a_report_alone, reports_go_where_the_live_settings_say,
+      a_reload_gives_the_supervisor_its_format_of_the_log,
       a_supervisor_is_small_and_takes_its_worker_with_it,
       a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file,
       a_stop_between_two_workers_is_a_stop, a_storm_of_reloads_stops_nobody,
