@@ -175,6 +175,7 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
     }
     scene_recovery(scene, BACK_MS);
     load_stop(scene);
+    fprintf(stderr, "worker_kill: %d kills of a worker\n", kills);
     int64_t longest = gaps_end(gaps, "worker_kill");
 
     delivered_all(scene, receiver, "/worker", (size_t)kills);
