@@ -43,6 +43,7 @@ struct call {
     struct bb_tx *tx; /* NULL: a check */
     struct one *list;
     size_t count;
+    size_t over; /* rows that were above the ceiling */
 };
 
 static char *trimmed(struct bb_request *rq, const char *cell)
@@ -90,12 +91,47 @@ static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_
     return keys;
 }
 
-/* Rows of unknown devices are taken out. 0, or -1. */
+static int by_number(const void *left, const void *right)
+{
+    const int64_t *a = left, *b = right;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* Of the devices in `ids` those that take readings, in the order of their ids. NULL: failed. */
+static int64_t *active_of(struct bb_request *rq, const int64_t *ids, size_t count, size_t *active)
+{
+    static const struct bb_sql look = {"SELECT * FROM device_active($1::bigint[])", 0};
+    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_ints(ids, count)));
+
+    if (!rows)
+        return NULL;
+    *active = bb_count(rq, rows);
+    int64_t *list = bb_alloc(rq, (*active + 1) * sizeof(*list));
+
+    for (size_t row = 0; row < *active; row++)
+        list[row] = bb_cell_int(rq, rows, row, 0);
+    qsort(list, *active, sizeof(*list), by_number);
+    return list;
+}
+
+/* NULL: the row's device is there, and is Active. */
+static const char *unfit(const struct bb_device *device, const char *problem, const int64_t *active,
+                         size_t count)
+{
+    if (!device->size) /* without a problem: it was deleted just now */
+        return problem ? problem : "Device not found";
+    return bsearch(&device->id, active, count, sizeof(*active), by_number)
+               ? NULL
+               : "the device is Inactive";
+}
+
+/* Rows of devices that are unknown or Inactive are taken out. 0, or -1. */
 static int find_devices(struct bb_request *rq, struct call *call, const json_t *keys)
 {
     const struct reading *reading = rq->state;
-    size_t count = 0;
-    int64_t *ids;
+    size_t count = 0, active_count;
+    int64_t *ids, *active;
     const char **problems;
     struct bb_device *devices;
 
@@ -105,15 +141,19 @@ static int find_devices(struct bb_request *rq, struct call *call, const json_t *
                                    &problems) ||
         reading->devices->get(reading->devices_state, rq, ids, json_array_size(keys), &devices))
         return -1;
+    active = active_of(rq, ids, json_array_size(keys), &active_count);
+    if (!active)
+        return -1;
     for (size_t i = 0; i < call->count; i++) {
         struct one one = call->list[i];
-        const char *problem = problems[one.key];
+        const char *problem;
 
         one.device = &devices[one.key];
-        if (one.device->size)
+        problem = unfit(one.device, problems[one.key], active, active_count);
+        if (problem)
+            bb_bulk_problem(rq, one.row, "externalId", problem);
+        else
             call->list[count++] = one;
-        else /* without a problem: it was deleted just now */
-            bb_bulk_problem(rq, one.row, "externalId", problem ? problem : "Device not found");
     }
     call->count = count;
     return 0;
@@ -132,11 +172,13 @@ static int by_device(const void *left, const void *right)
 
 /* ---- the rows of a device ---- */
 
-static void take_notes(struct bb_request *rq, struct bb_bulk_row *row,
+static void take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_row *row,
                        const struct reading_notes *notes)
 {
-    for (const struct reading_note *note = notes->first; note; note = note->next)
+    for (const struct reading_note *note = notes->first; note; note = note->next) {
         bb_bulk_problem(rq, row, note->field, note->problem);
+        call->over += note->kind == READING_OVER;
+    }
 }
 
 static json_t *object_of(struct bb_request *rq, const struct bb_bulk_row *row)
@@ -155,16 +197,13 @@ static json_t *object_of(struct bb_request *rq, const struct bb_bulk_row *row)
 }
 
 /* Those that can be read by themselves are left, and their rows in `ones`. -1: no memory. */
-static int read_rows(struct bb_request *rq, struct reading_submission *submission, struct one *ones,
-                     size_t count, bool trial)
+static int read_rows(struct bb_request *rq, struct call *call,
+                     struct reading_submission *submission, struct one *ones, size_t count)
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
 
-    *submission = (struct reading_submission){.flat = true,
-                                              .named = ones->zone,
-                                              .device = *ones->device,
-                                              .numbers = numbers,
-                                              .trial = trial};
+    *submission = (struct reading_submission){
+        .flat = true, .named = ones->zone, .device = *ones->device, .numbers = numbers};
     submission->items = bb_alloc(rq, count * sizeof(*submission->items));
     submission->notes = bb_alloc(rq, (count + 1) * sizeof(*submission->notes));
     for (size_t i = 0; i < count; i++) {
@@ -176,7 +215,7 @@ static int read_rows(struct bb_request *rq, struct reading_submission *submissio
             return -1;
         *item = (struct reading_item){.index = at};
         reading_read_item(rq, submission, object, item);
-        take_notes(rq, ones[i].row, &submission->notes[at]);
+        take_notes(rq, call, ones[i].row, &submission->notes[at]);
         if (submission->notes[at].first) {
             submission->notes[at] = (struct reading_notes){NULL, NULL};
             continue;
@@ -192,15 +231,15 @@ static int read_rows(struct bb_request *rq, struct reading_submission *submissio
 }
 
 /* Takes those with mistakes out of the submission. */
-static void sort_out(struct bb_request *rq, struct reading_submission *submission,
-                     const struct one *ones)
+static void sort_out(struct bb_request *rq, struct call *call,
+                     struct reading_submission *submission, const struct one *ones)
 {
     const struct reading_notes *whole = &submission->notes[submission->count];
     size_t count = 0, all = submission->count;
 
     for (size_t i = 0; i < all; i++) {
-        take_notes(rq, ones[i].row, whole);
-        take_notes(rq, ones[i].row, &submission->notes[i]);
+        take_notes(rq, call, ones[i].row, whole);
+        take_notes(rq, call, ones[i].row, &submission->notes[i]);
     }
     for (size_t i = 0; i < all; i++)
         if (!ones[submission->items[i].index].row->problems)
@@ -229,34 +268,54 @@ static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
 }
 
-/* Delta readings without a start begin where one ends that is stored: those with mistakes are none
- * of these, and are taken out. Whether there were any. */
-static bool take_out_closed(struct bb_request *rq, struct reading_submission *submission,
-                            struct one *ones)
+/* Notes of Delta readings without a start are only about the starts that were supposed. */
+static bool *forget_open(struct bb_request *rq, struct reading_submission *submission)
 {
     bool *open = bb_alloc(rq, submission->count);
-    size_t count = 0;
 
-    for (size_t i = 0; i < submission->count; i++)
-        open[submission->items[i].index] = submission->items[i].open;
     for (size_t i = 0; i < submission->count; i++) {
+        const struct reading_item *item = &submission->items[i];
+
+        open[item->index] = item->open;
+        if (item->open)
+            submission->notes[item->index] = (struct reading_notes){NULL, NULL};
+    }
+    return open;
+}
+
+/* Delta readings without a start begin where one ends that is stored: those with mistakes are none
+ * of these, and are taken out. 1: there were some, 0: none, -1: failed. */
+static int take_out_closed(struct bb_request *rq, struct call *call,
+                           struct reading_submission *submission, struct one *ones)
+{
+    const bool *open;
+    size_t count = 0, all = submission->count;
+    bool some = false;
+
+    for (size_t i = 0; i < all; i++)
+        some = some ||
+               (!submission->items[i].open && submission->notes[submission->items[i].index].first);
+    if (!some)
+        return 0;
+    open = forget_open(rq, submission);
+    if (call->tx && reading_keep_refused_in(rq, call->tx, submission))
+        return -1;
+    for (size_t i = 0; i < all; i++) {
         if (open[i] || !submission->notes[i].first)
             ones[count++] = ones[i];
         else
-            take_notes(rq, ones[i].row, &submission->notes[i]);
+            take_notes(rq, call, ones[i].row, &submission->notes[i]);
     }
-    bool some = count < submission->count;
-
     submission->count = count;
-    return some;
+    return 1;
 }
 
 /* Finds what is wrong with them, and leaves it in the notes. 0, or -1: `bb_failed(rq)`. */
-static int judge(struct bb_request *rq, struct reading_submission *submission, struct one *ones,
-                 size_t count, bool trial)
+static int judge(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+                 struct one *ones, size_t count)
 {
     for (;;) {
-        if (read_rows(rq, submission, ones, count, trial)) {
+        if (read_rows(rq, call, submission, ones, count)) {
             bb_fail(rq, 503, "Out of memory");
             return -1;
         }
@@ -267,20 +326,24 @@ static int judge(struct bb_request *rq, struct reading_submission *submission, s
         reading_check(rq, submission);
         if (reading_find_overlaps(rq, submission))
             return -1;
-        if (!submission->open || submission->notes[submission->count].first ||
-            !take_out_closed(rq, submission, ones))
+        reading_check_rows(rq, submission);
+        if (!submission->open || submission->notes[submission->count].first)
             return 0;
+        int taken = take_out_closed(rq, call, submission, ones);
+
+        if (taken <= 0)
+            return taken;
         count = submission->count;
     }
 }
 
 /* What was found wrong with rows is theirs, and the others are stored or claim their periods. */
-static int conclude(struct bb_request *rq, const struct call *call,
-                    struct reading_submission *submission, struct one *ones)
+static int conclude(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+                    struct one *ones)
 {
     if (call->tx && reading_wrong(submission) && reading_keep_refused_in(rq, call->tx, submission))
         return -1;
-    sort_out(rq, submission, ones);
+    sort_out(rq, call, submission, ones);
     if (!call->tx)
         claim(rq, submission, ones);
     else if (submission->count)
@@ -289,12 +352,11 @@ static int conclude(struct bb_request *rq, const struct call *call,
 }
 
 /* What others store between the look for overlaps and the commit fails the transaction. */
-static int one_device(struct bb_request *rq, const struct call *call, struct one *ones,
-                      size_t count)
+static int one_device(struct bb_request *rq, struct call *call, struct one *ones, size_t count)
 {
     struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
 
-    if (judge(rq, submission, ones, count, !call->tx) || conclude(rq, call, submission, ones))
+    if (judge(rq, call, submission, ones, count) || conclude(rq, call, submission, ones))
         return -1;
     return call->tx && submission->count
                ? reading_add(rq, call->tx, submission, bb_wall_ms(rq->host))
@@ -312,7 +374,7 @@ struct crowd {
 
 /* Those from the `first` one on, up to where one has to be judged again: the others are stored.
  * How many these were goes to *count. */
-static int conclude_some(struct bb_request *rq, const struct call *call, struct crowd *crowd,
+static int conclude_some(struct bb_request *rq, struct call *call, struct crowd *crowd,
                          size_t first, size_t *count)
 {
     size_t stored = 0;
@@ -334,7 +396,7 @@ static int conclude_some(struct bb_request *rq, const struct call *call, struct 
 
 /* Where a mistake may change from when the Delta readings without a start are, the rows of the
  * device are judged by themselves, in their turn: locks are taken in the order of ids. */
-static int conclude_all(struct bb_request *rq, const struct call *call, struct crowd *crowd)
+static int conclude_all(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
     for (size_t at = 0, count; at < crowd->count; at += count + 1) {
         if (conclude_some(rq, call, crowd, at, &count))
@@ -346,7 +408,7 @@ static int conclude_all(struct bb_request *rq, const struct call *call, struct c
     return 0;
 }
 
-static int finish_crowd(struct bb_request *rq, const struct call *call, struct crowd *crowd)
+static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
     if (!crowd->count)
         return 0;
@@ -354,20 +416,24 @@ static int finish_crowd(struct bb_request *rq, const struct call *call, struct c
         return -1;
     for (size_t i = 0; i < crowd->count; i++)
         reading_check(rq, crowd->list[i]);
-    if (reading_find_all_overlaps(rq, crowd->list, crowd->count) || conclude_all(rq, call, crowd))
+    if (reading_find_all_overlaps(rq, crowd->list, crowd->count))
+        return -1;
+    for (size_t i = 0; i < crowd->count; i++)
+        reading_check_rows(rq, crowd->list[i]);
+    if (conclude_all(rq, call, crowd))
         return -1;
     crowd->count = 0;
     return 0;
 }
 
 /* The rows of a device and time zone. Those of a device that the crowd has go by themselves. */
-static int take_group(struct bb_request *rq, const struct call *call, struct crowd *crowd,
+static int take_group(struct bb_request *rq, struct call *call, struct crowd *crowd,
                       struct one *ones, size_t count)
 {
     struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
     int64_t last = crowd->count ? crowd->list[crowd->count - 1]->device.id : -1;
 
-    if (read_rows(rq, submission, ones, count, !call->tx)) {
+    if (read_rows(rq, call, submission, ones, count)) {
         bb_fail(rq, 503, "Out of memory");
         return -1;
     }
@@ -424,12 +490,25 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
     return all_devices(rq, &call, rows, count);
 }
 
+static void count_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct call *call = arg;
+
+    (void)tx;
+    bb_metric_add(rq->host, READING_OVER_CEILING, 0, call->over);
+}
+
 static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count)
 {
-    struct call call = {.job = job, .tx = tx};
+    struct call *call = bb_alloc(rq, sizeof(*call));
 
-    return all_devices(rq, &call, rows, count);
+    *call = (struct call){.job = job, .tx = tx};
+    if (all_devices(rq, call, rows, count))
+        return -1;
+    if (call->over)
+        bb_after(rq, tx, count_over, call);
+    return 0;
 }
 
 const struct bb_bulk_rows reading_rows = {

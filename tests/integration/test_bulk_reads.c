@@ -248,6 +248,42 @@ START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
                      1200);
 }
 
+/* As if each row had been sent by itself: one that fails is in no other's way, and the first goes
+ * in. */
+START_TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
+{
+    plant(m, "order");
+    const char *id = upload_reads(m, HEAD "order,History,2025-01-02,2025-01-03,66,kWh,\n"
+                                          "order,History,2025-01-02,2025-01-03,10,kWh,\n"
+                                          "order,History,2025-02-02,2025-02-04,10,kWh,\n"
+                                          "order,History,2025-02-01,2025-02-03,10,kWh,\n"
+                                          "order,History,2025-01-31,2025-02-02,10,kWh,\n");
+
+    for (int round = 0; round < 2; round++) {
+        struct answer *log = round ? bulk_store(m, id) : bulk_log_of(m, id, "");
+        const char *good = round ? "success" : "pending";
+
+        ck_assert_ptr_nonnull(strstr(bulk_row(log, 0), "1 order failed value: 66000 Wh is more"));
+        ck_assert_str_eq(bulk_row(log, 1), text("2 order %s", good));
+        ck_assert_str_eq(bulk_row(log, 2), text("3 order %s", good));
+        ck_assert_str_eq(bulk_row(log, 3), "4 order failed value: overlaps row 3");
+        ck_assert_str_eq(bulk_row(log, 4), text("5 order %s", good));
+    }
+}
+
+START_TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
+{
+    plant(m, "idle");
+    ck_status(
+        http(host, "PATCH", "/api/device/idle", m->token, json_pack("{ss}", "status", "Inactive")),
+        200);
+    const char *id = upload_reads(m, HEAD "idle,History,2025-01-02,2025-01-03,10,kWh,\n");
+
+    for (int round = 0; round < 2; round++)
+        ck_assert_str_eq(bulk_row(round ? bulk_store(m, id) : bulk_log_of(m, id, ""), 0),
+                         "1 idle failed externalId: the device is Inactive");
+}
+
 START_TEST(roles_are_those_of_a_request)
 {
     static const char csv[] = HEAD "x,History,2025-01-01,2025-01-02,1,kWh,\n";
@@ -267,6 +303,8 @@ Suite *bulk_reads_suite(void)
         delta_rows_of_many_devices_begin_where_the_ones_before_them_end,
         rows_find_devices_by_every_key_that_requests_know,
         rows_far_apart_that_overlap_are_found_by_the_check,
+        of_rows_that_overlap_the_first_valid_one_goes_in,
+        rows_of_a_device_that_is_inactive_say_so_before_they_are_stored,
         roles_are_those_of_a_request,
     };
 

@@ -52,6 +52,7 @@ enum reading_mistake { READING_INVALID, READING_OVER, READING_OVERLAP, READING_M
 
 struct reading_note {
     struct reading_note *next;
+    enum reading_mistake kind;
     const char *field, *problem;
 };
 
@@ -78,7 +79,6 @@ struct reading_submission {
     struct reading_notes *notes;       /* by index; behind them those of the whole */
     size_t mistakes[READING_MISTAKES]; /* how many of each kind */
     const int64_t *numbers;            /* by index: of rows of a bulk upload; NULL: a request */
-    bool trial; /* rows that are only checked: none of them is counted or kept */
 };
 
 /* state.c */
@@ -123,8 +123,12 @@ int reading_place(struct bb_request *rq, struct reading_submission *submission);
 int reading_date(struct bb_request *rq, struct reading_submission *submission);
 int reading_place_dated(struct bb_request *rq, struct reading_submission *const *list,
                         size_t count);
-/* check.c: the ceiling, and overlaps inside the request; what is wrong is noted. */
+/* check.c: the ceiling, and overlaps inside a request; what is wrong is noted. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
+/* overlap_rows.c: overlaps among rows of a bulk upload, once all else that is wrong with them is
+ * noted: a row that has a mistake stands in no other's way, and of two that overlap the earlier
+ * one goes in, as if each had been sent by itself. */
+void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
 /* Whether the period of a reading is known, and is one. */
 bool reading_placed(const struct reading_item *item);
 /* overlap.c: notes the readings that overlap stored ones. */

@@ -41,25 +41,11 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
     }
     size_t over = submission->mistakes[READING_OVER];
 
-    if (!over || submission->trial)
+    if (!over || submission->numbers) /* rows.c counts those that it takes out */
         return;
     bb_metric_add(rq->host, READING_OVER_CEILING, 0, over);
     bb_log(rq, BB_INFO, "%zu readings of device %lld were refused: above the ceiling", over,
            (long long)submission->device.id);
-}
-
-/* Rows of a bulk upload are stored each by itself: one that is refused stands in no other's way. */
-static void clash(struct bb_request *rq, struct reading_submission *submission,
-                  const struct reading_item *item, const struct reading_item **before)
-{
-    if (submission->numbers) {
-        reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps row %lld",
-                      (long long)submission->numbers[(*before)->index]);
-        return;
-    }
-    reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps reads[%zu]",
-                  (*before)->index);
-    *before = item;
 }
 
 /* In the order by end, whatever overlaps any reading before it overlaps the one before it. */
@@ -73,14 +59,15 @@ static void check_overlaps(struct bb_request *rq, struct reading_submission *sub
         if (!reading_placed(item))
             continue;
         if (before && item->start < before->end)
-            clash(rq, submission, item, &before);
-        else
-            before = item;
+            reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps reads[%zu]",
+                          before->index);
+        before = item;
     }
 }
 
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     check_ceilings(rq, submission);
-    check_overlaps(rq, submission);
+    if (!submission->numbers)
+        check_overlaps(rq, submission);
 }

@@ -22,6 +22,7 @@ static void note(struct bb_request *rq, struct reading_submission *submission,
         &submission->notes[index == READING_WHOLE ? submission->count : index];
     struct reading_note *note = bb_alloc(rq, sizeof(*note));
 
+    note->kind = kind;
     note->field = field_of(rq, submission, index, member);
     note->problem = rq->api->vformat(rq, format, args);
     if (notes->last)
