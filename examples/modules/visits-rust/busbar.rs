@@ -7,7 +7,7 @@ use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 pub const BB_ABI_MAJOR: c_uint = 1;
-pub const BB_ABI_MINOR: c_uint = 8;
+pub const BB_ABI_MINOR: c_uint = 9;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
 /// Structs that the host alone looks into.
@@ -549,4 +549,5 @@ pub struct bb_api {
         Option<extern "C" fn(*mut bb_request, *mut bb_tx, *mut c_void) -> c_int>, usize)
         -> *mut c_void,
     pub json_read: unsafe extern "C" fn(*mut bb_request, *const c_char) -> *mut json_t,
+    pub standstill: unsafe extern "C" fn(*mut bb_request) -> *const c_char,
 }
