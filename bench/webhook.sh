@@ -33,6 +33,18 @@ webhook_hosts() {
     done
 }
 
+# webhook_part ROUND: what was asked for of a round.
+webhook_part() {
+    if [ -n "$only_drain" ]; then
+        run_drain "$1"
+    elif [ -n "$only_hosts" ]; then
+        webhook_hosts "$1"
+    else
+        webhook_round "$1"
+        webhook_hosts "$1"
+    fi
+}
+
 # An authority whose certificates the receiver shows, and a view in which hosts trust it.
 make_trust() {
     local how=-m certs=$work/certs
@@ -81,9 +93,8 @@ webhook_bench() {
     [ -n "$only_hosts" ] || { say "warming up" && run_open 0 3; }
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
-        [ -n "$only_hosts" ] || webhook_round "$number"
-        webhook_hosts "$number"
+        webhook_part "$number"
     done
-    [ -z "$only_hosts" ] || return 0
+    [ -z "$only_hosts$only_drain" ] || return 0
     finish webhook webhook-notes.md
 }
