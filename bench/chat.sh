@@ -49,7 +49,7 @@ measure() {
     peer) run_wrk "$1" "$2" peer "$peer_port" "$peer_pid" ;;
     busbar)
         run_wrk "$1" "$2" busbar "$host_port" "$host_pid"
-        check_sent "$2"
+        check_sent "$2" "$host_port"
         ;;
     busbar-10,000) run_wrk "$1" "$2" busbar-10,000 "$small_port" "$small_pid" ;;
     esac

@@ -93,14 +93,25 @@ statement_of_many() {
     printf '%s\n' "${text%%\"*}"
 }
 
-# check_sent NAME: right after a run, some connection's last statement was exactly this one, for one
-# request or for several.
-check_sent() {
-    local of_host="FROM pg_stat_activity WHERE application_name = 'busbar'" sent
+# log_statements all|none: what PostgreSQL writes to its log of what it is sent.
+log_statements() {
+    "$pg/psql" -X -q -h "$run" -U postgres -c "ALTER SYSTEM SET log_statement = '$1'" \
+        -c 'SELECT pg_reload_conf()' >"$work/output" ||
+        die "log_statement could not be changed"
+}
 
-    sent=$(echo "SELECT count(*) $of_host AND query IN (:'text', :'many')" |
-        sql busbar -At -v text="$(statement "$1")" -v many="$(statement_of_many "$1")") ||
-        die "pg_stat_activity could not be read"
-    [ "$sent" -gt 0 ] || die "the host did not send bench/sql/$1.sql; what it sent last:
-$(sql busbar -Atc "SELECT DISTINCT query $of_host")"
+# check_sent NAME PORT: right after a run PostgreSQL is sent exactly this statement for a second of the
+# same load, for one request or for several.
+check_sent() {
+    local log=$var/log/postgres.log before
+
+    before=$(stat -c %s "$log")
+    log_statements all
+    tokens=$work/tokens wrk_figures "$1" -t1 -c8 -d1 "http://127.0.0.1:$2"
+    log_statements none
+    tail -c +$((before + 1)) "$log" | grep "LOG:  execute" >"$work/sent" || true
+    truncate -s "$before" "$log"
+    grep -qF -e "$(statement "$1")" -e "$(statement_of_many "$1")" "$work/sent" ||
+        die "the host did not send bench/sql/$1.sql; what it sent:
+$(sed 's/.*execute [^:]*: //' "$work/sent" | sort | uniq -c | sort -rn | head -5)"
 }
