@@ -45,6 +45,7 @@ const struct bb_api fake_api = {
     .call_as = fake_request_call_as,
     .probe = fake_request_probe,
     .standstill = fake_request_standstill,
+    .answered = fake_request_answered,
     .redis = fake_request_redis,
     .new_uuid = fake_request_uuid,
     .time_text = fake_request_time,

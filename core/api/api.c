@@ -136,6 +136,16 @@ static const char *api_standstill(struct bb_request *rq)
     return strcpy(kept, reason); // NOLINT
 }
 
+static uint64_t api_answered(struct bb_request *rq)
+{
+    const struct engine *engine = request_of(rq)->loop->engine;
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        count += atomic_load_explicit(&engine->loops[i].answered, memory_order_relaxed);
+    return count;
+}
+
 static char *api_new_uuid(struct bb_request *rq)
 {
     char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
@@ -217,6 +227,7 @@ const struct bb_api core_api = {
     .call_as = api_call_as,
     .probe = api_probe,
     .standstill = api_standstill,
+    .answered = api_answered,
     .redis = api_redis,
     .new_uuid = api_new_uuid,
     .time_text = api_time_text,

@@ -168,6 +168,8 @@ static void count(const struct http_txn *txn, int status)
     bool timed = txn->answered_us && !txn->stream;
 
     if (status)
+        atomic_fetch_add_explicit(&txn->rq.loop->answered, 1, memory_order_relaxed);
+    if (status)
         meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
 }
 

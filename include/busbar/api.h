@@ -177,6 +177,7 @@ struct bb_api {
 
     /* since minor 9: request.h */
     const char *(*standstill)(struct bb_request *);
+    uint64_t (*answered)(struct bb_request *);
 };
 
 #endif

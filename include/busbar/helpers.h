@@ -229,6 +229,31 @@ static inline int bb_sleep(struct bb_request *rq, int64_t ms)
     return 0;
 }
 
+/* The pace of work in the background; zeroed at first. */
+struct bb_pace {
+    int64_t since_ms;  /* when its piece began */
+    uint64_t answered; /* how many requests the host had answered then */
+    bool busy;         /* the host answered some while the last piece was done */
+};
+
+/*
+ * Between two pieces of work in the background: where the host has answered requests while the last
+ * piece was done, parks for twice as long as that took, so that the work has a third of the time and
+ * who waits for an answer the rest; else returns at once. True: it parked, and the next piece had
+ * better be small. `most_ms` bounds the pause. Since minor 9.
+ */
+static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
+{
+    int64_t pause = pace->since_ms ? 2 * (bb_now_ms(rq->host) - pace->since_ms) : 0;
+
+    pace->busy = pace->since_ms && bb_answered(rq) != pace->answered;
+    if (pace->busy && pause > 0)
+        bb_sleep(rq, pause < most_ms ? pause : most_ms);
+    pace->answered = bb_answered(rq);
+    pace->since_ms = bb_now_ms(rq->host);
+    return pace->busy;
+}
+
 /* As many random bytes in hexadecimal, in the request's memory. NULL: there are none. */
 static inline char *bb_random_hex(struct bb_request *rq, size_t bytes)
 {

@@ -439,6 +439,12 @@ static inline const char *bb_standstill(struct bb_request *rq)
     return rq->api->standstill(rq);
 }
 
+/* How many HTTP requests the host has answered since its start. Since minor 9. */
+static inline uint64_t bb_answered(struct bb_request *rq)
+{
+    return rq->api->answered(rq);
+}
+
 /* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */
 static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
 {

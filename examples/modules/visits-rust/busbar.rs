@@ -550,4 +550,5 @@ pub struct bb_api {
         -> *mut c_void,
     pub json_read: unsafe extern "C" fn(*mut bb_request, *const c_char) -> *mut json_t,
     pub standstill: unsafe extern "C" fn(*mut bb_request) -> *const c_char,
+    pub answered: unsafe extern "C" fn(*mut bb_request) -> u64,
 }
