@@ -151,7 +151,8 @@ static const struct bb_route routes[] = {
              "so that a bad row does not stop the others. 409 when it was confirmed before."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
      .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
-     .help = "Cancel a bulk upload. Rows that were already stored stay."},
+     .help = "Cancel a bulk upload. Rows that were already stored stay, rows that the check refused "
+             "are failed, all others are cancelled."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
      .help = "Delete a bulk upload that was never confirmed."},
@@ -162,8 +163,8 @@ static const struct bb_route routes[] = {
              "/api/bulk-upload shows it."},
     {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
      .handler = bulk_failed_csv, .reply_type = "text/csv", ID,
-     .help = "Download the failed rows as CSV. They are as you sent them, with their errors in an "
-             "added last column."},
+     .help = "Download the failed and cancelled rows as CSV. They are as you sent them, with their "
+             "errors in an added last column."},
     {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_log, ID, .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
      .help = "List the rows of a bulk upload with their results. Before it is confirmed, the "

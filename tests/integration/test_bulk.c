@@ -218,6 +218,31 @@ START_TEST(a_created_job_is_deleted_or_cancelled)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'h_'"), 0);
 }
 
+/* Rows that the check refused stay failed; the others are cancelled, and both can be sent again. */
+START_TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\nk1,1\nk2,-1\nk3,3\n"));
+    struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
+
+    ck_assert_int_eq(bulk_number(ended, "progress", "failed"), 1);
+    ck_assert_int_eq(bulk_number(ended, "progress", "done"), 1);
+    struct answer *log = bulk_log_of(m, id, "");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 k1 cancelled");
+    ck_assert_str_eq(bulk_row(log, 1), "2 k2 failed amount: must be a number above 0");
+    ck_assert_str_eq(bulk_row(log, 2), "3 k3 cancelled");
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=cancelled")), 2);
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=failed")), 1);
+    const char *rest = http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL)->body;
+
+    ck_assert_str_eq(rest, "\xef\xbb\xbfname,amount,errors\r\n"
+                           "k1,1,\"not stored: the bulk upload was cancelled\"\r\n"
+                           "k2,-1,\"amount: must be a number above 0\"\r\n"
+                           "k3,3,\"not stored: the bulk upload was cancelled\"\r\n");
+    log = bulk_store(m, bulk_id(bulk_things(m, rest)));
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
+}
+
 START_TEST(jobs_are_listed_and_the_template_can_be_sent)
 {
     struct answer *template =
@@ -279,6 +304,7 @@ Suite *bulk_suite(void)
         the_log_comes_in_pages_and_by_status,
         a_foreign_or_unknown_job_is_not_found,
         a_created_job_is_deleted_or_cancelled,
+        what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
         jobs_are_listed_and_the_template_can_be_sent,
         a_role_that_may_not_send_such_rows_is_forbidden,
         an_idempotency_key_creates_one_job,

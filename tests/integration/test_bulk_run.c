@@ -212,7 +212,38 @@ START_TEST(cancel_and_confirm_at_once_have_one_outcome)
     }
 }
 
-/* A run that is cancelled in the middle: what is done stays, and nothing more is done. */
+static int64_t rows_of(const char *id, const char *status)
+{
+    const struct answer *log =
+        ck_status(bulk_log_of(admin, id, text("status=%s&limit=1000", status)), 200);
+    int64_t count = (int64_t)json_array_size(json_object_get(log->json, "rows"));
+    const struct answer *more = log;
+
+    while (answer_header(more, "Link")) {
+        const json_t *rows = json_object_get(more->json, "rows");
+        const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+
+        more = ck_status(
+            bulk_log_of(admin, id,
+                        text("status=%s&limit=1000&after=%lld", status,
+                             (long long)json_integer_value(json_object_get(last, "rowNumber")))),
+            200);
+        count += (int64_t)json_array_size(json_object_get(more->json, "rows"));
+    }
+    return count;
+}
+
+static size_t lines_of(const char *body)
+{
+    size_t lines = 0;
+
+    for (; *body; body++)
+        lines += *body == '\n';
+    return lines;
+}
+
+/* A run that is cancelled in the middle: what is done stays, nothing more is done, and what is left
+ * is cancelled but for the rows that the check refused. */
 START_TEST(a_run_is_cancelled_in_the_middle)
 {
     const char *id = upload_of(m, "middle", ROWS);
@@ -220,14 +251,29 @@ START_TEST(a_run_is_cancelled_in_the_middle)
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 100);
     struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
-    int64_t done = bulk_number(ended, "progress", "done");
+    int64_t stored = bulk_number(ended, "progress", "succeeded");
+    int64_t cursor = cursor_of(id), rest = ROWS - ROWS / 10 - stored;
 
-    ck_assert_int_lt(done, ROWS);
+    ck_assert_int_lt(cursor, ROWS);
     ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"),
-        bulk_number(ended, "progress", "succeeded"));
-    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
-                     text("%lld middle%lld cancelled", (long long)done + 1, (long long)done + 1));
+        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"), stored);
+    ck_assert_int_eq(bulk_number(ended, "progress", "failed"), ROWS / 10);
+    ck_assert_int_eq(bulk_number(ended, "progress", "done"), ROWS - rest);
+    ck_assert_int_eq(rows_of(id, "success"), stored);
+    ck_assert_int_eq(rows_of(id, "failed"), ROWS / 10);
+    ck_assert_int_eq(rows_of(id, "cancelled"), rest);
+    ck_assert_str_eq(
+        bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
+        text("%lld middle%lld cancelled", (long long)cursor + 1, (long long)cursor + 1));
+    const struct answer *failed =
+        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+
+    ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
+    ck_assert_ptr_nonnull(strstr(
+        failed->body, text("\r\nmiddle%d,%d,\"not stored: the bulk upload was cancelled\"\r\n",
+                           ROWS - 1, ROWS - 1 + 1000)));
+    ck_assert_ptr_nonnull(
+        strstr(failed->body, text("\r\nmiddle%d,%d,\"amount: must", ROWS, -ROWS)));
 }
 
 /* The one that was confirmed later does not wait for the other's end. */

@@ -171,6 +171,7 @@ int bulk_command_import(struct bb_request *rq)
 {
     struct import *import = bb_alloc(rq, sizeof(*import));
 
+    import->cancelled = INT64_MAX;
     terminal_begin(&import->terminal);
     int status = describe(rq, import);
 

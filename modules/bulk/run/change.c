@@ -79,21 +79,34 @@ static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
 }
 
 /* A batch that is under way ends first, for it has the row locked. */
+static const struct bb_sql end = {
+    "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
+    " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed')",
+    BB_SQL_WRITE,
+};
+
+/* Rows that the check refused have failed; the other ones behind the cursor are cancelled. By a
+ * statement of its own: the one before may have waited for the batch, and does not see its parts.
+ */
+static const struct bb_sql total = {
+    "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"
+    " WHERE p.job = j.id) WHERE j.id = $1::uuid RETURNING " BULK_JOB,
+    BB_SQL_WRITE,
+};
+
 static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    static const struct bb_sql end = {
-        "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
-        " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed') RETURNING " BULK_JOB,
-        BB_SQL_WRITE,
-    };
     const struct ending *ending = arg;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &end, BB_ARGS(BULK_MINE_ARGS(ending->who, ending->id)));
 
     if (!rows)
         return bb_failed(rq);
-    if (!bb_count(rq, rows))
+    if (!bb_affected(rq, rows))
         return wrong_state(rq, ending->who, ending->id);
+    rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(ending->id)));
+    if (!rows)
+        return bb_failed(rq);
     *ending->job = bulk_job_of(rq, rows, 0);
     if (bulk_emit_finished(rq, tx, ending->job, "cancelled"))
         return bb_failed(rq);
