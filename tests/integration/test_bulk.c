@@ -271,6 +271,21 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
     ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
 }
 
+/* As after a module was taken out of the configuration: other types' jobs do not wait for it. */
+START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
+{
+    const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));
+
+    sql_run(db, text("UPDATE bulk_job SET type = 'Gone', status = 'confirmed', confirmed_at = now()"
+                     " WHERE id = '%s'",
+                     gone));
+    struct answer *log = bulk_store(m, bulk_id(bulk_things(m, "name,amount\nq2,1\n")));
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 q2 success");
+    ck_assert_str_eq(answer_text(bulk_log_of(m, gone, ""), "status"), "confirmed");
+    ck_status(bulk_post(m, gone, "cancel"), 200);
+}
+
 START_TEST(an_idempotency_key_creates_one_job)
 {
     struct upload_body body = {NULL, 0};
@@ -307,6 +322,7 @@ Suite *bulk_suite(void)
         what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
         jobs_are_listed_and_the_template_can_be_sent,
         a_role_that_may_not_send_such_rows_is_forbidden,
+        a_job_of_a_type_that_is_not_loaded_delays_no_other,
         an_idempotency_key_creates_one_job,
     };
 
