@@ -271,6 +271,30 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
     ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
 }
 
+/* The role counts when something is done to the upload, not only when it is sent. */
+START_TEST(an_account_that_lost_its_role_changes_no_upload)
+{
+    struct person *lost = person_make(host, admin, "bulk.lost", NULL);
+    const char *id = bulk_id(bulk_things(lost, "name,amount\nr1,1\n"));
+
+    ck_status(person_change(host, admin, lost, "role", "Buyer"), 200);
+    person_login(host, lost);
+    ck_error(bulk_post(lost, id, "confirm"), 403, "Forbidden");
+    ck_error(bulk_post(lost, id, "cancel"), 403, "Forbidden");
+    ck_error(http(host, "DELETE", text(BULK "/%s", id), lost->token, NULL), 403, "Forbidden");
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(lost, id, ""), 200), 0), "1 r1 pending");
+    ck_status(bulk_post(admin, id, "cancel"), 200);
+}
+
+START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\ns1,1\n"));
+
+    sql_run(db, text("UPDATE bulk_job SET type = 'Gone' WHERE id = '%s'", id));
+    ck_error(bulk_post(m, id, "confirm"), 409, "No loaded module has rows of type Gone");
+    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+}
+
 /* As after a module was taken out of the configuration: other types' jobs do not wait for it. */
 START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
 {
@@ -322,6 +346,8 @@ Suite *bulk_suite(void)
         what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
         jobs_are_listed_and_the_template_can_be_sent,
         a_role_that_may_not_send_such_rows_is_forbidden,
+        an_account_that_lost_its_role_changes_no_upload,
+        rows_of_a_type_that_is_not_loaded_are_not_confirmed,
         a_job_of_a_type_that_is_not_loaded_delays_no_other,
         an_idempotency_key_creates_one_job,
     };
