@@ -177,6 +177,43 @@ START_TEST(the_log_comes_in_pages_and_by_status)
     ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=pending")), 0);
 }
 
+/* The file is not read where the totals say that no row is of that status: here it cannot be. */
+START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
+{
+    const char *created = bulk_id(bulk_things(m, "name,amount\nt1,1\n"));
+    const char *ended = bulk_id(bulk_things(m, "name,amount\nt2,1\n"));
+
+    ck_status(bulk_post(m, ended, "cancel"), 200);
+    sql_run(db,
+            text("UPDATE bulk_part SET bytes = '\"' WHERE job IN ('%s', '%s')", created, ended));
+    ck_error(bulk_log_of(m, created, "status=pending"), 503, "");
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, created, "status=cancelled"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, created, "status=success"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=pending"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=success"), 200)), 0);
+}
+
+/* Rows that contradict others are found without their cells: the log reads these from the parts. */
+START_TEST(failed_rows_of_many_parts_have_their_names)
+{
+    enum { PAIRS = 1200 };
+    char *csv = kept(malloc(PAIRS * 40)), *at = csv;
+
+    at += sprintf(at, "amount,name\n");
+    for (int i = 1; i <= PAIRS; i++)
+        at += sprintf(at, "1,u%d\n%s,%s\n", i, i % 7 ? "1" : "-1", i % 5 ? text("u%d", i) : "");
+    const char *id = bulk_id(bulk_send(host, m, "type=Things", "x.csv", csv, strlen(csv)));
+    struct answer *log = ck_status(bulk_log_of(m, id, "status=failed&limit=1000"), 200);
+
+    ck_assert_int_eq(bulk_number(log, "check", "failed"), PAIRS);
+    for (int i = 1; i <= 1000; i++) {
+        const char *row = bulk_row(log, (size_t)i - 1);
+        const char *name = i % 5 ? text("%d u%d failed ", 2 * i, i) : text("%d - failed ", 2 * i);
+
+        ck_assert_msg(!strncmp(row, name, strlen(name)), "%s", row);
+    }
+}
+
 /* O25, C06 */
 START_TEST(a_foreign_or_unknown_job_is_not_found)
 {
@@ -341,6 +378,8 @@ Suite *bulk_suite(void)
         a_row_that_the_database_refuses_disturbs_no_other,
         a_row_that_is_refused_at_the_commit_disturbs_no_other,
         the_log_comes_in_pages_and_by_status,
+        the_log_of_a_status_that_no_row_has_reads_no_row,
+        failed_rows_of_many_parts_have_their_names,
         a_foreign_or_unknown_job_is_not_found,
         a_created_job_is_deleted_or_cancelled,
         what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
