@@ -12,7 +12,7 @@ static const struct bb_field settings[] = {
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .help = "Bulk uploads of an account that have not ended; beyond them 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
-     .help = "Days after which a bulk upload, its rows and their outcomes are deleted."},
+     .help = "Days that a bulk upload is kept after it ended, or after the upload if it was never confirmed."},
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};

@@ -308,16 +308,28 @@ START_TEST(a_run_is_told_in_the_log)
                          SOON_MS));
 }
 
-/* As a job that is 91 days old, and an upload that died. */
+/* Jobs that ended, or were sent and never confirmed, 91 days ago, and an upload that died; but none
+ * that ended since, or waits to run. */
 START_TEST(what_is_old_is_swept_away)
 {
     own_host("bulk_swept", the_postgres);
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
+    const char *late = upload_of(m, "late", 20), *never = upload_of(m, "never", 20);
+    const char *waiting = upload_of(m, "waiting", 20);
 
     bulk_store(m, old);
-    sql_run(db, text("UPDATE bulk_job SET created_at = now() - interval '91 days'"
+    bulk_store(m, late);
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '91 days',"
+                     " confirmed_at = confirmed_at - interval '91 days',"
+                     " ended_at = ended_at - interval '91 days' WHERE id IN ('%s', '%s')",
+                     old, never));
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days'"
                      " WHERE id = '%s'",
-                     old));
+                     late));
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days',"
+                     " type = 'Gone', status = 'confirmed',"
+                     " confirmed_at = now() - interval '91 days' WHERE id = '%s'",
+                     waiting));
     sql_run(db, text("INSERT INTO bulk_job (id, account, email, role, organisation, type, file,"
                      " status, separator, header, created_at) SELECT gen_random_uuid(), account,"
                      " email, role, organisation, type, file, 'arriving', separator, header,"
@@ -326,14 +338,17 @@ START_TEST(what_is_old_is_swept_away)
     host_stop(host);
     ck_assert(host_run(host)); /* the sweep's first run follows */
     await(text("SELECT count(*) FROM (SELECT 1 WHERE NOT EXISTS (SELECT FROM bulk_job WHERE"
-               " id = '%s' OR status = 'arriving')) s",
-               old),
+               " id IN ('%s', '%s') OR status = 'arriving')) s",
+               old, never),
           1);
-    ck_assert_int_eq(sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job = '%s')"
-                                         " + (SELECT count(*) FROM bulk_finding WHERE job = '%s')",
-                                         old, old)),
-                     0);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job IN ('%s', '%s'))"
+                            " + (SELECT count(*) FROM bulk_finding WHERE job IN ('%s', '%s'))",
+                            old, never, old, never)),
+        0);
     ck_status(bulk_log_of(m, young, ""), 200);
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, late, ""), 200), 0), "1 late1 success");
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, waiting, ""), 200), 0), "1 - pending");
     host_stop(host);
 }
 
