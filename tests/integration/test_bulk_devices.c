@@ -32,7 +32,7 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
     const char *id = upload_devices(
         m, "externalId;projectName;CountryCode;commissioningDate;capacity;latitude;longitude;"
            "fuelCode;serialNumber;timezone;yieldValue\r\n"
-           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52.5200;-13.4;ES100;007;Europe/Berlin;\r\n");
+           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52,5200;-13,4;ES100;007;Europe/Berlin;\r\n");
     static const char *const same[] = {
         "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
         "longitude",  "fuelCode",    "serialNumber",      "timezone", "yieldValue",
@@ -43,6 +43,18 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
 
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
+}
+
+/* Where commas separate they are no decimal signs, and in what is no number they stay. */
+START_TEST(commas_are_decimal_signs_of_numbers_alone)
+{
+    struct answer *log = bulk_log_of(
+        m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), "");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 q1 failed capacity: must be a number; latitude: must be "
+                                       "decimal degrees, as in \"52.52\"");
+    bulk_store(m, upload_devices(m, "externalId;siteName;latitude\n7,5;8,5;48,2\n"));
+    ck_assert_str_eq(device_field(ck_status(device_get(m, "7,5"), 200), "siteName"), "\"8,5\"");
 }
 
 /* Every kind of bad row, with the words of a single request; C07's twin: another organisation. */
@@ -120,6 +132,7 @@ Suite *bulk_devices_suite(void)
 {
     const TTest *const tests[] = {
         a_row_becomes_the_device_that_a_request_makes,
+        commas_are_decimal_signs_of_numbers_alone,
         bad_rows_have_the_problems_of_single_requests,
         the_template_goes_in,
         roles_are_those_of_a_registration,
