@@ -29,7 +29,7 @@ static const struct bb_field id_segment[] = {
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization that all rows are for."},
+     .help = "The organization that all rows are for. Required of an Admin; 404 when it does not exist."},
 };
 static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
@@ -131,10 +131,11 @@ static const struct bb_part upload_parts[] = {
 #define ID .segments = BB_TABLE(id_segment)
 
 static const int conflict[] = {409, 0};
+static const int not_known[] = {404, 409, 0}; /* the organization */
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
-     .errors = conflict, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
+     .errors = not_known, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
      .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
      .help = "Upload a CSV file and check its rows. Nothing is stored until you confirm it. 403 "

@@ -305,6 +305,9 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
                         text("type=Things&organizationId=%lld", (long long)m->organisation),
                         "x.csv", "name,amount\ni1,1\n", 17),
               201);
+    ck_error(bulk_send(host, admin, "type=Things&organizationId=999999", "x.csv",
+                       "name,amount\ni1,1\n", 17),
+             404, "Organization not found");
     ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
 }
 

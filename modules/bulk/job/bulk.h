@@ -163,7 +163,9 @@ struct bulk_source {
  * 0. What that returned; or the status of the answer given to a file that is refused, of which
  * nothing stays.
  */
-bool bulk_is_csv(const char *name);     /* by its end */
+bool bulk_is_csv(const char *name); /* by its end */
+/* Whether there is such an organisation: 1 (also where no module knows), 0, or -1: failed. */
+int bulk_organisation_known(struct bb_request *rq, int64_t organisation);
 extern const struct bb_sql bulk_create; /* $1 id, $2 how many rows are doubtful */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
               int (*finish)(struct bb_request *rq, const struct bulk_job *job));
