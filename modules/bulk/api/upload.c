@@ -47,7 +47,9 @@ static int file_of(struct bb_request *rq, const struct bb_file **file)
     *file = bb_file(rq, 0);
     if (!*file)
         return bb_invalid(rq, "file", "is required: a file in multipart/form-data");
-    return bulk_is_csv((*file)->name) ? 0 : bb_invalid(rq, "file", "must be a .csv file");
+    if (bulk_is_csv((*file)->name))
+        return 0;
+    return bb_invalid(rq, "file", "must be a .csv file, its name up to 255 characters long");
 }
 
 static int finish(struct bb_request *rq, const struct bulk_job *job)

@@ -28,7 +28,6 @@ enum {
 };
 
 #define BULK_POOL "files"
-#define BULK_NAME_MAX 255 /* bytes of a file's name that are kept */
 
 /* What is counted, in the order of the metrics. */
 enum bulk_metric { BULK_METRIC_JOBS, BULK_METRIC_ROWS, BULK_METRIC_WAITING };
