@@ -186,7 +186,9 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
 
 const struct bb_bulk_rows device_rows = {
     .size = sizeof(device_rows),
-    .help = "Devices to register, by the rules of POST /api/device.",
+    .help =
+        "Devices to register, by the rules of POST /api/device. Each needs one of `externalId`, "
+        "`siteName` and `serialNumber`.",
     .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
     .rows_max = AT_A_TIME,
     .columns = {device_fields, ORGANISATION + 1, sizeof(struct bb_field)},
