@@ -76,8 +76,9 @@ struct bb_bulk_rows {
     /*
      * struct bb_field: the columns that are known, by name or alias, in any case; the others are
      * passed over. Names, help and examples make the template. A cell of a column of BB_INT or
-     * BB_NUMBER in a file that separates by other than commas may have a decimal comma: it is
-     * handed over with a point. The other cells are as sent, UTF-8 without NUL, up to 32,768 bytes.
+     * BB_NUMBER, or of BB_ANY with bounds, in a file that separates by other than commas may have a
+     * decimal comma: it is handed over with a point. The other cells are as sent, UTF-8 without
+     * NUL, up to 32,768 bytes.
      */
     struct bb_table columns;
     size_t name_column; /* whose cell names a row in the log: externalId */

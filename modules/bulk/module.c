@@ -12,7 +12,7 @@ static const struct bb_field settings[] = {
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .help = "Bulk uploads of an account that have not ended; beyond them 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
-     .help = "Days after which a bulk upload, its rows and their outcomes are deleted."},
+     .help = "Days that a bulk upload is kept after it ended, or after the upload if it was never confirmed."},
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
@@ -29,7 +29,7 @@ static const struct bb_field id_segment[] = {
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization that all rows are for."},
+     .help = "The organization that all rows are for. Required of an Admin; 404 when it does not exist."},
 };
 static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
@@ -131,10 +131,11 @@ static const struct bb_part upload_parts[] = {
 #define ID .segments = BB_TABLE(id_segment)
 
 static const int conflict[] = {409, 0};
+static const int not_known[] = {404, 409, 0}; /* the organization */
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
-     .errors = conflict, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
+     .errors = not_known, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
      .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
      .help = "Upload a CSV file and check its rows. Nothing is stored until you confirm it. 403 "
@@ -151,7 +152,8 @@ static const struct bb_route routes[] = {
              "so that a bad row does not stop the others. 409 when it was confirmed before."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
      .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
-     .help = "Cancel a bulk upload. Rows that were already stored stay."},
+     .help = "Cancel a bulk upload. Rows that were already stored stay, rows that the check refused "
+             "are failed, all others are cancelled."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
      .help = "Delete a bulk upload that was never confirmed."},
@@ -162,8 +164,8 @@ static const struct bb_route routes[] = {
              "/api/bulk-upload shows it."},
     {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
      .handler = bulk_failed_csv, .reply_type = "text/csv", ID,
-     .help = "Download the failed rows as CSV. They are as you sent them, with their errors in an "
-             "added last column."},
+     .help = "Download the failed and cancelled rows as CSV. They are as you sent them, with their "
+             "errors in an added last column."},
     {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_log, ID, .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
      .help = "List the rows of a bulk upload with their results. Before it is confirmed, the "

@@ -51,3 +51,8 @@ CREATE TABLE bulk_finding (
     problems text NOT NULL, -- JSON array of {field, problem}
     PRIMARY KEY (job, number)
 );
+
+-- step 2: bulk uploads by when they ended, for the sweep
+
+CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, created_at));
+DROP INDEX bulk_job_age;

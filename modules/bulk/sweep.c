@@ -1,7 +1,7 @@
 /*
- * The jobs bulk.sweep: takes away bulk uploads that are older than bulk.retention_days, and what is
- * left of those that never came to be; in batches. And bulk.tidy, on each host: files that a crash
- * left behind while they arrived.
+ * The jobs bulk.sweep: takes away bulk uploads that ended, or were sent and never confirmed, longer
+ * than bulk.retention_days ago, and what is left of those that never came to be; in batches. And
+ * bulk.tidy, on each host: files that a crash left behind while they arrived.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,11 +16,20 @@
 #define TURN_MS 500
 #define STALE_S 86400 /* of a file: no upload takes that long */
 
+#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as the index has it */
+
+/* $1 days. So that none is confirmed while its parts go. */
+static const struct bb_sql hide = {
+    "UPDATE bulk_job SET status = 'arriving' WHERE status = 'created'"
+    " AND " SINCE " < now() - make_interval(days => $1::int)",
+    BB_SQL_WRITE,
+};
+
 /* $1 days. The parts and findings of a job go first, some at a time; then the job. */
 static const struct bb_sql sweep = {
-    "WITH old AS (SELECT id FROM bulk_job WHERE status <> 'confirmed'"
-    " AND created_at < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"
-    " ELSE make_interval(days => $1::int) END ORDER BY created_at LIMIT 1),"
+    "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('arriving', 'finished', 'cancelled')"
+    " AND " SINCE " < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"
+    " ELSE make_interval(days => $1::int) END ORDER BY " SINCE " LIMIT 1),"
     " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"
     " JOIN bulk_part b ON b.job = old.id ORDER BY b.last_row LIMIT 50) RETURNING 1),"
     " f AS (DELETE FROM bulk_finding WHERE (job, number) IN (SELECT b.job, b.number FROM old"
@@ -49,8 +58,9 @@ static int sweep_some(struct bb_request *rq, void *arg)
 
 void bulk_sweep(struct bb_request *rq)
 {
+    const struct bulk *bulk = rq->state;
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
-    struct swept swept = {.more = true};
+    struct swept swept = {.more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->retention_days))) != NULL};
 
     while (swept.more && bb_now_ms(rq->host) < until)
         bb_scratch(rq, sweep_some, &swept);

@@ -57,6 +57,10 @@ int device_open(struct bb_host *host, void **state)
 
     if (!device)
         return bb_open_fail(host, "out of memory");
+    struct bb_service accounts = bb_service(host, "accounts");
+
+    device->accounts = accounts.interface;
+    device->accounts_state = accounts.state;
     device->default_yield = bb_setting_number(host, "default_yield");
     device->types = bb_setting_json(host, "document_types");
     device->quota = bb_setting_int(host, "documents_per_organization");

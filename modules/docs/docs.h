@@ -60,6 +60,11 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
 /* The path in OpenAPI's form, "/api/device/{externalId}": the caller's; NULL: no memory. */
 char *docs_path(const char *path);
 
+/* rows.c: the columns of rows in Markdown, the caller's; NULL: the route is not about rows, unless
+ * maker->failed. */
+char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
+                   const struct bb_route *route);
+
 /* body.c: what a request may bring; NULL: nothing, unless maker->failed. */
 json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route);
 

@@ -1,6 +1,8 @@
 /* docs: its tables, and what it makes of the other modules' before the first request. */
 #include "docs.h"
 
+#include <busbar/bulk.h>
+
 #include <stdlib.h>
 
 // clang-format off
@@ -52,6 +54,8 @@ static const struct bb_route routes[] = {
      .reply_type = "*/*", .errors = known_or_absent,
      .help = "Get a script or style of the reference page."},
 };
+
+static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}};
 
 static const char *const formats[] = {"json", "yaml", NULL};
 
@@ -107,6 +111,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .help = "This reference, for people and for generators of clients.",
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
+    .wants = BB_TABLE(wants),
     .commands = BB_TABLE(commands),
     .open = docs_open,
     .start = docs_start,

@@ -103,8 +103,9 @@ static json_t *summary_of(const struct bb_route *route)
     return json_stringn(text, text[length - 1] == '.' ? length - 1 : length);
 }
 
-/* What its help says behind the summary, and who may call it. */
-static json_t *description_of(const struct bb_route *route, const json_t *roles)
+/* What its help says behind the summary, who may call it, and the columns of rows; NULL: none. */
+static json_t *description_of(const struct bb_route *route, const json_t *roles,
+                              const char *columns)
 {
     const char *rest = route->help ? route->help + first_sentence(route->help) : "";
     char who[160] = "";
@@ -119,8 +120,9 @@ static json_t *description_of(const struct bb_route *route, const json_t *roles)
         snprintf(who, sizeof(who), "any");
     rest += strspn(rest, " ");
     return json_sprintf(
-        "%s%s**Required role:** %s%s.", rest, *rest ? "\n\n" : "", who,
-        route->flags & BB_INSIDE ? "; clients in the networks of `http.inside` need no token" : "");
+        "%s%s**Required role:** %s%s.%s", rest, *rest ? "\n\n" : "", who,
+        route->flags & BB_INSIDE ? "; clients in the networks of `http.inside` need no token" : "",
+        columns ? columns : "");
 }
 
 static void put_security(struct docs_maker *maker, json_t *operation, const struct bb_route *route)
@@ -135,11 +137,13 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route)
 {
     json_t *roles = roles_of(maker, route);
+    char *columns = docs_columns(maker, module, route);
     json_t *operation = json_pack("{s:o, s:[s], s:o, s:o}", "operationId", operation_id(route),
                                   "tags", module->name, "summary", summary_of(route), "description",
-                                  description_of(route, roles));
+                                  description_of(route, roles, columns));
     json_t *parameters = parameters_of(maker, route), *body = docs_request_body(maker, route);
 
+    free(columns);
     if (json_array_size(parameters))
         docs_put(maker, operation, "parameters", parameters);
     else

@@ -177,6 +177,43 @@ START_TEST(the_log_comes_in_pages_and_by_status)
     ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=pending")), 0);
 }
 
+/* The file is not read where the totals say that no row is of that status: here it cannot be. */
+START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
+{
+    const char *created = bulk_id(bulk_things(m, "name,amount\nt1,1\n"));
+    const char *ended = bulk_id(bulk_things(m, "name,amount\nt2,1\n"));
+
+    ck_status(bulk_post(m, ended, "cancel"), 200);
+    sql_run(db,
+            text("UPDATE bulk_part SET bytes = '\"' WHERE job IN ('%s', '%s')", created, ended));
+    ck_error(bulk_log_of(m, created, "status=pending"), 503, "");
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, created, "status=cancelled"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, created, "status=success"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=pending"), 200)), 0);
+    ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=success"), 200)), 0);
+}
+
+/* Rows that contradict others are found without their cells: the log reads these from the parts. */
+START_TEST(failed_rows_of_many_parts_have_their_names)
+{
+    enum { PAIRS = 1200 };
+    char *csv = kept(malloc(PAIRS * 40)), *at = csv;
+
+    at += sprintf(at, "amount,name\n");
+    for (int i = 1; i <= PAIRS; i++)
+        at += sprintf(at, "1,u%d\n%s,%s\n", i, i % 7 ? "1" : "-1", i % 5 ? text("u%d", i) : "");
+    const char *id = bulk_id(bulk_send(host, m, "type=Things", "x.csv", csv, strlen(csv)));
+    struct answer *log = ck_status(bulk_log_of(m, id, "status=failed&limit=1000"), 200);
+
+    ck_assert_int_eq(bulk_number(log, "check", "failed"), PAIRS);
+    for (int i = 1; i <= 1000; i++) {
+        const char *row = bulk_row(log, (size_t)i - 1);
+        const char *name = i % 5 ? text("%d u%d failed ", 2 * i, i) : text("%d - failed ", 2 * i);
+
+        ck_assert_msg(!strncmp(row, name, strlen(name)), "%s", row);
+    }
+}
+
 /* O25, C06 */
 START_TEST(a_foreign_or_unknown_job_is_not_found)
 {
@@ -218,6 +255,31 @@ START_TEST(a_created_job_is_deleted_or_cancelled)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'h_'"), 0);
 }
 
+/* Rows that the check refused stay failed; the others are cancelled, and both can be sent again. */
+START_TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\nk1,1\nk2,-1\nk3,3\n"));
+    struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
+
+    ck_assert_int_eq(bulk_number(ended, "progress", "failed"), 1);
+    ck_assert_int_eq(bulk_number(ended, "progress", "done"), 1);
+    struct answer *log = bulk_log_of(m, id, "");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 k1 cancelled");
+    ck_assert_str_eq(bulk_row(log, 1), "2 k2 failed amount: must be a number above 0");
+    ck_assert_str_eq(bulk_row(log, 2), "3 k3 cancelled");
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=cancelled")), 2);
+    ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=failed")), 1);
+    const char *rest = http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL)->body;
+
+    ck_assert_str_eq(rest, "\xef\xbb\xbfname,amount,errors\r\n"
+                           "k1,1,\"not stored: the bulk upload was cancelled\"\r\n"
+                           "k2,-1,\"amount: must be a number above 0\"\r\n"
+                           "k3,3,\"not stored: the bulk upload was cancelled\"\r\n");
+    log = bulk_store(m, bulk_id(bulk_things(m, rest)));
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
+}
+
 START_TEST(jobs_are_listed_and_the_template_can_be_sent)
 {
     struct answer *template =
@@ -243,7 +305,49 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
                         text("type=Things&organizationId=%lld", (long long)m->organisation),
                         "x.csv", "name,amount\ni1,1\n", 17),
               201);
+    ck_error(bulk_send(host, admin, "type=Things&organizationId=999999", "x.csv",
+                       "name,amount\ni1,1\n", 17),
+             404, "Organization not found");
     ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
+}
+
+/* The role counts when something is done to the upload, not only when it is sent. */
+START_TEST(an_account_that_lost_its_role_changes_no_upload)
+{
+    struct person *lost = person_make(host, admin, "bulk.lost", NULL);
+    const char *id = bulk_id(bulk_things(lost, "name,amount\nr1,1\n"));
+
+    ck_status(person_change(host, admin, lost, "role", "Buyer"), 200);
+    person_login(host, lost);
+    ck_error(bulk_post(lost, id, "confirm"), 403, "Forbidden");
+    ck_error(bulk_post(lost, id, "cancel"), 403, "Forbidden");
+    ck_error(http(host, "DELETE", text(BULK "/%s", id), lost->token, NULL), 403, "Forbidden");
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(lost, id, ""), 200), 0), "1 r1 pending");
+    ck_status(bulk_post(admin, id, "cancel"), 200);
+}
+
+START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\ns1,1\n"));
+
+    sql_run(db, text("UPDATE bulk_job SET type = 'Gone' WHERE id = '%s'", id));
+    ck_error(bulk_post(m, id, "confirm"), 409, "No loaded module has rows of type Gone");
+    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+}
+
+/* As after a module was taken out of the configuration: other types' jobs do not wait for it. */
+START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
+{
+    const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));
+
+    sql_run(db, text("UPDATE bulk_job SET type = 'Gone', status = 'confirmed', confirmed_at = now()"
+                     " WHERE id = '%s'",
+                     gone));
+    struct answer *log = bulk_store(m, bulk_id(bulk_things(m, "name,amount\nq2,1\n")));
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 q2 success");
+    ck_assert_str_eq(answer_text(bulk_log_of(m, gone, ""), "status"), "confirmed");
+    ck_status(bulk_post(m, gone, "cancel"), 200);
 }
 
 START_TEST(an_idempotency_key_creates_one_job)
@@ -277,10 +381,16 @@ Suite *bulk_suite(void)
         a_row_that_the_database_refuses_disturbs_no_other,
         a_row_that_is_refused_at_the_commit_disturbs_no_other,
         the_log_comes_in_pages_and_by_status,
+        the_log_of_a_status_that_no_row_has_reads_no_row,
+        failed_rows_of_many_parts_have_their_names,
         a_foreign_or_unknown_job_is_not_found,
         a_created_job_is_deleted_or_cancelled,
+        what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
         jobs_are_listed_and_the_template_can_be_sent,
         a_role_that_may_not_send_such_rows_is_forbidden,
+        an_account_that_lost_its_role_changes_no_upload,
+        rows_of_a_type_that_is_not_loaded_are_not_confirmed,
+        a_job_of_a_type_that_is_not_loaded_delays_no_other,
         an_idempotency_key_creates_one_job,
     };
 

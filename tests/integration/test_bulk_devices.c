@@ -32,7 +32,7 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
     const char *id = upload_devices(
         m, "externalId;projectName;CountryCode;commissioningDate;capacity;latitude;longitude;"
            "fuelCode;serialNumber;timezone;yieldValue\r\n"
-           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52.5200;-13.4;ES100;007;Europe/Berlin;\r\n");
+           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52,5200;-13,4;ES100;007;Europe/Berlin;\r\n");
     static const char *const same[] = {
         "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
         "longitude",  "fuelCode",    "serialNumber",      "timezone", "yieldValue",
@@ -43,6 +43,18 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
 
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
+}
+
+/* Where commas separate they are no decimal signs, and in what is no number they stay. */
+START_TEST(commas_are_decimal_signs_of_numbers_alone)
+{
+    struct answer *log = bulk_log_of(
+        m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), "");
+
+    ck_assert_str_eq(bulk_row(log, 0), "1 q1 failed capacity: must be a number; latitude: must be "
+                                       "decimal degrees, as in \"52.52\"");
+    bulk_store(m, upload_devices(m, "externalId;siteName;latitude\n7,5;8,5;48,2\n"));
+    ck_assert_str_eq(device_field(ck_status(device_get(m, "7,5"), 200), "siteName"), "\"8,5\"");
 }
 
 /* Every kind of bad row, with the words of a single request; C07's twin: another organisation. */
@@ -80,18 +92,41 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     ck_assert_str_eq(bulk_row(log, 3), "5 Elsewhere pending");
     ck_assert_str_eq(bulk_row(log, 4), "6 d2 failed capacity: must be a number");
     ck_assert_str_eq(bulk_row(log, 5), "7 d3 pending");
-    ck_assert_str_eq(bulk_row(log, 6),
-                     text("8 d4 failed organizationId: must be that of the bulk upload, %lld, or be"
-                          " left out",
-                          (long long)m->organisation));
+    ck_assert_str_eq(bulk_row(log, 6), "8 d4 pending");
     ck_assert_str_eq(bulk_row(log, 7), "9 D3 failed externalId: is the same as in row 7");
     log = bulk_store(m, id);
-    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 3);
     ck_assert_str_eq(bulk_row(log, 7),
                      "9 D3 failed externalId: A device with this externalId exists already");
     ck_status(device_get(m, "d3"), 200);
     ck_status(device_get(m, "Elsewhere"), 200);
-    ck_error(device_get(m, "d4"), 404, "");
+    ck_status(device_get(m, "d4"), 200);
+    ck_error(device_get(k, "d4"), 404, "");
+}
+
+/* As in a request: an account of one organisation acts in that one whatever a row names, and is
+ * warned; others must not name another one than the upload's. */
+START_TEST(a_row_names_another_organisation_as_a_request_may)
+{
+    struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");
+    const char *csv = text("externalId,organizationId\nf1,%lld\n", (long long)k->organisation);
+
+    ck_status(device_post(m, json_pack("{ss sI}", "externalId", "f0", "organizationId",
+                                       (json_int_t)k->organisation)),
+              201);
+    ck_assert_str_eq(bulk_row(bulk_store(m, upload_devices(m, csv)), 0), "1 f1 success");
+    ck_status(device_get(m, "f1"), 200);
+    ck_status(
+        http(host, "POST", "/api/organization", both->token, json_pack("{ss}", "name", "Second")),
+        201);
+    const char *id =
+        bulk_id(bulk_send(host, both, text("organizationId=%lld", (long long)both->organisation),
+                          "x.csv", csv, strlen(csv)));
+
+    ck_assert_str_eq(bulk_row(bulk_log_of(both, id, ""), 0),
+                     text("1 f1 failed organizationId: must be that of the bulk upload, %lld, or be"
+                          " left out",
+                          (long long)both->organisation));
 }
 
 START_TEST(the_template_goes_in)
@@ -120,7 +155,9 @@ Suite *bulk_devices_suite(void)
 {
     const TTest *const tests[] = {
         a_row_becomes_the_device_that_a_request_makes,
+        commas_are_decimal_signs_of_numbers_alone,
         bad_rows_have_the_problems_of_single_requests,
+        a_row_names_another_organisation_as_a_request_may,
         the_template_goes_in,
         roles_are_those_of_a_registration,
     };

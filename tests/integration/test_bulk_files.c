@@ -69,6 +69,24 @@ START_TEST(what_is_no_csv_is_refused_with_the_reason)
     nothing_is_left();
 }
 
+/* The host cuts longer ones, and their ending with it. */
+START_TEST(names_of_files_have_a_limit)
+{
+    char name[301] = "";
+
+    memset(name, 'n', sizeof name - 1);
+    memcpy(name + 251, ".csv", 5);
+    struct answer *made = bulk_send(host, m, "type=Things", name, BYTES(HEAD "a,1\n"));
+
+    ck_assert_str_eq(answer_text(ck_status(made, 201), "fileName"), name);
+    ck_status(http(host, "DELETE", text(BULK "/%s", bulk_id(made)), m->token, NULL), 200);
+    memcpy(name + 251, "nnnn.csv", 9);
+    made = ck_status(bulk_send(host, m, "type=Things", name, BYTES(HEAD "a,1\n")), 400);
+    ck_assert_msg(strstr(made->body, "must be a .csv file, its name up to 255 characters long"),
+                  "%s", made->body);
+    nothing_is_left();
+}
+
 START_TEST(a_request_without_a_file_is_refused)
 {
     struct upload_body body = {NULL, 0};
@@ -166,6 +184,7 @@ Suite *bulk_files_suite(void)
 {
     const TTest *const tests[] = {
         what_is_no_csv_is_refused_with_the_reason,
+        names_of_files_have_a_limit,
         a_request_without_a_file_is_refused,
         absurd_cells_and_columns_are_refused,
         more_rows_or_bytes_than_fit_are_413,

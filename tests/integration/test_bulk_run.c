@@ -212,7 +212,38 @@ START_TEST(cancel_and_confirm_at_once_have_one_outcome)
     }
 }
 
-/* A run that is cancelled in the middle: what is done stays, and nothing more is done. */
+static int64_t rows_of(const char *id, const char *status)
+{
+    const struct answer *log =
+        ck_status(bulk_log_of(admin, id, text("status=%s&limit=1000", status)), 200);
+    int64_t count = (int64_t)json_array_size(json_object_get(log->json, "rows"));
+    const struct answer *more = log;
+
+    while (answer_header(more, "Link")) {
+        const json_t *rows = json_object_get(more->json, "rows");
+        const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+
+        more = ck_status(
+            bulk_log_of(admin, id,
+                        text("status=%s&limit=1000&after=%lld", status,
+                             (long long)json_integer_value(json_object_get(last, "rowNumber")))),
+            200);
+        count += (int64_t)json_array_size(json_object_get(more->json, "rows"));
+    }
+    return count;
+}
+
+static size_t lines_of(const char *body)
+{
+    size_t lines = 0;
+
+    for (; *body; body++)
+        lines += *body == '\n';
+    return lines;
+}
+
+/* A run that is cancelled in the middle: what is done stays, nothing more is done, and what is left
+ * is cancelled but for the rows that the check refused. */
 START_TEST(a_run_is_cancelled_in_the_middle)
 {
     const char *id = upload_of(m, "middle", ROWS);
@@ -220,14 +251,29 @@ START_TEST(a_run_is_cancelled_in_the_middle)
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 100);
     struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
-    int64_t done = bulk_number(ended, "progress", "done");
+    int64_t stored = bulk_number(ended, "progress", "succeeded");
+    int64_t cursor = cursor_of(id), rest = ROWS - ROWS / 10 - stored;
 
-    ck_assert_int_lt(done, ROWS);
+    ck_assert_int_lt(cursor, ROWS);
     ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"),
-        bulk_number(ended, "progress", "succeeded"));
-    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
-                     text("%lld middle%lld cancelled", (long long)done + 1, (long long)done + 1));
+        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"), stored);
+    ck_assert_int_eq(bulk_number(ended, "progress", "failed"), ROWS / 10);
+    ck_assert_int_eq(bulk_number(ended, "progress", "done"), ROWS - rest);
+    ck_assert_int_eq(rows_of(id, "success"), stored);
+    ck_assert_int_eq(rows_of(id, "failed"), ROWS / 10);
+    ck_assert_int_eq(rows_of(id, "cancelled"), rest);
+    ck_assert_str_eq(
+        bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
+        text("%lld middle%lld cancelled", (long long)cursor + 1, (long long)cursor + 1));
+    const struct answer *failed =
+        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+
+    ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
+    ck_assert_ptr_nonnull(strstr(
+        failed->body, text("\r\nmiddle%d,%d,\"not stored: the bulk upload was cancelled\"\r\n",
+                           ROWS - 1, ROWS - 1 + 1000)));
+    ck_assert_ptr_nonnull(
+        strstr(failed->body, text("\r\nmiddle%d,%d,\"amount: must", ROWS, -ROWS)));
 }
 
 /* The one that was confirmed later does not wait for the other's end. */
@@ -262,16 +308,28 @@ START_TEST(a_run_is_told_in_the_log)
                          SOON_MS));
 }
 
-/* As a job that is 91 days old, and an upload that died. */
+/* Jobs that ended, or were sent and never confirmed, 91 days ago, and an upload that died; but none
+ * that ended since, or waits to run. */
 START_TEST(what_is_old_is_swept_away)
 {
     own_host("bulk_swept", the_postgres);
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
+    const char *late = upload_of(m, "late", 20), *never = upload_of(m, "never", 20);
+    const char *waiting = upload_of(m, "waiting", 20);
 
     bulk_store(m, old);
-    sql_run(db, text("UPDATE bulk_job SET created_at = now() - interval '91 days'"
+    bulk_store(m, late);
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '91 days',"
+                     " confirmed_at = confirmed_at - interval '91 days',"
+                     " ended_at = ended_at - interval '91 days' WHERE id IN ('%s', '%s')",
+                     old, never));
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days'"
                      " WHERE id = '%s'",
-                     old));
+                     late));
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days',"
+                     " type = 'Gone', status = 'confirmed',"
+                     " confirmed_at = now() - interval '91 days' WHERE id = '%s'",
+                     waiting));
     sql_run(db, text("INSERT INTO bulk_job (id, account, email, role, organisation, type, file,"
                      " status, separator, header, created_at) SELECT gen_random_uuid(), account,"
                      " email, role, organisation, type, file, 'arriving', separator, header,"
@@ -280,14 +338,17 @@ START_TEST(what_is_old_is_swept_away)
     host_stop(host);
     ck_assert(host_run(host)); /* the sweep's first run follows */
     await(text("SELECT count(*) FROM (SELECT 1 WHERE NOT EXISTS (SELECT FROM bulk_job WHERE"
-               " id = '%s' OR status = 'arriving')) s",
-               old),
+               " id IN ('%s', '%s') OR status = 'arriving')) s",
+               old, never),
           1);
-    ck_assert_int_eq(sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job = '%s')"
-                                         " + (SELECT count(*) FROM bulk_finding WHERE job = '%s')",
-                                         old, old)),
-                     0);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job IN ('%s', '%s'))"
+                            " + (SELECT count(*) FROM bulk_finding WHERE job IN ('%s', '%s'))",
+                            old, never, old, never)),
+        0);
     ck_status(bulk_log_of(m, young, ""), 200);
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, late, ""), 200), 0), "1 late1 success");
+    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, waiting, ""), 200), 0), "1 - pending");
     host_stop(host);
 }
 

@@ -224,6 +224,33 @@ START_TEST(what_a_request_may_bring_is_told)
         json_object_get(json_object_get(create, "requestBody"), "content"), "multipart/form-data"));
 }
 
+static void ck_says(const json_t *document, const char *method, const char *path, const char *part)
+{
+    const char *said =
+        json_string_value(json_object_get(operation(document, method, path), "description"));
+
+    ck_assert_msg(strstr(said, part) != NULL, "%s", said);
+}
+
+/* Where files of rows are sent, and where their templates are. */
+START_TEST(the_columns_of_rows_are_told)
+{
+    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
+    static const char *const routes[][2] = {{"POST", "/api/bulk-upload"},
+                                            {"GET", "/api/bulk-upload/template.csv"}};
+
+    for (size_t i = 0; i < COUNT(routes); i++) {
+        ck_says(document, routes[i][0], routes[i][1], "**Columns of type Devices:** Devices to");
+        ck_says(document, routes[i][0], routes[i][1],
+                "\n| `siteName` or `projectName` | no | Name of the site. |\n");
+        ck_says(document, routes[i][0], routes[i][1], "**Columns of type Reads:** Meter readings");
+        ck_says(document, routes[i][0], routes[i][1], "\n| `value` | yes | The energy in `unit`");
+    }
+    ck_assert_ptr_null(strstr(json_string_value(json_object_get(
+                                  operation(document, "GET", "/api/bulk-upload"), "description")),
+                              "Columns"));
+}
+
 static json_t *answers_of(const json_t *document, const char *method, const char *path)
 {
     return json_object_get(operation(document, method, path), "responses");
@@ -482,6 +509,7 @@ Suite *docs_suite(void)
     tcase_add_test(tests, what_has_a_tag_is_not_sent_again);
     tcase_add_test(tests, every_reference_leads_somewhere);
     tcase_add_test(tests, what_a_request_may_bring_is_told);
+    tcase_add_test(tests, the_columns_of_rows_are_told);
     tcase_add_test(tests, headers_are_told_where_they_come);
     tcase_add_test(tests, the_command_prints_what_is_served);
     tcase_add_test(tests, what_the_document_costs_the_host_is_told);

@@ -1,8 +1,8 @@
 /*
- * GET /api/bulk-upload/:bulkUploadId/failed.csv: the failed rows as they were sent, with a column
- * `errors` behind them (failed_rows.c), to be corrected and sent again as they are.
+ * GET /api/bulk-upload/:bulkUploadId/failed.csv: the rows that failed or were cancelled as they
+ * were sent, with a column `errors` behind them (failed_rows.c), to be corrected and sent again.
  *
- * It is sent as a stream, the failed rows of one part at a time, and holds a slot of its account.
+ * It is sent as a stream, the rows of one part at a time, and holds a slot of its account.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,9 @@ struct failed {
     int64_t account; /* holds a slot for it */
     char id[37];
     char separator[2];
-    char *header;   /* JSON, as of the job */
-    int64_t behind; /* the last row of the part before */
+    char *header;      /* JSON, as of the job */
+    int64_t cancelled; /* bulk_cancelled_behind() */
+    int64_t behind;    /* the last row of the part before */
 };
 
 static void drop(struct bb_host *host, void *arg)
@@ -48,7 +49,7 @@ static enum pieces_next send_part(struct bb_request *rq, struct pieces *pieces, 
     json_t *header = bb_json_hold(rq, bb_json_read(rq, failed->header));
 
     csv->separator = failed->separator[0];
-    int found = bulk_failed_part(rq, failed->id, header, &failed->behind, csv);
+    int found = bulk_failed_part(rq, failed->id, header, failed->cancelled, &failed->behind, csv);
 
     if (found <= 0)
         return found ? PIECES_CUT : PIECES_WHOLE;
@@ -70,6 +71,7 @@ static struct failed *new_failed(int64_t account, const struct bulk_job *job)
     }
     failed->account = account;
     failed->header = header;
+    failed->cancelled = bulk_cancelled_behind(job);
     memcpy(failed->id, job->id, sizeof(failed->id) - 1);
     failed->separator[0] = job->separator[0];
     return failed;

@@ -2,7 +2,7 @@
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
  * at a time. A row with a finding has failed, at the check until it is stored; of the others those
  * up to the job's cursor are stored. So failed rows are found by their findings, and other ones by
- * their parts.
+ * their parts. Memory is that of the page and of one part at a time.
  */
 #include <string.h>
 
@@ -18,8 +18,11 @@ struct page {
     int64_t after;
     size_t limit;
     json_t *rows;
-    bool more; /* the page is full, and there may be others */
-    bool lost; /* no memory */
+    size_t named;   /* failed rows that have the name that they may have */
+    int64_t behind; /* the last row of the part that was read last */
+    bool end;       /* no part is left */
+    bool more;      /* the page is full, and there may be others */
+    bool lost;      /* no memory */
 };
 
 /* $1 job, $2 behind which row, $3 how many */
@@ -50,6 +53,8 @@ static void add(struct page *page, int64_t number, const char *name, const char 
     page->after = number;
 }
 
+/* ---- failed rows ---- */
+
 /* $1 job, $2 row */
 static const struct bb_sql part_with = {
     "SELECT first_row, bytes FROM bulk_part WHERE job = $1::uuid AND last_row >= $2::bigint"
@@ -57,20 +62,68 @@ static const struct bb_sql part_with = {
     0,
 };
 
-/* The name of a row whose finding has none, for it was found by what other rows say. NULL: none. */
-static const char *name_in_part(struct bb_request *rq, const struct page *page, int64_t number)
+static int64_t number_of(const json_t *row)
 {
-    const struct bb_rows *part =
-        page->type ? bb_query(rq, &part_with, BB_ARGS(bb_t(page->job->id), bb_i(number))) : NULL;
+    return json_integer_value(json_object_get(row, "rowNumber"));
+}
 
-    if (!part || !bb_count(rq, part))
-        return NULL;
+/* Findings that came from what other rows say have no name: a row of the page gets that of its
+ * cell. Rows of the page that lie before it are done. */
+static void name_row(struct page *page, const struct bb_bulk_row *row)
+{
+    const char *name = bulk_name_of(page->type, row);
+    json_t *at = json_array_get(page->rows, page->named);
+
+    if (!at || number_of(at) != row->number)
+        return;
+    page->named++;
+    if (name && json_is_null(json_object_get(at, "externalId")))
+        page->lost = json_object_set_new(at, "externalId", json_string(name)) != 0 || page->lost;
+}
+
+/* Names the rows of the page that lie in the part of its next row without a name. */
+static int name_part(struct bb_request *rq, void *arg)
+{
+    struct page *page = arg;
+    int64_t number = number_of(json_array_get(page->rows, page->named));
+    const struct bb_rows *part =
+        bb_query(rq, &part_with, BB_ARGS(bb_t(page->job->id), bb_i(number)));
+
+    if (!part)
+        return bb_failed(rq);
+    if (!bb_count(rq, part)) { /* it was deleted meanwhile */
+        page->named = SIZE_MAX;
+        return 0;
+    }
     const char *bytes = bb_cell(rq, part, 0, 1);
     const struct bulk_batch *batch =
         bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
-                      bb_cell_int(rq, part, 0, 0), number - 1, 1);
+                      bb_cell_int(rq, part, 0, 0), number - 1, BB_BULK_ROWS_MAX);
 
-    return batch->why || !batch->count ? NULL : bulk_name_of(page->type, batch->rows[0]);
+    page->lost = page->lost || batch->why || !batch->count;
+    for (size_t i = 0; i < batch->count; i++)
+        name_row(page, batch->rows[i]);
+    return 0;
+}
+
+static bool has_name(const struct page *page, size_t index)
+{
+    return json_is_string(json_object_get(json_array_get(page->rows, index), "externalId"));
+}
+
+static int name_rows(struct bb_request *rq, struct page *page)
+{
+    size_t count = page->type ? json_array_size(page->rows) : 0;
+    int refused = 0;
+
+    while (!refused && !page->lost) {
+        while (page->named < count && has_name(page, page->named))
+            page->named++;
+        if (page->named >= count)
+            break;
+        refused = bb_scratch(rq, name_part, page);
+    }
+    return refused;
 }
 
 static int failed_rows(struct bb_request *rq, struct page *page)
@@ -84,15 +137,13 @@ static int failed_rows(struct bb_request *rq, struct page *page)
     size_t count = bb_count(rq, rows);
 
     page->more = count > page->limit;
-    for (size_t i = 0; i < count && i < page->limit; i++) {
-        int64_t number = bb_cell_int(rq, rows, i, 0);
-        const char *name = bb_cell(rq, rows, i, 1);
-
-        add(page, number, name ? name : name_in_part(rq, page, number), "failed",
+    for (size_t i = 0; i < count && i < page->limit; i++)
+        add(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
             bb_json_read(rq, bb_cell(rq, rows, i, 2)));
-    }
-    return 0;
+    return name_rows(rq, page);
 }
+
+/* ---- rows of parts ---- */
 
 static const char *status_of(const struct page *page, int64_t number)
 {
@@ -101,8 +152,7 @@ static const char *status_of(const struct page *page, int64_t number)
     return strcmp(page->job->status, "cancelled") != 0 ? "pending" : "cancelled";
 }
 
-static void add_rows(struct bb_request *rq, struct page *page, const struct bulk_batch *batch,
-                     const json_t *findings)
+static void add_rows(struct page *page, const struct bulk_batch *batch, const json_t *findings)
 {
     char key[24];
 
@@ -121,45 +171,60 @@ static void add_rows(struct bb_request *rq, struct page *page, const struct bulk
         add(page, row->number, bulk_name_of(page->type, row), status,
             errors ? json_incref(errors) : json_array());
     }
-    (void)rq;
 }
 
-/* The row of the next part in *part, 0: there is none; or the status of the answer given. */
-static int part_rows(struct bb_request *rq, struct page *page, int64_t *behind, bool *found)
+/* The rows of the next part. 0, or the status of the answer given. */
+static int part_rows(struct bb_request *rq, void *arg)
 {
+    struct page *page = arg;
     bool success = page->status && !strcmp(page->status, "success");
     bool open = page->status && !success;
     const struct bb_rows *parts = bb_query(
         rq, &find_part,
-        BB_ARGS(bb_t(page->job->id), bb_i(*behind), bb_i(open ? page->job->cursor : 0),
+        BB_ARGS(bb_t(page->job->id), bb_i(page->behind), bb_i(open ? page->job->cursor : 0),
                 bb_i(success ? page->job->cursor : INT64_MAX), bb_b(page->status != NULL)));
 
     if (!parts)
         return bb_failed(rq);
-    *found = bb_count(rq, parts) > 0;
-    if (!*found)
+    page->end = !bb_count(rq, parts);
+    if (page->end)
         return 0;
     const char *bytes = bb_cell(rq, parts, 0, 2), *found_text = bb_cell(rq, parts, 0, 3);
     json_t *findings = bb_json_hold(rq, bb_json_read(rq, found_text ? found_text : "{}"));
     const struct bulk_batch *batch =
         bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
-                      bb_cell_int(rq, parts, 0, 0), *behind, BB_BULK_ROWS_MAX);
+                      bb_cell_int(rq, parts, 0, 0), page->behind, BB_BULK_ROWS_MAX);
 
     page->lost = page->lost || !findings || batch->why;
     if (!page->lost)
-        add_rows(rq, page, batch, findings);
-    *behind = bb_cell_int(rq, parts, 0, 1);
+        add_rows(page, batch, findings);
+    page->behind = bb_cell_int(rq, parts, 0, 1);
     return 0;
 }
 
+/* Whether there can be a row with the status that was asked for, by the job's totals. */
+static bool can_match(const struct page *page)
+{
+    const struct bulk_job *job = page->job;
+    bool rest = job->rows > bulk_done(job), cancelled = !strcmp(job->status, "cancelled");
+
+    if (!page->status)
+        return true;
+    if (!strcmp(page->status, "success"))
+        return job->succeeded > 0;
+    return rest && (strcmp(page->status, "pending") != 0 ? cancelled : !job->ended_at);
+}
+
+/* Each part that is read has rows to show, but for one at the cursor and one at the page's begin.
+ */
 static int other_rows(struct bb_request *rq, struct page *page)
 {
-    int64_t behind = page->after;
-    bool found = true;
     int refused = 0;
 
-    while (found && !page->more && !page->lost && !refused)
-        refused = part_rows(rq, page, &behind, &found);
+    page->behind = page->after;
+    page->end = !can_match(page);
+    while (!page->end && !page->more && !page->lost && !refused)
+        refused = bb_scratch(rq, part_rows, page);
     return refused;
 }
 
@@ -200,5 +265,7 @@ int bulk_log(struct bb_request *rq)
         refused = failed_rows(rq, &page);
     else if (!page.lost)
         refused = other_rows(rq, &page);
+    if (refused == 503)
+        bb_reply_header(rq, "Retry-After", "1"); /* that of the answer went with the scratch */
     return refused ? refused : answer(rq, &page);
 }

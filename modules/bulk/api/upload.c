@@ -15,16 +15,28 @@ static int type_of(struct bb_request *rq, const struct bulk_type **type)
     return 0;
 }
 
+/* That of an Admin must exist; those of others do. */
+static int admin_home(struct bb_request *rq, int64_t organisation)
+{
+    int known = bulk_organisation_known(rq, organisation);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+}
+
 /* The one organisation that all rows act in. */
 static int home(struct bb_request *rq, int64_t *organisation)
 {
     const struct bb_principal *who = rq->principal;
+    bool admin = who->role == BB_ROLE_ADMIN;
     int refused = bb_organisation(rq, bb_arg_int(rq, "organizationId", 0), organisation);
 
-    if (refused || *organisation)
+    if (refused)
         return refused;
-    if (who->role == BB_ROLE_ADMIN ||
-        (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+    if (*organisation)
+        return admin ? admin_home(rq, *organisation) : 0;
+    if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
         return bb_invalid(rq, "organizationId", "is required");
     *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
     return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
@@ -35,7 +47,9 @@ static int file_of(struct bb_request *rq, const struct bb_file **file)
     *file = bb_file(rq, 0);
     if (!*file)
         return bb_invalid(rq, "file", "is required: a file in multipart/form-data");
-    return bulk_is_csv((*file)->name) ? 0 : bb_invalid(rq, "file", "must be a .csv file");
+    if (bulk_is_csv((*file)->name))
+        return 0;
+    return bb_invalid(rq, "file", "must be a .csv file, its name up to 255 characters long");
 }
 
 static int finish(struct bb_request *rq, const struct bulk_job *job)

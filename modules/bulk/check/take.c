@@ -39,6 +39,14 @@ bool bulk_is_csv(const char *name)
     return length >= 4 && !strcasecmp(name + length - 4, ".csv");
 }
 
+int bulk_organisation_known(struct bb_request *rq, int64_t organisation)
+{
+    struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
+
+    return accounts ? accounts->organisation_known(found.state, rq, organisation) : 1;
+}
+
 static void drop_scan(void *scan)
 {
     scan_free(scan);

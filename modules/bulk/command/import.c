@@ -36,12 +36,10 @@ static int usage(struct bb_request *rq, const char *text)
     return IMPORT_USAGE;
 }
 
-/* Whether there is such an organisation, as far as it can be known. 0, or the exit status. */
+/* 0, or the exit status. */
 static int check_home(struct bb_request *rq, int64_t organisation)
 {
-    struct bb_service found = bb_service(rq->host, "accounts");
-    const struct bb_accounts *accounts = found.interface;
-    int known = accounts ? accounts->organisation_known(found.state, rq, organisation) : 1;
+    int known = bulk_organisation_known(rq, organisation);
 
     if (known < 0) {
         bb_failed(rq);
@@ -171,6 +169,7 @@ int bulk_command_import(struct bb_request *rq)
 {
     struct import *import = bb_alloc(rq, sizeof(*import));
 
+    import->cancelled = INT64_MAX;
     terminal_begin(&import->terminal);
     int status = describe(rq, import);
 

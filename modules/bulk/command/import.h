@@ -20,6 +20,7 @@ struct import {
     struct bulk_job job;        /* as it was made; */
     int64_t succeeded, failed;  /* and how it stands */
     char status[16];            /* "": it is gone */
+    int64_t cancelled;          /* bulk_cancelled_behind() */
     int64_t moved_ms, heard_ms; /* when there was progress last, and an answer */
     bool alone;                 /* no host works */
     bool working;               /* this process does, just now */
@@ -28,7 +29,7 @@ struct import {
 /* Confirms the job and watches it to its end. The exit status. */
 int import_run(struct bb_request *rq, struct import *import);
 
-/* Prints the rows of the job that failed; nothing where none has. */
+/* Prints the rows of the job that failed or were cancelled; nothing where there are none. */
 void import_print_failed(struct bb_request *rq, struct import *import);
 
 #endif

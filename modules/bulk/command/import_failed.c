@@ -1,4 +1,5 @@
-/* The rows of an import that failed, on standard output: as GET …/failed.csv has them. */
+/* The rows of an import that failed or were cancelled, on standard output: as GET …/failed.csv has
+ * them. */
 #include <unistd.h>
 
 #include "modules/bulk/command/import.h"
@@ -47,7 +48,8 @@ static int print_part(struct bb_request *rq, void *arg)
 
     if (!printing->behind)
         bulk_failed_header(csv, header, !terminal);
-    printing->found = bulk_failed_part(rq, job->id, header, &printing->behind, csv);
+    printing->found =
+        bulk_failed_part(rq, job->id, header, printing->import->cancelled, &printing->behind, csv);
     if (csv->failed)
         printing->found = -1;
     if (printing->found > 0 && terminal)

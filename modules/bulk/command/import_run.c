@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "modules/bulk/command/import.h"
 
@@ -34,6 +35,7 @@ static void take_stand(struct import *import, const struct bulk_job *job, int64_
         import->moved_ms = now;
     import->succeeded = job->succeeded;
     import->failed = job->failed;
+    import->cancelled = bulk_cancelled_behind(job);
     snprintf(import->status, sizeof(import->status), "%s", job->status);
 }
 
@@ -99,16 +101,20 @@ static void let_end(struct bb_request *rq, const struct import *import)
         pause_for(rq, REST_MS);
 }
 
-/* The exit status. A job that ended just now is not cancelled any more: that is told. */
+/* The exit status. A job that ended just now is not cancelled any more: that is told. The rows that
+ * are left go into a file, but not onto the terminal of somebody who wants an end. */
 static int cancel(struct bb_request *rq, struct import *import)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
 
-    if (!bulk_job_cancel(rq, &import->who, import->job.id, job))
-        terminal_line(&import->terminal,
-                      "cancelled: %lld rows were stored, %lld failed, %lld were not tried",
-                      (long long)job->succeeded, (long long)job->failed,
-                      (long long)(job->rows - bulk_done(job)));
+    if (bulk_job_cancel(rq, &import->who, import->job.id, job))
+        return IMPORT_INTERRUPTED;
+    terminal_line(
+        &import->terminal, "cancelled: %lld rows were stored, %lld failed, %lld were cancelled",
+        (long long)job->succeeded, (long long)job->failed, (long long)(job->rows - bulk_done(job)));
+    import->cancelled = bulk_cancelled_behind(job);
+    if (!isatty(STDOUT_FILENO))
+        import_print_failed(rq, import);
     return IMPORT_INTERRUPTED;
 }
 
@@ -123,7 +129,7 @@ static int tell_end(struct bb_request *rq, struct import *import)
                   : *import->status ? "was cancelled"
                                     : "is gone",
                   (long long)import->succeeded, (long long)import->failed);
-    if (import->failed)
+    if (*import->status)
         import_print_failed(rq, import);
     return finished && !import->failed ? 0 : IMPORT_FAILED;
 }

@@ -88,6 +88,13 @@ static char *copied(struct bb_request *rq, const char *text)
     return copy;
 }
 
+/* Any value that has bounds is a number that may be sent as text, too: latitude. */
+static bool is_number(const struct bb_field *column)
+{
+    return column->type == BB_NUMBER || column->type == BB_INT ||
+           (column->type == BB_ANY && column->max > column->min);
+}
+
 /* "1.234,5" is nobody's; "9,9" is what spreadsheets write where a comma is the decimal sign. */
 static void point_for_comma(char *text)
 {
@@ -108,10 +115,8 @@ static void take_cells(struct reading *reading, struct bb_bulk_row *row, const c
 
         if (place < 0 || !*sent[i])
             continue;
-        enum bb_type kind = bulk_column(type, (size_t)place)->type;
-
         cells[place] = sent[i];
-        if (columns->separator != ',' && (kind == BB_NUMBER || kind == BB_INT)) {
+        if (columns->separator != ',' && is_number(bulk_column(type, (size_t)place))) {
             char *number = copied(reading->rq, sent[i]);
 
             point_for_comma(number);

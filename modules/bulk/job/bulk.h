@@ -28,7 +28,6 @@ enum {
 };
 
 #define BULK_POOL "files"
-#define BULK_NAME_MAX 255 /* bytes of a file's name that are kept */
 
 /* What is counted, in the order of the metrics. */
 enum bulk_metric { BULK_METRIC_JOBS, BULK_METRIC_ROWS, BULK_METRIC_WAITING };
@@ -100,8 +99,10 @@ int bulk_job_find(struct bb_request *rq, struct bulk_job *job);
 /* As the API shows it; given, NULL: no memory. */
 json_t *bulk_job_json(const struct bulk_job *job);
 int bulk_reply(struct bb_request *rq, int status, json_t *json);
-/* Rows that are done. */
+/* Rows that have an outcome: stored, or failed. */
 int64_t bulk_done(const struct bulk_job *job);
+/* The row behind which all that have not failed are cancelled; INT64_MAX: the job was not. */
+int64_t bulk_cancelled_behind(const struct bulk_job *job);
 
 /* batch.c: rows of a part. Memory is the request's. */
 struct bulk_batch {
@@ -161,7 +162,9 @@ struct bulk_source {
  * 0. What that returned; or the status of the answer given to a file that is refused, of which
  * nothing stays.
  */
-bool bulk_is_csv(const char *name);     /* by its end */
+bool bulk_is_csv(const char *name); /* by its end */
+/* Whether there is such an organisation: 1 (also where no module knows), 0, or -1: failed. */
+int bulk_organisation_known(struct bb_request *rq, int64_t organisation);
 extern const struct bb_sql bulk_create; /* $1 id, $2 how many rows are doubtful */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
               int (*finish)(struct bb_request *rq, const struct bulk_job *job));
@@ -180,13 +183,14 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
                     struct bulk_job *job);
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
 
-/* failed_rows.c: the failed rows of a job as CSV. `mark`: with a byte order mark. */
+/* failed_rows.c: the rows of a job that failed or were cancelled as CSV. `mark`: with a byte order
+ * mark. */
 struct written;
 void bulk_failed_header(struct written *csv, const json_t *header, bool mark);
 /* Those of the next part behind the row *behind, which moves on: 1, 0: none is left, -1: failed.
- * csv->separator is the job's. */
-int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t *behind,
-                     struct written *csv);
+ * `cancelled`: bulk_cancelled_behind(); csv->separator is the job's. */
+int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t cancelled,
+                     int64_t *behind, struct written *csv);
 
 /* What the type's functions are told of a job. */
 struct bb_bulk_job bulk_job_public(const struct bulk_job *job);

@@ -1,6 +1,7 @@
 /*
- * The failed rows of a job as they were sent, with a column `errors` behind them. A column of that
- * name that was sent is left out, so that it has one after the second round, too.
+ * The failed rows of a job as they were sent, with a column `errors` behind them. Of a cancelled
+ * job the cancelled rows too: together they are what is not stored. A column `errors` that was sent
+ * is left out, so that it has one after the second round, too.
  */
 #include <string.h>
 #include <strings.h>
@@ -12,6 +13,8 @@ static bool is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");
 }
+
+#define CANCELLED "not stored: the bulk upload was cancelled"
 
 static void write_errors(struct bb_request *rq, struct written *csv, const json_t *problems)
 {
@@ -30,7 +33,7 @@ static void write_errors(struct bb_request *rq, struct written *csv, const json_
 }
 
 static void write_rows(struct bb_request *rq, struct written *csv, const struct bulk_batch *batch,
-                       const json_t *header, const json_t *findings)
+                       const json_t *header, const json_t *findings, int64_t cancelled)
 {
     size_t columns = json_array_size(header);
     char key[24];
@@ -42,14 +45,17 @@ static void write_rows(struct bb_request *rq, struct written *csv, const struct 
         snprintf(key, sizeof(key), "%lld", (long long)batch->rows[i]->number);
         const json_t *problems = json_object_get(findings, key);
 
-        if (!problems)
+        if (!problems && batch->rows[i]->number <= cancelled)
             continue;
         while (cells[count])
             count++;
         for (size_t k = 0; k < columns; k++)
             if (!is_errors(header, k))
                 write_cell(csv, k < count ? cells[k] : NULL);
-        write_errors(rq, csv, problems);
+        if (problems)
+            write_errors(rq, csv, problems);
+        else
+            write_words(csv, CANCELLED);
         write_end(csv);
     }
 }
@@ -70,19 +76,20 @@ void bulk_failed_header(struct written *csv, const json_t *header, bool mark)
     write_end(csv);
 }
 
-/* $1 job, $2 behind which row */
+/* $1 job, $2 behind which row, $3 behind which row they are cancelled */
 static const struct bb_sql find = {
     "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number, f.problems::json)"
     " FROM bulk_finding f WHERE f.job = p.job AND f.number BETWEEN p.first_row AND p.last_row)"
-    " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > $2::bigint AND p.failed > 0"
-    " ORDER BY p.last_row LIMIT 1",
+    " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > $2::bigint AND"
+    " (p.failed > 0 OR p.last_row > $3::bigint) ORDER BY p.last_row LIMIT 1",
     BB_SQL_LONG,
 };
 
-int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t *behind,
-                     struct written *csv)
+int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t cancelled,
+                     int64_t *behind, struct written *csv)
 {
-    const struct bb_rows *parts = bb_query(rq, &find, BB_ARGS(bb_t(id), bb_i(*behind)));
+    const struct bb_rows *parts =
+        bb_query(rq, &find, BB_ARGS(bb_t(id), bb_i(*behind), bb_i(cancelled)));
     const char *twice;
 
     if (!parts)
@@ -100,7 +107,7 @@ int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header
 
     if (batch->why)
         return -1;
-    write_rows(rq, csv, batch, header, findings);
+    write_rows(rq, csv, batch, header, findings, cancelled);
     *behind = bb_cell_int(rq, parts, 0, 1);
     return csv->failed ? -1 : 1;
 }

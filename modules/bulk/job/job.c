@@ -56,6 +56,11 @@ int64_t bulk_done(const struct bulk_job *job)
     return job->succeeded + job->failed;
 }
 
+int64_t bulk_cancelled_behind(const struct bulk_job *job)
+{
+    return strcmp(job->status, "cancelled") != 0 ? INT64_MAX : job->cursor;
+}
+
 json_t *bulk_job_json(const struct bulk_job *job)
 {
     return json_pack(

@@ -14,6 +14,24 @@ static int wrong_state(struct bb_request *rq, const struct bb_principal *who, co
                  : bb_fail(rq, 404, "Bulk upload not found");
 }
 
+/* The caller's role must still be one that the type asks for; an Admin may change every job. Where
+ * the type is not loaded this is unknown: nothing is stored then. 0, or the status of the answer.
+ */
+static int permitted(struct bb_request *rq, bool stores)
+{
+    const struct bulk *bulk = rq->state;
+    struct bulk_job job;
+    int refused = bulk_job_find(rq, &job);
+
+    if (refused || rq->principal->role == BB_ROLE_ADMIN)
+        return refused;
+    const struct bulk_type *type = bulk_type_named(bulk, job.type);
+
+    if (type)
+        return type->rows->roles & rq->principal->role ? 0 : bb_fail_text(rq, 403, NULL);
+    return stores ? bb_fail(rq, 409, "No loaded module has rows of type %s", job.type) : 0;
+}
+
 /* ---- confirm ---- */
 
 static void begin(struct bb_request *rq, void *arg)
@@ -52,8 +70,10 @@ int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, cons
 int bulk_confirm(struct bb_request *rq)
 {
     struct bulk_job job = {.id = NULL};
-    int refused = bulk_job_confirm(rq, BULK_CALLED(rq), &job);
+    int refused = permitted(rq, true);
 
+    if (!refused)
+        refused = bulk_job_confirm(rq, BULK_CALLED(rq), &job);
     if (refused)
         return refused;
     (void)bb_run(rq->host, begin, NULL); /* else within a second */
@@ -79,21 +99,34 @@ static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
 }
 
 /* A batch that is under way ends first, for it has the row locked. */
+static const struct bb_sql end = {
+    "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
+    " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed')",
+    BB_SQL_WRITE,
+};
+
+/* Rows that the check refused have failed; the other ones behind the cursor are cancelled. By a
+ * statement of its own: the one before may have waited for the batch, and does not see its parts.
+ */
+static const struct bb_sql total = {
+    "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"
+    " WHERE p.job = j.id) WHERE j.id = $1::uuid RETURNING " BULK_JOB,
+    BB_SQL_WRITE,
+};
+
 static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    static const struct bb_sql end = {
-        "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
-        " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed') RETURNING " BULK_JOB,
-        BB_SQL_WRITE,
-    };
     const struct ending *ending = arg;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &end, BB_ARGS(BULK_MINE_ARGS(ending->who, ending->id)));
 
     if (!rows)
         return bb_failed(rq);
-    if (!bb_count(rq, rows))
+    if (!bb_affected(rq, rows))
         return wrong_state(rq, ending->who, ending->id);
+    rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(ending->id)));
+    if (!rows)
+        return bb_failed(rq);
     *ending->job = bulk_job_of(rq, rows, 0);
     if (bulk_emit_finished(rq, tx, ending->job, "cancelled"))
         return bb_failed(rq);
@@ -112,8 +145,10 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
 int bulk_cancel(struct bb_request *rq)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
-    int refused = bulk_job_cancel(rq, BULK_CALLED(rq), job);
+    int refused = permitted(rq, false);
 
+    if (!refused)
+        refused = bulk_job_cancel(rq, BULK_CALLED(rq), job);
     return refused ? refused : bulk_reply(rq, 200, bulk_job_json(job));
 }
 
@@ -136,7 +171,9 @@ int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const
 
 int bulk_delete(struct bb_request *rq)
 {
-    int refused = bulk_job_delete(rq, BULK_CALLED(rq));
+    int refused = permitted(rq, false);
 
+    if (!refused)
+        refused = bulk_job_delete(rq, BULK_CALLED(rq));
     return refused ? refused : bulk_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }

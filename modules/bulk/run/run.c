@@ -16,13 +16,13 @@
 #define TURN_MS 500
 #define RETRY_TEXT "10"
 
-/* $1 JSON array of the types that are loaded */
+/* $1 JSON array of the types that are loaded. Jobs of other types wait, and none waits for them. */
+#define LOADED "IN (SELECT json_array_elements_text($1::json))"
 static const struct bb_sql claim = {
     "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status = 'confirmed'"
-    " AND j.type IN (SELECT json_array_elements_text($1::json))"
-    " AND (j.retry_at IS NULL OR j.retry_at <= now())"
+    " AND j.type " LOADED " AND (j.retry_at IS NULL OR j.retry_at <= now())"
     " AND NOT EXISTS (SELECT FROM bulk_job o WHERE o.status = 'confirmed'"
-    " AND o.organisation = j.organisation AND o.retry_at IS NULL"
+    " AND o.organisation = j.organisation AND o.retry_at IS NULL AND o.type " LOADED
     " AND (o.confirmed_at, o.id) < (j.confirmed_at, j.id))"
     " ORDER BY j.served_at NULLS FIRST, j.confirmed_at LIMIT 1 FOR UPDATE OF j SKIP LOCKED",
     BB_SQL_WRITE,

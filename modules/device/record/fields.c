@@ -26,10 +26,10 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
              "meant.", .example = "9.9"},
     {.name = "address", .type = BB_TEXT, .flags = OPTIONAL, .max = 1000,
      .help = "Postal address."},
-    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .example = "52.5200",
+    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .min = -90, .max = 90, .example = "52.5200",
      .help = "Decimal degrees from -90 to 90, as a string or a number. Returned as a string, "
              "exactly as sent."},
-    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .example = "13.4050",
+    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .min = -180, .max = 180, .example = "13.4050",
      .help = "Decimal degrees from -180 to 180, like latitude."},
     {.name = "fuelCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
      .help = "Usually ES and three digits. Any other code is stored with a warning.",

@@ -86,6 +86,39 @@ static void take_problems(struct bb_request *rq, struct bb_bulk_row *row, const 
     }
 }
 
+/* Whether the sender may name any organisation in a request, and still acts in the one it has: 1,
+ * 0, or -1. */
+static int acts_in_one(struct bb_request *rq, const struct bb_bulk_job *job)
+{
+    const struct device *device = rq->state;
+    struct bb_account_scope scope = {.size = sizeof(scope)};
+    int found = job->account
+                    ? device->accounts->scope_of(device->accounts_state, rq, job->account, &scope)
+                    : 0;
+
+    return found <= 0 ? found : scope.role != BB_ROLE_ADMIN && scope.organisation_count == 1;
+}
+
+/* Rows that name another organisation than the upload's are refused as a request would be. */
+static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
+                       const struct device_row *read, size_t count)
+{
+    int one = -1;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!read[i].elsewhere)
+            continue;
+        if (one < 0)
+            one = acts_in_one(rq, job);
+        if (one)
+            return one < 0 ? -1 : 0;
+        bb_bulk_problem(rq, read[i].row, "organizationId",
+                        bb_format(rq, "must be that of the bulk upload, %lld, or be left out",
+                                  (long long)job->organisation));
+    }
+    return 0;
+}
+
 static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct bb_bulk_row *row,
                     struct device_row *read)
 {
@@ -97,11 +130,10 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
     if (!errors || !object || device_read(rq, object, true, &values, errors))
         return -1;
     take_problems(rq, row, errors);
-    if (values.organisation && values.organisation != job->organisation)
-        bb_bulk_problem(rq, row, "organizationId",
-                        bb_format(rq, "must be that of the bulk upload, %lld, or be left out",
-                                  (long long)job->organisation));
-    *read = (struct device_row){.row = row, .record = {.organisation = job->organisation}};
+    *read = (struct device_row){.row = row,
+                                .elsewhere =
+                                    values.organisation && values.organisation != job->organisation,
+                                .record = {.organisation = job->organisation}};
     memcpy(read->record.text, values.text, sizeof(read->record.text));
     return 0;
 }
@@ -128,7 +160,7 @@ int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
         }
         device_rows_pause(rq, i + 1);
     }
-    return 0;
+    return check_homes(rq, job, read, count);
 }
 
 /* ---- what stands against them ---- */
@@ -186,7 +218,9 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
 
 const struct bb_bulk_rows device_rows = {
     .size = sizeof(device_rows),
-    .help = "Devices to register, by the rules of POST /api/device.",
+    .help =
+        "Devices to register, by the rules of POST /api/device. Each needs one of `externalId`, "
+        "`siteName` and `serialNumber`.",
     .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
     .rows_max = AT_A_TIME,
     .columns = {device_fields, ORGANISATION + 1, sizeof(struct bb_field)},

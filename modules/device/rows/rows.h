@@ -10,10 +10,12 @@ extern const struct bb_bulk_rows device_rows;
 /* Rows of a call with what was read of them. */
 struct device_row {
     struct bb_bulk_row *row; /* without problems, or it is passed over */
+    bool elsewhere;          /* it names another organisation than the upload's */
     struct device_record record;
 };
 
-/* Reads each row by the rules of a registration; what is wrong is its problems. -1: no memory. */
+/* Reads each row by the rules of a registration; what is wrong is its problems. -1:
+ * `bb_failed(rq)`. */
 int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read);
 
