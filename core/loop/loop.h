@@ -100,7 +100,7 @@ struct loop {
     struct http *http;       /* NULL: a loop without listener (commands) */
     struct streams *streams; /* with http */
     struct loop_stats stats;
-    atomic_uint_least64_t answered; /* HTTP requests, ever */
+    atomic_uint_least64_t answered;    /* HTTP requests, ever */
     uintptr_t admitted[LOOP_ADMITTED]; /* statements that may be sent (sql_admit.c) */
     bool stop;                         /* leave loop_run() after this turn */
     atomic_bool ended;                 /* the same, for the first loop, which ends last */

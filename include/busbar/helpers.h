@@ -238,9 +238,9 @@ struct bb_pace {
 
 /*
  * Between two pieces of work in the background: where the host has answered requests while the last
- * piece was done, parks for twice as long as that took, so that the work has a third of the time and
- * who waits for an answer the rest; else returns at once. True: it parked, and the next piece had
- * better be small. `most_ms` bounds the pause. Since minor 9.
+ * piece was done, parks for twice as long as that took, so that the work has a third of the time
+ * and who waits for an answer the rest; else returns at once. True: it parked, and the next piece
+ * had better be small. `most_ms` bounds the pause. Since minor 9.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {
