@@ -29,7 +29,7 @@
 
 #define BB_BULK_ROWS "bulk rows:" /* what names of these services begin with */
 
-enum { BB_BULK_ROWS_MAX = 1000 }; /* of a call */
+enum { BB_BULK_ROWS_MAX = 2000 }; /* of a call */
 
 /* On whose behalf. */
 struct bb_bulk_job {

@@ -8,7 +8,7 @@
 
 #include "modules/reading/base/reading.h"
 
-enum { AT_A_TIME = 500 };
+enum { AT_A_TIME = 2000 };
 enum column { DEVICE, START, END, VALUE, UNIT, TYPE, ZONE, COLUMNS };
 
 // clang-format off

@@ -21,7 +21,7 @@
 enum {
     BULK_TYPES_MAX = 32,
     BULK_ROWS_DEFAULT = 500, /* of a call, where the type does not say */
-    BULK_PART_ROWS = 500,    /* of a part, and of a transaction */
+    BULK_PART_ROWS = 500,    /* of a part */
     BULK_FILE_MAX = 52428800,
     BULK_ROWS_MAX = 200000,
     BULK_PAGE_MAX = 1000
@@ -48,6 +48,7 @@ struct bulk {
     size_t type_count;
     int64_t jobs_max; /* of an account that have not ended */
     int64_t retention_days;
+    atomic_bool busy;        /* the host answered requests beside the last batch */
     _Atomic int64_t waiting; /* rows of confirmed jobs, when last looked at */
     struct bulk_watchers *watchers;
     struct slots *streams; /* of failed.csv under way */

@@ -1,0 +1,273 @@
+/* One batch of a job: rows of a part or of several, stored and counted. */
+#include <string.h>
+
+#include "modules/bulk/run/run.h"
+
+enum { SMALL_ROWS = 100 }; /* of a batch while others wait for answers: a few milliseconds */
+
+/* $1 JSON array of the types that are loaded. Jobs of other types wait, and none waits for them. */
+#define LOADED "IN (SELECT json_array_elements_text($1::json))"
+static const struct bb_sql claim = {
+    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status = 'confirmed'"
+    " AND j.type " LOADED " AND (j.retry_at IS NULL OR j.retry_at <= now())"
+    " AND NOT EXISTS (SELECT FROM bulk_job o WHERE o.status = 'confirmed'"
+    " AND o.organisation = j.organisation AND o.retry_at IS NULL AND o.type " LOADED
+    " AND (o.confirmed_at, o.id) < (j.confirmed_at, j.id))"
+    " ORDER BY j.served_at NULLS FIRST, j.confirmed_at LIMIT 1 FOR UPDATE OF j SKIP LOCKED",
+    BB_SQL_WRITE,
+};
+
+/* $1 job, $2 cursor, $3 at most so many */
+static const struct bb_sql parts_of = {
+    "SELECT first_row, last_row, failed, bytes FROM bulk_part WHERE job = $1::uuid"
+    " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
+    0,
+};
+
+/* What the check had found. $1 job, $2 and $3 rows: behind, and up to */
+static const struct bb_sql forget = {
+    "DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint AND number <= "
+    "$3::bigint",
+    BB_SQL_WRITE,
+};
+
+/* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 how many
+ * findings it has more */
+static const struct bb_sql note = {
+    "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
+    " SELECT $1::uuid, f.number, f.name, f.problems"
+    " FROM json_to_recordset($5::json) AS f (number bigint, name text, problems text)),"
+    " part AS (UPDATE bulk_part SET failed = failed + $7::int WHERE job = $1::uuid"
+    " AND last_row = $6::bigint AND $7::int <> 0)"
+    " UPDATE bulk_job SET cursor = $2::bigint, succeeded = succeeded + $3::int,"
+    " failed = failed + $4::int, served_at = clock_timestamp(), retry_at = NULL"
+    " WHERE id = $1::uuid",
+    BB_SQL_WRITE,
+};
+
+static const struct bb_sql end = {
+    "UPDATE bulk_job SET status = 'finished', ended_at = now() WHERE id = $1::uuid",
+    BB_SQL_WRITE,
+};
+
+/* Of the rows of a batch those of one part. */
+struct part {
+    int64_t last, cursor; /* the part's last row, and the one up to which it is done then */
+    int64_t before;       /* findings of the check that went away */
+    const struct bulk_batch *rows;
+};
+
+struct batch {
+    struct bulk_turn *turn;
+    struct bulk_job job;
+    struct part *parts;
+    size_t part_count;
+    int64_t succeeded, failed;
+};
+
+void bulk_note_why(struct bb_request *rq, struct bulk_turn *turn)
+{
+    strncpy(turn->sqlstate, bb_sqlstate(rq), sizeof(turn->sqlstate) - 1);
+}
+
+static int failed(struct bb_request *rq, struct bulk_turn *turn)
+{
+    bulk_note_why(rq, turn);
+    return bb_failed(rq);
+}
+
+static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct batch *batch = arg;
+    const struct bulk_job *job = &batch->job;
+
+    (void)tx;
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_SUCCEEDED, (uint64_t)batch->succeeded);
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_FAILED, (uint64_t)batch->failed);
+    if (!strcmp(job->status, "finished")) {
+        bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_FINISHED, 1);
+        bb_log(rq, BB_INFO, "bulk upload %s has finished: %lld rows were stored, %lld failed",
+               job->id, (long long)job->succeeded, (long long)job->failed);
+    }
+}
+
+static int finish(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    batch->job.status = "finished";
+    if (!bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(batch->job.id))) ||
+        bulk_emit_finished(rq, tx, &batch->job, "finished"))
+        return failed(rq, batch->turn);
+    return 200;
+}
+
+/* Counts what became of the rows of a part, and moves the cursor behind them. */
+static int note_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                     const struct part *part)
+{
+    int64_t bad;
+    const char *findings = bulk_findings_json(rq, part->rows, &bad);
+    int64_t good = (int64_t)part->rows->count - bad;
+
+    if (!findings)
+        return bb_no_memory(rq);
+    batch->succeeded += good;
+    batch->failed += bad;
+    return bb_tx_query(rq, tx, &note,
+                       BB_ARGS(bb_t(batch->job.id), bb_i(part->cursor), bb_i(good), bb_i(bad),
+                               bb_t(findings), bb_i(part->last), bb_i(bad - part->before)))
+               ? 200
+               : failed(rq, batch->turn);
+}
+
+static int save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    struct bulk_job *job = &batch->job;
+    int status = 200;
+
+    for (size_t i = 0; i < batch->part_count && status == 200; i++)
+        status = note_part(rq, tx, batch, &batch->parts[i]);
+    if (status != 200)
+        return status;
+    job->succeeded += batch->succeeded;
+    job->failed += batch->failed;
+    bb_after(rq, tx, count, batch);
+    return bulk_done(job) < job->rows ? 200 : finish(rq, tx, batch);
+}
+
+/* The rows of all parts. */
+static struct bulk_batch *all_rows(struct bb_request *rq, const struct batch *batch)
+{
+    struct bulk_batch *all = bb_alloc(rq, sizeof(*all));
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->part_count; i++)
+        count += batch->parts[i].rows->count;
+    *all = (struct bulk_batch){.type = batch->parts[0].rows->type,
+                               .rows = bb_alloc(rq, (count + 1) * sizeof(struct bb_bulk_row *))};
+    for (size_t i = 0; i < batch->part_count; i++) {
+        const struct bulk_batch *rows = batch->parts[i].rows;
+
+        if (rows->count)
+            memcpy(all->rows + all->count, rows->rows, rows->count * sizeof(*rows->rows));
+        all->count += rows->count;
+    }
+    return all;
+}
+
+static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    struct bulk_turn *turn = batch->turn;
+    const struct bulk_batch *rows = all_rows(rq, batch);
+
+    turn->tried = rows->count == 1 ? rows->rows[0]->number : 0;
+    if (turn->tried && turn->tried == turn->refused_row && !strcmp(turn->refused, batch->job.id))
+        bb_bulk_problem(rq, rows->rows[0], "", "cannot be stored: the database refuses it");
+    else if (bulk_call(rq, tx, rows, &batch->job))
+        return failed(rq, turn);
+    return save(rq, tx, batch);
+}
+
+/* How many rows of the first part: all of them, or some where there is a reason. */
+static size_t rows_at_most(const struct batch *batch)
+{
+    if (batch->job.cursor < batch->job.single)
+        return 1;
+    return batch->turn->small ? SMALL_ROWS : BULK_PART_ROWS;
+}
+
+/* Of a part whose findings go away how many there were. -1: failed. */
+static int64_t forget_findings(struct bb_request *rq, struct bb_tx *tx, const struct batch *batch,
+                               const struct part *part)
+{
+    const struct bb_rows *gone = bb_tx_query(
+        rq, tx, &forget, BB_ARGS(bb_t(batch->job.id), bb_i(batch->job.cursor), bb_i(part->cursor)));
+
+    return gone ? (int64_t)bb_affected(rq, gone) : -1;
+}
+
+/* Reads a part of the job; one that is read to its end has its cursor there. 0, or the status. */
+static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                     const struct bulk_columns *columns, const struct bb_rows *parts, size_t row)
+{
+    struct part *part = &batch->parts[row];
+    size_t most = rows_at_most(batch);
+    const char *bytes = bb_cell(rq, parts, row, 3);
+    const struct bulk_batch *rows =
+        bulk_batch_of(rq, bulk_type_named(rq->state, batch->job.type), columns, bytes,
+                      strlen(bytes), bb_cell_int(rq, parts, row, 0), batch->job.cursor, most);
+
+    if (rows->why)
+        return bb_fail_text(rq, 503, rows->why);
+    part->rows = rows;
+    part->last = part->cursor = bb_cell_int(rq, parts, row, 1);
+    if (rows->count == most)
+        part->cursor = rows->rows[most - 1]->number;
+    if (bb_cell_int(rq, parts, row, 2))
+        part->before = forget_findings(rq, tx, batch, part);
+    if (part->before < 0)
+        return failed(rq, batch->turn);
+    batch->turn->last = part->last;
+    batch->part_count++;
+    return 0;
+}
+
+static int store_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                       const struct bb_rows *parts)
+{
+    const struct bulk_columns *columns = bulk_job_columns(rq, rq->state, &batch->job);
+    size_t count = bb_count(rq, parts);
+    int status = columns ? 0 : bb_no_memory(rq);
+
+    batch->parts = bb_alloc(rq, count * sizeof(*batch->parts));
+    for (size_t row = 0; row < count && !status; row++)
+        status = read_part(rq, tx, batch, columns, parts, row);
+    return status ? status : store(rq, tx, batch);
+}
+
+/* As many parts as the type takes rows at a time; one where not all of its rows are wanted. */
+static int64_t parts_at_most(const struct bulk *bulk, const struct batch *batch)
+{
+    size_t parts = bulk_type_named(bulk, batch->job.type)->rows_max / BULK_PART_ROWS;
+
+    return rows_at_most(batch) < BULK_PART_ROWS || !parts ? 1 : (int64_t)parts;
+}
+
+static int store_some(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    const struct bulk_job *job = &batch->job;
+    const struct bb_rows *parts = bb_tx_query(
+        rq, tx, &parts_of,
+        BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(parts_at_most(rq->state, batch))));
+
+    if (!parts)
+        return failed(rq, batch->turn);
+    return bb_count(rq, parts) ? store_parts(rq, tx, batch, parts) : finish(rq, tx, batch);
+}
+
+static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+{
+    struct batch *batch = bb_alloc(rq, sizeof(*batch));
+    const struct bb_rows *jobs = bb_tx_query(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
+
+    turn->idle = jobs && !bb_count(rq, jobs);
+    if (!jobs)
+        return failed(rq, turn);
+    if (turn->idle)
+        return 200;
+    batch->turn = turn;
+    batch->job = bulk_job_of(rq, jobs, 0);
+    strncpy(turn->id, batch->job.id, sizeof(turn->id) - 1);
+    if (!batch->job.cursor)
+        bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", batch->job.id,
+               (long long)batch->job.rows, batch->job.type);
+    return store_some(rq, tx, batch);
+}
+
+int bulk_store_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct bulk_turn *turn = arg;
+    int status = claim_and_store(rq, tx, turn);
+
+    turn->written = status < 400;
+    return status;
+}
