@@ -365,7 +365,8 @@ static const struct bb_job jobs[] = {
 
 static const struct bb_command commands[] = {
     {.name = "certificate issue", .run = certificate_command_issue, .flags = BB_COMMAND_LONG,
-     .help = "Issues what is due now, as the job does every ten seconds."},
+     .help = "Issues what is due now, as the job does every ten seconds. Exit status: 0 nothing is "
+             "left, 1 a step failed, 130 interrupted."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -256,7 +256,7 @@ static void claim(struct bb_request *rq, const struct reading_submission *submis
         const struct reading_item *item = &submission->items[i];
 
         ones[item->index].row->claim = (struct bb_bulk_claim){
-            .name = name, .field = "endDate", .from = item->start, .until = item->end};
+            .name = name, .field = "value", .from = item->start, .until = item->end};
     }
 }
 

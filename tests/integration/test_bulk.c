@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bulk.h"
+#include "exposition.h"
 #include "suites.h"
 
 static struct person *other;
@@ -214,6 +215,82 @@ START_TEST(failed_rows_of_many_parts_have_their_names)
     }
 }
 
+static double counted(const char *name, const char *outcome)
+{
+    double value =
+        exposition_value(exposition_get(host, admin->token), text("busbar_bulk_%s", name),
+                         outcome ? text("outcome=\"%s\"", outcome) : "");
+
+    return value < 0 ? 0 : value;
+}
+
+static bool is_counted(void *finished)
+{
+    return counted("jobs_total", "finished") >= *(const double *)finished &&
+           counted("rows_waiting", NULL) <= 0;
+}
+
+START_TEST(jobs_and_rows_are_counted_by_their_outcome)
+{
+    double finished = counted("jobs_total", "finished") + 1;
+    double cancelled = counted("jobs_total", "cancelled");
+    double stored = counted("rows_total", "success"), failed = counted("rows_total", "failed");
+
+    bulk_store(m, bulk_id(bulk_things(m, "name,amount\nv1,1\nv2,-1\nv3,1\n")));
+    ck_assert(wait_until(is_counted, &finished, 5000));
+    ck_assert_double_eq(counted("jobs_total", "finished"), finished);
+    ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
+    ck_assert_double_eq(counted("rows_total", "failed"), failed + 1);
+    ck_status(bulk_post(m, bulk_id(bulk_things(m, "name,amount\nv4,1\n")), "cancel"), 200);
+    ck_assert_double_eq(counted("jobs_total", "cancelled"), cancelled + 1);
+    ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
+}
+
+/* It is a mistake of each row: decisions.md. */
+START_TEST(a_column_that_is_required_and_missing_fails_every_row)
+{
+    struct answer *made = ck_status(bulk_things(m, "amount,colour\n1,red\n2,blue\n"), 201);
+    struct answer *log = bulk_log_of(m, bulk_id(made), "");
+
+    ck_assert_int_eq(bulk_number(made, "check", "failed"), 2);
+    ck_assert_str_eq(bulk_row(log, 0), "1 - failed name: is required");
+    ck_assert_str_eq(bulk_row(log, 1), "2 - failed name: is required");
+    log = bulk_store(m, bulk_id(made));
+    ck_assert_int_eq(bulk_number(log, "progress", "failed"), 2);
+}
+
+START_TEST(malformed_ids_are_client_errors_on_every_route)
+{
+    static const char *const routes[][2] = {
+        {"POST", "%s/confirm"},   {"POST", "%s/cancel"},         {"DELETE", "%s"},
+        {"GET", "%s/failed.csv"}, {"GET", "bulk-upload-log/%s"}, {"GET", "%s/stream"},
+        {"GET", "?after=%s"}};
+    static const char *const ids[] = {"1",
+                                      "-1",
+                                      "x",
+                                      "null",
+                                      "%00",
+                                      "%27",
+                                      "..%2F..",
+                                      "%C3%28",
+                                      "0195f3a0-1111-7222-8333-44445555666",
+                                      "0195f3a0-1111-7222-8333-4444555566667",
+                                      "0195f3a0-1111-7222-8333-44445555666g",
+                                      "0195f3a0111172228333444455556666",
+                                      "%7B0195f3a0-1111-7222-8333-444455556666%7D"};
+
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {
+            char *path = text("%s", routes[i][1]), *at = strstr(path, "%s");
+            const char *full = text(BULK "%s%.*s%s%s", *path == '?' ? "" : "/", (int)(at - path),
+                                    path, ids[k], at + 2);
+            struct answer *answer = http(host, routes[i][0], full, m->token, NULL);
+
+            ck_assert_msg(answer->status == 400 || answer->status == 404, "%s %s: %ld",
+                          routes[i][0], full, answer->status);
+        }
+}
+
 /* O25, C06 */
 START_TEST(a_foreign_or_unknown_job_is_not_found)
 {
@@ -383,6 +460,9 @@ Suite *bulk_suite(void)
         the_log_comes_in_pages_and_by_status,
         the_log_of_a_status_that_no_row_has_reads_no_row,
         failed_rows_of_many_parts_have_their_names,
+        jobs_and_rows_are_counted_by_their_outcome,
+        a_column_that_is_required_and_missing_fails_every_row,
+        malformed_ids_are_client_errors_on_every_route,
         a_foreign_or_unknown_job_is_not_found,
         a_created_job_is_deleted_or_cancelled,
         what_was_cancelled_before_it_was_confirmed_can_be_sent_again,

@@ -124,6 +124,44 @@ START_TEST(readings_of_many_devices_are_stored_and_told)
         ck_assert_int_ge(times(catcher, "reads", text("\"externalId\":\"mixed%d\"", i)), 1);
 }
 
+static void ended_as(struct catcher *catcher, size_t index, const char *status, int succeeded,
+                     int failed, int cancelled)
+{
+    catcher_wait(catcher, index + 1, SOON_MS);
+    const char *body = catcher->list[index].body;
+    const json_t *told = kept(json_loads(body, 0, NULL));
+
+    ck_assert_str_eq(json_string_value(json_object_get(told, "status")), status);
+    ck_assert_str_eq(json_string_value(json_object_get(told, "type")), "Devices");
+    ck_assert_str_eq(json_string_value(json_object_get(told, "fileName")), "x.csv");
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "organizationId")), m->organisation);
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "rows")), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "succeeded")), succeeded);
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "failed")), failed);
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "cancelled")), cancelled);
+}
+
+/* The totals add up to the rows, and are those of the log. */
+START_TEST(the_end_of_an_upload_is_told_with_its_totals)
+{
+    struct catcher *catcher = catcher_start(well);
+    const char *csv = "externalId,capacity\nend1,1\nend2,-1\nend3,1\n";
+
+    webhook_make(host, m, catcher_url(catcher, "end"), "bulk.finished");
+    webhook_make(host, k, catcher_url(catcher, "foreign"), "bulk.finished");
+    bulk_store(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))));
+    ended_as(catcher, 0, "finished", 2, 1, 0);
+    ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
+              200);
+    /* all three: the devices of the first round are there */
+    ended_as(catcher, 1, "cancelled", 0, 3, 0);
+    csv = "externalId,capacity\nend4,1\nend5,-1\nend6,1\n";
+    ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
+              200);
+    ended_as(catcher, 2, "cancelled", 0, 1, 2);
+    ck_assert_int_eq(times(catcher, "foreign", ""), 0);
+}
+
 /* Some overlap what is stored, or are of a device that is idle: no other's row suffers. */
 START_TEST(rows_of_many_devices_fail_each_by_itself)
 {
@@ -162,6 +200,7 @@ Suite *bulk_events_suite(void)
     const TTest *const tests[] = {
         each_device_is_told_once_to_each_webhook,
         readings_of_many_devices_are_stored_and_told,
+        the_end_of_an_upload_is_told_with_its_totals,
         rows_of_many_devices_fail_each_by_itself,
     };
 

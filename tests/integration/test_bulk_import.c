@@ -324,6 +324,21 @@ START_TEST(it_asks_before_it_leaves_bad_rows_out)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'y_'"), 1);
 }
 
+/* What is sent ends later than the patience of who sends it. */
+START_TEST(an_interrupt_while_the_file_comes_leaves_nothing)
+{
+    int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'");
+    struct screen *screen = SCREEN("-", home(), "--type", "Things");
+
+    await_text(screen, "reading");
+    type_text(screen, HEAD "ia,1\n");
+    type_text(screen, "\x03");
+    ck_assert_int_eq(end_of(screen), 130);
+    ck_assert_str_eq(file_text(screen->out), "");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'"),
+                     before);
+}
+
 static char *state_of(const char *file)
 {
     return sql_text(db, text("SELECT status FROM bulk_job WHERE file = '%s'", file), 0, NULL);
@@ -346,10 +361,40 @@ static PGconn *hold_things(void)
     return holder;
 }
 
+static bool is_waiting(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") > 0;
+}
+
 static void let_go(PGconn *holder)
 {
     sql_run(holder, "ROLLBACK");
     PQfinish(holder);
+}
+
+/* Between the parts of the file. */
+START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
+{
+    PGconn *holder = database_connect(the_postgres, "bulk_import");
+    struct screen *screen;
+
+    sql_run(holder, "BEGIN");
+    sql_run(holder, "LOCK TABLE heap_thing IN ACCESS EXCLUSIVE MODE");
+    screen = SCREEN(many_of("early.csv", "early", 3000), home(), "--type", "Things");
+    await_text(screen, "checking");
+    ck_assert(wait_until(is_waiting, NULL, END_MS));
+    type_text(screen, "\x03");
+    await_text(screen, "^C");
+    let_go(holder);
+    ck_assert_int_eq(end_of(screen), 130);
+    ck_said(screen->seen, "Interrupted: nothing was stored");
+    ck_assert_str_eq(file_text(screen->out), "");
+    ck_assert_int_eq(jobs_of("early.csv"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
+                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)"),
+                     0);
 }
 
 /* What is stored stays, the rest is cancelled, and all say the same. */
@@ -451,6 +496,8 @@ Suite *bulk_import_suite(void)
         a_terminal_has_a_bar_and_standard_output_has_the_rows,
         what_was_sent_is_no_order_to_a_terminal,
         it_asks_before_it_leaves_bad_rows_out,
+        an_interrupt_while_the_file_comes_leaves_nothing,
+        an_interrupt_while_the_rows_are_checked_leaves_nothing,
         an_interrupt_cancels_what_is_not_stored,
         a_killed_command_does_not_stop_the_hosts,
         without_a_host_the_command_stores_the_rows_itself,

@@ -240,7 +240,7 @@ START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
     const char *id = upload_reads(m, csv);
     struct answer *log = bulk_log_of(m, id, "status=failed");
 
-    ck_assert_str_eq(bulk_row(log, 0), "1201 far failed endDate: overlaps row 1");
+    ck_assert_str_eq(bulk_row(log, 0), "1201 far failed value: overlaps row 1");
     log = bulk_store(m, id);
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 1200);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM reading r JOIN device d ON d.id ="

@@ -2,12 +2,15 @@
  * Two runs of the job at once, and a reading that comes between two steps of one of them: it is
  * issued, whichever of the two does it. A trigger holds a run at the moment that is meant.
  */
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "meter.h"
 #include "suites.h"
 
-enum { GATE = 4711, READINGS = 3, WH = 2000 };
+enum { GATE = 4711, READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than one of a run */ };
 
 static struct host *host;
 static PGconn *db;
@@ -108,6 +111,29 @@ static void meet(const char *name, const char *when)
     PQfinish(db);
 }
 
+/* The run that it waits in comes to its end; what is left is for the next one. */
+START_TEST(an_interrupt_ends_the_command_between_two_runs)
+{
+    int status;
+
+    begin("runs_interrupted");
+    store(2);
+    sql_run(db, "INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"
+                " FROM certificate_group");
+    make_gate("BEFORE");
+    pid_t run = run_until_it_waits(1);
+
+    ck_assert_int_eq(kill(run, SIGINT), 0);
+    usleep(TURN_US);
+    sql_run(db, text("SELECT pg_advisory_unlock(%d)", GATE));
+    ck_assert(process_wait(run, 20000, &status));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 130, "%x", (unsigned)status);
+    end(meter_issue_start(host));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_due"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), 2 * WH);
+    PQfinish(db);
+}
+
 START_TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
 {
     meet("runs_before", "BEFORE");
@@ -126,6 +152,7 @@ Suite *certificate_runs_suite(void)
     tcase_set_timeout(cases, 120);
     tcase_add_test(cases, a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued);
     tcase_add_test(cases, a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well);
+    tcase_add_test(cases, an_interrupt_ends_the_command_between_two_runs);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -6,6 +6,8 @@
 
 #define TURN_MS 500
 
+enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; as shells say of SIGINT */
+
 int64_t certificate_step_failed(struct bb_request *rq, const char *step)
 {
     bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
@@ -65,5 +67,7 @@ int certificate_command_issue(struct bb_request *rq)
              (long long)histories);
     if (work.more)
         bb_print(rq, "interrupted: what is left is issued by the job\n");
-    return failed || work.more ? 1 : 0;
+    if (work.more)
+        return INTERRUPTED;
+    return failed ? FAILED : 0;
 }
