@@ -229,28 +229,40 @@ static inline int bb_sleep(struct bb_request *rq, int64_t ms)
     return 0;
 }
 
-/* The pace of work in the background; zeroed at first. */
+enum {
+    BB_PACE_WINDOW_MS = 200, /* over which bb_pace() counts requests */
+    BB_PACE_BUSY = 20        /* a second, from which on the host is busy with them */
+};
+
+/* The pace of work in the background; zeroed at first, but for `busy`. */
 struct bb_pace {
-    int64_t since_ms;  /* when its piece began */
-    uint64_t answered; /* how many requests the host had answered then */
-    bool busy;         /* the host answered some while the last piece was done */
+    int64_t piece_ms, window_ms; /* when its piece began, and the window */
+    uint64_t answered;           /* how many requests the host had answered when the window began */
+    bool busy;                   /* the host answers requests, as far as is known */
 };
 
 /*
- * Between two pieces of work in the background: where the host has answered requests while the last
- * piece was done, parks for twice as long as that took, so that the work has a third of the time
- * and who waits for an answer the rest; else returns at once. True: it parked, and the next piece
- * had better be small. `most_ms` bounds the pause. Since minor 9.
+ * Between two pieces of work in the background: while the host is busy with requests it parks for
+ * twice as long as the last piece took, so that the work has a third of the time and who waits for
+ * an answer the rest; else it returns at once. True: the host is busy, and the next piece had
+ * better be small. `most_ms` bounds the pause. The first call only begins the first piece. Since
+ * minor 9.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {
-    int64_t pause = pace->since_ms ? 2 * (bb_now_ms(rq->host) - pace->since_ms) : 0;
+    int64_t now = bb_now_ms(rq->host), passed = now - pace->window_ms;
+    int64_t pause = pace->piece_ms ? 2 * (now - pace->piece_ms) : 0;
+    uint64_t answered = bb_answered(rq);
 
-    pace->busy = pace->since_ms && bb_answered(rq) != pace->answered;
+    if (pace->piece_ms && passed >= BB_PACE_WINDOW_MS)
+        pace->busy = (int64_t)(answered - pace->answered) * 1000 >= BB_PACE_BUSY * passed;
+    if (!pace->piece_ms || passed >= BB_PACE_WINDOW_MS) {
+        pace->window_ms = now;
+        pace->answered = answered;
+    }
     if (pace->busy && pause > 0)
         bb_sleep(rq, pause < most_ms ? pause : most_ms);
-    pace->answered = bb_answered(rq);
-    pace->since_ms = bb_now_ms(rq->host);
+    pace->piece_ms = bb_now_ms(rq->host);
     return pace->busy;
 }
 

@@ -91,6 +91,7 @@
     X(bulk_run)                                                                                    \
     X(bulk_contacts)                                                                               \
     X(bulk_import)                                                                                 \
+    X(bulk_kills)                                                                                  \
     X(bulk_stream)                                                                                 \
     X(certificates)                                                                                \
     X(certificate_groups)                                                                          \

@@ -108,11 +108,10 @@ void bulk_run(struct bb_request *rq)
     struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
     bool more = look(rq) > 0;
-    struct bb_pace pace = {0};
+    struct bb_pace pace = {.busy = atomic_load(&bulk->busy)};
 
     turn->types = more ? types_json(rq) : NULL;
-    turn->small = atomic_load(&bulk->busy);
-    bb_pace(rq, &pace, PAUSE_MS);
+    turn->small = bb_pace(rq, &pace, PAUSE_MS);
     while (turn->types && more && bb_now_ms(rq->host) < until) {
         more = bb_scratch(rq, transact, turn) < 400 ? !turn->idle : go_on_after(rq, turn);
         turn->small = bb_pace(rq, &pace, PAUSE_MS);

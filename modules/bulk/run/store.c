@@ -3,7 +3,7 @@
 
 #include "modules/bulk/run/run.h"
 
-enum { SMALL_ROWS = 100 }; /* of a batch while others wait for answers: a few milliseconds */
+enum { SMALL_ROWS = 50 }; /* of a batch while others wait for answers: a few milliseconds */
 
 /* $1 JSON array of the types that are loaded. Jobs of other types wait, and none waits for them. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"

@@ -1,0 +1,210 @@
+/*
+ * 50,000 rows of each shipped type: what is there after ten kills of the host and ten seconds
+ * without a database, all in the same run, is what is there after a run that nothing disturbed.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bulk.h"
+#include "suites.h"
+
+enum { ROWS = 50000, PLANTS = 100, KILLS = 10, AWAY_S = 10, SOON_MS = 60000, NAME = 120 };
+
+static struct postgres *pg;
+static const char *database;
+static struct person *other;
+
+/* A host and a PostgreSQL of the test's own, to be killed and stopped. */
+static void begin(const char *name)
+{
+    struct host_spec spec = bulk_spec(name, false);
+
+    pg = postgres_make(name, true);
+    the_postgres = pg;
+    spec.database = database = database_make(pg, name);
+    spec.keep_port = true;
+    host = host_start(&spec);
+    bulk_settle(name);
+    db = database_connect(pg, name);
+    admin = admin_of(host);
+    m = person_make(host, admin, text("%s.m", name), NULL);
+    other = person_make(host, admin, text("%s.other", name), NULL);
+}
+
+static void end(void)
+{
+    host_stop(host);
+    PQfinish(db);
+    postgres_stop(pg, SIGINT);
+}
+
+static const char *upload(const struct person *who, const char *type, const char *csv)
+{
+    return bulk_id(bulk_send(host, who, text("type=%s", type), "x.csv", csv, strlen(csv)));
+}
+
+/* A file of `rows` lines below `head`. */
+static const char *file_of(const char *head, int rows, int (*line)(char *to, int row))
+{
+    char *csv = kept(malloc(strlen(head) + (size_t)rows * NAME + 1));
+    size_t length = (size_t)sprintf(csv, "%s\n", head);
+
+    for (int row = 1; row <= rows; row++)
+        length += (size_t)line(csv + length, row);
+    return csv;
+}
+
+/* Every fiftieth row is wrong. */
+static int device_line(char *to, int row)
+{
+    return snprintf(to, NAME, "d%d,2024-01-01,%d\n", row, row % 50 ? row % 97 + 1 : -1);
+}
+
+static int plant_line(char *to, int row)
+{
+    return snprintf(to, NAME, "p%d,2024-01-01,1000\n", row);
+}
+
+/* Hours of 2025, those of an hour for all plants one after the other. */
+static int reading_line(char *to, int row)
+{
+    int hour = (row - 1) / PLANTS;
+
+    return snprintf(to, NAME,
+                    "p%d,History,2025-01-%02dT%02d:00:00Z,2025-01-%02dT%02d:30:00Z,%d,%s\n",
+                    row % PLANTS + 1, hour / 24 + 1, hour % 24, hour / 24 + 1, hour % 24, row % 7,
+                    row % 50 ? "kWh" : "furlongs");
+}
+
+static bool is_behind(void *arg)
+{
+    const char *const *job = arg;
+
+    return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", job[0])) >=
+           strtoll(job[1], NULL, 10);
+}
+
+static void await_row(const char *id, int64_t row)
+{
+    const char *job[] = {id, text("%lld", (long long)row)};
+
+    ck_assert_msg(wait_until(is_behind, (void *)job, SOON_MS), "not behind row %s", job[1]);
+}
+
+static bool is_finished(void *arg)
+{
+    return sql_number(db, text("SELECT count(*) FROM bulk_job WHERE id = '%s'"
+                               " AND status = 'finished'",
+                               (const char *)arg)) == 1;
+}
+
+static void await_end(const char *id)
+{
+    ck_assert(wait_until(is_finished, (void *)(uintptr_t)id, SOON_MS));
+}
+
+static void run_undisturbed(const struct person *who, const char *id)
+{
+    ck_status(bulk_post(who, id, "confirm"), 200);
+    await_end(id);
+}
+
+static void take_database_away(void)
+{
+    PQfinish(db);
+    postgres_stop(pg, SIGQUIT);
+    sleep(AWAY_S); /* what the test is about */
+    postgres_start(pg);
+    db = database_connect(pg, database);
+}
+
+/* Kills where chance has it within each eleventh of the rows. */
+static void run_disturbed(const struct person *who, const char *id, unsigned seed)
+{
+    ck_status(bulk_post(who, id, "confirm"), 200);
+    for (int i = 0; i < KILLS; i++) {
+        await_row(id, (int64_t)i * ROWS / (KILLS + 1) + rand_r(&seed) % (ROWS / (KILLS + 1)));
+        ck_assert(!is_finished((void *)(uintptr_t)id));
+        if (i == KILLS / 2)
+            take_database_away();
+        host_kill(host);
+        ck_assert(host_run(host));
+    }
+    await_end(id);
+}
+
+/* What the query says of the organisation of a job, and what became of its rows. */
+static const char *outcome(const char *id, const char *query)
+{
+    const char *const values[] = {id};
+
+    return text("%s; %s",
+                sql_text(db,
+                         "SELECT succeeded || ' ' || failed || ' ' || (SELECT count(*) || ' ' ||"
+                         " md5(string_agg(f.number || f.problems, ',' ORDER BY f.number))"
+                         " FROM bulk_finding f WHERE f.job = j.id)"
+                         " FROM bulk_job j WHERE j.id = $1::uuid",
+                         1, values),
+                sql_text(db, query, 1, values));
+}
+
+static void are_same(const char *disturbed, const char *undisturbed, const char *query)
+{
+    const char *wanted = outcome(undisturbed, query);
+
+    ck_assert_msg(!strncmp(wanted, "49000 1000 1000 ", 16), "%s", wanted);
+    ck_assert_str_eq(outcome(disturbed, query), wanted);
+}
+
+START_TEST(devices_are_stored_once_whatever_happens)
+{
+    begin("bulk_kills_devices");
+    const char *csv = file_of("externalId,commissioningDate,capacity", ROWS, device_line);
+    const char *whole = upload(other, "Devices", csv), *torn = upload(m, "Devices", csv);
+
+    run_undisturbed(other, whole);
+    run_disturbed(m, torn, 11);
+    are_same(torn, whole,
+             "SELECT count(*) || ' ' || count(DISTINCT external_id) || ' ' || sum(capacity) || ' '"
+             " || md5(string_agg(external_id || capacity, ',' ORDER BY external_id)) FROM device"
+             " WHERE organisation = (SELECT organisation FROM bulk_job WHERE id = $1::uuid)"
+             " AND external_id ~ '^d'");
+    end();
+}
+
+START_TEST(readings_are_stored_once_whatever_happens)
+{
+    begin("bulk_kills_reads");
+    const char *plants = file_of("externalId,commissioningDate,capacity", PLANTS, plant_line);
+    const char *csv = file_of("externalId,type,startDate,endDate,value,unit", ROWS, reading_line);
+
+    run_undisturbed(other, upload(other, "Devices", plants));
+    run_undisturbed(m, upload(m, "Devices", plants));
+    const char *whole = upload(other, "Reads", csv), *torn = upload(m, "Reads", csv);
+
+    run_undisturbed(other, whole);
+    run_disturbed(m, torn, 12);
+    are_same(torn, whole,
+             "SELECT count(*) || ' ' || sum(r.wh) || ' ' || sum(l.latest_wh) || ' '"
+             " || md5(string_agg(d.external_id || r.end_at || r.wh, ',' ORDER BY d.external_id,"
+             " r.end_at)) FROM device d JOIN reading r ON r.device = d.id"
+             " JOIN reading_device l ON l.device = d.id AND l.type = r.type"
+             " WHERE d.organisation = (SELECT organisation FROM bulk_job WHERE id = $1::uuid)");
+    end();
+}
+
+Suite *bulk_kills_suite(void)
+{
+    const TTest *const tests[] = {
+        devices_are_stored_once_whatever_happens,
+        readings_are_stored_once_whatever_happens,
+    };
+
+    TCase *cases;
+    Suite *suite = suite_of("bulk_kills", TESTS(tests), &cases);
+
+    tcase_set_timeout(cases, 240);
+    return suite;
+}
