@@ -48,3 +48,16 @@ scene('bulk: bad rows are told before anything is stored, and come back to be co
   await look(page, 'bulk-finished')
   assert.equal((await call('GET', '/api/device', bo.token)).length, 4)
 }, ['status of 400'])
+
+scene('bulk: the rows of a cancelled upload come back to be sent again', async ({ open }) => {
+  const page = await open()
+
+  await enter(page, await member('Cy'))
+  await go(page, 'Bulk upload')
+  await upload(page, 'externalId\nC-1\nC-2\n')
+  await page.getByText('2 rows can be stored, 0 cannot.').waitFor()
+  await page.getByRole('button', { name: 'Cancel the upload' }).click()
+  await page.getByText('Cancelled', { exact: true }).first().waitFor()
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Failed rows as CSV' }).click()])
+  assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,"not stored[^]*C-2,"not stored/)
+})

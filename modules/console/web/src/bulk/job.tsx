@@ -45,6 +45,8 @@ export function Job ({ id }: { id: string }) {
     onSettled: () => client.invalidateQueries({ queryKey: ['bulk'] })
   })
   const { data } = job
+  const allStored = data?.check.failed === 0 && data.progress.failed === 0 &&
+    (data.status !== 'cancelled' || data.progress.done === data.progress.total)
   const save = () => { setProblem(null); download(`/api/bulk-upload/${id}/failed.csv`, 'failed.csv').catch(setProblem) }
 
   return (
@@ -70,7 +72,7 @@ export function Job ({ id }: { id: string }) {
             <div className='row'>
               {data.status === 'created' && <Button kind='main' disabled={act.isPending || data.check.passed === 0} onClick={() => act.mutate('confirm')}>{t('bulk.confirm', { n: data.check.passed })}</Button>}
               {(data.status === 'created' || data.status === 'confirmed') && <Button disabled={act.isPending} onClick={() => act.mutate('cancel')}>{t('bulk.cancel')}</Button>}
-              <Button disabled={data.check.failed === 0 && data.progress.failed === 0} onClick={save}>{t('bulk.failedCsv')}</Button>
+              <Button disabled={allStored} onClick={save}>{t('bulk.failedCsv')}</Button>
             </div>
           </section>
           <Rows id={id} />
