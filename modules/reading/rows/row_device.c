@@ -1,0 +1,193 @@
+/* The rows of a device: judged, and those that are right stored or noted as a claim. */
+#include <string.h>
+
+#include "modules/reading/rows/rows.h"
+
+static void take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_row *row,
+                       const struct reading_notes *notes)
+{
+    for (const struct reading_note *note = notes->first; note; note = note->next) {
+        bb_bulk_problem(rq, row, note->field, note->problem);
+        call->over += note->kind == READING_OVER;
+    }
+}
+
+static json_t *object_of(struct bb_request *rq, const struct bb_bulk_row *row)
+{
+    json_t *object = json_object();
+
+    for (enum column i = START; i < ZONE; i++)
+        if (row->cells[i] && object &&
+            json_object_set_new(object, rows_columns[i].name, json_string(row->cells[i]))) {
+            json_decref(object);
+            object = NULL;
+        }
+    if (object)
+        bb_defer(rq, bb_json_drop, object);
+    return object;
+}
+
+int rows_read(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+              struct one *ones, size_t count)
+{
+    int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
+
+    *submission = (struct reading_submission){
+        .flat = true, .named = ones->zone, .device = *ones->device, .numbers = numbers};
+    submission->items = bb_alloc(rq, count * sizeof(*submission->items));
+    submission->notes = bb_alloc(rq, (count + 1) * sizeof(*submission->notes));
+    for (size_t i = 0; i < count; i++) {
+        size_t at = submission->count;
+        struct reading_item *item = &submission->items[at];
+        const json_t *object = object_of(rq, ones[i].row);
+
+        if (!object)
+            return -1;
+        *item = (struct reading_item){.index = at};
+        reading_read_item(rq, submission, object, item);
+        take_notes(rq, call, ones[i].row, &submission->notes[at]);
+        if (submission->notes[at].first) {
+            submission->notes[at] = (struct reading_notes){NULL, NULL};
+            continue;
+        }
+        numbers[at] = ones[i].row->number;
+        ones[submission->count++] = ones[i];
+    }
+    memset(submission->mistakes, 0, sizeof(submission->mistakes));
+    submission->open = false;
+    for (size_t i = 0; i < submission->count; i++)
+        submission->open = submission->open || submission->items[i].open;
+    return 0;
+}
+
+/* Takes those with mistakes out of the submission. */
+static void sort_out(struct bb_request *rq, struct call *call,
+                     struct reading_submission *submission, const struct one *ones)
+{
+    const struct reading_notes *whole = &submission->notes[submission->count];
+    size_t count = 0, all = submission->count;
+
+    for (size_t i = 0; i < all; i++) {
+        take_notes(rq, call, ones[i].row, whole);
+        take_notes(rq, call, ones[i].row, &submission->notes[i]);
+    }
+    for (size_t i = 0; i < all; i++)
+        if (!ones[submission->items[i].index].row->problems)
+            submission->items[count++] = submission->items[i];
+    submission->count = count;
+}
+
+static void claim(struct bb_request *rq, const struct reading_submission *submission,
+                  const struct one *ones)
+{
+    const char *name = bb_format(rq, "%lld", (long long)submission->device.id);
+
+    for (size_t i = 0; i < submission->count; i++) {
+        const struct reading_item *item = &submission->items[i];
+
+        ones[item->index].row->claim = (struct bb_bulk_claim){
+            .name = name, .field = "value", .from = item->start, .until = item->end};
+    }
+}
+
+static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct reading_submission *submission = arg;
+
+    (void)tx;
+    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
+}
+
+/* Notes of Delta readings without a start are only about the starts that were supposed. */
+static bool *forget_open(struct bb_request *rq, struct reading_submission *submission)
+{
+    bool *open = bb_alloc(rq, submission->count);
+
+    for (size_t i = 0; i < submission->count; i++) {
+        const struct reading_item *item = &submission->items[i];
+
+        open[item->index] = item->open;
+        if (item->open)
+            submission->notes[item->index] = (struct reading_notes){NULL, NULL};
+    }
+    return open;
+}
+
+/* Delta readings without a start begin where one ends that is stored: those with mistakes are none
+ * of these, and are taken out. 1: there were some, 0: none, -1: failed. */
+static int take_out_closed(struct bb_request *rq, struct call *call,
+                           struct reading_submission *submission, struct one *ones)
+{
+    const bool *open;
+    size_t count = 0, all = submission->count;
+    bool some = false;
+
+    for (size_t i = 0; i < all; i++)
+        some = some ||
+               (!submission->items[i].open && submission->notes[submission->items[i].index].first);
+    if (!some)
+        return 0;
+    open = forget_open(rq, submission);
+    if (call->tx && reading_keep_refused_in(rq, call->tx, submission))
+        return -1;
+    for (size_t i = 0; i < all; i++) {
+        if (open[i] || !submission->notes[i].first)
+            ones[count++] = ones[i];
+        else
+            take_notes(rq, call, ones[i].row, &submission->notes[i]);
+    }
+    submission->count = count;
+    return 1;
+}
+
+/* Finds what is wrong with them, and leaves it in the notes. 0, or -1: `bb_failed(rq)`. */
+static int judge(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+                 struct one *ones, size_t count)
+{
+    for (;;) {
+        if (rows_read(rq, call, submission, ones, count)) {
+            bb_fail(rq, 503, "Out of memory");
+            return -1;
+        }
+        if (!submission->count)
+            return 0;
+        if (reading_place(rq, submission))
+            return -1;
+        reading_check(rq, submission);
+        if (reading_find_overlaps(rq, submission))
+            return -1;
+        reading_check_rows(rq, submission);
+        if (!submission->open || submission->notes[submission->count].first)
+            return 0;
+        int taken = take_out_closed(rq, call, submission, ones);
+
+        if (taken <= 0)
+            return taken;
+        count = submission->count;
+    }
+}
+
+int rows_conclude(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+                  const struct one *ones)
+{
+    if (call->tx && reading_wrong(submission) && reading_keep_refused_in(rq, call->tx, submission))
+        return -1;
+    sort_out(rq, call, submission, ones);
+    if (!call->tx)
+        claim(rq, submission, ones);
+    else if (submission->count)
+        bb_after(rq, call->tx, count_stored, submission);
+    return 0;
+}
+
+/* What others store between the look for overlaps and the commit fails the transaction. */
+int rows_of_device(struct bb_request *rq, struct call *call, struct one *ones, size_t count)
+{
+    struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
+
+    if (judge(rq, call, submission, ones, count) || rows_conclude(rq, call, submission, ones))
+        return -1;
+    return call->tx && submission->count
+               ? reading_add(rq, call->tx, submission, bb_wall_ms(rq->host))
+               : 0;
+}
