@@ -75,6 +75,7 @@
     X(device_refused)                                                                              \
     X(device_uploads)                                                                              \
     X(device_s3)                                                                                   \
+    X(device_s3_backup)                                                                            \
     X(device_s3_faults)                                                                            \
     X(device_s3_sweep)                                                                             \
     X(device_s3_tls)                                                                               \
