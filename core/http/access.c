@@ -38,7 +38,7 @@ static void take_id(struct http_txn *txn)
         memcpy(txn->id, given, length + 1);
     else
         text_uuid7(txn->id);
-    trace_parent(http_txn_header(txn, "traceparent"), txn->rq.trace);
+    trace_parent(head_sole_value(&txn->head, "traceparent"), txn->rq.trace);
 }
 
 /* CORS: other origins are answered only if http.cors_origins names them. */

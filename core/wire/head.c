@@ -250,15 +250,32 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
     return 0;
 }
 
-const char *head_value(const struct head *head, const char *name)
+/* The place of the first field of this name from `at` on; head->count: there is none. */
+static size_t find_field(const struct head *head, const char *name, size_t at)
 {
     size_t length = strlen(name);
 
-    for (size_t i = 0; i < head->count; i++) {
-        const struct head_field *field = &head->fields[i];
+    for (; at < head->count; at++) {
+        const struct head_field *field = &head->fields[at];
 
         if (field->name_length == length && !strcasecmp(head->text + field->name, name))
-            return head->text + field->value;
+            break;
     }
-    return NULL;
+    return at;
+}
+
+const char *head_value(const struct head *head, const char *name)
+{
+    size_t at = find_field(head, name, 0);
+
+    return at < head->count ? head->text + head->fields[at].value : NULL;
+}
+
+const char *head_sole_value(const struct head *head, const char *name)
+{
+    size_t at = find_field(head, name, 0);
+
+    if (at == head->count || find_field(head, name, at + 1) < head->count)
+        return NULL;
+    return head->text + head->fields[at].value;
 }

@@ -68,6 +68,8 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
 
 /* The value of the first field of this name, any case; NULL: there is none. */
 const char *head_value(const struct head *head, const char *name);
+/* The same of a field that may be there once: NULL where there are several. */
+const char *head_sole_value(const struct head *head, const char *name);
 
 /* A field line without its end: name and value are told apart and judged. NULL, or the reason. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);

@@ -321,10 +321,13 @@ static bool is_there(void *path)
     return access(path, F_OK) == 0;
 }
 
-START_TEST(a_log_file_can_be_rotated)
+static void rotate(const char *name, bool supervised)
 {
-    const char *log = harness_path("host-operating_rotate.log"), *old = text("%s.1", log);
-    struct host *of = logging("operating_rotate", text("  file: \"%s\"\n", log));
+    const char *log = harness_path(text("host-%s.log", name)), *old = text("%s.1", log);
+    struct host *of = host_start(&(struct host_spec){.name = name,
+                                                     .database = "operating",
+                                                     .log = text("  file: \"%s\"\n", log),
+                                                     .supervised = supervised});
 
     ask_health(of, 3);
     ck_assert_int_eq(rename(log, old), 0);
@@ -335,6 +338,12 @@ START_TEST(a_log_file_can_be_rotated)
     ck_assert_uint_ge(count_of(file_text(log), HEALTH_LINE), 4);
 }
 
+START_TEST(a_log_file_can_be_rotated)
+{
+    rotate("operating_rotate", false);
+    rotate("operating_rotate_supervised", true);
+}
+
 /* ---- traces ---- */
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
@@ -343,6 +352,8 @@ START_TEST(a_request_is_logged_with_its_trace)
 {
     static const char *const given[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-01", NULL};
     static const char *const bad[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-zz", NULL};
+    static const char *const two[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-01",
+                                      "traceparent: 00-" TRACE "-b7ad6b7169203332-01", NULL};
     struct host *of = logging("operating_trace", "  requests: all\n");
 
     ck_status(
@@ -350,11 +361,13 @@ START_TEST(a_request_is_logged_with_its_trace)
         200);
     ck_status(http_send(of, &(struct call){.method = "GET", .path = "/api/health", .headers = bad}),
               200);
+    ck_status(http_send(of, &(struct call){.method = "GET", .path = "/api/health", .headers = two}),
+              200);
     ask_health(of, 1);
     const char *log = log_of(of);
 
-    ck_assert_uint_eq(count_of(log, HEALTH_LINE), 3);
-    ck_assert_uint_eq(count_of(log, " trace="), 3);
+    ck_assert_uint_eq(count_of(log, HEALTH_LINE), 4);
+    ck_assert_uint_eq(count_of(log, " trace="), 4);
     ck_assert_uint_eq(count_of(log, " trace=" TRACE " "), 1);
 }
 
