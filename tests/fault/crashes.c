@@ -28,14 +28,14 @@ struct crash_bench crash_bench(const char *name, const char *lines, const char *
     struct crash_bench bench = {.order = harness_path(text("%s.order", name)),
                                 .state = harness_path(text("%s.state", name))};
 
-    bench.host = host_prepare(
-        &(struct host_spec){.name = name,
-                            .database = database_make(the_postgres, name),
-                            .modules = text("[auth, chat, health, \"%s\"]", crash_module()),
-                            .http = lines,
-                            .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),
-                            .environment = crash_environment(bench.order),
-                            .plain = true});
+    bench.host = host_prepare(&(struct host_spec){
+        .name = name,
+        .database = database_make(the_postgres, name),
+        .modules = text("[auth, chat, health, metrics, \"%s\"]", crash_module()),
+        .http = lines,
+        .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),
+        .environment = crash_environment(bench.order),
+        .plain = true});
     bench.db = database_connect(the_postgres, name);
     return bench;
 }

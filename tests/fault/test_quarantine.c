@@ -120,17 +120,20 @@ static struct host *reloads_with_patience(struct crash_bench *bench)
     return host;
 }
 
-/* The worker has ended by a report about this verb. */
+/* The worker has ended by a report about this verb. A constructor runs before the module has told
+ * its name: that of its file is. */
 static void expect_ended_by(const struct host *host, const char *place)
 {
+    const char *module = strcmp(place, "constructor") ? "crash" : "module_crash";
+
     expect_log(host, 0, "msg=\"crashed\"");
     const char *log = file_text(host->log), *line = strstr(log, "msg=\"crashed\"");
-    const char *reason = text("%s of module crash took ", place);
+    const char *reason = text("%s of module %s took ", place, module);
 
-    ck_assert_msg(
-        strstr(log, text("msg=\"a module does not return\" module=crash ran=%s", place)) != NULL,
-        "%.3000s", log);
-    ck_assert_msg(strstr(line, text("module=crash ran=%s", place)) && strstr(line, reason),
+    ck_assert_msg(strstr(log, text("msg=\"a module does not return\" module=%s ran=%s", module,
+                                   place)) != NULL,
+                  "%.3000s", log);
+    ck_assert_msg(strstr(line, text("module=%s ran=%s", module, place)) && strstr(line, reason),
                   "%.600s", line);
     ck_assert_ptr_nonnull(strstr(crash_report(line), text("reason: %s", reason)));
 }
@@ -173,9 +176,10 @@ static const char *without_crash(const char *conf)
 }
 
 /* Each time it would hang again, so the next worker must not try it by itself. */
-START_TEST(a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_before)
+static void hangs_when_added(const char *place)
 {
-    struct crash_bench bench = crash_bench("hang_added", "", "  stall_timeout: 1\n");
+    struct crash_bench bench =
+        crash_bench(text("hang_added_%s", place), "", "  stall_timeout: 1\n");
     const char *with = text("%s", file_text(bench.host->conf));
 
     file_write(bench.host->conf, without_crash(with));
@@ -183,12 +187,12 @@ START_TEST(a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_befor
     pid_t worker = worker_of(host, 0);
     int status;
 
-    file_write(bench.order, "open sleep always\n");
+    file_write(bench.order, text("%s sleep always\n", place));
     file_write(host->conf, with);
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
     worker_of(host, worker);
     expect_soon(host, "/api/health", NULL, 200);
-    expect_ended_by(host, "open");
+    expect_ended_by(host, place);
     ck_assert_ptr_nonnull(strstr(host_ask(host, "status", &status), "KEPT SETTINGS"));
     ck_assert_ptr_null(strstr(file_text(host->log), "the start stands"));
     ck_assert_int_eq(unlink(bench.order), 0);
@@ -198,6 +202,12 @@ START_TEST(a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_befor
     ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
     host_stop(host);
     PQfinish(bench.db);
+}
+
+START_TEST(a_worker_ended_by_a_reload_is_followed_by_one_with_the_settings_before)
+{
+    hangs_when_added("open");
+    hangs_when_added("constructor");
 }
 
 FAULT(F48, modules_that_need_auth_are_left_out_with_it_and_come_back_with_it,

@@ -231,6 +231,14 @@ static void expect_told(struct host *host, const char *path, const char *reason)
                   answer->status, answer->body);
 }
 
+/* One line of GET /metrics. */
+static void expect_metric(struct host *host, const struct person *who, const char *line)
+{
+    const char *all = ck_status(http(host, "GET", "/metrics", who->token, NULL), 200)->body;
+
+    ck_assert_msg(strstr(all, text("\n%s\n", line)) != NULL, "no %s in %s", line, all);
+}
+
 /* The other one serves, and says so. */
 START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
 {
@@ -241,10 +249,12 @@ START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
     ck_assert(host_run(bench.host));
     expect_soon(bench.host, "/api/health/ready", NULL, 200);
     pid_t worker = worker_of(bench.host, 0);
+    const struct person *who = admin_of(bench.host);
 
     stall(&bench, "handler", "sleep");
     expect_told(bench.host, "/api/health", reason);
     expect_told(bench.host, "/api/health/ready", reason);
+    expect_metric(bench.host, who, "busbar_loop_stalls_total 1");
     worker_of(bench.host, worker);
     expect_soon(bench.host, "/api/health", NULL, 200);
     expect_soon(bench.host, "/api/health/ready", NULL, 200);
@@ -356,6 +366,11 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
     ck_assert_msg(strstr(told, "LEFT OUT: module crash") && strstr(told, "of module crash: 3"),
                   "%s", told);
     ck_crashes_in_json(host);
+    const struct person *who = admin_of(host);
+
+    expect_metric(host, who, "busbar_crashes_total{module=\"crash\"} 3");
+    expect_metric(host, who, "busbar_worker_restarts_total 3");
+    expect_metric(host, who, "busbar_module_left_out{module=\"crash\"} 1");
     unlink(bench.order);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
