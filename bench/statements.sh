@@ -20,10 +20,12 @@ statement() {
     printf '%s\n' "${text//":id::bigint"/'$1::bigint'}"
 }
 
-# module_statement FILE NAME: the text of `struct bb_sql NAME` in a source of a module.
+# module_statement FILE NAME: the text for one of `struct bb_keyed NAME` in a source of a module, whose
+# macros the preprocessor writes out.
 module_statement() {
-    tr -d '\n' <"$top/modules/$1" | sed -e 's/\\"/\x01/g' -e "s/.*struct bb_sql $2 = { *\"//" \
-        -e 's/",.*//' -e 's/" *"//g' -e 's/\x01/"/g'
+    "${CC:-cc}" -E -P -I"$top" -I"$top/include" "$top/modules/$1" | tr -d '\n' |
+        sed -e 's/\\"/\x01/g' -e 's/" *"//g' -e "s/.*struct bb_keyed $2 = { *{ *\"//" -e 's/",.*//' \
+            -e 's/\x01/"/g'
 }
 
 # What pgbench has in place of the parameters of modules/reading/store/store.c, for one Delta reading.

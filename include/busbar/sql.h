@@ -78,6 +78,10 @@ struct bb_keyed {
     BB_KEYS_LIST_6(a, b, c, d, e, f) ", " BB_KEYS_ARRAY(7, g)
 #define BB_KEYS_LIST_8(a, b, c, d, e, f, g, h)                                                     \
     BB_KEYS_LIST_7(a, b, c, d, e, f, g) ", " BB_KEYS_ARRAY(8, h)
+#define BB_KEYS_LIST_9(a, b, c, d, e, f, g, h, j)                                                  \
+    BB_KEYS_LIST_8(a, b, c, d, e, f, g, h) ", " BB_KEYS_ARRAY(9, j)
+#define BB_KEYS_LIST_10(a, b, c, d, e, f, g, h, j, k)                                              \
+    BB_KEYS_LIST_9(a, b, c, d, e, f, g, h, j) ", " BB_KEYS_ARRAY(10, k)
 #define BB_KEYS(list) "unnest(" list ") WITH ORDINALITY"
 #define BB_KEYS_1(a) BB_KEYS(BB_KEYS_LIST_1(a))
 #define BB_KEYS_2(a, b) BB_KEYS(BB_KEYS_LIST_2(a, b))
@@ -87,6 +91,9 @@ struct bb_keyed {
 #define BB_KEYS_6(a, b, c, d, e, f) BB_KEYS(BB_KEYS_LIST_6(a, b, c, d, e, f))
 #define BB_KEYS_7(a, b, c, d, e, f, g) BB_KEYS(BB_KEYS_LIST_7(a, b, c, d, e, f, g))
 #define BB_KEYS_8(a, b, c, d, e, f, g, h) BB_KEYS(BB_KEYS_LIST_8(a, b, c, d, e, f, g, h))
+#define BB_KEYS_9(a, b, c, d, e, f, g, h, j) BB_KEYS(BB_KEYS_LIST_9(a, b, c, d, e, f, g, h, j))
+#define BB_KEYS_10(a, b, c, d, e, f, g, h, j, k)                                                   \
+    BB_KEYS(BB_KEYS_LIST_10(a, b, c, d, e, f, g, h, j, k))
 
 enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS };
 

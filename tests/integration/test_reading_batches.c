@@ -409,6 +409,67 @@ START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
     ck_assert_int_eq(stored("query"), 1);
 }
 
+/* ---- many meters at once ---- */
+
+enum { METERS = 24, ROUNDS = 12 };
+
+/* What a meter sends in a round: mostly its next day, now and then one that is refused. */
+static const char *reading_of(int meter, int round, int day, long *status)
+{
+    bool again = day > 0 && (meter + round) % 4 == 3, much = (meter * 5 + round) % 7 == 6;
+    int64_t start = days_ago(90 - (again ? day - 1 : day));
+
+    *status = again || much ? 409 : 201;
+    return text(
+        "{\"type\":\"%s\",\"unit\":\"Wh\",\"startDate\":\"%s\",\"endDate\":\"%s\",\"value\":%d}",
+        (meter + round) % 2 ? "Delta" : "History", time_text(start), time_text(start + DAY_MS),
+        much ? 9000000 : 1000 + round);
+}
+
+static int64_t shared_units(const struct host *of)
+{
+    const char *all = ck_status(http(of, "GET", "/metrics", admin->token, NULL), 200)->body;
+    const char *name = "\nbusbar_database_sharing_requests_total{loop=\"0\",lane=\"unit\"} ";
+    const char *at = strstr(all, name);
+
+    ck_assert_msg(at != NULL, "%s", all);
+    return strtoll(at + strlen(name), NULL, 10);
+}
+
+/* Those that wait together are stored by one statement: each has the answer of its own. By a host
+ * without the spy, which adds a statement to each unit. */
+START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
+{
+    int days[METERS] = {0};
+    struct host *of = host_start(&(struct host_spec){.name = "reading_together",
+                                                     .database = "reading_batches",
+                                                     .modules = "[auth, device, reading, metrics]",
+                                                     .db = "  unit_connections: 1\n"});
+
+    for (int i = 0; i < METERS; i++)
+        plant(text("many%d", i));
+    for (int round = 0; round < ROUNDS; round++) {
+        struct call calls[METERS];
+        struct answer *answers[METERS];
+        long wanted[METERS];
+
+        for (int i = 0; i < METERS; i++)
+            calls[i] = (struct call){.method = "POST",
+                                     .path = text("/api/meter-reads/new/many%d", i),
+                                     .token = m->token,
+                                     .body = reading_of(i, round, days[i], &wanted[i])};
+        parallel(of, calls, answers, METERS);
+        for (int i = 0; i < METERS; i++) {
+            ck_status(answers[i], wanted[i]);
+            days[i] += wanted[i] == 201;
+        }
+    }
+    for (int i = 0; i < METERS; i++)
+        ck_assert_int_eq(stored(text("many%d", i)), days[i]);
+    ck_assert_int_gt(shared_units(of), METERS);
+    host_stop(of);
+}
+
 Suite *reading_batches_suite(void)
 {
     const TTest *const tests[] = {
@@ -426,6 +487,7 @@ Suite *reading_batches_suite(void)
         the_first_delta_without_a_start_begins_at_most_366_days_before_its_end,
         local_dates_are_those_of_the_time_zone_and_the_device_keeps_it,
         an_organisation_in_the_query_counts_as_one_in_the_body,
+        readings_of_many_meters_at_once_are_each_judged_by_themselves,
     };
 
     return stage_suite("reading_batches", set_up, 120, TESTS(tests));
