@@ -104,7 +104,7 @@ against_report() {
 against_part() {
     local number attack
 
-    compile receiver
+    compile_receiver
     receiver_port=$(free_port)
     write_against_conf
     say "seeding: conversations, devices and webhooks of the attackers"

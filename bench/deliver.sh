@@ -12,10 +12,15 @@ hooks() {
         die "the webhooks could not be changed: $*"
 }
 
+compile_receiver() {
+    compile receiver -lssl -lcrypto
+}
+
+# It speaks TLS, too, where `tls_port` is set.
 start_receiver() {
     [ -z "$receiver_pid" ] || end_child "$receiver_pid" 5 || true
-    (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port" fast "$tls_port" \
-        "$work/authority.pem") </dev/null \
+    (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port" fast \
+        ${tls_port:+"$tls_port" "$work/authority.pem"}) </dev/null \
         >>"$var/log/receiver.log" 2>&1 &
     receiver_pid=$!
     wait_port "$receiver_port" "$receiver_pid" receiver

@@ -83,7 +83,7 @@ webhook_bench() {
     build_host
     conf=$top/bench/webhook.yaml
     open_stage
-    compile receiver -lssl -lcrypto
+    compile_receiver
     compile limit -lcurl
     receiver_port=$(free_port) closed_port=$(free_port) tls_port=$(free_port)
     make_trust
