@@ -105,6 +105,9 @@ struct bb_bulk_rows {
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
+    /* What becomes of a row may depend on others of its call: calls have as many rows while the
+     * host is busy as else. Since minor 9. */
+    bool together;
 };
 
 /* Adds a problem to a row. Both texts must live as long as the call: bb_format(). */

@@ -4,6 +4,7 @@
 
 #include "bulk.h"
 #include "devices.h"
+#include "meter.h"
 #include "suites.h"
 
 #define HEAD "externalId,type,startDate,endDate,value,unit,timezone\n"
@@ -294,6 +295,69 @@ START_TEST(roles_are_those_of_a_request)
     ck_error(bulk_send(host, buyer, "type=Reads", "x.csv", csv, sizeof csv - 1), 403, "Forbidden");
 }
 
+/* Daily Delta rows without a start of a device, from its first day on or from the last one back. */
+static const char *open_rows(const char *device, int rows, bool back)
+{
+    char *csv = kept(malloc(sizeof HEAD + (size_t)rows * 100));
+    size_t length = (size_t)sprintf(csv, HEAD);
+
+    for (int i = 1; i <= rows; i++) {
+        int day = back ? rows + 1 - i : i;
+
+        length += (size_t)sprintf(csv + length, "%s,Delta,,%s,1,kWh,\n", device,
+                                  date_text(days_ago(rows + 2 - day)));
+    }
+    return csv;
+}
+
+/* Each begins where the one before it ends, which may be in an earlier part of the file. */
+START_TEST(rows_without_a_start_go_over_parts_without_a_fault)
+{
+    plant(m, "open");
+    const char *id = upload_reads(m, open_rows("open", 700, false));
+    struct answer *log = bulk_log_of(m, id, "status=failed");
+
+    ck_assert_uint_eq(json_array_size(json_object_get(log->json, "rows")), 0);
+    ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "succeeded"), 700);
+}
+
+/* The second run comes while the host is busy: the tests ask for the first one's end all the time.
+ */
+START_TEST(what_is_stored_does_not_depend_on_who_else_asks)
+{
+    static const char *const names[] = {"back1", "back2"};
+
+    for (int i = 0; i < 2; i++) {
+        plant(m, names[i]);
+        const char *id = upload_reads(m, open_rows(names[i], 450, true));
+
+        ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "succeeded"), 450);
+    }
+}
+
+START_TEST(what_came_before_is_refused_and_kept_for_every_device)
+{
+    enum { PLANTS = 300 };
+    char *csv = kept(malloc(sizeof HEAD + PLANTS * 100));
+    size_t length = (size_t)sprintf(csv, HEAD);
+
+    for (int i = 0; i < PLANTS; i++) {
+        plant(m, text("again%d", i));
+        length +=
+            (size_t)sprintf(csv + length, "again%d,History,2025-06-01,2025-06-02,1,kWh,\n", i);
+    }
+    ck_assert_int_eq(bulk_number(bulk_store(m, upload_reads(m, csv)), "progress", "succeeded"),
+                     PLANTS);
+    ck_assert_int_eq(bulk_number(bulk_store(m, upload_reads(m, csv)), "progress", "failed"),
+                     PLANTS);
+    const char *path = "/api/meter-reads/refused?externalId=again%d";
+
+    for (int i = 0; i < PLANTS; i += 99)
+        ck_assert_uint_eq(
+            json_array_size(ck_status(http(host, "GET", text(path, i), m->token, NULL), 200)->json),
+            1);
+}
+
 Suite *bulk_reads_suite(void)
 {
     const TTest *const tests[] = {
@@ -306,6 +370,9 @@ Suite *bulk_reads_suite(void)
         of_rows_that_overlap_the_first_valid_one_goes_in,
         rows_of_a_device_that_is_inactive_say_so_before_they_are_stored,
         roles_are_those_of_a_request,
+        rows_without_a_start_go_over_parts_without_a_fault,
+        what_is_stored_does_not_depend_on_who_else_asks,
+        what_came_before_is_refused_and_kept_for_every_device,
     };
 
     return stage_suite("bulk_reads", set_up, 120, TESTS(tests));

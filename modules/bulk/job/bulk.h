@@ -40,6 +40,7 @@ struct bulk_type {
     struct bb_host *host; /* of its giver */
     size_t rows_max;
     size_t columns;
+    bool together; /* see struct bb_bulk_rows */
 };
 
 /* State of one generation. Types are known from `start` on. */
@@ -48,7 +49,8 @@ struct bulk {
     size_t type_count;
     int64_t jobs_max; /* of an account that have not ended */
     int64_t retention_days;
-    atomic_bool busy;        /* the host answered requests beside the last batch */
+    _Atomic int64_t busy_ms; /* when the host last answered requests beside a batch; 0: never */
+    atomic_size_t narrow;    /* rows of a batch where one of its rows is refused; 0: one */
     _Atomic int64_t waiting; /* rows of confirmed jobs, when last looked at */
     struct bulk_watchers *watchers;
     struct slots *streams; /* of failed.csv under way */

@@ -1,4 +1,5 @@
 /* The types of rows that loaded modules give. */
+#include <stddef.h>
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"
@@ -13,6 +14,7 @@ static struct bulk_type type_of(const struct bb_given *given)
         .rows = rows,
         .host = given->host,
         .rows_max = most < BB_BULK_ROWS_MAX ? most : BB_BULK_ROWS_MAX,
+        .together = rows->size > offsetof(struct bb_bulk_rows, together) && rows->together,
         .columns = rows->columns.count,
     };
 }

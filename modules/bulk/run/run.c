@@ -8,8 +8,8 @@
  *
  * While the host answers requests a batch has few rows, and there are pauses in between.
  *
- * A batch that the database refuses for what is in it is done again row by row, until the row is
- * found. When it cannot be done for another reason the job waits a while.
+ * A batch that the database refuses for what is in it is done again in smaller ones, until the row
+ * is found. When it cannot be done for another reason the job waits a while.
  */
 #include <string.h>
 
@@ -17,10 +17,13 @@
 
 #define TURN_MS 500
 #define PAUSE_MS 100 /* at most, between two batches */
+#define BUSY_MS 2000 /* how long the host counts as busy after that was last seen */
+#define NARROWER 4   /* a batch that was refused is tried again in as many */
 #define RETRY_TEXT "10"
 
-static const struct bb_sql one_by_one = {
-    "UPDATE bulk_job SET single = $2::bigint WHERE id = $1::uuid",
+/* Up to $2 a refused row is looked for. */
+static const struct bb_sql narrow_down = {
+    "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
     BB_SQL_WRITE,
 };
 
@@ -42,7 +45,8 @@ static int transact(struct bb_request *rq, void *arg)
 
     turn->id[0] = turn->sqlstate[0] = '\0';
     turn->last = turn->tried = 0;
-    turn->written = false;
+    turn->count = 0;
+    turn->written = turn->narrowed = false;
     int status = bb_transaction(rq, bulk_store_batch, turn);
 
     if (status >= 400 && turn->written)
@@ -57,9 +61,21 @@ static bool blames_rows(const char *sqlstate)
            !strncmp(sqlstate, "BB", 2);
 }
 
+/* Behind a batch that was stored while a refused row is looked for the next one is larger. */
+static bool go_on(struct bulk *bulk, const struct bulk_turn *turn)
+{
+    size_t wider = 2 * turn->count;
+
+    if (turn->narrowed)
+        atomic_store(&bulk->narrow, wider < BULK_PART_ROWS ? wider : BULK_PART_ROWS);
+    return !turn->idle;
+}
+
 /* Whether to go on at once. */
 static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
 {
+    struct bulk *bulk = rq->state;
+
     if (!turn->id[0])
         return false;
     if (blames_rows(turn->sqlstate) && turn->tried) {
@@ -67,8 +83,10 @@ static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
         turn->refused_row = turn->tried;
         return true;
     }
-    if (blames_rows(turn->sqlstate))
-        return bb_query(rq, &one_by_one, BB_ARGS(bb_t(turn->id), bb_i(turn->last))) != NULL;
+    if (blames_rows(turn->sqlstate)) {
+        atomic_store(&bulk->narrow, turn->count / NARROWER);
+        return bb_query(rq, &narrow_down, BB_ARGS(bb_t(turn->id), bb_i(turn->last))) != NULL;
+    }
     bb_log(rq, BB_WARN, "a batch of bulk upload %s failed, and is tried again: %s", turn->id,
            turn->sqlstate);
     (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(turn->id)));
@@ -102,21 +120,30 @@ static int64_t look(struct bb_request *rq)
     return bb_cell_int(rq, rows, 0, 1);
 }
 
+/* Whether the host was busy with requests a moment ago. */
+static bool was_busy(struct bb_request *rq, const struct bulk *bulk)
+{
+    int64_t then = atomic_load(&bulk->busy_ms);
+
+    return then && bb_now_ms(rq->host) - then < BUSY_MS;
+}
+
 void bulk_run(struct bb_request *rq)
 {
     struct bulk *bulk = rq->state;
     struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
     bool more = look(rq) > 0;
-    struct bb_pace pace = {.busy = atomic_load(&bulk->busy)};
+    struct bb_pace pace = {.busy = was_busy(rq, bulk)};
 
     turn->types = more ? types_json(rq) : NULL;
     turn->small = bb_pace(rq, &pace, PAUSE_MS);
     while (turn->types && more && bb_now_ms(rq->host) < until) {
-        more = bb_scratch(rq, transact, turn) < 400 ? !turn->idle : go_on_after(rq, turn);
+        more = bb_scratch(rq, transact, turn) < 400 ? go_on(bulk, turn) : go_on_after(rq, turn);
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
-    atomic_store(&bulk->busy, turn->small);
+    if (turn->small)
+        atomic_store(&bulk->busy_ms, bb_now_ms(rq->host));
     if (more)
         bb_again(rq);
 }

@@ -14,7 +14,9 @@ struct bulk_turn {
     bool small;            /* the batch is: others wait for answers */
     bool idle;             /* no job could be had */
     char id[ID_SIZE];      /* of the batch's job; empty: none */
-    int64_t last;          /* the last row of its parts */
+    size_t count;          /* rows of the batch */
+    bool narrowed;         /* it was one of those in which a refused row is looked for */
+    int64_t last;          /* its last row */
     int64_t tried;         /* the row of a batch of one; 0: it has more */
     char refused[ID_SIZE]; /* the job of a row that the database refuses */
     int64_t refused_row;

@@ -159,6 +159,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
     struct bulk_turn *turn = batch->turn;
     const struct bulk_batch *rows = all_rows(rq, batch);
 
+    turn->count = rows->count;
     turn->tried = rows->count == 1 ? rows->rows[0]->number : 0;
     if (turn->tried && turn->tried == turn->refused_row && !strcmp(turn->refused, batch->job.id))
         bb_bulk_problem(rq, rows->rows[0], "", "cannot be stored: the database refuses it");
@@ -168,11 +169,14 @@ static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 }
 
 /* How many rows of the first part: all of them, or some where there is a reason. */
-static size_t rows_at_most(const struct batch *batch)
+static size_t rows_at_most(const struct bulk *bulk, const struct batch *batch)
 {
+    const struct bulk_type *type = bulk_type_named(bulk, batch->job.type);
+    size_t narrow = atomic_load(&bulk->narrow);
+
     if (batch->job.cursor < batch->job.single)
-        return 1;
-    return batch->turn->small ? SMALL_ROWS : BULK_PART_ROWS;
+        return narrow ? narrow : 1;
+    return batch->turn->small && !type->together ? SMALL_ROWS : BULK_PART_ROWS;
 }
 
 /* Of a part whose findings go away how many there were. -1: failed. */
@@ -190,7 +194,7 @@ static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
                      const struct bulk_columns *columns, const struct bb_rows *parts, size_t row)
 {
     struct part *part = &batch->parts[row];
-    size_t most = rows_at_most(batch);
+    size_t most = rows_at_most(rq->state, batch);
     const char *bytes = bb_cell(rq, parts, row, 3);
     const struct bulk_batch *rows =
         bulk_batch_of(rq, bulk_type_named(rq->state, batch->job.type), columns, bytes,
@@ -206,7 +210,7 @@ static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
         part->before = forget_findings(rq, tx, batch, part);
     if (part->before < 0)
         return failed(rq, batch->turn);
-    batch->turn->last = part->last;
+    batch->turn->last = part->cursor;
     batch->part_count++;
     return 0;
 }
@@ -229,7 +233,9 @@ static int64_t parts_at_most(const struct bulk *bulk, const struct batch *batch)
 {
     size_t parts = bulk_type_named(bulk, batch->job.type)->rows_max / BULK_PART_ROWS;
 
-    return rows_at_most(batch) < BULK_PART_ROWS || !parts ? 1 : (int64_t)parts;
+    bool narrowed = batch->job.cursor < batch->job.single;
+
+    return narrowed || rows_at_most(bulk, batch) < BULK_PART_ROWS || !parts ? 1 : (int64_t)parts;
 }
 
 static int store_some(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
@@ -256,6 +262,7 @@ static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_
         return 200;
     batch->turn = turn;
     batch->job = bulk_job_of(rq, jobs, 0);
+    turn->narrowed = batch->job.cursor < batch->job.single;
     strncpy(turn->id, batch->job.id, sizeof(turn->id) - 1);
     if (!batch->job.cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", batch->job.id,

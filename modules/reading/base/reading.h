@@ -104,9 +104,12 @@ bool reading_wrong(const struct reading_submission *submission);
 /* keep_refused.c: keeps the readings that have mistakes, for reading_refused(). A failure is
  * logged. */
 void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission);
-/* The same within a transaction, with which they are kept: 0, or -1 for `bb_failed(rq)`. */
-int reading_keep_refused_in(struct bb_request *rq, struct bb_tx *tx,
-                            const struct reading_submission *submission);
+/* The same for several submissions of an organisation: each adds its own to an array, 0 or -1 (no
+ * memory), and the array is stored in the transaction `tx`: 0, or -1 for `bb_failed(rq)`. */
+int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
+                        json_t *list);
+int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organisation,
+                          const json_t *list);
 /* The answer that names all mistakes: 400, or 409 where all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
 

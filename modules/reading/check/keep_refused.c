@@ -7,13 +7,13 @@
 #define KEPT_OF_REQUEST 100
 #define WH_MOST 9e15 /* more is no energy of a plant, and not exact */
 
-/* $1 organisation, $2 device, $3 now, $4 JSON */
+/* $1 organisation, $2 now, $3 JSON */
 static const struct bb_sql keep = {
     "INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh, problem,"
-    " refused_at) SELECT $1::bigint, $2::bigint, r.type::\"char\", reading_time(r.first),"
-    " reading_time(r.last), r.wh, r.problem, reading_time($3::bigint)"
-    " FROM jsonb_to_recordset($4::jsonb)"
-    " AS r (type text, first bigint, last bigint, wh bigint, problem text)",
+    " refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
+    " reading_time(r.last), r.wh, r.problem, reading_time($2::bigint)"
+    " FROM jsonb_to_recordset($3::jsonb)"
+    " AS r (device bigint, type text, first bigint, last bigint, wh bigint, problem text)",
     BB_SQL_WRITE};
 
 /* $1 organisation */
@@ -39,32 +39,30 @@ static json_t *time_json(bool known, int64_t ms)
     return shown ? json_integer(ms) : json_null();
 }
 
-static json_t *item_json(const struct reading_item *item, const char *problem)
+static json_t *item_json(int64_t device, const struct reading_item *item, const char *problem)
 {
     bool exact = item->measured && item->wh <= WH_MOST;
 
-    return json_pack("{s:o, s:o, s:o, s:o, s:s}", "type",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s}", "device", (json_int_t)device, "type",
                      item->type ? json_stringn(&item->type, 1) : json_null(), "first",
                      time_json(item->begins, item->start), "last", time_json(item->ends, item->end),
                      "wh", exact ? json_integer((json_int_t)item->wh) : json_null(), "problem",
                      problem);
 }
 
-/* Those that have a mistake of their own. NULL: no memory. */
-static json_t *items_json(struct bb_request *rq, const struct reading_submission *submission)
+int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
+                        json_t *list)
 {
-    json_t *list = json_array();
+    size_t most = json_array_size(list) + KEPT_OF_REQUEST;
 
-    for (size_t i = 0; i < submission->count && json_array_size(list) < KEPT_OF_REQUEST; i++) {
+    for (size_t i = 0; i < submission->count && json_array_size(list) < most; i++) {
         const struct reading_item *item = &submission->items[i];
         const char *problem = problem_of(rq, &submission->notes[item->index]);
 
-        if (problem && json_array_append_new(list, item_json(item, problem))) {
-            json_decref(list);
-            return NULL;
-        }
+        if (problem && json_array_append_new(list, item_json(submission->device.id, item, problem)))
+            return -1;
     }
-    return list;
+    return 0;
 }
 
 /* In the transaction, or without one by itself. */
@@ -74,31 +72,29 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const 
     return tx ? bb_tx_query(rq, tx, sql, values, count) : bb_query(rq, sql, values, count);
 }
 
-int reading_keep_refused_in(struct bb_request *rq, struct bb_tx *tx,
-                            const struct reading_submission *submission)
+int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organisation,
+                          const json_t *list)
 {
-    const struct bb_device *device = &submission->device;
-    json_t *list = items_json(rq, submission);
-    const char *text = list ? bb_json(rq, list, &(size_t){0}) : NULL;
-    bool any = json_array_size(list) > 0;
+    const char *text;
 
-    json_decref(list);
-    if (list && !any)
+    if (!json_array_size(list))
         return 0;
-    if (text &&
-        run(rq, tx, &keep,
-            BB_ARGS(bb_i(device->organisation), bb_i(device->id), bb_i(bb_wall_ms(rq->host)),
-                    bb_t(text))) &&
-        run(rq, tx, &bound, BB_ARGS(bb_i(device->organisation))))
-        return 0;
-    return -1;
+    text = bb_json(rq, list, &(size_t){0});
+    return text &&
+                   run(rq, tx, &keep,
+                       BB_ARGS(bb_i(organisation), bb_i(bb_wall_ms(rq->host)), bb_t(text))) &&
+                   run(rq, tx, &bound, BB_ARGS(bb_i(organisation)))
+               ? 0
+               : -1;
 }
 
 void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission)
 {
     const struct bb_device *device = &submission->device;
+    json_t *list = bb_json_hold(rq, json_array());
 
-    if (reading_keep_refused_in(rq, NULL, submission))
+    if (!list || reading_refused_add(rq, submission, list) ||
+        reading_refused_store(rq, NULL, device->organisation, list))
         bb_log(rq, BB_WARN, "refused readings of device %lld were not kept: %s",
                (long long)device->id, bb_sqlstate(rq));
 }

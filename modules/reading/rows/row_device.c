@@ -60,6 +60,16 @@ int rows_read(struct bb_request *rq, struct call *call, struct reading_submissio
     return 0;
 }
 
+/* To be kept with those of the other devices, where rows are stored. */
+static int keep_refused(struct bb_request *rq, struct call *call,
+                        const struct reading_submission *submission)
+{
+    if (!call->tx || !reading_refused_add(rq, submission, call->refused))
+        return 0;
+    bb_no_memory(rq);
+    return -1;
+}
+
 /* Takes those with mistakes out of the submission. */
 static void sort_out(struct bb_request *rq, struct call *call,
                      struct reading_submission *submission, const struct one *ones)
@@ -77,6 +87,8 @@ static void sort_out(struct bb_request *rq, struct call *call,
     submission->count = count;
 }
 
+/* A Delta reading without a start begins where the one before it ends, which may be in another part
+ * of the file: it claims its end alone. */
 static void claim(struct bb_request *rq, const struct reading_submission *submission,
                   const struct one *ones)
 {
@@ -85,8 +97,11 @@ static void claim(struct bb_request *rq, const struct reading_submission *submis
     for (size_t i = 0; i < submission->count; i++) {
         const struct reading_item *item = &submission->items[i];
 
-        ones[item->index].row->claim = (struct bb_bulk_claim){
-            .name = name, .field = "value", .from = item->start, .until = item->end};
+        ones[item->index].row->claim =
+            (struct bb_bulk_claim){.name = name,
+                                   .field = "value",
+                                   .from = item->open ? item->end - 1 : item->start,
+                                   .until = item->end};
     }
 }
 
@@ -128,7 +143,7 @@ static int take_out_closed(struct bb_request *rq, struct call *call,
     if (!some)
         return 0;
     open = forget_open(rq, submission);
-    if (call->tx && reading_keep_refused_in(rq, call->tx, submission))
+    if (keep_refused(rq, call, submission))
         return -1;
     for (size_t i = 0; i < all; i++) {
         if (open[i] || !submission->notes[i].first)
@@ -170,7 +185,7 @@ static int judge(struct bb_request *rq, struct call *call, struct reading_submis
 int rows_conclude(struct bb_request *rq, struct call *call, struct reading_submission *submission,
                   const struct one *ones)
 {
-    if (call->tx && reading_wrong(submission) && reading_keep_refused_in(rq, call->tx, submission))
+    if (reading_wrong(submission) && keep_refused(rq, call, submission))
         return -1;
     sort_out(rq, call, submission, ones);
     if (!call->tx)

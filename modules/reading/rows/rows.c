@@ -43,7 +43,13 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
     struct call *call = bb_alloc(rq, sizeof(*call));
 
     *call = (struct call){.job = job, .tx = tx};
-    if (rows_find_devices(rq, call, rows, count) || rows_of_devices(rq, call))
+    call->refused = bb_json_hold(rq, json_array());
+    if (!call->refused) {
+        bb_no_memory(rq);
+        return -1;
+    }
+    if (rows_find_devices(rq, call, rows, count) || rows_of_devices(rq, call) ||
+        reading_refused_store(rq, tx, job->organisation, call->refused))
         return -1;
     if (call->over)
         bb_after(rq, tx, count_over, call);
@@ -59,4 +65,5 @@ const struct bb_bulk_rows reading_rows = {
     .name_column = DEVICE,
     .check = check,
     .store = store,
+    .together = true,
 };

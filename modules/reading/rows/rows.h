@@ -24,7 +24,8 @@ struct call {
     struct bb_tx *tx; /* NULL: a check */
     struct one *list;
     size_t count;
-    size_t over; /* rows that were above the ceiling */
+    size_t over;     /* rows that were above the ceiling */
+    json_t *refused; /* of `tx`: what reading_refused_store() keeps of them */
 };
 
 /*
