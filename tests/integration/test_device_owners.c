@@ -171,26 +171,31 @@ static bool was_walked(void *arg)
     return read_of(walk->index) >= walk->begin + NAMED;
 }
 
-/* By that index, and few of it. Jobs read the table meanwhile, so that only the index tells. */
+/* By that index, and whatever else is read of devices. */
 static void expect_few_rows(const char *method, const char *path, const char *index)
 {
+    static const char rows[] = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables"
+                               " WHERE relname = 'device'";
     struct walk walk = {index, read_of(index)};
+    int64_t before = sql_number(db, rows);
 
     ck_error(http(host, method, path, admin->token, strcmp(method, "GET") ? json_object() : NULL),
              409, "");
     ck_assert_msg(wait_until(was_walked, &walk, 30000), "%s was not read", index);
-    int64_t count = read_of(index) - walk.begin;
+    int64_t count = sql_number(db, rows) - before;
 
     ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);
 }
 
+/* They are old and no pairs are noted, so that the job device.duplicates reads none of them. */
 START_TEST(of_a_name_that_very_many_share_a_few_are_read)
 {
     sql_run(db, "SET session_replication_role = replica"); /* no triggers, which read devices */
     sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
                 " created_at, updated_at) SELECT 1000000 + n, gen_random_uuid(), 1000000 + n,"
-                " 'Shared by all', 'Shared by all', '{}', now(), now()"
+                " 'Shared by all', 'Shared by all', '{}', '2020-01-01Z', '2020-01-01Z'"
                 " FROM generate_series(1, 20000) n");
+    sql_run(db, "DELETE FROM device_duplicate");
     sql_run(db, "ANALYZE device");
     sql_run(db, "SET session_replication_role = origin");
     expect_few_rows("GET", DEVICE "/Shared%20by%20all", "device_serial");
