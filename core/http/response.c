@@ -167,10 +167,10 @@ static void count(const struct http_txn *txn, int status)
     struct route_meter *meter = txn->match.route ? txn->match.meter : meter_no_route();
     bool timed = txn->answered_us && !txn->stream;
 
-    if (status)
-        atomic_fetch_add_explicit(&txn->rq.loop->answered, 1, memory_order_relaxed);
-    if (status)
-        meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
+    if (!status)
+        return;
+    atomic_fetch_add_explicit(&txn->rq.loop->answered, 1, memory_order_relaxed);
+    meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
 }
 
 static bool had_problem(const struct http_txn *txn, enum MHD_RequestTerminationCode why)

@@ -296,6 +296,45 @@ static bool logs_have(void *line)
     return strstr(file_text(host->log), line) || strstr(file_text(second->log), line);
 }
 
+/* ---- beside others ---- */
+
+/* Transactions that have stored things of a name. */
+static int64_t transactions(const char *name)
+{
+    return sql_number(db, text("SELECT count(DISTINCT xmin::text) FROM heap_thing"
+                               " WHERE name ~ '^%s[0-9]+$'",
+                               name));
+}
+
+/* Asks all the time, by being waited for. */
+static bool is_in_small_batches(void *arg)
+{
+    ck_status(http(host, "GET", BULK "?limit=1", m->token, NULL), 200);
+    return cursor_of(arg) % 500 != 0;
+}
+
+/* Stores a thousand rows while nobody asks. */
+static bool is_in_large_batches(void *arg)
+{
+    int *tries = arg;
+    const char *name = text("calm%c", 'a' + (*tries)++), *id = upload_of(m, name, 1000);
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
+    return transactions(name) == 2;
+}
+
+START_TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
+{
+    const char *id = upload_of(m, "busy", KILL_ROWS);
+    int tries = 0;
+
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    ck_assert(wait_until(is_in_small_batches, (void *)(uintptr_t)id, SOON_MS));
+    ck_status(bulk_post(m, id, "cancel"), 200);
+    ck_assert(wait_until(is_in_large_batches, &tries, SOON_MS / 2));
+}
+
 START_TEST(a_run_is_told_in_the_log)
 {
     const char *id = upload_of(m, "told", 20);
@@ -377,6 +416,7 @@ Suite *bulk_run_suite(void)
         cancel_and_confirm_at_once_have_one_outcome,
         a_run_is_cancelled_in_the_middle,
         jobs_of_two_organisations_run_side_by_side,
+        batches_are_small_while_others_ask_and_large_once_they_have_left,
         a_run_is_told_in_the_log,
         what_is_old_is_swept_away,
     };

@@ -138,11 +138,13 @@ void bulk_run(struct bb_request *rq)
 
     turn->types = more ? types_json(rq) : NULL;
     turn->small = bb_pace(rq, &pace, PAUSE_MS);
+    const int64_t window = pace.window_ms;
+
     while (turn->types && more && bb_now_ms(rq->host) < until) {
         more = bb_scratch(rq, transact, turn) < 400 ? go_on(bulk, turn) : go_on_after(rq, turn);
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
-    if (turn->small)
+    if (pace.busy && pace.window_ms != window) /* seen now, not handed on */
         atomic_store(&bulk->busy_ms, bb_now_ms(rq->host));
     if (more)
         bb_again(rq);

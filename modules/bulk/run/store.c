@@ -60,6 +60,8 @@ struct part {
 struct batch {
     struct bulk_turn *turn;
     struct bulk_job job;
+    const struct bulk_type *type;
+    size_t most; /* rows of its first part */
     struct part *parts;
     size_t part_count;
     int64_t succeeded, failed;
@@ -142,7 +144,7 @@ static struct bulk_batch *all_rows(struct bb_request *rq, const struct batch *ba
 
     for (size_t i = 0; i < batch->part_count; i++)
         count += batch->parts[i].rows->count;
-    *all = (struct bulk_batch){.type = batch->parts[0].rows->type,
+    *all = (struct bulk_batch){.type = batch->type,
                                .rows = bb_alloc(rq, (count + 1) * sizeof(struct bb_bulk_row *))};
     for (size_t i = 0; i < batch->part_count; i++) {
         const struct bulk_batch *rows = batch->parts[i].rows;
@@ -171,12 +173,11 @@ static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 /* How many rows of the first part: all of them, or some where there is a reason. */
 static size_t rows_at_most(const struct bulk *bulk, const struct batch *batch)
 {
-    const struct bulk_type *type = bulk_type_named(bulk, batch->job.type);
     size_t narrow = atomic_load(&bulk->narrow);
 
-    if (batch->job.cursor < batch->job.single)
+    if (batch->turn->narrowed)
         return narrow ? narrow : 1;
-    return batch->turn->small && !type->together ? SMALL_ROWS : BULK_PART_ROWS;
+    return batch->turn->small && !batch->type->together ? SMALL_ROWS : BULK_PART_ROWS;
 }
 
 /* Of a part whose findings go away how many there were. -1: failed. */
@@ -194,18 +195,17 @@ static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
                      const struct bulk_columns *columns, const struct bb_rows *parts, size_t row)
 {
     struct part *part = &batch->parts[row];
-    size_t most = rows_at_most(rq->state, batch);
     const char *bytes = bb_cell(rq, parts, row, 3);
     const struct bulk_batch *rows =
-        bulk_batch_of(rq, bulk_type_named(rq->state, batch->job.type), columns, bytes,
-                      strlen(bytes), bb_cell_int(rq, parts, row, 0), batch->job.cursor, most);
+        bulk_batch_of(rq, batch->type, columns, bytes, strlen(bytes),
+                      bb_cell_int(rq, parts, row, 0), batch->job.cursor, batch->most);
 
     if (rows->why)
         return bb_fail_text(rq, 503, rows->why);
     part->rows = rows;
     part->last = part->cursor = bb_cell_int(rq, parts, row, 1);
-    if (rows->count == most)
-        part->cursor = rows->rows[most - 1]->number;
+    if (rows->count == batch->most)
+        part->cursor = rows->rows[batch->most - 1]->number;
     if (bb_cell_int(rq, parts, row, 2))
         part->before = forget_findings(rq, tx, batch, part);
     if (part->before < 0)
@@ -229,21 +229,18 @@ static int store_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *ba
 }
 
 /* As many parts as the type takes rows at a time; one where not all of its rows are wanted. */
-static int64_t parts_at_most(const struct bulk *bulk, const struct batch *batch)
+static int64_t parts_at_most(const struct batch *batch)
 {
-    size_t parts = bulk_type_named(bulk, batch->job.type)->rows_max / BULK_PART_ROWS;
+    size_t parts = batch->type->rows_max / BULK_PART_ROWS;
 
-    bool narrowed = batch->job.cursor < batch->job.single;
-
-    return narrowed || rows_at_most(bulk, batch) < BULK_PART_ROWS || !parts ? 1 : (int64_t)parts;
+    return batch->turn->narrowed || batch->most < BULK_PART_ROWS || !parts ? 1 : (int64_t)parts;
 }
 
 static int store_some(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
     const struct bulk_job *job = &batch->job;
     const struct bb_rows *parts = bb_tx_query(
-        rq, tx, &parts_of,
-        BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(parts_at_most(rq->state, batch))));
+        rq, tx, &parts_of, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(parts_at_most(batch))));
 
     if (!parts)
         return failed(rq, batch->turn);
@@ -262,7 +259,9 @@ static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_
         return 200;
     batch->turn = turn;
     batch->job = bulk_job_of(rq, jobs, 0);
+    batch->type = bulk_type_named(rq->state, batch->job.type);
     turn->narrowed = batch->job.cursor < batch->job.single;
+    batch->most = rows_at_most(rq->state, batch);
     strncpy(turn->id, batch->job.id, sizeof(turn->id) - 1);
     if (!batch->job.cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", batch->job.id,
