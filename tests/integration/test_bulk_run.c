@@ -317,8 +317,10 @@ static bool is_in_small_batches(void *arg)
 static bool is_in_large_batches(void *arg)
 {
     int *tries = arg;
-    const char *name = text("calm%c", 'a' + (*tries)++), *id = upload_of(m, name, 1000);
+    const char *name = text("calm%c%c", 'a' + *tries / 26, 'a' + *tries % 26);
+    const char *id = upload_of(m, name, 1000);
 
+    ++*tries;
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
     return transactions(name) == 2;
