@@ -241,7 +241,7 @@ step() {
 build() {
     local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
-    local arguments=$*
+    local arguments="$top $*" # a copy of the sources may share the directory: ./test start
     make_web
     sum=$(source_sum "$@")
     [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
