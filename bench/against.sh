@@ -40,7 +40,7 @@ served() {
     local tokens=$work/tokens job number what
 
     : >"$var/log/host.log"
-    PORT=$host_port TOKENS=$work/tokens node "$top/bench/served.js" "$seconds" >"$work/served" 2>&1 &
+    PORT=$host_port TOKENS=$work/tokens apart 0 node "$top/bench/served.js" "$seconds" >"$work/served" 2>&1 &
     job=$!
     start_clock "$host_pid"
     wrk_figures paced -t1 -c16 -d"$seconds" "http://127.0.0.1:$host_port"
@@ -84,7 +84,7 @@ run_against() {
     served "$1" "before $2"
     before=$(resident "$host_pid")
     echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
-    PORT=$host_port ATTACKERS=$work/attackers nice -n 19 node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
+    PORT=$host_port ATTACKERS=$work/attackers apart 19 node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
     attacker=$!
     wait_line '^under way' "$work/attack" "$attacker"
     served "$1" "$2"
@@ -112,6 +112,9 @@ against_part() {
     sql_file postgres busbar seed -v entries=10000
     start_receiver
     renice -n 19 -p "$receiver_pid" >/dev/null || die "the receiver's priority could not be lowered"
+    [ ! -e "/proc/$receiver_pid/autogroup" ] || echo 19 >"/proc/$receiver_pid/autogroup" ||
+        die "the priority of the receiver's session could not be lowered"
+    measured_apart=1
     prepare_against
     say "warming up"
     served 0 alone

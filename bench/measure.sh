@@ -92,11 +92,23 @@ run_wrk() {
         die "$3, $2: $refused answers were not 2xx and $lost requests were lost"
 }
 
-# wrk_figures SCRIPT ARGUMENT…: sets figures, refused, lost.
+# apart NICE COMMAND…: runs it in place of this shell, in a session of its own. Linux shares the processors
+# among sessions first (sched(7), "The autogroup feature"), and the host has one of its own, too.
+apart() {
+    local nice=$1
+
+    shift
+    # shellcheck disable=SC2016 # the inner shell expands it
+    exec setsid nice -n "$nice" sh -c '
+        [ ! -e /proc/self/autogroup ] || echo "$0" >/proc/self/autogroup || exit
+        exec "$@"' "$nice" "$@"
+}
+
+# wrk_figures SCRIPT ARGUMENT…: sets figures, refused, lost. With `measured_apart` in a session of its own.
 wrk_figures() {
     local script=$1 rest
     shift
-    TOKENS=${tokens:-} step wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
+    TOKENS=${tokens:-} step ${measured_apart:+apart 0} wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
         die "wrk failed: $(tail -3 "$work/output")"
     rest=$(sed -n 's/^figures //p' "$work/output")
     [ -n "$rest" ] || die "wrk measured nothing: $(tail -3 "$work/output")"
