@@ -44,8 +44,7 @@ void spending_charge(struct spending *spending, const struct quota_owner *owner,
     *least = (struct spending_entry){*owner, debt_us < MOST_US ? debt_us : MOST_US, now_ms};
 }
 
-bool spending_meets_others(struct spending *spending, const struct quota_owner *owner,
-                           int64_t now_ms)
+void spending_asks(struct spending *spending, const struct quota_owner *owner, int64_t now_ms)
 {
     struct spending_seen *seen = spending->seen;
 
@@ -54,7 +53,25 @@ bool spending_meets_others(struct spending *spending, const struct quota_owner *
         seen[0].owner = *owner;
     }
     seen[0].at_ms = now_ms;
-    return seen[1].at_ms && now_ms - seen[1].at_ms < OTHERS_MS;
+}
+
+bool spending_has_several(const struct spending *spending, int64_t now_ms)
+{
+    const struct spending_seen *last = &spending->seen[1];
+
+    return last->at_ms && now_ms - last->at_ms < OTHERS_MS;
+}
+
+/* Those that share the share of the time by which debts are paid off. */
+static int64_t debtors(const struct spending *spending, int64_t now_ms)
+{
+    int64_t count = 0;
+
+    for (size_t row = 0; row < SPENDING_ROWS; row++) {
+        for (size_t place = 0; place < SPENDING_PLACES; place++)
+            count += debt_of(spending, &spending->rows[row][place], now_ms) > FREE_US;
+    }
+    return count;
 }
 
 int64_t spending_wait_ms(const struct spending *spending, const struct quota_owner *owner,
@@ -67,7 +84,9 @@ int64_t spending_wait_ms(const struct spending *spending, const struct quota_own
             continue;
         int64_t over_us = debt_of(spending, entry, now_ms) - FREE_US;
 
-        return over_us > 0 ? over_us / (spending->percent * PERCENT_US) + 1 : 0;
+        if (over_us <= 0)
+            return 0;
+        return over_us * debtors(spending, now_ms) / (spending->percent * PERCENT_US) + 1;
     }
     return 0;
 }

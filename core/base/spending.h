@@ -1,9 +1,9 @@
 /*
  * Time that owners have had of a loop, of threads of pools and of long statements: whoever had more
  * than a share of it lately waits a little with the next request, while those of others are late.
- * What an owner had is a debt that its share of the time pays off. Only pieces of work that take
- * long are charged, so that who asks for little never waits, however often. Belongs to its loop's
- * thread.
+ * What an owner had is a debt that its share of the time pays off; those who owe at the same time
+ * have one share together. Only pieces of work that take long are charged, so that who asks for
+ * little never waits, however often. Belongs to its loop's thread.
  */
 #ifndef CORE_SPENDING_H
 #define CORE_SPENDING_H
@@ -31,15 +31,18 @@ struct spending {
     unsigned percent; /* of the time: the share of one owner; 0: nobody is charged */
     struct spending_entry rows[SPENDING_ROWS][SPENDING_PLACES];
     struct spending_seen seen[2]; /* the last two that asked for something */
+    int64_t late_until_ms;        /* so long answers count as late, see pg_pace.h */
 };
 
 /* A piece of work of the owner took so long. */
 void spending_charge(struct spending *spending, const struct quota_owner *owner, int64_t now_ms,
                      int64_t took_us);
 
-/* The owner has a request. Whether others had one a moment ago. */
-bool spending_meets_others(struct spending *spending, const struct quota_owner *owner,
-                           int64_t now_ms);
+/* The owner has a request. */
+void spending_asks(struct spending *spending, const struct quota_owner *owner, int64_t now_ms);
+
+/* Whether several owners had a request a moment ago. */
+bool spending_has_several(const struct spending *spending, int64_t now_ms);
 
 /* For how many milliseconds the owner should wait until its next request is begun; 0: none. */
 int64_t spending_wait_ms(const struct spending *spending, const struct quota_owner *owner,

@@ -7,7 +7,6 @@
 
 #include "core/base/text.h"
 #include "core/http/http_txn.h"
-#include "core/postgres/pg.h"
 #include "core/request/quota.h"
 #include "core/request/reply.h"
 
@@ -220,17 +219,6 @@ static int admit(struct http_txn *txn)
     return reply_error(&txn->rq, 403, "Forbidden");
 }
 
-/* See spending.h; its body, if one follows, has not been read yet. */
-static void wait_for_share(struct core_request *rq)
-{
-    struct loop *loop = rq->loop;
-    bool others = spending_meets_others(&loop->spending, &rq->owner, loop->now_ms);
-    int64_t wait_ms = spending_wait_ms(&loop->spending, &rq->owner, loop->now_ms);
-
-    if (others && wait_ms && loop->pg && pg_is_late(loop->pg))
-        request_sleep(rq, wait_ms < SPENDING_WAIT_MS ? wait_ms : SPENDING_WAIT_MS);
-}
-
 void access_entry(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
@@ -238,7 +226,8 @@ void access_entry(struct core_request *rq)
 
     if (refused)
         return;
-    wait_for_share(rq);
+    spending_asks(&rq->loop->spending, &rq->owner, rq->loop->now_ms);
+    quota_wait(rq); /* its body, if one follows, has not been read yet */
     check_use(txn);
 }
 

@@ -101,9 +101,6 @@ void pg_free(struct pg *pg);
 /* Changes what a reload may: queue, share and gather. */
 void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
-/* Whether short statements were answered late a moment ago: PostgreSQL lacks processors. */
-bool pg_is_late(const struct pg *pg);
-
 /* A lane, for who watches. */
 struct pg_lane_status {
     unsigned connections, ready; /* wanted, usable */
@@ -123,6 +120,9 @@ struct pg_entry *pg_entry_new(struct core_request *rq);
 /* Adds a statement; the values are copied. NULL: out of memory. */
 struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
                            const struct bb_value *values, size_t count);
+
+/* The lane for one statement of the request outside of a unit or transaction. */
+enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql *sql);
 
 /* Puts an entry into a lane (pg NULL: no database is configured). 0; or -1 with the request's
  * failure set (busy, unavailable). */

@@ -63,6 +63,14 @@ bool pg_away(const struct pg *pg)
     return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
+enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql *sql)
+{
+    const struct loop *loop = rq->loop;
+    bool slow = loop->pg && pg_slow_is(&loop->pg->slow, &rq->owner, sql, loop->now_ms);
+
+    return slow || sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
+}
+
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_entry *entry)
 {
     if (!pg)
@@ -176,11 +184,6 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to)
     pg->settings.gather = to->gather;
     pg->settings.share = to->share;
     pg->loop->spending.percent = to->share;
-}
-
-bool pg_is_late(const struct pg *pg)
-{
-    return pg_pace_is_late(&pg->pace, pg->loop->now_ms);
 }
 
 void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)

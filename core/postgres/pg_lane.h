@@ -5,6 +5,7 @@
 #include "core/base/fair_queue.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_pace.h"
+#include "core/postgres/pg_slow.h"
 
 enum { PG_REPORTED = 10 /* settings, see pg_session.c */ };
 
@@ -20,6 +21,8 @@ struct pg_expect {
     struct pg_entry *entry; /* PREPARE, ROWS */
     struct pg_op *op;       /* PREPARE, ROWS */
 };
+
+enum { PG_LATE_MS = 1000 /* behind a late answer others count as late */ };
 
 /* Values of a batch. One entry may have more, for which others wait then, but for no second. */
 enum { PG_BATCH_BYTES = 65536 };
@@ -52,6 +55,7 @@ struct pg_conn {
     size_t expect_first, expect_count, expect_room;
     size_t batches;    /* under way */
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
+    int64_t synced_us; /* monotonic: when the last batch was answered */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx lane */
@@ -59,7 +63,7 @@ struct pg_conn {
     struct pg_entry *again;    /* those that go before them, in their order */
     size_t waiting_count;      /* of both */
     unsigned round;            /* batches gathered */
-    bool crowded;              /* for this one entries of several owners waited */
+    bool crowded;              /* this one is not of an owner that is alone */
     size_t gathered_bytes;     /* of its values */
 };
 
@@ -84,6 +88,7 @@ struct pg {
     struct timer sweep;  /* closes connections that have been silent for too long */
     int64_t heard_ms;    /* when any of its connections last said something */
     struct pg_pace pace; /* of long statements */
+    struct pg_slow slow; /* short ones that are long */
 };
 
 /* pg_conn.c */

@@ -4,8 +4,8 @@
 #include "core/request/quota.h"
 
 enum {
-    OWNER_BATCH = 16, /* entries of one owner in a batch, while others wait, too */
-    BYTES_IN_US = 50  /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
+    OWNER_BATCH = 4, /* entries of one owner in a batch, while others wait, or came a moment ago */
+    BYTES_IN_US = 50 /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
 };
 
 static struct pg_entry *entry_of(struct fair_entry *queued)
@@ -119,11 +119,45 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
     }
 }
 
+/* See pg_slow.h: what waits here may have turned out to be slow meanwhile. */
+static bool is_slow(const struct pg_conn *conn, const struct pg_entry *entry)
+{
+    const struct pg *pg = conn->lane->pg;
+
+    return conn->lane->kind == PG_READ && entry->rq && !entry->ops->next &&
+           pg_slow_is(&pg->slow, &entry->queued.owner->owner, entry->ops->sql, pg->loop->now_ms);
+}
+
+static void move_to_long(struct pg *pg, struct pg_entry *entry)
+{
+    pg_entry_leave(entry);
+    if (pg_submit(pg, PG_LONG, entry)) {
+        entry->failure = entry->rq->failure;
+        pg_entry_done(entry);
+    }
+}
+
+/* Those that are slow leave for the other lane. */
+static void pass_slow_on(struct pg_conn *conn)
+{
+    struct fair_entry *queued;
+
+    while (conn->lane->pg->slow.taken && (queued = fair_first(&conn->queue)) &&
+           is_slow(conn, entry_of(queued))) {
+        fair_take(&conn->queue);
+        move_to_long(conn->lane->pg, taken(conn, entry_of(queued)));
+    }
+}
+
 /* The next one in the queue, passing those by whose owners have their share. */
 static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
+        pass_slow_on(conn);
         struct fair_entry *queued = fair_first(&conn->queue);
+
+        if (!queued)
+            return NULL;
         struct fair_flow *flow = fair_flow(&conn->queue, queued);
         struct pg_entry *entry = entry_of(queued);
 
@@ -142,9 +176,12 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 
 struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
+    const struct loop *loop = conn->lane->pg->loop;
+
     if (!gathered) {
         conn->round++;
-        conn->crowded = conn->queue.flows > 1;
+        conn->crowded =
+            conn->queue.flows > 1 || spending_has_several(&loop->spending, loop->now_ms);
         conn->gathered_bytes = 0;
     }
     if (!conn->again)

@@ -76,16 +76,51 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
     return own_failure || (entry->last && pg_op_answered(entry->last));
 }
 
+/* How long PostgreSQL was at work for the batch, and not for the one before it. */
+static int64_t working_us(struct pg_conn *conn, const struct pg_batch *batch)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t since_us = batch->sent_us > conn->synced_us ? batch->sent_us : conn->synced_us;
+
+    conn->synced_us = now_us;
+    return now_us - since_us;
+}
+
+/* See pg_slow.h; the lane of long statements has the slow ones for a while. */
+static void learn(struct pg_conn *conn, const struct pg_batch *batch)
+{
+    struct pg *pg = conn->lane->pg;
+    int64_t took_us = working_us(conn, batch);
+
+    if ((conn->lane->kind != PG_READ && conn->lane->kind != PG_LONG) ||
+        (!pg->slow.taken && took_us < PG_SLOW_US))
+        return;
+    for (const struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
+        if (entry->queued.owner && entry->ops && !(entry->ops->sql->flags & BB_SQL_LONG) &&
+            !quota_owner_host(&entry->queued.owner->owner))
+            pg_slow_answered(&pg->slow, &entry->queued.owner->owner, entry->ops->sql,
+                             pg->loop->now_ms, took_us);
+    }
+}
+
+static void answered(struct pg *pg, int64_t took_us)
+{
+    pg_pace_answered(&pg->pace, pg->loop->now_ms, took_us);
+    if (pg_pace_is_late(&pg->pace, pg->loop->now_ms))
+        pg->loop->spending.late_until_ms = pg->loop->now_ms + PG_LATE_MS;
+}
+
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
-
     struct pg *pg = conn->lane->pg;
+
+    learn(conn, batch);
+    struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
 
     conn->batches--;
     conn->oldest_ms = pg->loop->now_ms;
     if (conn->lane->kind == PG_READ)
-        pg_pace_answered(&pg->pace, pg->loop->now_ms, clock_mono_us() - batch->sent_us);
+        answered(pg, clock_mono_us() - batch->sent_us);
     while (entry) {
         struct pg_entry *next = entry->next;
 

@@ -37,7 +37,7 @@ static struct pg_entry *entry_for(struct core_request *rq)
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
-    enum pg_lane_kind lane = sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
+    enum pg_lane_kind lane = pg_lane_for(rq, sql);
     struct pg_entry *entry = entry_for(rq);
     struct bb_rows *rows = NULL;
 

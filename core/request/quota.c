@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "core/base/address.h"
+#include "core/loop/loop.h"
 #include "core/settings/settings.h"
 
 enum { PERCENT = 25 };
@@ -72,4 +73,21 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
         return request_fail(rq, FAILED_MEMORY);
     quota_count(quota, why == QUOTA_OWN_FULL);
     return request_fail(rq, why == QUOTA_OWN_FULL ? FAILED_SHARE : FAILED_BUSY);
+}
+
+/* Of several that wait each goes on by itself, when the one before it has been charged. */
+void quota_wait(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+    int64_t left_ms = SPENDING_WAIT_MS, wait_ms;
+
+    while (left_ms > 0 && loop->now_ms < loop->spending.late_until_ms &&
+           spending_has_several(&loop->spending, loop->now_ms) &&
+           (wait_ms = spending_wait_ms(&loop->spending, &rq->owner, loop->now_ms))) {
+        wait_ms = wait_ms < left_ms ? wait_ms : left_ms;
+        request_sleep(rq, wait_ms);
+        left_ms -= wait_ms;
+    }
+    if (left_ms < SPENDING_WAIT_MS)
+        spending_charge(&loop->spending, &rq->owner, loop->now_ms, SPENDING_LEAST_US);
 }

@@ -37,6 +37,12 @@ size_t quota_part(size_t percent, size_t all);
 /* What one owner may have of so much. At least 1. `settings` NULL: by the default percentage. */
 size_t quota_each(const struct settings *settings, size_t all);
 
+/*
+ * Waits while the owner has had much of the time, others are there and answers are late: see
+ * spending.h. Two seconds at most.
+ */
+void quota_wait(struct core_request *rq);
+
 /* How much there is of bodies, answers and uploads. */
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);
 

@@ -48,6 +48,7 @@
     X(settings)                                                                                    \
     X(share)                                                                                       \
     X(spending)                                                                                    \
+    X(slow)                                                                                        \
     X(sql_check)                                                                                   \
     X(text)                                                                                        \
     X(timer)                                                                                       \

@@ -5,14 +5,7 @@
 #include "core/request/quota.h"
 #include "suites.h"
 
-enum {
-    ENTRIES = 200,
-    QUEUE = 100,
-    EACH = QUEUE / 4,
-    CONNECTIONS = 8,
-    BATCH = 64,
-    OWNER_BATCH = 16
-};
+enum { ENTRIES = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 4 };
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;

@@ -48,6 +48,19 @@ START_TEST(a_debt_is_paid_off_by_the_share)
     ck_assert_int_eq(wait_of(&ada), 0);
 }
 
+START_TEST(those_who_owe_have_one_share_together)
+{
+    work(&ada, 75000);
+    work(&bob, 50000); /* for that nobody waits */
+    ck_assert_int_eq(wait_of(&ada), 101);
+    work(&bob, 75000);
+    ck_assert_int_eq(wait_of(&ada), 201);
+    ck_assert_int_eq(wait_of(&bob), 601);
+    now_ms += 200; /* each has paid off 0.05 s */
+    ck_assert_int_eq(wait_of(&ada), 0);
+    ck_assert_int_eq(wait_of(&bob), 101);
+}
+
 START_TEST(a_debt_has_an_end)
 {
     for (int i = 0; i < 100; i++)
@@ -77,12 +90,16 @@ START_TEST(those_who_owe_most_are_remembered)
 
 START_TEST(others_are_there_who_asked_a_moment_ago)
 {
-    ck_assert(!spending_meets_others(&spending, &ada, now_ms));
-    ck_assert(!spending_meets_others(&spending, &ada, now_ms));
-    ck_assert(spending_meets_others(&spending, &bob, now_ms));
-    ck_assert(spending_meets_others(&spending, &ada, now_ms + 999));
-    ck_assert(!spending_meets_others(&spending, &ada, now_ms + 1000));
-    ck_assert(spending_meets_others(&spending, &bob, now_ms + 1000));
+    spending_asks(&spending, &ada, now_ms);
+    spending_asks(&spending, &ada, now_ms);
+    ck_assert(!spending_has_several(&spending, now_ms));
+    spending_asks(&spending, &bob, now_ms);
+    ck_assert(spending_has_several(&spending, now_ms));
+    ck_assert(spending_has_several(&spending, now_ms + 999));
+    spending_asks(&spending, &bob, now_ms + 1000);
+    ck_assert(!spending_has_several(&spending, now_ms + 1000));
+    spending_asks(&spending, &ada, now_ms + 1000);
+    ck_assert(spending_has_several(&spending, now_ms + 1000));
 }
 
 Suite *spending_suite(void)
@@ -93,6 +110,7 @@ Suite *spending_suite(void)
     tcase_add_checked_fixture(tests, set_up, NULL);
     tcase_add_test(tests, who_asks_for_little_never_waits);
     tcase_add_test(tests, a_debt_is_paid_off_by_the_share);
+    tcase_add_test(tests, those_who_owe_have_one_share_together);
     tcase_add_test(tests, a_debt_has_an_end);
     tcase_add_test(tests, the_host_itself_owes_nothing);
     tcase_add_test(tests, those_who_owe_most_are_remembered);
