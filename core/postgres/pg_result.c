@@ -96,10 +96,12 @@ static void learn(struct pg_conn *conn, const struct pg_batch *batch)
         (!pg->slow.taken && took_us < PG_SLOW_US))
         return;
     for (const struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
-        if (entry->queued.owner && entry->ops && !(entry->ops->sql->flags & BB_SQL_LONG) &&
-            !quota_owner_host(&entry->queued.owner->owner))
-            pg_slow_answered(&pg->slow, &entry->queued.owner->owner, entry->ops->sql,
-                             pg->loop->now_ms, took_us);
+        /* of one that was abandoned the module, and with it the statement, may be gone */
+        if (!entry->rq || !entry->queued.owner || entry->ops->sql->flags & BB_SQL_LONG ||
+            quota_owner_host(&entry->queued.owner->owner))
+            continue;
+        pg_slow_answered(&pg->slow, &entry->queued.owner->owner, entry->ops->sql, pg->loop->now_ms,
+                         took_us);
     }
 }
 

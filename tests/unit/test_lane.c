@@ -30,13 +30,18 @@ static void set_up(void)
     set_up_lane(PG_READ);
 }
 
-static void tear_down(void)
+static void free_entries(void)
 {
     for (size_t i = 0; i < ENTRIES; i++) {
         if (entries[i])
             pg_entry_free(entries[i]);
         entries[i] = NULL;
     }
+}
+
+static void tear_down(void)
+{
+    free_entries();
     fair_free(&lane->owners);
 }
 
@@ -192,6 +197,30 @@ START_TEST(an_owner_has_its_share_of_the_long_lane)
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 
+START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_lane)
+{
+    static const struct bb_sql list = {"SELECT 1", 0};
+    struct pg_lane *other = &pg.lanes[PG_LONG];
+    struct pg_conn conn = {.lane = other, .state = PG_READY};
+
+    *other = (struct pg_lane){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
+    fair_init(&other->owners, 1);
+    crowd(0, 3, ANNA);
+    wait_for(3, BERT);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_ptr_nonnull(pg_entry_add(entries[i], &list, NULL, 0));
+        pg_slow_answered(&pg.slow, &requests[0].owner, &list, 0, PG_SLOW_US);
+    }
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
+    ck_assert_uint_eq(lane->queued, 0);
+    ck_assert_uint_eq(other->queued, 3);
+    ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
+    ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* of one owner one at a time */
+    free_entries();
+    fair_free(&other->owners);
+}
+
 Suite *lane_suite(void)
 {
     Suite *suite = suite_create("lane");
@@ -206,6 +235,7 @@ Suite *lane_suite(void)
     tcase_add_test(cases, what_is_over_leaves_the_share);
     tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
     tcase_add_test(cases, an_owner_has_its_share_of_the_long_lane);
+    tcase_add_test(cases, what_turned_out_to_be_slow_leaves_for_the_long_lane);
     suite_add_tcase(suite, cases);
     return suite;
 }
