@@ -66,7 +66,8 @@ bool pg_away(const struct pg *pg)
 enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql *sql)
 {
     const struct loop *loop = rq->loop;
-    bool slow = loop->pg && pg_slow_is(&loop->pg->slow, &rq->owner, sql, loop->now_ms);
+    bool slow = loop->pg && pg_has_several(loop->pg) &&
+                pg_slow_is(&loop->pg->slow, &rq->owner, sql, loop->now_ms);
 
     return slow || sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
 }

@@ -63,7 +63,7 @@ struct pg_conn {
     struct pg_entry *again;    /* those that go before them, in their order */
     size_t waiting_count;      /* of both */
     unsigned round;            /* batches gathered */
-    bool crowded;              /* this one is not of an owner that is alone */
+    size_t places;             /* of one owner in this one, at most */
     size_t gathered_bytes;     /* of its values */
 };
 
@@ -174,5 +174,7 @@ size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
 /* The entry is over: wakes its request, or frees it when abandoned. */
 void pg_entry_done(struct pg_entry *entry);
 void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind);
+/* Whether several accounts asked for something a moment ago. One that is alone holds up nobody. */
+bool pg_has_several(const struct pg *pg);
 
 #endif

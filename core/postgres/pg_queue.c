@@ -4,9 +4,15 @@
 #include "core/request/quota.h"
 
 enum {
-    OWNER_BATCH = 4, /* entries of one owner in a batch, while others wait, or came a moment ago */
-    BYTES_IN_US = 50 /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
+    OWNER_BATCH = 16, /* entries of one owner in a batch, while others wait, too */
+    OWNER_FEW = 4,    /* the same while other accounts are there: theirs come soon */
+    BYTES_IN_US = 50  /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
 };
+
+bool pg_has_several(const struct pg *pg)
+{
+    return spending_has_several(&pg->loop->spending, pg->loop->now_ms);
+}
 
 static struct pg_entry *entry_of(struct fair_entry *queued)
 {
@@ -104,7 +110,7 @@ static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
         return true;
     if (conn->lane->kind == PG_LONG)
         return pg_may_run(conn->lane, entry->queued.owner);
-    return !conn->crowded || flow->round != conn->round || flow->taken < OWNER_BATCH;
+    return flow->round != conn->round || flow->taken < conn->places;
 }
 
 static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fair_flow *flow)
@@ -142,8 +148,8 @@ static void pass_slow_on(struct pg_conn *conn)
 {
     struct fair_entry *queued;
 
-    while (conn->lane->pg->slow.taken && (queued = fair_first(&conn->queue)) &&
-           is_slow(conn, entry_of(queued))) {
+    while (conn->lane->pg->slow.taken && pg_has_several(conn->lane->pg) &&
+           (queued = fair_first(&conn->queue)) && is_slow(conn, entry_of(queued))) {
         fair_take(&conn->queue);
         move_to_long(conn->lane->pg, taken(conn, entry_of(queued)));
     }
@@ -174,14 +180,19 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
     return NULL;
 }
 
+/* For one owner in the batch that begins. */
+static size_t places(const struct pg_conn *conn)
+{
+    if (pg_has_several(conn->lane->pg))
+        return OWNER_FEW;
+    return conn->queue.flows > 1 ? OWNER_BATCH : SIZE_MAX;
+}
+
 struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
-    const struct loop *loop = conn->lane->pg->loop;
-
     if (!gathered) {
         conn->round++;
-        conn->crowded =
-            conn->queue.flows > 1 || spending_has_several(&loop->spending, loop->now_ms);
+        conn->places = places(conn);
         conn->gathered_bytes = 0;
     }
     if (!conn->again)

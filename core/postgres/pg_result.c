@@ -92,6 +92,8 @@ static void learn(struct pg_conn *conn, const struct pg_batch *batch)
     struct pg *pg = conn->lane->pg;
     int64_t took_us = working_us(conn, batch);
 
+    if (conn->lane->kind == PG_READ && !pg_slow_batch(&pg->slow, took_us) && took_us >= PG_SLOW_US)
+        return;
     if ((conn->lane->kind != PG_READ && conn->lane->kind != PG_LONG) ||
         (!pg->slow.taken && took_us < PG_SLOW_US))
         return;

@@ -1,10 +1,20 @@
 #include "core/postgres/pg_slow.h"
 
 enum {
+    TIMES_USUAL = 8, /* and so many times what is usual */
+    WEIGHT = 64,     /* of the average, to one of a new batch */
     QUICK_US = 1000, /* a batch that is so quick has nothing slow in it */
     TIMES = 4,       /* in a row: then it is this statement of this owner */
     AGE_MS = 10000   /* what has not been asked for so long is looked at anew */
 };
+
+bool pg_slow_batch(struct pg_slow *slow, int64_t took_us)
+{
+    bool is_long = took_us >= PG_SLOW_US && took_us >= TIMES_USUAL * slow->usual_us;
+
+    slow->usual_us += (took_us - slow->usual_us) / WEIGHT;
+    return is_long;
+}
 
 static size_t place_of(const struct quota_owner *owner, const struct bb_sql *sql)
 {

@@ -27,7 +27,11 @@ struct pg_slow_entry {
 struct pg_slow {
     struct pg_slow_entry places[PG_SLOW_PLACES];
     unsigned taken;
+    int64_t usual_us; /* what batches of short statements take: a moving average */
 };
+
+/* A batch of short statements took so long. Whether that is long: where all do, nobody is slow. */
+bool pg_slow_batch(struct pg_slow *slow, int64_t took_us);
 
 /*
  * What the owner asked was answered after so long, alone or among others: in a batch nobody knows

@@ -5,7 +5,15 @@
 #include "core/request/quota.h"
 #include "suites.h"
 
-enum { ENTRIES = 200, QUEUE = 100, EACH = QUEUE / 4, CONNECTIONS = 8, BATCH = 64, OWNER_BATCH = 4 };
+enum {
+    ENTRIES = 200,
+    QUEUE = 100,
+    EACH = QUEUE / 4,
+    CONNECTIONS = 8,
+    BATCH = 64,
+    OWNER_BATCH = 16,
+    OWNER_FEW = 4
+};
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;
@@ -17,6 +25,7 @@ static struct pg_entry *entries[ENTRIES];
 
 static void set_up_lane(enum pg_lane_kind kind)
 {
+    loop = (struct loop){0};
     pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
     lane = &pg.lanes[kind];
     *lane = (struct pg_lane){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
@@ -115,6 +124,27 @@ START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
     ck_assert_uint_eq(count, EACH - OWNER_BATCH);
 }
 
+/* Two accounts have asked for something within a second. */
+static void let_several_be_there(void)
+{
+    loop.now_ms = 1000;
+    spending_asks(&loop.spending, &(struct quota_owner){.account = ANNA}, loop.now_ms);
+    spending_asks(&loop.spending, &(struct quota_owner){.account = BERT}, loop.now_ms);
+}
+
+START_TEST(a_crowd_has_few_places_while_other_accounts_are_there)
+{
+    let_several_be_there();
+    crowd(0, EACH, ANNA);
+    for (size_t i = 0; i < OWNER_FEW; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[i]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], OWNER_FEW));
+    loop.now_ms += 1000;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[OWNER_FEW]);
+    for (size_t i = 1; i < EACH - OWNER_FEW; i++)
+        ck_assert_ptr_nonnull(pg_conn_next(&conns[0], i));
+}
+
 /* Such an entry is the first of the next batch, so that small ones do not pass it by for ever. */
 START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
 {
@@ -205,11 +235,12 @@ START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_lane)
 
     *other = (struct pg_lane){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
     fair_init(&other->owners, 1);
+    let_several_be_there();
     crowd(0, 3, ANNA);
     wait_for(3, BERT);
     for (int i = 0; i < 4; i++) {
         ck_assert_ptr_nonnull(pg_entry_add(entries[i], &list, NULL, 0));
-        pg_slow_answered(&pg.slow, &requests[0].owner, &list, 0, PG_SLOW_US);
+        pg_slow_answered(&pg.slow, &requests[0].owner, &list, loop.now_ms, PG_SLOW_US);
     }
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
@@ -230,6 +261,7 @@ Suite *lane_suite(void)
     tcase_add_test(cases, owners_take_turns_in_a_batch);
     tcase_add_test(cases, one_owner_alone_is_not_held_back);
     tcase_add_test(cases, a_crowd_has_a_part_of_a_batch_in_which_others_travel);
+    tcase_add_test(cases, a_crowd_has_few_places_while_other_accounts_are_there);
     tcase_add_test(cases, a_batch_holds_only_so_many_bytes_or_one_item);
     tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
     tcase_add_test(cases, what_is_over_leaves_the_share);

@@ -85,6 +85,18 @@ START_TEST(a_crowd_does_not_push_out_who_is_slow)
     ck_assert_uint_le(slow.taken, PG_SLOW_PLACES);
 }
 
+START_TEST(where_all_are_late_nobody_is_slow)
+{
+    for (int i = 0; i < 1000; i++)
+        pg_slow_batch(&slow, SOON_US);
+    ck_assert(!pg_slow_batch(&slow, PG_SLOW_US - 1));
+    ck_assert(pg_slow_batch(&slow, 8 * SOON_US));
+    for (int i = 0; i < 1000; i++)
+        pg_slow_batch(&slow, PG_SLOW_US);
+    ck_assert(!pg_slow_batch(&slow, 4 * PG_SLOW_US));
+    ck_assert(pg_slow_batch(&slow, 9 * PG_SLOW_US));
+}
+
 Suite *slow_suite(void)
 {
     Suite *suite = suite_create("slow");
@@ -96,6 +108,7 @@ Suite *slow_suite(void)
     tcase_add_test(tests, it_stays_so_until_it_is_quick);
     tcase_add_test(tests, it_is_looked_at_anew_after_a_while);
     tcase_add_test(tests, a_crowd_does_not_push_out_who_is_slow);
+    tcase_add_test(tests, where_all_are_late_nobody_is_slow);
     suite_add_tcase(suite, tests);
     return suite;
 }
