@@ -293,7 +293,8 @@ static int offload(struct core_request *rq, struct work_pool *pool, uint64_t sub
 {
     struct work work = {.rq = rq, .run = run, .arg = arg};
 
-    quota_wait(rq);
+    if (!rq->txs) /* else others may wait for what its transaction holds */
+        quota_wait(rq);
     work.call = (struct pool_call){.message.run = work_done,
                                    .loop = rq->loop,
                                    .owner = rq->owner,
