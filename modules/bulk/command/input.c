@@ -26,10 +26,10 @@ static ssize_t read_some(struct bb_host *host, int fd, char *bytes, size_t room)
     while (!bb_superseded(host)) {
         int found = poll(&ready, 1, LOOK_MS);
 
-        if (found > 0)
-            return read(fd, bytes, room);
-        if (found < 0 && errno != EINTR)
-            return -1;
+        ssize_t got = found > 0 ? read(fd, bytes, room) : found;
+
+        if (found && (got >= 0 || (errno != EINTR && errno != EAGAIN)))
+            return got;
     }
     errno = EINTR;
     return -1;
@@ -82,11 +82,29 @@ static int open_copy(struct input *input)
     return 0;
 }
 
+/* A descriptor to close. Ctrl-C drops what was typed, be it between poll() and read(), so a terminal
+ * is opened anew to read it without blocking; O_NONBLOCK on the one we have is the shell's, too. */
+static int open_input(const char *path)
+{
+    bool standard = !strcmp(path, "-");
+    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    char name[32];
+
+    if (fd < 0 || !isatty(fd))
+        return fd;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    int own = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    if (own < 0)
+        return fd;
+    close(fd);
+    return own;
+}
+
 void input_read(void *arg)
 {
     struct input *input = arg;
-    bool standard = !strcmp(input->from, "-");
-    int from = standard ? STDIN_FILENO : open(input->from, O_RDONLY | O_CLOEXEC);
+    int from = open_input(input->from);
     char *piece = malloc(PIECE);
     struct stat found;
 
@@ -96,8 +114,9 @@ void input_read(void *arg)
     else if (!piece)
         fail(input, "out of memory");
     else if (!open_copy(input) && !copy(input, from, piece))
-        input->piped = standard || fstat(from, &found) || !S_ISREG(found.st_mode);
-    if (from >= 0 && !standard)
+        input->piped =
+            !strcmp(input->from, "-") || fstat(from, &found) || !S_ISREG(found.st_mode);
+    if (from >= 0)
         close(from);
     free(piece);
 }
@@ -116,10 +135,13 @@ void input_ask(void *arg)
     struct input_answer *answer = arg;
     char byte;
     bool first = true;
+    int from = open_input("-");
 
-    while (read_some(answer->host, STDIN_FILENO, &byte, 1) == 1 && byte != '\n') {
+    while (from >= 0 && read_some(answer->host, from, &byte, 1) == 1 && byte != '\n') {
         if (first)
             answer->yes = byte == 'y' || byte == 'Y';
         first = false;
     }
+    if (from >= 0)
+        close(from);
 }
