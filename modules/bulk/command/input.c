@@ -82,8 +82,9 @@ static int open_copy(struct input *input)
     return 0;
 }
 
-/* A descriptor to close. Ctrl-C drops what was typed, be it between poll() and read(), so a terminal
- * is opened anew to read it without blocking; O_NONBLOCK on the one we have is the shell's, too. */
+/* A descriptor to close. Ctrl-C drops what was typed, be it between poll() and read(), so a
+ * terminal is opened anew to read it without blocking; O_NONBLOCK on the one we have is the
+ * shell's, too. */
 static int open_input(const char *path)
 {
     bool standard = !strcmp(path, "-");
@@ -114,8 +115,7 @@ void input_read(void *arg)
     else if (!piece)
         fail(input, "out of memory");
     else if (!open_copy(input) && !copy(input, from, piece))
-        input->piped =
-            !strcmp(input->from, "-") || fstat(from, &found) || !S_ISREG(found.st_mode);
+        input->piped = !strcmp(input->from, "-") || fstat(from, &found) || !S_ISREG(found.st_mode);
     if (from >= 0)
         close(from);
     free(piece);
