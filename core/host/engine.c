@@ -52,6 +52,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     };
 
     settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
+    settings.connections[PG_WRITE] = (unsigned)number(g, "database", "write_connections");
     settings.connections[PG_UNIT] = (unsigned)number(g, "database", "unit_connections");
     settings.connections[PG_LONG] = (unsigned)number(g, "database", "long_connections");
     settings.connections[PG_TX] = (unsigned)number(g, "database", "transaction_connections");

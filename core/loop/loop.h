@@ -24,6 +24,7 @@ struct http;
 struct pg;
 struct redis;
 struct streams;
+struct quota_turn;
 struct engine;
 struct id_block;
 
@@ -62,14 +63,14 @@ struct loop_part {
     void *of;
 };
 
-enum { LOOP_PARTS = 2 };
+enum { LOOP_PARTS = 2, LOOP_LANES = 5 /* of PostgreSQL: pg.h */ };
 
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_stats {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
     atomic_size_t requests, connections, rejected;
-    atomic_size_t ready[4], waiting[4], batches[4]; /* by lane (pg.h) */
-    atomic_size_t shared[4], sharers[4];            /* … and executions, ever: pg_gather.c */
+    atomic_size_t ready[LOOP_LANES], waiting[LOOP_LANES], batches[LOOP_LANES]; /* by lane */
+    atomic_size_t shared[LOOP_LANES], sharers[LOOP_LANES]; /* … and executions, ever: pg_gather.c */
 };
 
 enum { LOOP_ADMITTED = 1024 };
@@ -90,7 +91,8 @@ struct loop {
     struct core_request *alive;  /* requests of this loop, of every kind */
     size_t requests;             /* how many */
     struct spending spending;    /* who had how much of its time */
-    struct quota_owner at_work;  /* whose task runs */
+    struct quota_turn *turns;    /* requests that wait therefore (quota_wait.c) */
+    struct quota_owner at_work;  /* whose request is being worked on */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */
     size_t part_count;

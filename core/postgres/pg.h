@@ -33,7 +33,7 @@
 #include "core/postgres/resolver.h"
 #include "core/request/request.h"
 
-enum pg_lane_kind { PG_READ, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
+enum pg_lane_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
 extern const char *const pg_lane_names[PG_LANES];
 
 /* One statement with its values, ready for libpq. */

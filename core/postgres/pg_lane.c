@@ -14,7 +14,9 @@ enum {
     AWAY_MS = 2000
 };
 
-const char *const pg_lane_names[PG_LANES] = {"read", "unit", "long", "tx"};
+_Static_assert((int)PG_LANES == (int)LOOP_LANES, "each has its place in struct loop_stats");
+
+const char *const pg_lane_names[PG_LANES] = {"read", "write", "unit", "long", "tx"};
 
 /* In the long lane who waits does not count: it may be of owners that have their share. */
 static bool better(const struct pg_conn *one, const struct pg_conn *other)
@@ -43,7 +45,8 @@ static struct pg_conn *choose(struct pg_lane *lane, const struct pg_entry *entry
 
     if (lane->kind == PG_UNIT)
         return &lane->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
-    if (lane->kind == PG_READ && entry->ops && entry->ops->sql->flags & BB_SQL_KEYED)
+    if ((lane->kind == PG_READ || lane->kind == PG_WRITE) && entry->ops &&
+        entry->ops->sql->flags & BB_SQL_KEYED)
         best = meeting_place(lane);
     if (best)
         return best;
@@ -69,7 +72,9 @@ enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql
     bool slow = loop->pg && pg_has_several(loop->pg) &&
                 pg_slow_is(&loop->pg->slow, &rq->owner, sql, loop->now_ms);
 
-    return slow || sql->flags & BB_SQL_LONG ? PG_LONG : PG_READ;
+    if (slow || sql->flags & BB_SQL_LONG)
+        return PG_LONG;
+    return sql->flags & BB_SQL_WRITE ? PG_WRITE : PG_READ;
 }
 
 int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_entry *entry)
@@ -140,7 +145,7 @@ static void sweep_timeouts(struct timer *timer)
 static int lane_open(struct pg *pg, enum pg_lane_kind kind)
 {
     struct pg_lane *lane = &pg->lanes[kind];
-    bool batched = kind == PG_READ || kind == PG_UNIT;
+    bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
 
     *lane = (struct pg_lane){.pg = pg,
                              .kind = kind,
