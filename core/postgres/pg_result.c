@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/background.h"
 #include "core/base/text.h"
 #include "core/postgres/pg_lane.h"
 
@@ -109,9 +110,14 @@ static void learn(struct pg_conn *conn, const struct pg_batch *batch)
 
 static void answered(struct pg *pg, int64_t took_us)
 {
-    pg_pace_answered(&pg->pace, pg->loop->now_ms, took_us);
-    if (pg_pace_is_late(&pg->pace, pg->loop->now_ms))
-        pg->loop->spending.late_until_ms = pg->loop->now_ms + PG_LATE_MS;
+    struct loop *loop = pg->loop;
+
+    pg_pace_answered(&pg->pace, loop->now_ms, took_us);
+    if (!pg_pace_is_late(&pg->pace, loop->now_ms))
+        return;
+    loop->spending.late_until_ms = loop->now_ms + PG_LATE_MS;
+    if (spending_has_several(&loop->spending, loop->now_ms))
+        background_give_way(loop->spending.late_until_ms);
 }
 
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)

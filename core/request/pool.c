@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/background.h"
 #include "core/base/fair_queue.h"
 #include "core/base/json_in.h"
 #include "core/base/log.h"
@@ -55,12 +56,22 @@ static struct pool_call *call_of(struct fair_entry *queued)
     return BB_CONTAINER_OF(queued, struct pool_call, queued);
 }
 
-/* The owner of a call that has been begun is its thread's to know. */
-static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
+/* Until there is one. False: the pool ends, and there is none. */
+static bool await_call(struct work_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     while (!pool->queued && !pool->stop)
         pthread_cond_wait(&pool->more, &pool->lock);
+    bool found = pool->queued > 0;
+
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+/* The owner of a call that has been begun is its thread's to know. NULL: another thread has it. */
+static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
+{
+    pthread_mutex_lock(&pool->lock);
     struct fair_entry *queued = fair_take(&pool->calls);
     if (queued) {
         *owner = queued->owner;
@@ -106,11 +117,27 @@ static void become_nicer(const struct bb_pool *descriptor)
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
+static void work_off(struct work_pool *pool)
+{
+    struct fair_owner *owner;
+    struct pool_call *call = take(pool, &owner);
+
+    if (!call)
+        return;
+    struct loop *loop = call->loop;
+
+    call->begun_us = clock_mono_us();
+    int64_t before_us = clock_thread_us();
+
+    call->run(call->arg);
+    call->cpu_us = clock_thread_us() - before_us;
+    finished(pool, owner, call);
+    loop_post(loop, &call->message);
+}
+
 static void *worker(void *arg)
 {
     struct work_pool *pool = arg;
-    struct fair_owner *owner;
-    struct pool_call *call;
 
     thread_name(pool->host ? pool->host->module->name : "busbar", pool->descriptor->name);
     running_enter((struct running){.module = pool->host ? pool->host->module->name : NULL,
@@ -118,16 +145,14 @@ static void *worker(void *arg)
                                    .name = pool->descriptor->name});
     become_nicer(pool->descriptor);
     thread_wants_short_slices();
-    while ((call = take(pool, &owner))) {
-        struct loop *loop = call->loop;
-
-        call->begun_us = clock_mono_us();
-        int64_t before_us = clock_thread_us();
-
-        call->run(call->arg);
-        call->cpu_us = clock_thread_us() - before_us;
-        finished(pool, owner, call);
-        loop_post(loop, &call->message);
+    while (await_call(pool)) {
+        if (!pool->descriptor->nice) {
+            work_off(pool);
+            continue;
+        }
+        background_begin();
+        work_off(pool);
+        background_end();
     }
     arena_thread_end();
     return NULL;

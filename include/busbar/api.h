@@ -178,6 +178,9 @@ struct bb_api {
     /* since minor 9: request.h */
     const char *(*standstill)(struct bb_request *);
     uint64_t (*answered)(struct bb_request *);
+
+    /* since minor 10: host.h */
+    bool (*gives_way)(struct bb_host *);
 };
 
 #endif
