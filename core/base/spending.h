@@ -3,7 +3,9 @@
  * than a share of it lately waits a little with the next request, while those of others are late.
  * What an owner had is a debt that its share of the time pays off; those who owe at the same time
  * have one share together. Only pieces of work that take long are charged, so that who asks for
- * little never waits, however often. Belongs to its loop's thread.
+ * little never waits, however often. Who has waited pays in advance what its pieces of work take of
+ * late: others of its own must not go on before it is known what this one takes. Belongs to its
+ * loop's thread.
  */
 #ifndef CORE_SPENDING_H
 #define CORE_SPENDING_H
@@ -12,14 +14,18 @@
 
 enum {
     SPENDING_LEAST_US = 250, /* a piece of work that took less is not charged */
-    SPENDING_WAIT_MS = 2000, /* nobody waits longer */
-    SPENDING_ROWS = 64,      /* of the table, each with … */
-    SPENDING_PLACES = 4      /* … so many owners: those who owe most */
+    SPENDING_WAIT_MS =
+        2000,           /* nobody waits longer; so often one of an owner goes on all the same */
+    SPENDING_ROWS = 64, /* of the table, each with … */
+    SPENDING_PLACES = 4 /* … so many owners: those who owe most */
 };
 
 struct spending_entry {
     struct quota_owner owner;
-    int64_t debt_us, at_ms; /* so much it was then */
+    int64_t debt_us;
+    int64_t each_us;    /* what a piece of its work takes of late */
+    int64_t advance_us; /* charged already, for what is to come */
+    int64_t patient_ms; /* when one of its went on though it owed; 0: never */
 };
 
 struct spending_seen {
@@ -28,7 +34,8 @@ struct spending_seen {
 };
 
 struct spending {
-    unsigned percent; /* of the time: the share of one owner; 0: nobody is charged */
+    unsigned percent;   /* of the time: the share of one owner; 0: nobody is charged */
+    int64_t settled_ms; /* when debts were what they are here */
     struct spending_entry rows[SPENDING_ROWS][SPENDING_PLACES];
     struct spending_seen seen[2]; /* the last two that asked for something */
     int64_t late_until_ms;        /* so long answers count as late, see pg_pace.h */
@@ -44,8 +51,18 @@ void spending_asks(struct spending *spending, const struct quota_owner *owner, i
 /* Whether several owners had a request a moment ago. */
 bool spending_has_several(const struct spending *spending, int64_t now_ms);
 
-/* For how many milliseconds the owner should wait until its next request is begun; 0: none. */
-int64_t spending_wait_ms(const struct spending *spending, const struct quota_owner *owner,
+/* Whether another one had. */
+bool spending_has_others(const struct spending *spending, const struct quota_owner *owner,
                          int64_t now_ms);
+
+/* For how many milliseconds the owner should wait until its next request is begun; 0: none. */
+int64_t spending_wait_ms(struct spending *spending, const struct quota_owner *owner,
+                         int64_t now_ms);
+
+/* A request of the owner that has waited goes on. */
+void spending_advance(struct spending *spending, const struct quota_owner *owner, int64_t now_ms);
+
+/* Whether a request that has waited for SPENDING_WAIT_MS may go on though its owner owes. */
+bool spending_lets_go(struct spending *spending, const struct quota_owner *owner, int64_t now_ms);
 
 #endif

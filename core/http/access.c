@@ -227,8 +227,10 @@ void access_entry(struct core_request *rq)
     if (refused)
         return;
     spending_asks(&rq->loop->spending, &rq->owner, rq->loop->now_ms);
-    quota_wait(rq); /* its body, if one follows, has not been read yet */
-    check_use(txn);
+    if (quota_wait(rq)) /* its body, if one follows, has not been read yet */
+        reply_failed(rq);
+    else
+        check_use(txn);
 }
 
 int access_again(struct core_request *rq)

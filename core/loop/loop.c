@@ -156,7 +156,7 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
 }
 
 /* All, or until those that took `heavy_us` each and longer have taken `share_us` together. */
-static void run_tasks(struct loop *loop, struct tasks *tasks, int64_t heavy_us, int64_t share_us)
+static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
 
@@ -164,11 +164,9 @@ static void run_tasks(struct loop *loop, struct tasks *tasks, int64_t heavy_us, 
         struct task *task = tasks->first;
 
         tasks->first = task->next;
-        loop->at_work = (struct quota_owner){0};
         task->run(task);
         int64_t now = clock_mono_us();
 
-        spending_charge(&loop->spending, &loop->at_work, loop->now_ms, now - before);
         if (now - before >= heavy_us)
             spent_us += now - before;
         before = now;
@@ -177,8 +175,8 @@ static void run_tasks(struct loop *loop, struct tasks *tasks, int64_t heavy_us, 
 
 static void resume_ready(struct loop *loop)
 {
-    run_tasks(loop, &loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
-    run_tasks(loop, &loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
+    run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+    run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
 }
 
 static int wait_ms(struct loop *loop, int64_t timer_ms)

@@ -318,8 +318,8 @@ static int offload(struct core_request *rq, struct work_pool *pool, uint64_t sub
 {
     struct work work = {.rq = rq, .run = run, .arg = arg};
 
-    if (!rq->txs) /* else others may wait for what its transaction holds */
-        quota_wait(rq);
+    if (!rq->txs && quota_wait(rq)) /* others may wait for what a transaction holds */
+        return -1;
     work.call = (struct pool_call){.message.run = work_done,
                                    .loop = rq->loop,
                                    .owner = rq->owner,

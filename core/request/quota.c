@@ -9,8 +9,13 @@
 enum { PERCENT = 25 };
 
 const char *const quota_names[QUOTAS] = {
-    [QUOTA_CONNECTIONS] = "connections", [QUOTA_BODIES] = "bodies", [QUOTA_ANSWERS] = "answers",
-    [QUOTA_UPLOADS] = "uploads",         [QUOTA_POOLS] = "pools",   [QUOTA_DATABASE] = "database",
+    [QUOTA_CONNECTIONS] = "connections",
+    [QUOTA_BODIES] = "bodies",
+    [QUOTA_ANSWERS] = "answers",
+    [QUOTA_UPLOADS] = "uploads",
+    [QUOTA_POOLS] = "pools",
+    [QUOTA_DATABASE] = "database",
+    [QUOTA_TIME] = "time",
 };
 
 static atomic_ullong refused[QUOTAS][2];
@@ -20,9 +25,11 @@ void quota_own_address(struct core_request *rq, const char *address)
     rq->owner = (struct quota_owner){.network = address_network(address)};
 }
 
+/* What it does in this turn of the loop counts as the account's, too. */
 void quota_own_account(struct core_request *rq, int64_t account)
 {
     rq->owner = (struct quota_owner){.account = account};
+    rq->loop->at_work = rq->owner;
 }
 
 bool quota_exempt(const struct core_request *rq)
@@ -73,21 +80,4 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
         return request_fail(rq, FAILED_MEMORY);
     quota_count(quota, why == QUOTA_OWN_FULL);
     return request_fail(rq, why == QUOTA_OWN_FULL ? FAILED_SHARE : FAILED_BUSY);
-}
-
-/* Of several that wait each goes on by itself, when the one before it has been charged. */
-void quota_wait(struct core_request *rq)
-{
-    struct loop *loop = rq->loop;
-    int64_t left_ms = SPENDING_WAIT_MS, wait_ms;
-
-    while (left_ms > 0 && loop->now_ms < loop->spending.late_until_ms &&
-           spending_has_several(&loop->spending, loop->now_ms) &&
-           (wait_ms = spending_wait_ms(&loop->spending, &rq->owner, loop->now_ms))) {
-        wait_ms = wait_ms < left_ms ? wait_ms : left_ms;
-        request_sleep(rq, wait_ms);
-        left_ms -= wait_ms;
-    }
-    if (left_ms < SPENDING_WAIT_MS)
-        spending_charge(&loop->spending, &rq->owner, loop->now_ms, SPENDING_LEAST_US);
 }

@@ -18,6 +18,7 @@ enum quota {
     QUOTA_UPLOADS,
     QUOTA_POOLS,
     QUOTA_DATABASE,
+    QUOTA_TIME, /* there is no amount of it, see quota_wait() */
     QUOTAS
 };
 extern const char *const quota_names[QUOTAS];
@@ -39,9 +40,11 @@ size_t quota_each(const struct settings *settings, size_t all);
 
 /*
  * Waits while the owner has had much of the time, others are there and answers are late: see
- * spending.h. Two seconds at most.
+ * spending.h. The requests of one owner wait in a line. After two seconds its first goes on in any
+ * case, if none has done so in the two seconds before; the others are refused: -1, see
+ * quota_fail().
  */
-void quota_wait(struct core_request *rq);
+int quota_wait(struct core_request *rq);
 
 /* How much there is of bodies, answers and uploads. */
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/json_in.h"
+#include "core/base/text.h"
 #include "core/loop/fiber.h"
 #include "core/recovery/running.h"
 #include "core/request/reply.h"
@@ -166,16 +167,25 @@ static void fiber_entry(void *arg)
     rq->entry(rq);
 }
 
+/* A step of it has been done: its owner is charged, who may have become known with it. */
+static void charge(struct loop *loop, int64_t since_us)
+{
+    spending_charge(&loop->spending, &loop->at_work, loop->now_ms, clock_mono_us() - since_us);
+}
+
 bool request_start(struct core_request *rq)
 {
     bool *before = json_starves(&rq->starved);
+    int64_t since_us = clock_mono_us();
 
     rq->running = true;
     at_work = rq;
+    rq->loop->at_work = rq->owner;
     if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
         request_fail(rq, FAILED_MEMORY);
         reply_failed(rq);
     }
+    charge(rq->loop, since_us);
     rq->running = false;
     at_work = NULL;
     json_starves(before);
@@ -191,16 +201,18 @@ static void resume(struct task *task)
     struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
 
     rq->ready = false;
-    rq->loop->at_work = rq->owner;
     if (!rq->fiber) {
         request_start(rq);
         return;
     }
     bool *before = json_starves(&rq->starved);
+    int64_t since_us = clock_mono_us();
 
     rq->running = true;
     at_work = rq;
+    rq->loop->at_work = rq->owner;
     bool ended = fiber_resume(rq->fiber);
+    charge(rq->loop, since_us);
     rq->running = false;
     at_work = NULL;
     json_starves(before);
@@ -234,26 +246,33 @@ int request_wait(struct core_request *rq, const bool *done)
 struct nap {
     struct timer timer;
     struct core_request *rq;
-    bool over;
+    bool *over;
 };
 
 static void nap_fire(struct timer *timer)
 {
     struct nap *nap = BB_CONTAINER_OF(timer, struct nap, timer);
 
-    nap->over = true;
+    *nap->over = true;
     request_wake(nap->rq);
+}
+
+void request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
+{
+    struct timers *timers = &rq->loop->timers;
+    struct nap nap = {.timer.fire = nap_fire, .rq = rq, .over = over};
+
+    if (timer_try(timers, &nap.timer, rq->loop->now_ms + ms))
+        return;
+    request_wait_in_time(rq, over);
+    timer_clear(timers, &nap.timer);
 }
 
 void request_sleep(struct core_request *rq, int64_t ms)
 {
-    struct timers *timers = &rq->loop->timers;
-    struct nap nap = {.timer.fire = nap_fire, .rq = rq};
+    bool over = false;
 
-    if (timer_try(timers, &nap.timer, rq->loop->now_ms + ms))
-        return;
-    request_wait_in_time(rq, &nap.over);
-    timer_clear(timers, &nap.timer);
+    request_sleep_unless(rq, ms, &over);
 }
 
 void request_wait_always(struct core_request *rq, const bool *done)

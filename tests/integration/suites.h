@@ -63,6 +63,7 @@
     X(crowd)                                                                                       \
     X(attacks)                                                                                     \
     X(fair)                                                                                        \
+    X(turns)                                                                                       \
     X(bodies)                                                                                      \
     X(cases)                                                                                       \
     X(devices)                                                                                     \
@@ -130,6 +131,7 @@
     X(crowd)                                                                                       \
     X(certificate_history)                                                                         \
     X(fair)                                                                                        \
+    X(turns)                                                                                       \
     X(reload_load)                                                                                 \
     X(webhook_crowd)
 

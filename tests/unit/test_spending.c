@@ -35,7 +35,7 @@ START_TEST(who_asks_for_little_never_waits)
 
 START_TEST(a_debt_is_paid_off_by_the_share)
 {
-    work(&ada, 50000);
+    work(&ada, 100000);
     ck_assert_int_eq(wait_of(&ada), 0);
     work(&ada, 25000);
     ck_assert_int_eq(wait_of(&ada), 101);
@@ -50,22 +50,24 @@ START_TEST(a_debt_is_paid_off_by_the_share)
 
 START_TEST(those_who_owe_have_one_share_together)
 {
-    work(&ada, 75000);
-    work(&bob, 50000); /* for that nobody waits */
+    work(&ada, 125000);
+    work(&bob, 100000); /* for that nobody waits */
     ck_assert_int_eq(wait_of(&ada), 101);
     work(&bob, 75000);
     ck_assert_int_eq(wait_of(&ada), 201);
     ck_assert_int_eq(wait_of(&bob), 601);
-    now_ms += 200; /* each has paid off 0.05 s */
+    now_ms += 200; /* each has paid off 25 ms */
     ck_assert_int_eq(wait_of(&ada), 0);
-    ck_assert_int_eq(wait_of(&bob), 101);
+    ck_assert_int_eq(wait_of(&bob), 201);
+    now_ms += 200; /* alone it pays with all of the share */
+    ck_assert_int_eq(wait_of(&bob), 0);
 }
 
 START_TEST(a_debt_has_an_end)
 {
     for (int i = 0; i < 100; i++)
         work(&ada, 1000000);
-    ck_assert_int_eq(wait_of(&ada), 3801); /* 0.95 s, by a quarter of the time */
+    ck_assert_int_eq(wait_of(&ada), 3601); /* 0.9 s, by a quarter of the time */
     now_ms += 4000;
     ck_assert_int_eq(wait_of(&ada), 0);
 }
@@ -76,6 +78,43 @@ START_TEST(the_host_itself_owes_nothing)
 
     work(&host, 1000000);
     ck_assert_int_eq(wait_of(&host), 0);
+}
+
+START_TEST(what_is_paid_in_advance_is_not_paid_again)
+{
+    work(&ada, 100000);
+    spending_advance(&spending, &ada, now_ms); /* seven eighths of 100 ms */
+    ck_assert_int_eq(wait_of(&ada), 351);
+    work(&ada, 80000);
+    ck_assert_int_eq(wait_of(&ada), 351);
+    work(&ada, 7750); /* 0.25 ms more than was paid */
+    ck_assert_int_eq(wait_of(&ada), 352);
+    spending_advance(&spending, &bob, now_ms); /* who owes nothing pays nothing */
+    ck_assert_int_eq(wait_of(&bob), 0);
+}
+
+START_TEST(who_asks_for_less_pays_less_in_advance)
+{
+    work(&ada, 80000);
+    now_ms += 10000;
+    for (int i = 0; i < 100; i++)
+        spending_advance(&spending, &ada, now_ms);
+    int64_t before_ms = wait_of(&ada);
+
+    for (int i = 0; i < 4; i++)
+        spending_advance(&spending, &ada, now_ms);
+    ck_assert_int_eq(wait_of(&ada), before_ms + 4); /* a millisecond is four times the least */
+}
+
+START_TEST(one_goes_on_in_the_time_that_the_patience_takes)
+{
+    ck_assert(spending_lets_go(&spending, &ada, now_ms)); /* it owes nothing */
+    work(&ada, 1000000);
+    ck_assert(spending_lets_go(&spending, &ada, now_ms));
+    ck_assert(!spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS - 1));
+    ck_assert(spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS));
+    ck_assert(!spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS + 1));
+    ck_assert(spending_lets_go(&spending, &bob, now_ms));
 }
 
 START_TEST(those_who_owe_most_are_remembered)
@@ -98,6 +137,8 @@ START_TEST(others_are_there_who_asked_a_moment_ago)
     ck_assert(spending_has_several(&spending, now_ms + 999));
     spending_asks(&spending, &bob, now_ms + 1000);
     ck_assert(!spending_has_several(&spending, now_ms + 1000));
+    ck_assert(spending_has_others(&spending, &ada, now_ms + 1999));
+    ck_assert(!spending_has_others(&spending, &bob, now_ms + 1000));
     spending_asks(&spending, &ada, now_ms + 1000);
     ck_assert(spending_has_several(&spending, now_ms + 1000));
 }
@@ -113,6 +154,9 @@ Suite *spending_suite(void)
     tcase_add_test(tests, those_who_owe_have_one_share_together);
     tcase_add_test(tests, a_debt_has_an_end);
     tcase_add_test(tests, the_host_itself_owes_nothing);
+    tcase_add_test(tests, what_is_paid_in_advance_is_not_paid_again);
+    tcase_add_test(tests, who_asks_for_less_pays_less_in_advance);
+    tcase_add_test(tests, one_goes_on_in_the_time_that_the_patience_takes);
     tcase_add_test(tests, those_who_owe_most_are_remembered);
     tcase_add_test(tests, others_are_there_who_asked_a_moment_ago);
     suite_add_tcase(suite, tests);
