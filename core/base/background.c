@@ -7,7 +7,10 @@
 #include "core/base/condition.h"
 #include "core/base/text.h"
 
-enum { LOOK_MS = 20 /* whether answers are still late */ };
+enum {
+    MOST_MS = 250 /* that one waits: others may sleep in their calls */,
+    LOOK_MS = 20 /* whether answers are still late */
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -39,9 +42,11 @@ static void make(void)
 
 void background_begin(void)
 {
+    int64_t until_ms = clock_mono_ms() + MOST_MS;
+
     (void)pthread_once(&once, make);
     pthread_mutex_lock(&lock);
-    while (background_gives_way() && at_work >= most())
+    while (background_gives_way() && at_work >= most() && clock_mono_ms() < until_ms)
         (void)condition_wait(&ended, &lock, clock_mono_ms() + LOOK_MS);
     at_work++;
     pthread_mutex_unlock(&lock);

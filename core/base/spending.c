@@ -35,8 +35,7 @@ static void settle(struct spending *spending, int64_t now_ms)
     }
 }
 
-/* NULL: it has no place, and owes nothing. */
-static struct spending_entry *entry_of(struct spending *spending, const struct quota_owner *owner)
+struct spending_entry *spending_entry_of(struct spending *spending, const struct quota_owner *owner)
 {
     struct spending_entry *row = spending->rows[quota_owner_hash(owner) % SPENDING_ROWS];
 
@@ -47,17 +46,18 @@ static struct spending_entry *entry_of(struct spending *spending, const struct q
     return NULL;
 }
 
-/* The place of whoever owes least, for another. */
+/* The place of whoever owes least, for another. NULL: those of all four wait. */
 static struct spending_entry *place_for(struct spending *spending, const struct quota_owner *owner)
 {
     struct spending_entry *row = spending->rows[quota_owner_hash(owner) % SPENDING_ROWS];
-    struct spending_entry *least = row;
+    struct spending_entry *least = NULL;
 
     for (struct spending_entry *entry = row; entry < row + SPENDING_PLACES; entry++) {
-        if (entry->debt_us < least->debt_us)
+        if (!entry->waiting && (!least || entry->debt_us < least->debt_us))
             least = entry;
     }
-    *least = (struct spending_entry){.owner = *owner};
+    if (least)
+        *least = (struct spending_entry){.owner = *owner};
     return least;
 }
 
@@ -74,10 +74,12 @@ void spending_charge(struct spending *spending, const struct quota_owner *owner,
     if (took_us < SPENDING_LEAST_US || !spending->percent || quota_owner_host(owner))
         return;
     settle(spending, now_ms);
-    struct spending_entry *entry = entry_of(spending, owner);
+    struct spending_entry *entry = spending_entry_of(spending, owner);
 
     if (!entry)
         entry = place_for(spending, owner);
+    if (!entry)
+        return;
     int64_t paid_us = took_us < entry->advance_us ? took_us : entry->advance_us;
 
     if (took_us > entry->each_us)
@@ -87,12 +89,8 @@ void spending_charge(struct spending *spending, const struct quota_owner *owner,
 }
 
 /* Who has come to ask for less pays less with each request. */
-void spending_advance(struct spending *spending, const struct quota_owner *owner, int64_t now_ms)
+void spending_advance(struct spending *spending, struct spending_entry *entry, int64_t now_ms)
 {
-    struct spending_entry *entry = entry_of(spending, owner);
-
-    if (!entry)
-        return;
     settle(spending, now_ms);
     entry->each_us -= entry->each_us / EACH_PART;
     if (entry->each_us < SPENDING_LEAST_US)
@@ -101,12 +99,8 @@ void spending_advance(struct spending *spending, const struct quota_owner *owner
     owe(entry, entry->each_us);
 }
 
-bool spending_lets_go(struct spending *spending, const struct quota_owner *owner, int64_t now_ms)
+bool spending_lets_go(struct spending_entry *entry, int64_t now_ms)
 {
-    struct spending_entry *entry = entry_of(spending, owner);
-
-    if (!entry)
-        return true;
     if (entry->patient_ms && now_ms - entry->patient_ms < SPENDING_WAIT_MS)
         return false;
     entry->patient_ms = now_ms;
@@ -141,12 +135,9 @@ bool spending_has_several(const struct spending *spending, int64_t now_ms)
     return last->at_ms && now_ms - last->at_ms < OTHERS_MS;
 }
 
-int64_t spending_wait_ms(struct spending *spending, const struct quota_owner *owner, int64_t now_ms)
+int64_t spending_wait_ms(struct spending *spending, const struct spending_entry *entry,
+                         int64_t now_ms)
 {
-    const struct spending_entry *entry = entry_of(spending, owner);
-
-    if (!entry)
-        return 0;
     settle(spending, now_ms);
     int64_t over_us = entry->debt_us - FREE_US;
 

@@ -12,20 +12,23 @@
 
 #include "core/base/quota_table.h"
 
+struct quota_turn;
+
 enum {
     SPENDING_LEAST_US = 250, /* a piece of work that took less is not charged */
-    SPENDING_WAIT_MS =
-        2000,           /* nobody waits longer; so often one of an owner goes on all the same */
-    SPENDING_ROWS = 64, /* of the table, each with … */
-    SPENDING_PLACES = 4 /* … so many owners: those who owe most */
+    SPENDING_WAIT_MS = 2000, /* nobody waits longer; so often one goes on all the same */
+    SPENDING_ROWS = 64,      /* of the table, each with … */
+    SPENDING_PLACES = 4      /* … so many owners: those who owe most */
 };
 
 struct spending_entry {
     struct quota_owner owner;
     int64_t debt_us;
-    int64_t each_us;    /* what a piece of its work takes of late */
-    int64_t advance_us; /* charged already, for what is to come */
-    int64_t patient_ms; /* when one of its went on though it owed; 0: never */
+    int64_t each_us;                 /* what a piece of its work takes of late */
+    int64_t advance_us;              /* charged already, for what is to come */
+    int64_t patient_ms;              /* when one of its went on though it owed; 0: never */
+    struct quota_turn *first, *last; /* its requests that wait: quota_wait.c */
+    size_t waiting;                  /* how many; while there are some it keeps its place */
 };
 
 struct spending_seen {
@@ -55,14 +58,18 @@ bool spending_has_several(const struct spending *spending, int64_t now_ms);
 bool spending_has_others(const struct spending *spending, const struct quota_owner *owner,
                          int64_t now_ms);
 
+/* The owner's place, as long as it has one; NULL: it has none, and owes nothing. */
+struct spending_entry *spending_entry_of(struct spending *spending,
+                                         const struct quota_owner *owner);
+
 /* For how many milliseconds the owner should wait until its next request is begun; 0: none. */
-int64_t spending_wait_ms(struct spending *spending, const struct quota_owner *owner,
+int64_t spending_wait_ms(struct spending *spending, const struct spending_entry *entry,
                          int64_t now_ms);
 
 /* A request of the owner that has waited goes on. */
-void spending_advance(struct spending *spending, const struct quota_owner *owner, int64_t now_ms);
+void spending_advance(struct spending *spending, struct spending_entry *entry, int64_t now_ms);
 
 /* Whether a request that has waited for SPENDING_WAIT_MS may go on though its owner owes. */
-bool spending_lets_go(struct spending *spending, const struct quota_owner *owner, int64_t now_ms);
+bool spending_lets_go(struct spending_entry *entry, int64_t now_ms);
 
 #endif

@@ -24,7 +24,6 @@ struct http;
 struct pg;
 struct redis;
 struct streams;
-struct quota_turn;
 struct engine;
 struct id_block;
 
@@ -91,7 +90,6 @@ struct loop {
     struct core_request *alive;  /* requests of this loop, of every kind */
     size_t requests;             /* how many */
     struct spending spending;    /* who had how much of its time */
-    struct quota_turn *turns;    /* requests that wait therefore (quota_wait.c) */
     struct quota_owner at_work;  /* whose request is being worked on */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */

@@ -4,50 +4,42 @@
 #include "core/request/quota.h"
 #include "core/request/reply.h"
 
-/* Of a request that waits; on its fiber's stack. */
+enum { LINE_MOST = 64 /* requests of one owner that wait */ };
+
+/* Of a request that waits; on its fiber's stack. Its owner's entry has no other owner meanwhile. */
 struct quota_turn {
     struct core_request *rq;
-    struct quota_turn *next; /* of the loop, whoever's it is */
+    struct spending_entry *entry;
+    struct quota_turn *before, *next;
     int64_t until_ms;
-    bool first; /* of its owner's */
     bool woken;
 };
 
-static bool has_turn(const struct loop *loop, const struct quota_owner *owner)
+static void join(struct quota_turn *turn)
 {
-    const struct quota_turn *turn = loop->turns;
+    struct spending_entry *entry = turn->entry;
 
-    while (turn && !quota_owner_same(&turn->rq->owner, owner))
-        turn = turn->next;
-    return turn != NULL;
+    turn->before = entry->last;
+    if (entry->last)
+        entry->last->next = turn;
+    else
+        entry->first = turn;
+    entry->last = turn;
+    entry->waiting++;
 }
 
-static void join(struct loop *loop, struct quota_turn *turn)
+static void leave(struct quota_turn *turn)
 {
-    struct quota_turn **last = &loop->turns;
+    struct spending_entry *entry = turn->entry;
+    bool was_first = entry->first == turn;
 
-    turn->first = !has_turn(loop, &turn->rq->owner);
-    while (*last)
-        last = &(*last)->next;
-    *last = turn;
-}
-
-/* Behind the first one the next of the same owner is the first. */
-static void leave(struct loop *loop, struct quota_turn *turn)
-{
-    struct quota_turn **at = &loop->turns, *next = turn->next;
-
-    while (*at != turn)
-        at = &(*at)->next;
-    *at = next;
-    if (!turn->first)
+    *(turn->before ? &turn->before->next : &entry->first) = turn->next;
+    *(turn->next ? &turn->next->before : &entry->last) = turn->before;
+    entry->waiting--;
+    if (!was_first || !entry->first)
         return;
-    while (next && !quota_owner_same(&next->rq->owner, &turn->rq->owner))
-        next = next->next;
-    if (!next)
-        return;
-    next->first = next->woken = true;
-    request_wake(next->rq);
+    entry->first->woken = true;
+    request_wake(entry->first->rq);
 }
 
 static bool are_others_late(const struct core_request *rq)
@@ -59,51 +51,62 @@ static bool are_others_late(const struct core_request *rq)
 }
 
 /* 0: it goes on; -1: it is refused. */
-static int await_turn(struct loop *loop, struct quota_turn *turn)
+static int await_turn(struct spending *spending, struct quota_turn *turn)
 {
     struct core_request *rq = turn->rq;
+    const struct loop *loop = rq->loop;
 
     while (are_others_late(rq) && !rq->timed_out) {
         int64_t left_ms = turn->until_ms - loop->now_ms, wait_ms = left_ms;
+        bool first = turn->entry->first == turn;
 
-        if (turn->first)
-            wait_ms = spending_wait_ms(&loop->spending, &rq->owner, loop->now_ms);
-        if (!wait_ms && turn->first)
+        if (first)
+            wait_ms = spending_wait_ms(spending, turn->entry, loop->now_ms);
+        if (first && !wait_ms)
             break;
         if (left_ms <= 0)
-            return turn->first && spending_lets_go(&loop->spending, &rq->owner, loop->now_ms) ? 0
-                                                                                              : -1;
+            return first && spending_lets_go(turn->entry, loop->now_ms) ? 0 : -1;
         turn->woken = false;
         request_sleep_unless(rq, wait_ms < left_ms ? wait_ms : left_ms, &turn->woken);
     }
     return 0;
 }
 
-static int refuse(struct core_request *rq)
+static int refuse(struct core_request *rq, int64_t owed_ms)
 {
-    int64_t ms = spending_wait_ms(&rq->loop->spending, &rq->owner, rq->loop->now_ms);
     char seconds[24];
 
-    snprintf(seconds, sizeof seconds, "%lld", (long long)(ms / 1000 + 1));
+    snprintf(seconds, sizeof seconds, "%lld", (long long)(owed_ms / 1000 + 1));
     reply_header(rq, "Retry-After", seconds);
     return quota_fail(rq, QUOTA_TIME, QUOTA_OWN_FULL);
 }
 
+static int wait_in_line(struct core_request *rq, struct spending_entry *entry)
+{
+    struct spending *spending = &rq->loop->spending;
+    struct quota_turn turn = {
+        .rq = rq, .entry = entry, .until_ms = rq->loop->now_ms + SPENDING_WAIT_MS};
+    int status = -1;
+
+    if (entry->waiting < LINE_MOST) {
+        join(&turn);
+        status = await_turn(spending, &turn);
+        if (!status)
+            spending_advance(spending, entry, rq->loop->now_ms);
+        leave(&turn);
+    }
+    return status ? refuse(rq, spending_wait_ms(spending, entry, rq->loop->now_ms)) : 0;
+}
+
 int quota_wait(struct core_request *rq)
 {
-    struct loop *loop = rq->loop;
-    struct spending *spending = &loop->spending;
-    struct quota_turn turn = {.rq = rq, .until_ms = loop->now_ms + SPENDING_WAIT_MS};
+    struct spending *spending = &rq->loop->spending;
 
-    if (!are_others_late(rq) || quota_owner_host(&rq->owner) ||
-        (!spending_wait_ms(spending, &rq->owner, loop->now_ms) && !has_turn(loop, &rq->owner)))
+    if (!are_others_late(rq))
         return 0;
-    join(loop, &turn);
-    int status = await_turn(loop, &turn);
+    struct spending_entry *entry = spending_entry_of(spending, &rq->owner);
 
-    leave(loop, &turn);
-    if (status)
-        return refuse(rq);
-    spending_advance(spending, &rq->owner, loop->now_ms);
-    return 0;
+    if (!entry || (!entry->waiting && !spending_wait_ms(spending, entry, rq->loop->now_ms)))
+        return 0;
+    return wait_in_line(rq, entry);
 }

@@ -190,7 +190,7 @@ static const struct bb_field database_fields[] = {
      .flags = BB_RESTART,
      .min = 1,
      .max = 64,
-     .fallback = "1",
+     .fallback = "2",
      .help = "Pipelined connections of each loop for single statements that write, so that no read "
              "waits for a commit."},
     {.name = "unit_connections",

@@ -285,7 +285,7 @@ START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
     struct host *own =
         poke_start(&(struct host_spec){.name = "lent_astray", .pg = &at, .database = database});
 
-    poke(own, "GET", "query/one", 200);
+    ck_assert(wait_until(lends, own, 10000));
     proxy_set(proxy, PROXY_IN_TRANSACTION, 0);
     poke(own, "POST", "write/astray", 503);
     poke(own, "POST", "unit/one", 503);

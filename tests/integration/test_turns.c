@@ -23,7 +23,7 @@ static void set_up(void)
         .modules =
             text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_busy")),
         .http = "  loops: 1\n  inside: [127.0.0.1]\n",
-        .db = "  read_connections: 1\n"});
+        .db = "  read_connections: 1\n  write_connections: 1\n"});
     struct person *admin = admin_of(host);
 
     ada = person_make(host, admin, "ada", NULL);

@@ -47,6 +47,7 @@
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(share)                                                                                       \
+    X(background)                                                                                  \
     X(spending)                                                                                    \
     X(slow)                                                                                        \
     X(sql_check)                                                                                   \

@@ -23,7 +23,9 @@ static void work(const struct quota_owner *owner, int64_t took_us)
 
 static int64_t wait_of(const struct quota_owner *owner)
 {
-    return spending_wait_ms(&spending, owner, now_ms);
+    const struct spending_entry *entry = spending_entry_of(&spending, owner);
+
+    return entry ? spending_wait_ms(&spending, entry, now_ms) : 0;
 }
 
 START_TEST(who_asks_for_little_never_waits)
@@ -83,14 +85,13 @@ START_TEST(the_host_itself_owes_nothing)
 START_TEST(what_is_paid_in_advance_is_not_paid_again)
 {
     work(&ada, 100000);
-    spending_advance(&spending, &ada, now_ms); /* seven eighths of 100 ms */
+    spending_advance(&spending, spending_entry_of(&spending, &ada),
+                     now_ms); /* seven eighths of 100 ms */
     ck_assert_int_eq(wait_of(&ada), 351);
     work(&ada, 80000);
     ck_assert_int_eq(wait_of(&ada), 351);
     work(&ada, 7750); /* 0.25 ms more than was paid */
     ck_assert_int_eq(wait_of(&ada), 352);
-    spending_advance(&spending, &bob, now_ms); /* who owes nothing pays nothing */
-    ck_assert_int_eq(wait_of(&bob), 0);
 }
 
 START_TEST(who_asks_for_less_pays_less_in_advance)
@@ -98,23 +99,40 @@ START_TEST(who_asks_for_less_pays_less_in_advance)
     work(&ada, 80000);
     now_ms += 10000;
     for (int i = 0; i < 100; i++)
-        spending_advance(&spending, &ada, now_ms);
+        spending_advance(&spending, spending_entry_of(&spending, &ada), now_ms);
     int64_t before_ms = wait_of(&ada);
 
     for (int i = 0; i < 4; i++)
-        spending_advance(&spending, &ada, now_ms);
+        spending_advance(&spending, spending_entry_of(&spending, &ada), now_ms);
     ck_assert_int_eq(wait_of(&ada), before_ms + 4); /* a millisecond is four times the least */
 }
 
 START_TEST(one_goes_on_in_the_time_that_the_patience_takes)
 {
-    ck_assert(spending_lets_go(&spending, &ada, now_ms)); /* it owes nothing */
     work(&ada, 1000000);
-    ck_assert(spending_lets_go(&spending, &ada, now_ms));
-    ck_assert(!spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS - 1));
-    ck_assert(spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS));
-    ck_assert(!spending_lets_go(&spending, &ada, now_ms + SPENDING_WAIT_MS + 1));
-    ck_assert(spending_lets_go(&spending, &bob, now_ms));
+    work(&bob, 1000000);
+    struct spending_entry *entry = spending_entry_of(&spending, &ada);
+
+    ck_assert(spending_lets_go(entry, now_ms));
+    ck_assert(!spending_lets_go(entry, now_ms + SPENDING_WAIT_MS - 1));
+    ck_assert(spending_lets_go(entry, now_ms + SPENDING_WAIT_MS));
+    ck_assert(!spending_lets_go(entry, now_ms + SPENDING_WAIT_MS + 1));
+    ck_assert(spending_lets_go(spending_entry_of(&spending, &bob), now_ms));
+}
+
+START_TEST(whose_requests_wait_keeps_its_place)
+{
+    work(&ada, 1000);
+    struct spending_entry *entry = spending_entry_of(&spending, &ada);
+
+    entry->waiting = 1;
+    for (int64_t account = 10; account < 10000; account++)
+        work(&(struct quota_owner){.account = account}, 1000000);
+    ck_assert_ptr_eq(spending_entry_of(&spending, &ada), entry);
+    entry->waiting = 0;
+    for (int64_t account = 10000; account < 20000; account++)
+        work(&(struct quota_owner){.account = account}, 1000000);
+    ck_assert_ptr_null(spending_entry_of(&spending, &ada));
 }
 
 START_TEST(those_who_owe_most_are_remembered)
@@ -157,6 +175,7 @@ Suite *spending_suite(void)
     tcase_add_test(tests, what_is_paid_in_advance_is_not_paid_again);
     tcase_add_test(tests, who_asks_for_less_pays_less_in_advance);
     tcase_add_test(tests, one_goes_on_in_the_time_that_the_patience_takes);
+    tcase_add_test(tests, whose_requests_wait_keeps_its_place);
     tcase_add_test(tests, those_who_owe_most_are_remembered);
     tcase_add_test(tests, others_are_there_who_asked_a_moment_ago);
     suite_add_tcase(suite, tests);
