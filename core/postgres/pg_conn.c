@@ -43,9 +43,12 @@ void pg_conn_flush_output(struct pg_conn *conn)
         pg_conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+/* What happens to all of them the first one tells. */
 static void tell(const struct pg_conn *conn, const char *what, const char *reason)
 {
-    enum bb_level level = conn->lane->kind == PG_READ && !conn->index ? BB_WARN : BB_DEBUG;
+    bool alone = conn->astray || conn->outcome_unknown;
+    bool first = conn->lane->kind == PG_READ && !conn->index;
+    enum bb_level level = alone || first ? BB_WARN : BB_DEBUG;
     char text[256];
 
     snprintf(text, sizeof text, "%s", reason ? reason : "");
