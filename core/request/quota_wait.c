@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/loop/loop.h"
@@ -76,7 +77,7 @@ static int refuse(struct core_request *rq, int64_t owed_ms)
 {
     char seconds[24];
 
-    snprintf(seconds, sizeof seconds, "%lld", (long long)(owed_ms / 1000 + 1));
+    snprintf(seconds, sizeof seconds, "%" PRId64, owed_ms / 1000 + 1);
     reply_header(rq, "Retry-After", seconds);
     return quota_fail(rq, QUOTA_TIME, QUOTA_OWN_FULL);
 }
