@@ -51,7 +51,7 @@ static bool are_others_late(const struct core_request *rq)
            spending_has_others(spending, &rq->owner, rq->loop->now_ms);
 }
 
-/* 0: it goes on; -1: it is refused. */
+/* 0: it goes on, as it does where there is no memory to wait; -1: it is refused. */
 static int await_turn(struct spending *spending, struct quota_turn *turn)
 {
     struct core_request *rq = turn->rq;
@@ -68,7 +68,8 @@ static int await_turn(struct spending *spending, struct quota_turn *turn)
         if (left_ms <= 0)
             return first && spending_lets_go(turn->entry, loop->now_ms) ? 0 : -1;
         turn->woken = false;
-        request_sleep_unless(rq, wait_ms < left_ms ? wait_ms : left_ms, &turn->woken);
+        if (request_sleep_unless(rq, wait_ms < left_ms ? wait_ms : left_ms, &turn->woken))
+            break;
     }
     return 0;
 }

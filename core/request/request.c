@@ -257,22 +257,23 @@ static void nap_fire(struct timer *timer)
     request_wake(nap->rq);
 }
 
-void request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
+int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
 {
     struct timers *timers = &rq->loop->timers;
     struct nap nap = {.timer.fire = nap_fire, .rq = rq, .over = over};
 
     if (timer_try(timers, &nap.timer, rq->loop->now_ms + ms))
-        return;
+        return -1;
     request_wait_in_time(rq, over);
     timer_clear(timers, &nap.timer);
+    return 0;
 }
 
 void request_sleep(struct core_request *rq, int64_t ms)
 {
     bool over = false;
 
-    request_sleep_unless(rq, ms, &over);
+    (void)request_sleep_unless(rq, ms, &over);
 }
 
 void request_wait_always(struct core_request *rq, const bool *done)

@@ -143,8 +143,8 @@ bool request_start(struct core_request *rq);
 
 /* Parks the fiber for so long, or until its time is over. */
 void request_sleep(struct core_request *rq, int64_t ms);
-/* The same, or until somebody sets *over and calls request_wake(). */
-void request_sleep_unless(struct core_request *rq, int64_t ms, bool *over);
+/* The same, or until somebody sets *over and calls request_wake(). 0, or -1 at once: no memory. */
+int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over);
 
 /* Whose fiber has the thread; NULL: none's. */
 struct core_request *request_running(void);
