@@ -5,7 +5,7 @@ enum {
     MOST_US = 1000000, /* a debt is no larger: who did much once has paid it off in seconds */
     OTHERS_MS = 1000,  /* others that asked for something in this time are there */
     PERCENT_US = 10,   /* a percent of a millisecond */
-    EACH_PART = 8
+    EACH_PART = 8      /* so much less of a piece is charged with each advance */
 };
 
 /* Those that share the share of the time by which debts are paid off. */
@@ -24,12 +24,14 @@ static int64_t debtors(const struct spending *spending)
 static void settle(struct spending *spending, int64_t now_ms)
 {
     int64_t paid_us = (now_ms - spending->settled_ms) * spending->percent * PERCENT_US;
-    int64_t sharers = paid_us ? debtors(spending) : 0;
+    int64_t sharers = paid_us ? debtors(spending) : 0, shared_us = spending->rest_us + paid_us;
 
     spending->settled_ms = now_ms;
+    if (paid_us)
+        spending->rest_us = sharers ? shared_us % sharers : 0;
     for (size_t i = 0; paid_us && i < (size_t)SPENDING_ROWS * SPENDING_PLACES; i++) {
         struct spending_entry *entry = &spending->rows[i / SPENDING_PLACES][i % SPENDING_PLACES];
-        int64_t part_us = entry->debt_us > FREE_US ? paid_us / sharers : paid_us;
+        int64_t part_us = entry->debt_us > FREE_US ? shared_us / sharers : paid_us;
 
         entry->debt_us = part_us < entry->debt_us ? entry->debt_us - part_us : 0;
     }

@@ -39,6 +39,7 @@ struct spending_seen {
 struct spending {
     unsigned percent;   /* of the time: the share of one owner; 0: nobody is charged */
     int64_t settled_ms; /* when debts were what they are here */
+    int64_t rest_us;    /* of what was paid: less than a microsecond for each of the debtors */
     struct spending_entry rows[SPENDING_ROWS][SPENDING_PLACES];
     struct spending_seen seen[2]; /* the last two that asked for something */
     int64_t late_until_ms;        /* so long answers count as late, see pg_pace.h */

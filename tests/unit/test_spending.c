@@ -65,6 +65,19 @@ START_TEST(those_who_owe_have_one_share_together)
     ck_assert_int_eq(wait_of(&bob), 0);
 }
 
+START_TEST(a_small_share_of_many_is_paid_off_too)
+{
+    spending.percent = 1; /* 10 us of a millisecond, for 20 */
+    for (int64_t account = 1; account <= 20; account++)
+        work(&(struct quota_owner){.account = account}, 100100);
+    ck_assert_int_gt(wait_of(&ada), 1);
+    for (int i = 0; i < 202; i++) {
+        now_ms++;
+        wait_of(&bob);
+    }
+    ck_assert_int_eq(wait_of(&ada), 0);
+}
+
 START_TEST(a_debt_has_an_end)
 {
     for (int i = 0; i < 100; i++)
@@ -170,6 +183,7 @@ Suite *spending_suite(void)
     tcase_add_test(tests, who_asks_for_little_never_waits);
     tcase_add_test(tests, a_debt_is_paid_off_by_the_share);
     tcase_add_test(tests, those_who_owe_have_one_share_together);
+    tcase_add_test(tests, a_small_share_of_many_is_paid_off_too);
     tcase_add_test(tests, a_debt_has_an_end);
     tcase_add_test(tests, the_host_itself_owes_nothing);
     tcase_add_test(tests, what_is_paid_in_advance_is_not_paid_again);
