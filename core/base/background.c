@@ -15,7 +15,7 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_cond_t ended;
-static long at_work;
+static long at_work, most;
 static atomic_int_least64_t late_until_ms;
 
 void background_give_way(int64_t until_ms)
@@ -28,15 +28,11 @@ bool background_gives_way(void)
     return clock_mono_ms() < atomic_load_explicit(&late_until_ms, memory_order_relaxed);
 }
 
-static long most(void)
+static void make(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return processors > 2 ? processors - 1 : 1;
-}
-
-static void make(void)
-{
+    most = processors > 2 ? processors - 1 : 1;
     condition_init(&ended);
 }
 
@@ -46,7 +42,7 @@ void background_begin(void)
 
     (void)pthread_once(&once, make);
     pthread_mutex_lock(&lock);
-    while (background_gives_way() && at_work >= most() && clock_mono_ms() < until_ms)
+    while (background_gives_way() && at_work >= most && clock_mono_ms() < until_ms)
         (void)condition_wait(&ended, &lock, clock_mono_ms() + LOOK_MS);
     at_work++;
     pthread_mutex_unlock(&lock);

@@ -15,7 +15,8 @@ void background_give_way(int64_t until_ms);
 /* Whether they do now. */
 bool background_gives_way(void);
 
-/* Around a piece of such work. The first waits while as many threads work as may. */
+/* Around a piece of such work. The first waits while as many threads work as may, a quarter of a
+ * second at most. */
 void background_begin(void);
 void background_end(void);
 

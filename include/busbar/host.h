@@ -223,8 +223,8 @@ static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t val
 }
 
 /*
- * Whether work in the background gives way: several accounts have asked for something in the last
- * seconds, and their answers are late because processors are short. A thread of the module's own
+ * Whether work in the background gives way: several accounts have asked for something a moment
+ * ago, and their answers are late because processors are short. A thread of the module's own
  * that uses much of one then had better sleep in between. Any thread. Since minor 10.
  */
 static inline bool bb_gives_way(struct bb_host *host)

@@ -29,9 +29,11 @@
 #include <busbar/request.h>
 
 enum bb_sql_flags {
-    BB_SQL_WRITE = 1, /* bb_query(): not to be retried after a lost connection */
-    BB_SQL_LONG = 2,  /* may take long (exports, wide lists): travels on a connection of its own */
-    BB_SQL_KEYED = 4  /* the first half of a struct bb_keyed; since minor 8 */
+    /* bb_query(): it writes. It is not retried after a lost connection, and travels apart from
+     * reads, which would wait for its commit. */
+    BB_SQL_WRITE = 1,
+    BB_SQL_LONG = 2, /* may take long (exports, wide lists): travels on a connection of its own */
+    BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed; since minor 8 */
 };
 
 struct bb_sql {
