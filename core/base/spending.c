@@ -24,14 +24,19 @@ static int64_t debtors(const struct spending *spending)
 static void settle(struct spending *spending, int64_t now_ms)
 {
     int64_t paid_us = (now_ms - spending->settled_ms) * spending->percent * PERCENT_US;
-    int64_t sharers = paid_us ? debtors(spending) : 0, shared_us = spending->rest_us + paid_us;
+    int64_t share_us = 0;
 
     spending->settled_ms = now_ms;
-    if (paid_us)
-        spending->rest_us = sharers ? shared_us % sharers : 0;
-    for (size_t i = 0; paid_us && i < (size_t)SPENDING_ROWS * SPENDING_PLACES; i++) {
+    if (!paid_us)
+        return;
+    int64_t sharers = debtors(spending), shared_us = spending->rest_us + paid_us;
+
+    if (sharers)
+        share_us = shared_us / sharers;
+    spending->rest_us = sharers ? shared_us % sharers : 0;
+    for (size_t i = 0; i < (size_t)SPENDING_ROWS * SPENDING_PLACES; i++) {
         struct spending_entry *entry = &spending->rows[i / SPENDING_PLACES][i % SPENDING_PLACES];
-        int64_t part_us = entry->debt_us > FREE_US ? shared_us / sharers : paid_us;
+        int64_t part_us = entry->debt_us > FREE_US ? share_us : paid_us;
 
         entry->debt_us = part_us < entry->debt_us ? entry->debt_us - part_us : 0;
     }
