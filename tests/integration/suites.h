@@ -39,6 +39,7 @@
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(keys)                                                                                        \
+    X(look_ups)                                                                                    \
     X(statements)                                                                                  \
     X(lent)                                                                                        \
     X(failover)                                                                                    \

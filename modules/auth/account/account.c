@@ -39,15 +39,23 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
     return BB_ROW_JSON(rq, rows, row, columns);
 }
 
+#define BY_EMAIL(email, network)                                                                   \
+    "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days' AS known, "    \
+    "o.seen > now() - interval '1 day' AS seen FROM auth_account a LEFT JOIN auth_origin o "       \
+    "ON o.account = a.id AND o.network = " network " WHERE a.email = " email
+
+#define LOGINS BB_KEYS_2("text", "text") " k(email, network, i)"
+#define OF_LOGIN BY_EMAIL("k.email", "k.network")
+
+static const struct bb_keyed by_email = {
+    {BY_EMAIL("$1::text", "$2::text"), BB_SQL_KEYED},
+    {"SELECT a.*, k.i FROM " LOGINS " CROSS JOIN LATERAL (" OF_LOGIN " OFFSET 0) a", 0},
+};
+
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,
                       struct auth_account *account)
 {
-    static const struct bb_sql by_email = {
-        "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days', "
-        "o.seen > now() - interval '1 day' FROM auth_account a LEFT JOIN auth_origin o "
-        "ON o.account = a.id AND o.network = $2 WHERE a.email = $1",
-        0};
-    struct bb_rows *rows = bb_query(rq, &by_email, BB_ARGS(bb_t(email), bb_t(network)));
+    struct bb_rows *rows = bb_query(rq, &by_email.one, BB_ARGS(bb_t(email), bb_t(network)));
 
     if (!rows)
         return -1;
@@ -137,14 +145,23 @@ static int organisation_of(void *state, struct bb_request *rq, const char *email
     return 1;
 }
 
+#define SCOPE(account)                                                                             \
+    "SELECT a.email, a.role, a.status = 'Active' AS active, " ACCOUNT_ORGANISATIONS                \
+    " AS organisations, " ACCOUNT_APPROVED                                                         \
+    " AS approved FROM auth_account a WHERE a.id = " account " AND a.status <> 'Deleted'"
+
+#define ACCOUNTS BB_KEYS_1("bigint") " k(id, i)"
+#define OF_ACCOUNT SCOPE("k.id")
+
+static const struct bb_keyed scope_by_id = {
+    {SCOPE("$1::bigint"), BB_SQL_KEYED},
+    {"SELECT a.*, k.i FROM " ACCOUNTS " CROSS JOIN LATERAL (" OF_ACCOUNT " OFFSET 0) a", 0},
+};
+
 static int scope_of(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope)
 {
-    static const struct bb_sql find = {
-        "SELECT a.email, a.role, a.status = 'Active', " ACCOUNT_ORGANISATIONS ", " ACCOUNT_APPROVED
-        " FROM auth_account a WHERE a.id = $1::bigint AND a.status <> 'Deleted'",
-        0};
-    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(account)));
+    struct bb_rows *rows = bb_query(rq, &scope_by_id.one, BB_ARGS(bb_i(account)));
 
     (void)state;
     if (!rows)

@@ -14,19 +14,34 @@
 
 enum written { WRITTEN, KEY_RETIRED, ACCOUNT_CHANGED, WRITE_FAILED };
 
+/* k: whoever logs in; one request, or several at a time (struct bb_keyed). */
+#define ASKED "jti, account, client, kid, issued, expires, password, i"
+#define SESSIONS(keys)                                                                             \
+    "WITH k(" ASKED ") AS MATERIALIZED (" keys "), "                                               \
+    "a AS (SELECT a.id, k.i FROM k JOIN auth_account a ON a.id = k.account "                       \
+    "AND a.status = 'Active' AND a.password = coalesce(k.password, a.password) "                   \
+    "ORDER BY a.id FOR SHARE OF a), "                                                              \
+    "made AS (INSERT INTO auth_session (jti, account, client, kid, issued, expires) "              \
+    "SELECT k.jti, a.id, nullif(k.client, 0), y.kid, to_timestamp(k.issued), "                     \
+    "to_timestamp(k.expires) FROM k JOIN a USING (i) "                                             \
+    "JOIN auth_key y ON y.kid = k.kid AND y.retired IS NULL RETURNING jti) "                       \
+    "SELECT a.i IS NOT NULL, made.jti IS NOT NULL"
+#define AND_WHO " FROM k LEFT JOIN a USING (i) LEFT JOIN made USING (jti)"
+#define CALLER                                                                                     \
+    "SELECT $1::uuid, $2::bigint, $3::bigint, $4::text, $5::bigint, $6::bigint, $7::text, 1"
+#define CALLERS                                                                                    \
+    "SELECT * FROM " BB_KEYS_7("uuid", "bigint", "bigint", "text", "bigint", "bigint", "text")
+
+static const struct bb_keyed session = {
+    {SESSIONS(CALLER) AND_WHO, BB_SQL_WRITE | BB_SQL_KEYED},
+    {SESSIONS(CALLERS) ", k.i" AND_WHO, BB_SQL_WRITE},
+};
+
 static enum written insert(struct bb_request *rq, const struct token_claims *claims,
                            const struct auth_account *account, int64_t client, const char *kid)
 {
-    static const struct bb_sql session = {
-        "WITH a AS (SELECT id FROM auth_account WHERE id = $2::bigint AND status = 'Active' "
-        "AND password = coalesce($7, password) FOR SHARE), "
-        "made AS (INSERT INTO auth_session (jti, account, client, kid, issued, expires) "
-        "SELECT $1::uuid, a.id, nullif($3::bigint, 0), k.kid, to_timestamp($5::bigint), "
-        "to_timestamp($6::bigint) FROM a, auth_key k WHERE k.kid = $4 AND k.retired IS NULL "
-        "RETURNING jti) SELECT EXISTS (SELECT FROM a), EXISTS (SELECT FROM made)",
-        BB_SQL_WRITE};
     struct bb_rows *rows =
-        bb_query(rq, &session,
+        bb_query(rq, &session.one,
                  BB_ARGS(bb_t(claims->jti), bb_i(claims->account), bb_i(client), bb_t(kid),
                          bb_i(claims->issued_s), bb_i(claims->expires_s), bb_t(account->password)));
 

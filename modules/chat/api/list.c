@@ -18,22 +18,38 @@
 #include "modules/chat/api/api.h"
 #include "modules/common/array.h"
 
-/* $1 to $3 the scope, $4 e-mail, $5 and $6 the cursor, $7 how many. */
-#define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
-#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
-#define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
+/*
+ * Who asks, k: the scope (as CHAT_SEES), the e-mail, the cursor, and how many. For one request it
+ * is made of its parameters, for several of their arrays (struct bb_keyed).
+ */
+#define ASKED "everything, organisations, own, email, micros, id, rows"
+#define ONE                                                                                        \
+    "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::text, $5::bigint,"           \
+    " $6::bigint, $7::bigint) k(" ASKED ") CROSS JOIN LATERAL ("
+#define CALLERS BB_KEYS_7("boolean", "text", "text", "text", "bigint", "bigint", "bigint")
+#define MANY                                                                                       \
+    "SELECT a.*, k.i FROM (SELECT everything, organisations::bigint[], own, email, micros, id,"    \
+    " rows, i FROM " CALLERS " k(" ASKED ", i) OFFSET 0) k CROSS JOIN LATERAL ("
+
+#define SEES                                                                                       \
+    "(k.everything OR c.organisation = ANY(k.organisations)"                                       \
+    " OR (k.own = c.participant1 AND NOT c.withheld1)"                                             \
+    " OR (k.own = c.participant2 AND NOT c.withheld2))"
+#define SINCE "coalesce('epoch'::timestamptz + k.micros * interval '1 microsecond', 'infinity')"
+#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT k.rows"
+#define BEHIND "(c.last_at, c.id) < (" SINCE ", k.id) AND " SEES
 #define BRANCH(side)                                                                               \
-    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = $4::text"                  \
+    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = k.email"                   \
     " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
-    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
+    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT k.rows)"
 #define OWN "(" BRANCH("1") " UNION ALL " BRANCH("2") ") c"
 
 #define OF_ORGANISATION(side)                                                                      \
-    "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY($2::bigint[])"                   \
-    " AND d.participant" side " = $4::text"
+    "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY(k.organisations)"                \
+    " AND d.participant" side " = k.email"
 #define OF_PAIR(side, other)                                                                       \
-    "SELECT d.id FROM chat_directory d WHERE d.participant" side " = $4::text"                     \
-    " AND d.participant" other " = $3::text"
+    "SELECT d.id FROM chat_directory d WHERE d.participant" side " = k.email"                      \
+    " AND d.participant" other " = k.own"
 #define ANOTHERS                                                                                   \
     "chat_conversation c JOIN (" OF_ORGANISATION("1") " UNION " OF_ORGANISATION(                   \
         "2") " UNION " OF_PAIR("1", "2") " UNION " OF_PAIR("2",                                    \
@@ -41,16 +57,20 @@
 
 #define LISTED CHAT_COLUMNS ", c.unread1, c.unread2"
 #define PAGE(rows)                                                                                 \
-    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
+    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST \
+    ") a"
 #define IDS(rows)                                                                                  \
-    "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
+    "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
-/* By whether another's e-mail is asked for, and whether the page is a long one. */
-static const struct bb_sql list_page[2][2] = {
-    {{PAGE(OWN), 0}, {PAGE(OWN), BB_SQL_LONG}},
-    {{PAGE(ANOTHERS), 0}, {PAGE(ANOTHERS), BB_SQL_LONG}},
+/* By whether another's e-mail is asked for. */
+static const struct bb_keyed list_page[2] = {
+    {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}},
+    {{ONE PAGE(ANOTHERS), BB_SQL_KEYED}, {MANY PAGE(ANOTHERS), 0}},
 };
-static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LONG}, {IDS(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_sql long_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
+                                           {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
+                                          {ONE IDS(ANOTHERS), BB_SQL_LONG}};
 
 static const struct bb_sql by_ids = {
     "SELECT " LISTED " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
@@ -223,8 +243,8 @@ int chat_list(struct bb_request *rq)
         return refused;
 
     /* One more than asked for shows whether there is a next page. */
-    const struct bb_rows *rows =
-        fetch(rq, &list_page[another][page > ARRAY_SHORT], &position, bb_i((int64_t)page + 1));
+    const struct bb_sql *sql = page > ARRAY_SHORT ? &long_page[another] : &list_page[another].one;
+    const struct bb_rows *rows = fetch(rq, sql, &position, bb_i((int64_t)page + 1));
 
     if (!rows)
         return bb_failed(rq);

@@ -9,54 +9,72 @@
 enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * $1 $2 scope, $3 the key, or the site's name, $4 the key if it is a uuid, $5 if it may be an id.
+ * Who asks, k: the scope, the key or the site's name, the key if it is a uuid, and if it may be an
+ * id. For one request it is made of its parameters, for several of their arrays (struct bb_keyed).
+ *
  * However many share a serial number or a site, here or elsewhere, a few are read, in an index that
  * begins with it: for those who see all between rows that begin with it, as equality would let the
  * planner sort; for others by organisation. Most act in one: with a plan for any number of them
  * PostgreSQL would plan each look-up anew.
  */
+#define ASKED "everything, organisations, name, uuid, id"
+#define ONE                                                                                        \
+    "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::uuid, $5::bigint)"           \
+    " k(" ASKED ")"
+#define CALLERS BB_KEYS_5("boolean", "text", "text", "uuid", "bigint")
+#define MANY                                                                                       \
+    "SELECT a.*, k.i FROM (SELECT everything, organisations::bigint[], name, uuid, id, i"          \
+    " FROM " CALLERS " k(" ASKED ", i) OFFSET 0) k"
+#define KEYED(statement)                                                                           \
+    {                                                                                              \
+        {ONE " CROSS JOIN LATERAL (" statement ") a", BB_SQL_KEYED},                               \
+            {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
+    }
+
 #define MOST " LIMIT 21"
 #define FROM_ALL(what, column, name, value)                                                        \
-    "(SELECT " what " FROM device d WHERE $1::boolean AND cardinality($2::bigint[]) >= 0"          \
-    " AND " column " IS NOT NULL AND (" name ", d.organisation) >= (" value ", 0::bigint)"         \
+    "(SELECT " what " FROM device d WHERE k.everything AND " column " IS NOT NULL"                 \
+    " AND (" name ", d.organisation) >= (" value ", 0::bigint)"                                    \
     " AND (" name ", d.organisation) <= (" value ", 9223372036854775807)"                          \
     " ORDER BY " name ", d.organisation" MOST ")"
 #define FROM_ONE(what, column, name, value)                                                        \
-    "(SELECT " what " FROM device d WHERE NOT $1::boolean AND " name " = " value                   \
-    " AND d.organisation = ($2::bigint[])[1]" MOST ")"
+    "(SELECT " what " FROM device d WHERE NOT k.everything AND " name " = " value                  \
+    " AND d.organisation = k.organisations[1]" MOST ")"
 #define FROM_SOME(what, column, name, value)                                                       \
-    "(SELECT " what " FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"      \
+    "(SELECT " what " FROM (SELECT DISTINCT unnest(k.organisations) AS id) o CROSS JOIN LATERAL"   \
     " (SELECT * FROM device d WHERE " name " = " value " AND d.organisation = o.id" MOST ") d"     \
-    " WHERE NOT $1::boolean" MOST ")"
+    " WHERE NOT k.everything" MOST ")"
+#define SEEN "(k.everything OR d.organisation = ANY(k.organisations))"
 #define EXTERNAL(from)                                                                             \
-    from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower($3::text)")
-#define UUID "SELECT d.id, 2 FROM device d WHERE " DEVICE_SEES " AND d.uuid = $4::uuid"
-#define ID "SELECT d.id, 4 FROM device d WHERE " DEVICE_SEES " AND d.id = $5::bigint"
-#define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "$3::text")
-#define SITE(from) from("d.*", "d.site_name", "d.site_name", "$3::text")
+    from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower(k.name)")
+#define UUID "SELECT d.id, 2 FROM device d WHERE " SEEN " AND d.uuid = k.uuid"
+#define ID "SELECT d.id, 4 FROM device d WHERE " SEEN " AND d.id = k.id"
+#define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "k.name")
+#define SITE(from) from("d.*", "d.site_name", "d.site_name", "k.name")
 #define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from) " UNION ALL " ID
 #define BY_KEY(from, columns)                                                                      \
-    "WITH hit AS (" HITS(from) ")"                                                                 \
-                               " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id"       \
-                               " WHERE hit.rank = (SELECT min(rank) FROM hit) ORDER BY d.id"
-#define BY_SITE(from) "SELECT " DEVICE_COLUMNS " FROM " SITE(from) " d ORDER BY d.id"
+    KEYED("WITH hit AS (" HITS(from) ")"                                                           \
+                                     " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id" \
+                                     " WHERE hit.rank = (SELECT min(rank) FROM hit)"               \
+                                     " ORDER BY d.id")
+#define BY_SITE(from) KEYED("SELECT " DEVICE_COLUMNS " FROM " SITE(from) " d ORDER BY d.id")
 
 enum sight { OF_ALL, OF_ONE, OF_SOME };
 
-static const struct bb_sql by_key[] = {
-    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_COLUMNS), 0},
-    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_COLUMNS), 0},
-    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_COLUMNS), 0},
+static const struct bb_keyed by_key[] = {
+    [OF_ALL] = BY_KEY(FROM_ALL, DEVICE_COLUMNS),
+    [OF_ONE] = BY_KEY(FROM_ONE, DEVICE_COLUMNS),
+    [OF_SOME] = BY_KEY(FROM_SOME, DEVICE_COLUMNS),
 };
-static const struct bb_sql facts_by_key[] = {
-    [OF_ALL] = {BY_KEY(FROM_ALL, DEVICE_FACTS), 0},
-    [OF_ONE] = {BY_KEY(FROM_ONE, DEVICE_FACTS), 0},
-    [OF_SOME] = {BY_KEY(FROM_SOME, DEVICE_FACTS), 0},
+static const struct bb_keyed facts_by_key[] = {
+    [OF_ALL] = BY_KEY(FROM_ALL, DEVICE_FACTS),
+    [OF_ONE] = BY_KEY(FROM_ONE, DEVICE_FACTS),
+    [OF_SOME] = BY_KEY(FROM_SOME, DEVICE_FACTS),
 };
-static const struct bb_sql by_site[] = {
-    [OF_ALL] = {BY_SITE(FROM_ALL), 0},
-    [OF_ONE] = {BY_SITE(FROM_ONE), 0},
-    [OF_SOME] = {BY_SITE(FROM_SOME), 0},
+static const struct bb_keyed by_site[] = {
+    [OF_ALL] = BY_SITE(FROM_ALL),
+    [OF_ONE] = BY_SITE(FROM_ONE),
+    [OF_SOME] = BY_SITE(FROM_SOME),
 };
 
 static enum sight sight_of(const struct device_scope *scope)
@@ -135,8 +153,8 @@ static int only_one(struct bb_request *rq, const struct bb_rows *rows, const cha
 
 /* The one row of the scope's statement with a key; else *refused is the status of the answer given.
  */
-static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sql, const char *sent,
-                                  int64_t asked, int *refused)
+static const struct bb_rows *find(struct bb_request *rq, const struct bb_keyed *sql,
+                                  const char *sent, int64_t asked, int *refused)
 {
     struct device_scope scope;
 
@@ -146,7 +164,7 @@ static const struct bb_rows *find(struct bb_request *rq, const struct bb_sql *sq
     const char *key = device_trimmed(rq, sent);
     const char *uuid = is_uuid(key) ? key : NULL;
     const struct bb_rows *rows =
-        bb_query(rq, &sql[sight_of(&scope)],
+        bb_query(rq, &sql[sight_of(&scope)].one,
                  BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key), bb_t(uuid), bb_t(id_of(key))));
 
     *refused = only_one(rq, rows, "identifier");
@@ -182,9 +200,9 @@ int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
 
     if (refused)
         return refused;
-    const struct bb_rows *rows =
-        bb_query(rq, &by_site[sight_of(&scope)],
-                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(device_trimmed(rq, site))));
+    const struct bb_rows *rows = bb_query(
+        rq, &by_site[sight_of(&scope)].one,
+        BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(device_trimmed(rq, site)), bb_null(), bb_null()));
 
     refused = only_one(rq, rows, "siteName");
     if (!refused)

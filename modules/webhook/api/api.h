@@ -30,6 +30,18 @@ json_t *webhook_warn(json_t *json, const char *secret);
 #define WEBHOOK_MINE_ARGS(rq)                                                                      \
     bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
         bb_i((rq)->principal->account)
+
+/* Those of a webhook h with these parameters, for one request and for several (struct bb_keyed). */
+#define WEBHOOK_CALLERS BB_KEYS_3("bigint", "boolean", "bigint") " k(id, everything, account, i)"
+#define WEBHOOK_THEIRS "h.id = k.id AND (k.everything OR h.account = k.account)"
+#define WEBHOOK_KEYED(selected)                                                                    \
+    {                                                                                              \
+        {selected " FROM webhook_hook h WHERE " WEBHOOK_MINE, BB_SQL_KEYED},                       \
+            {selected ", k.i FROM " WEBHOOK_CALLERS " CROSS JOIN LATERAL"                          \
+                      " (SELECT * FROM webhook_hook h WHERE " WEBHOOK_THEIRS " OFFSET 0) h",       \
+             0},                                                                                   \
+    }
+
 int webhook_unknown(struct bb_request *rq);    /* the 404 */
 int webhook_check_mine(struct bb_request *rq); /* parks */
 

@@ -84,11 +84,11 @@ int webhook_list(struct bb_request *rq)
     return bb_reply_rows(rq, rows, (size_t)most, 0, masked);
 }
 
+static const struct bb_keyed find = WEBHOOK_KEYED("SELECT " WEBHOOK_COLUMNS);
+
 int webhook_get(struct bb_request *rq)
 {
-    static const struct bb_sql find = {
-        "SELECT " WEBHOOK_COLUMNS " FROM webhook_hook h WHERE " WEBHOOK_MINE, 0};
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+    const struct bb_rows *rows = bb_query(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
     if (!rows)
         return bb_failed(rq);

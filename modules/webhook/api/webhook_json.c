@@ -11,10 +11,11 @@ int webhook_unknown(struct bb_request *rq)
     return bb_fail(rq, 404, "Webhook not found");
 }
 
+static const struct bb_keyed find_id = WEBHOOK_KEYED("SELECT h.id");
+
 int webhook_check_mine(struct bb_request *rq)
 {
-    static const struct bb_sql find = {"SELECT FROM webhook_hook h WHERE " WEBHOOK_MINE, 0};
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+    const struct bb_rows *rows = bb_query(rq, &find_id.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
     if (!rows)
         return bb_failed(rq);

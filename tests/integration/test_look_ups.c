@@ -1,0 +1,262 @@
+/*
+ * Look-ups of the modules that share an execution with those of others (struct bb_keyed): devices
+ * by their names, conversations of an e-mail, webhooks by their numbers, accounts and sessions of
+ * logins. A table is locked while they are asked, so that they wait together; each must get what it
+ * got when it was asked alone.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hook.h"
+#include "suites.h"
+
+enum { PEOPLE = 4, DEVICES = 3, CALLS = 60, LOGINS = 12, TOGETHER_MS = 20000 };
+
+static struct host *host;
+static PGconn *db;
+static struct person *admin, *people[PEOPLE];
+static struct call calls[CALLS];
+static int call_count;
+
+static void add(const struct person *by, char *path)
+{
+    ck_assert_int_lt(call_count, CALLS);
+    calls[call_count++] = (struct call){.method = "GET", .path = path, .token = by->token};
+}
+
+/* Two of a person's devices share a serial number, one's serial number is another's name. */
+static void make_devices(int person)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        json_t *device =
+            json_pack("{ss sf ss ss}", "externalId", text("P%d Device %d", person, i), "capacity",
+                      5.0, "serialNumber", i ? text("serial %d", person) : "P0 Device 1",
+                      "siteName", text("site %d", i));
+
+        ck_status(http(host, "POST", "/api/device", people[person]->token, device), 201);
+    }
+}
+
+static void ask_devices(const struct person *by)
+{
+    add(by, "/api/device/p0%20device%201");
+    add(by, "/api/device/P1%20DEVICE%202");
+    add(by, "/api/device/serial%202");
+    add(by, "/api/device/nobody's");
+    add(by, "/api/device/1");
+}
+
+static void ask_conversations(const struct person *by, const struct person *of)
+{
+    const char *path = text("/api/chat/conversations/user/%s", encoded(of->email));
+
+    add(by, text("%s", path));
+    add(by, text("%s?limit=1", path));
+}
+
+static void seed(void)
+{
+    for (int i = 0; i < PEOPLE; i++)
+        people[i] = person_make(host, admin, text("caller%d", i), NULL);
+    sql_run(db, text("UPDATE auth_organisation SET api_user = %jd WHERE id = %jd",
+                     (intmax_t)people[3]->id, (intmax_t)people[2]->organisation));
+    for (int i = 0; i < PEOPLE; i++) {
+        make_devices(i);
+        for (int with = 0; with < i; with++)
+            talk_start(host, people[i], people[i]->email, people[with]->email,
+                       text("project %d %d", i, with));
+    }
+    for (int i = 0; i < 2; i++) {
+        struct webhook_made made =
+            webhook_make(host, people[i], text(PUBLIC_URL "/%d", i), "message.new");
+
+        for (int by = 0; by < 2; by++) {
+            add(people[by], made.path);
+            add(people[by], text("%s/deliveries", made.path));
+        }
+        add(admin, made.path);
+    }
+}
+
+static void start(const char *name)
+{
+    host = host_start(&(struct host_spec){
+        .name = name,
+        .database = database_make(the_postgres, name),
+        .modules = "[auth, chat, device, metrics, webhook]",
+        .http = "  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: 1000\n",
+        .db = "  read_connections: 1\n  write_connections: 1\n"});
+    db = database_connect(the_postgres, name);
+    webhook_ready(name, 1);
+    call_count = 0;
+    admin = admin_of(host);
+    seed();
+}
+
+static void stop(void)
+{
+    ck_assert_ptr_null(strstr(file_text(host->log), "rows that nobody asked for"));
+    ck_assert_ptr_null(strstr(file_text(host->log), "fails for several keys"));
+    PQfinish(db);
+    host_stop(host);
+}
+
+static int64_t metric(const char *name, const char *lane)
+{
+    const char *page = ck_status(http(host, "GET", "/metrics", admin->token, NULL), 200)->body;
+    const char *line = strstr(page, text("\n%s{loop=\"0\",lane=\"%s\"} ", name, lane));
+
+    ck_assert_msg(line != NULL, "%s", page);
+    return strtoll(strchr(line, ' ') + 1, NULL, 10);
+}
+
+/* A loop publishes its counters from time to time. */
+static bool has_shared(void *arg)
+{
+    return metric("busbar_database_sharing_requests_total", arg) > 1;
+}
+
+static void expect_shared(char *lane)
+{
+    ck_assert(wait_until(has_shared, lane, 5000));
+}
+
+/* ---- together ---- */
+
+/* All but the number of the request. */
+static const char *said(const struct answer *answer)
+{
+    const char *id = strstr(answer->body, ",\"requestId\"");
+
+    return text("%ld %.*s", answer->status, (int)(id ? id - answer->body : (long)answer->length),
+                answer->body);
+}
+
+struct lock {
+    const char *tables, *change; /* NULL: nothing else is done with them */
+    const char *lane;
+    int least; /* that wait before the tables are let go */
+};
+
+static bool enough_wait(void *arg)
+{
+    const struct lock *lock = arg;
+
+    return metric("busbar_database_waiting", lock->lane) >= lock->least;
+}
+
+static void *let_go(void *arg)
+{
+    bool waited = wait_until(enough_wait, arg, TOGETHER_MS);
+
+    sql_run(db, "COMMIT");
+    return waited ? arg : NULL;
+}
+
+static void ask_together(struct lock *lock, const struct call *asked, struct answer **answers,
+                         int count)
+{
+    pthread_t thread;
+    void *waited;
+
+    sql_run(db, "BEGIN");
+    sql_run(db, text("LOCK TABLE %s", lock->tables));
+    if (lock->change)
+        sql_run(db, lock->change);
+    ck_assert_int_eq(pthread_create(&thread, NULL, let_go, lock), 0);
+    parallel(host, asked, answers, count);
+    pthread_join(thread, &waited);
+    ck_assert_msg(waited != NULL, "they did not wait together");
+}
+
+START_TEST(look_ups_that_wait_together_each_get_their_own)
+{
+    struct answer *alone[CALLS], *together[CALLS];
+    struct lock lock = {"device, chat_conversation, webhook_hook IN ACCESS EXCLUSIVE MODE", NULL,
+                        "read", CALLS / 2};
+
+    start("look_ups");
+    for (int i = 0; i < PEOPLE; i++)
+        ask_devices(people[i]);
+    ask_devices(admin);
+    ask_conversations(people[0], people[0]);
+    ask_conversations(people[1], people[1]);
+    ask_conversations(people[2], people[3]);
+    ask_conversations(people[3], people[2]);
+    ask_conversations(admin, people[3]);
+    for (int i = 0; i < call_count; i++)
+        alone[i] = http_send(host, &calls[i]);
+    ask_together(&lock, calls, together, call_count);
+    for (int i = 0; i < call_count; i++) {
+        ck_assert_msg(!strcmp(said(together[i]), said(alone[i])), "%s: %s, alone %s", calls[i].path,
+                      said(together[i]), said(alone[i]));
+    }
+    expect_shared((char[]){"read"});
+    stop();
+}
+
+/* ---- logins ---- */
+
+static struct person *who[LOGINS];
+static struct answer *answers[LOGINS];
+
+static void log_in_together(struct lock *lock)
+{
+    struct call logins[LOGINS];
+
+    for (int i = 0; i < LOGINS; i++) {
+        who[i] = i < PEOPLE ? people[i] : person_make(host, admin, text("late%d", i), NULL);
+        logins[i] = (struct call){.method = "POST",
+                                  .path = "/api/auth/login",
+                                  .body = text("{\"username\":\"%s\",\"password\":\"%s\"}",
+                                               who[i]->email, who[i]->password)};
+    }
+    sql_run(db, "DELETE FROM auth_session WHERE account <> 1");
+    ask_together(lock, logins, answers, LOGINS);
+}
+
+START_TEST(logins_that_wait_together_each_get_a_session)
+{
+    struct lock lock = {"auth_session IN SHARE MODE", NULL, "write", LOGINS / 2};
+
+    start("look_ups_logins");
+    log_in_together(&lock);
+    for (int i = 0; i < LOGINS; i++) {
+        who[i]->token = text("%s", answer_text(ck_status(answers[i], 200), "accessToken"));
+        ck_assert_str_eq(answer_text(person_me(host, who[i]), "email"), who[i]->email);
+    }
+    expect_shared((char[]){"write"});
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_session WHERE account <> 1"),
+                     LOGINS);
+    stop();
+}
+
+/* A password that is changed while they wait ends that login alone. */
+START_TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
+{
+    struct lock lock = {"auth_session IN SHARE MODE",
+                        "UPDATE auth_account SET password = 'another' WHERE email LIKE 'late%0@%'"
+                        " OR email LIKE 'caller1@%'",
+                        "write", LOGINS / 2};
+
+    start("look_ups_changed");
+    log_in_together(&lock);
+    for (int i = 0; i < LOGINS; i++)
+        ck_status(answers[i], i == 1 || i == 10 ? 401 : 200);
+    expect_shared((char[]){"write"});
+    stop();
+}
+
+Suite *look_ups_suite(void)
+{
+    Suite *suite = suite_create("look_ups");
+    TCase *cases = tcase_create("look_ups");
+
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, look_ups_that_wait_together_each_get_their_own);
+    tcase_add_test(cases, logins_that_wait_together_each_get_a_session);
+    tcase_add_test(cases, a_login_under_way_does_not_survive_a_new_password_and_others_do);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
