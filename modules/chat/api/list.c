@@ -62,11 +62,12 @@
 #define IDS(rows)                                                                                  \
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
+/* Lists of another's e-mail are too different in size to be asked together. */
+static const struct bb_keyed own_page = {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}};
+static const struct bb_sql others_page = {ONE PAGE(ANOTHERS), 0};
+static const struct bb_sql *const short_page[2] = {&own_page.one, &others_page};
+
 /* By whether another's e-mail is asked for. */
-static const struct bb_keyed list_page[2] = {
-    {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}},
-    {{ONE PAGE(ANOTHERS), BB_SQL_KEYED}, {MANY PAGE(ANOTHERS), 0}},
-};
 static const struct bb_sql long_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
                                            {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
 static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
@@ -243,7 +244,7 @@ int chat_list(struct bb_request *rq)
         return refused;
 
     /* One more than asked for shows whether there is a next page. */
-    const struct bb_sql *sql = page > ARRAY_SHORT ? &long_page[another] : &list_page[another].one;
+    const struct bb_sql *sql = page > ARRAY_SHORT ? &long_page[another] : short_page[another];
     const struct bb_rows *rows = fetch(rq, sql, &position, bb_i((int64_t)page + 1));
 
     if (!rows)
