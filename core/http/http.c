@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/address.h"
 #include "core/base/log.h"
 #include "core/engine/engine.h"
 #include "core/http/loop_stats.h"
@@ -53,6 +54,7 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
         memcpy(&connection->peer, peer->client_addr,
                peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                         : sizeof(struct sockaddr_in));
+    address_client(NULL, (struct sockaddr *)&connection->peer, NULL, connection->address);
     connection->next = http->connections;
     if (connection->next)
         connection->next->before = connection;
@@ -155,6 +157,7 @@ static void connection_closed(struct http *http, struct connection *connection)
     http->connection_count--;
     http->writing -= connection->stage == STAGE_WRITE;
     connection_limit_release(connection);
+    http_epoll_forget(connection);
     if (!connection->cut && reader_unread(&connection->reader))
         linger(&http->lingers, http->loop, connection->fd);
     http_know(http, connection->fd, NULL);
@@ -224,7 +227,12 @@ static bool accept_one(struct http *http, int listener)
         return true;
     }
     /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
-    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length) != MHD_YES) {
+    http_running(http);
+    enum MHD_Result added =
+        MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length);
+
+    http_running(NULL);
+    if (added != MHD_YES) {
         http->rejected++;
         log_line(BB_DEBUG, "a connection was refused", NULL);
     }

@@ -30,6 +30,15 @@ struct http_settings http_settings_of(const struct generation *generation,
 
 enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STAGE_WRITE };
 
+/* Whether it is in libmicrohttpd's epoll set, see http_epoll.c. */
+enum connection_set {
+    SET_OUT,
+    SET_IN,
+    SET_KEPT,    /* libmicrohttpd has taken it out, and we have not */
+    SET_MISSED,  /* the same, and the kernel has reported something of it: set_missed */
+    SET_REPORTED /* libmicrohttpd has put it back, and will hear of that */
+};
+
 /* A connection, from accept to close. */
 struct connection {
     struct connection *next, *before;
@@ -47,9 +56,14 @@ struct connection {
     int drops_status;
     int64_t drops_ms; /* monotonic; when the sweep ends it */
     struct reader reader;
+    enum connection_set in_set;
+    uint32_t set_missed;
+    struct connection *reported_next;
+    void *set_data;                  /* what libmicrohttpd wants back with an event */
     struct MHD_Connection *waits;    /* see connection_answered(); NULL: it does not */
     struct connection *next_waiting; /* of those that do */
     struct sockaddr_storage peer;
+    char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
 };
 
 struct http {
@@ -74,7 +88,8 @@ struct http {
     bool progressed;    /* a connection came on in this run */
     unsigned idle_runs; /* runs since then */
     size_t writing;     /* connections in STAGE_WRITE */
-    struct connection *waiting; /* something waits behind the request that was answered */
+    struct connection *waiting;  /* something waits behind the request that was answered */
+    struct connection *reported; /* see SET_REPORTED */
     struct reader_pool buffers;
     struct lingers lingers;
     struct connection **by_fd; /* `room` of them */
@@ -130,6 +145,14 @@ void connection_cut(struct connection *connection);
  */
 void http_running(struct http *http);
 int http_know(struct http *http, int fd, struct connection *connection);
+/* The connection of a socket of the calling thread; NULL: it is none, or one without memory. */
+struct connection *http_connection(int fd);
+
+/* Whose epoll set it is, of the calling thread; NULL: another one. */
+struct http *http_of_set(int epoll);
+
+/* http_epoll.c: the connection ends; nothing more is reported of it. */
+void http_epoll_forget(struct connection *connection);
 
 /* Callbacks of libmicrohttpd in http_txn.c; cls is the struct http. */
 void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd);

@@ -43,10 +43,26 @@ int http_know(struct http *http, int fd, struct connection *connection)
     return 0;
 }
 
+static struct connection *known(int fd)
+{
+    return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
+}
+
+struct connection *http_connection(int fd)
+{
+    struct connection *connection = known(fd);
+
+    return connection && connection != &running->nobody ? connection : NULL;
+}
+
+struct http *http_of_set(int epoll)
+{
+    return running && running->daemon_watch.fd == epoll ? running : NULL;
+}
+
 ssize_t http_recv(int fd, void *into, size_t size, int flags)
 {
-    struct connection *connection =
-        running && !flags && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
+    struct connection *connection = flags ? NULL : known(fd);
 
     if (!connection)
         return recvfrom(fd, into, size, flags, NULL, NULL);

@@ -21,6 +21,7 @@
     X(field)                                                                                       \
     X(gather)                                                                                      \
     X(head)                                                                                        \
+    X(http_epoll)                                                                                  \
     X(history)                                                                                     \
     X(inspect)                                                                                     \
     X(json)                                                                                        \

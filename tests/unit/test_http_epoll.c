@@ -1,0 +1,197 @@
+/*
+ * libmicrohttpd's epoll set as the host keeps it: what libmicrohttpd takes out stays in, until
+ * something comes of it. Told here by a set and sockets of the test's own.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/http/http.h"
+#include "suites.h"
+
+static struct http http;
+static struct connection connection;
+static int set, ours, theirs;
+static char owner; /* stands for libmicrohttpd's connection */
+
+static void begin(void)
+{
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    ours = pair[0];
+    theirs = pair[1];
+    set = epoll_create1(EPOLL_CLOEXEC);
+    ck_assert_int_ge(set, 0);
+    http = (struct http){.daemon_watch.fd = set};
+    connection = (struct connection){.http = &http, .fd = ours};
+    ck_assert_int_eq(http_know(&http, ours, &connection), 0);
+    http_running(&http);
+}
+
+static void end(void)
+{
+    http_running(NULL);
+    close(ours);
+    close(theirs);
+    close(set);
+    free(http.by_fd);
+}
+
+static int change(int how)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &owner};
+
+    return epoll_ctl(set, how, ours, how == EPOLL_CTL_DEL ? NULL : &event);
+}
+
+/* The events of the socket now; 0: none are reported. */
+static uint32_t reported(void)
+{
+    struct epoll_event events[4];
+    int count = epoll_wait(set, events, 4, 0);
+
+    ck_assert_int_le(count, 1);
+    ck_assert_int_ge(count, 0);
+    if (count)
+        ck_assert_ptr_eq(events[0].data.ptr, &owner);
+    return count ? events[0].events : 0;
+}
+
+static bool kernel_has(void)
+{
+    struct epoll_event event = {.events = 0};
+
+    if (!syscall(SYS_epoll_ctl, set, EPOLL_CTL_ADD, ours, &event)) {
+        ck_assert_int_eq(syscall(SYS_epoll_ctl, set, EPOLL_CTL_DEL, ours, NULL), 0);
+        return false;
+    }
+    ck_assert_int_eq(errno, EEXIST);
+    return true;
+}
+
+START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert(kernel_has());
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    ck_assert_uint_eq(reported(), 0);
+    end();
+}
+
+START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(write(theirs, "x", 1), 1);
+        ck_assert_uint_eq(reported(), 0);
+    }
+    ck_assert(!kernel_has());
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+/* The edge is there when it is put back, and nobody has asked for it before. */
+START_TEST(what_came_and_was_not_asked_for_is_reported)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_int_eq(shutdown(theirs, SHUT_RDWR), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert(reported() & EPOLLHUP);
+    end();
+}
+
+/* Its descriptor may live on: the host waits with a copy until the client has read all. */
+START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    http_epoll_forget(&connection);
+    ck_assert(!kernel_has());
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(http_know(&http, ours, NULL), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert(!kernel_has());
+    end();
+}
+
+START_TEST(other_sets_and_sockets_are_the_kernels)
+{
+    begin();
+    int other = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &owner};
+
+    ck_assert_int_ge(other, 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_ADD, ours, &event), 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_DEL, ours, NULL), 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_DEL, ours, NULL), -1);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, theirs, &event), 0);
+    ck_assert_int_eq(write(ours, "x", 1), 1);
+    ck_assert_uint_eq(reported(), EPOLLIN);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, theirs, NULL), 0);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, theirs, NULL), -1);
+    close(other);
+    end();
+}
+
+Suite *http_epoll_suite(void)
+{
+    Suite *suite = suite_create("http_epoll");
+    TCase *tests = tcase_create("http_epoll");
+
+    tcase_add_test(tests, what_is_taken_out_stays_in_while_nothing_comes);
+    tcase_add_test(tests, what_comes_meanwhile_is_reported_when_it_is_put_back);
+    tcase_add_test(tests, who_sends_more_and_more_meanwhile_wakes_nobody);
+    tcase_add_test(tests, what_came_and_was_not_asked_for_is_reported);
+    tcase_add_test(tests, a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back);
+    tcase_add_test(tests, nothing_is_reported_of_a_connection_that_has_ended);
+    tcase_add_test(tests, other_sets_and_sockets_are_the_kernels);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
