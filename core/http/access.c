@@ -132,11 +132,7 @@ static const char *forwarded_for(const struct http_txn *txn)
  */
 static bool is_inside(const struct http_txn *txn)
 {
-    const struct sockaddr *peer = (const struct sockaddr *)&txn->connection->peer;
-    char own[INET6_ADDRSTRLEN];
-
-    if (http_txn_header(txn, "X-Forwarded-For") &&
-        !strcmp(txn->address, address_client(NULL, peer, NULL, own)))
+    if (http_txn_header(txn, "X-Forwarded-For") && !strcmp(txn->address, txn->connection->address))
         return false;
     return address_in(txn->rq.generation->inside, txn->address);
 }
@@ -154,14 +150,24 @@ static int check_use(struct http_txn *txn)
     return txn->match.route ? body_expect(txn) : no_method(txn);
 }
 
+/* Whose request it is: the peer's, or that of somebody whom a trusted proxy came for. */
+static void take_address(struct http_txn *txn)
+{
+    const struct connection *connection = txn->connection;
+    const char *hops = forwarded_for(txn);
+
+    if (hops)
+        address_client(txn->rq.generation->trusted_proxies,
+                       (const struct sockaddr *)&connection->peer, hops, txn->address);
+    else
+        memcpy(txn->address, connection->address, sizeof txn->address);
+    quota_own_address(&txn->rq, txn->address);
+}
+
 int access_check(struct http_txn *txn)
 {
-    struct core_request *rq = &txn->rq;
-
     take_id(txn);
-    address_client(rq->generation->trusted_proxies, (struct sockaddr *)&txn->connection->peer,
-                   forwarded_for(txn), txn->address);
-    quota_own_address(rq, txn->address);
+    take_address(txn);
     int refused = framing(txn);
     if (refused)
         return refused;

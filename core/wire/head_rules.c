@@ -34,13 +34,28 @@ size_t head_token_run(const char *text, size_t length)
     return at;
 }
 
+/* Whether none of eight bytes is below a blank, or DEL; an answer "no" may be wrong. */
+static bool is_plain(const char *text)
+{
+    const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
+    uint64_t word, deletes;
+
+    memcpy(&word, text, sizeof word);
+    deletes = word ^ ones * 0x7F;
+    return !(((word - ones * ' ') & ~word) & highest) && !(((deletes - ones) & ~deletes) & highest);
+}
+
 size_t head_value_run(const char *text, size_t length)
 {
     size_t at = 0;
 
-    while (at < length && classes[(unsigned char)text[at]] & VALUE)
+    for (;;) {
+        while (length - at >= sizeof(uint64_t) && is_plain(text + at))
+            at += sizeof(uint64_t);
+        if (at == length || !(classes[(unsigned char)text[at]] & VALUE))
+            return at;
         at++;
-    return at;
+    }
 }
 
 static bool is_digit(char c)
