@@ -1,4 +1,5 @@
-# The bench of chat: pgbench, a peer in Node and busbar, the same statements. Sourced by bench/run.
+# The bench of chat: pgbench, a peer in Node and busbar, the same statements; and a peer in NestJS, whose
+# statements TypeORM makes. Sourced by bench/run.
 
 start_peer() {
     peer_port=$(free_port)
@@ -14,13 +15,39 @@ start_peer() {
     wait_port "$peer_port" "$peer_pid" peer
 }
 
-install_peer() {
-    local lock=$top/bench/peer/package-lock.json modules=$top/bench/peer/node_modules
+# Its tokens are signed with a secret of this run, which only the environment holds.
+start_nest() {
+    nest_port=$(free_port)
+    (
+        JWT_SECRET=$(random_hex 32)
+        export JWT_SECRET
+        node "$top/bench/peer-nest/dist/tokens.js" >"$work/tokens.nest" || exit
+        export PORT=$nest_port PGHOST=$run PGUSER=busbar PGDATABASE=busbar NODE_ENV=production
+        exec_child TERM "$(id -un)" node "$top/bench/peer-nest/dist/main.js"
+    ) </dev/null >>"$var/log/nest.log" 2>&1 &
+    nest_pid=$!
+    wait_port "$nest_port" "$nest_pid" nest
+}
 
-    [ ! "$modules/.package-lock.json" -nt "$lock" ] || return 0
-    say "installing the peer's packages (npm ci in bench/peer)"
-    step npm ci --prefix "$top/bench/peer" --no-audit --no-fund --loglevel=error >&2 ||
-        die "npm ci failed in bench/peer; the reason is above"
+# install_peer NAME: the packages of bench/NAME, unless they are those of its lock file.
+install_peer() {
+    local peer=$top/bench/$1
+
+    [ ! "$peer/node_modules/.package-lock.json" -nt "$peer/package-lock.json" ] || return 0
+    say "installing the peer's packages (npm ci in bench/$1)"
+    step npm ci --prefix "$peer" --include=dev --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
+        die "npm ci failed in bench/$1; the reason is above"
+}
+
+install_nest() {
+    local peer=$top/bench/peer-nest
+
+    install_peer peer-nest
+    [ -z "$(find "$peer/src" "$peer"/*.json -type f -newer "$peer/dist/main.js" -print -quit 2>&1)" ] || {
+        say "compiling bench/peer-nest"
+        rm -rf "$peer/dist"
+        step npm run --silent build --prefix "$peer" >&2 || die "bench/peer-nest could not be compiled"
+    }
 }
 
 # A copy of the database with its accounts: one gets a million messages, the other ten thousand.
@@ -43,10 +70,16 @@ start_hosts() {
     wait_port "$small_port" "$small_pid" small
 }
 
+# NestJS has three times as long to warm up: V8 compiles its code, and TypeORM's, only after thousands of
+# requests.
 measure() {
+    local seconds=$seconds
+
+    [ "$1/$3" != 0/nest ] || seconds=$((3 * seconds))
     case $3 in
     pgbench) run_pgbench "$1" "$2" ;;
     peer) run_wrk "$1" "$2" peer "$peer_port" "$peer_pid" ;;
+    nest) run_wrk "$1" "$2" nest "$nest_port" "$nest_pid" ;;
     busbar)
         run_wrk "$1" "$2" busbar "$host_port" "$host_pid"
         check_sent "$2" "$host_port"
@@ -55,19 +88,33 @@ measure() {
     esac
 }
 
-# A round begins with another one each time, so that nobody always comes after the same.
-chat_round() {
-    local i
-    local -a readers=(pgbench peer busbar busbar-10,000) writers=(pgbench peer busbar)
+# in_turn ROUND NAME…: the names in the order of this round. A round begins with another one each time, and
+# every other round goes backwards, so that nobody always comes first or after the same.
+in_turn() {
+    local round=$1 step=1 i
+    shift
+    local -a names=("$@")
 
+    [ $((round % 2)) -eq 1 ] || step=-1
+    for ((i = 0; i < $#; i++)); do
+        printf '%s\n' "${names[(round + step * i + $#) % $#]}"
+    done
+}
+
+chat_round() {
+    local who
+    local -a readers writers
+
+    mapfile -t readers < <(in_turn "$1" pgbench peer nest busbar busbar-10,000)
+    mapfile -t writers < <(in_turn "$1" pgbench peer nest busbar)
     checkpoint
     sql_file postgres busbar reset
-    for ((i = 0; i < 4; i++)); do
-        measure "$1" unread_count "${readers[($1 + i) % 4]}"
+    for who in "${readers[@]}"; do
+        measure "$1" unread_count "$who"
     done
-    for ((i = 0; i < 3; i++)); do
+    for who in "${writers[@]}"; do
         sql_file postgres busbar reset
-        measure "$1" post "${writers[($1 + i) % 3]}"
+        measure "$1" post "$who"
     done
 }
 
@@ -81,15 +128,18 @@ chat_bench() {
 
     check_statements || die "bench/sql and modules/chat have drifted apart: make them the same"
     build_host
-    install_peer
+    install_peer peer
+    install_nest
     conf=$top/bench/conf.yaml
     open_stage
     seed_accounts
     seed_chat
     start_hosts
     start_peer
+    start_nest
     say "warming up"
     chat_round 0
+    sql_file busbar busbar posted
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
         chat_round "$number"

@@ -83,7 +83,10 @@ run_pgbench() {
 run_wrk() {
     local tokens=$work/tokens
 
-    [ "$3" != peer ] || tokens=
+    case $3 in
+    peer) tokens= ;;
+    nest) tokens=$work/tokens.nest ;;
+    esac
     : >"$var/log/host.log"
     start_clock "$5"
     wrk_figures "$2" -t1 -c32 -d"$seconds" "http://127.0.0.1:$4"

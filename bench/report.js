@@ -16,6 +16,8 @@ function wanted () {
     ['busbar : pgbench, post, same statement in BEGIN…COMMIT', 'post', 'pgbench', 2.6],
     ['busbar : the peer, unread count', 'unread_count', 'peer', 3.5],
     ['busbar : the peer, post', 'post', 'peer', 3.5],
+    ['busbar : NestJS, unread count', 'unread_count', 'nest', 10],
+    ['busbar : NestJS, post', 'post', 'nest', 10],
     ['unread count, 1,000,000 messages stored : 10,000', 'unread_count', 'busbar-10,000', 0.9]
   ].map(([name, measure, other, least]) => {
     const ratio = pairs(runs, [measure, 'busbar'], [measure, other], (a, b) => a.rate / b.rate)
@@ -39,7 +41,7 @@ const titles = {
   health: 'GET /api/health, PostgreSQL stopped'
 }
 const people = {
-  pgbench: 'pgbench -c 8', peer: 'the peer', busbar: 'busbar',
+  pgbench: 'pgbench -c 8', peer: 'the peer', nest: 'NestJS', busbar: 'busbar',
   'busbar-10,000': 'busbar, 10,000 messages', stopped: 'busbar'
 }
 
@@ -51,9 +53,9 @@ function detail (measure, who) {
     measure === 'health' ? '–' : m(perTenThousand('postgres')).toFixed(2)]
 }
 
-const order = [['unread_count', 'pgbench'], ['unread_count', 'peer'], ['unread_count', 'busbar'],
-  ['unread_count', 'busbar-10,000'], ['post', 'pgbench'], ['post', 'peer'], ['post', 'busbar'],
-  ['health', 'stopped']]
+const order = [['unread_count', 'pgbench'], ['unread_count', 'peer'], ['unread_count', 'nest'],
+  ['unread_count', 'busbar'], ['unread_count', 'busbar-10,000'], ['post', 'pgbench'], ['post', 'peer'],
+  ['post', 'nest'], ['post', 'busbar'], ['health', 'stopped']]
 
 process.stdout.write(`## Chat
 

@@ -3,6 +3,9 @@
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;
 BEGIN;
+-- Posts that the last load left under way end first: one that ended after the SELECT would leave its
+-- message, and the next one of its conversation would get the same place in the chain.
+LOCK TABLE chat_conversation;
 CREATE TEMP TABLE kept AS SELECT * FROM chat_conversation;
 TRUNCATE chat_conversation, chat_unread, chat_unread_name, chat_unread_change;
 INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2,
