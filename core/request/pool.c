@@ -1,7 +1,5 @@
-#include "core/request/pool.h"
-
+/* A pool: its threads, and the calls that wait for one of them. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,47 +7,11 @@
 #include <unistd.h>
 
 #include "core/base/background.h"
-#include "core/base/fair_queue.h"
-#include "core/base/json_in.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/recovery/running.h"
-#include "core/request/module_error.h"
-#include "core/request/quota.h"
-
-enum { OWN_QUEUE = 4096 };
-
-/* One offloaded call; on the fiber's stack, for the fiber waits for it. */
-struct work {
-    struct pool_call call; /* first */
-    struct core_request *rq;
-    void (*run)(void *arg);
-    void *arg;
-    bool done;
-};
-
-struct work_pool {
-    const struct bb_host *host; /* whose it is; NULL: the host's own */
-    const struct bb_pool *descriptor;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct fair_table owners; /* of what waits and of what runs */
-    struct fair_queue calls;  /* that wait */
-    struct fair_owner *own;   /* of the host's own calls; there for as long as the pool */
-    size_t each;              /* calls of one owner */
-    unsigned queued, busy;
-    bool stop;
-    pthread_t *threads; /* of descriptor->threads places */
-    unsigned started;
-    bool short_told; /* that a thread cannot be had */
-};
-
-struct work_pools {
-    struct work_pool *list; /* the host's own first */
-    size_t count;
-    struct bb_pool own;
-};
+#include "core/request/pool_parts.h"
 
 static struct pool_call *call_of(struct fair_entry *queued)
 {
@@ -158,40 +120,6 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* What the thread has noted, the pool, with the request that it works for. */
-static struct running running_for(const struct core_request *rq)
-{
-    struct running now = running_now();
-
-    now.request = rq->id;
-    now.method = rq->route ? rq->route->method : NULL;
-    now.path = rq->route ? rq->route->path : NULL;
-    return now;
-}
-
-/* In the request's name, as on its fiber. */
-static void work_run(void *arg)
-{
-    struct work *work = arg;
-    bool *before = json_starves(&work->rq->starved);
-    struct running thread = running_enter(running_for(work->rq));
-
-    work->run(work->arg);
-    running_leave(thread);
-    json_starves(before);
-}
-
-static void work_done(struct message *message)
-{
-    struct work *work = (struct work *)(void *)message;
-
-    struct core_request *rq = work->rq;
-
-    work->done = true;
-    spending_charge(&rq->loop->spending, &rq->owner, rq->loop->now_ms, work->call.cpu_us);
-    request_wake(rq);
-}
-
 /* No account has a negative number. */
 static struct quota_owner subject_of(uint64_t subject)
 {
@@ -248,8 +176,8 @@ static void grow(struct work_pool *pool)
 }
 
 /* Whoever is exempt has its turn as everybody has, but is refused only where all are. */
-static enum quota_result enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
-                                 bool bounded)
+enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
+                               bool bounded)
 {
     enum quota_result answer = QUOTA_ALL_FULL;
 
@@ -267,8 +195,7 @@ static enum quota_result enqueue(struct work_pool *pool, struct pool_call *call,
     return answer;
 }
 
-/* Takes back a call that no thread has begun; false: it has been begun. */
-static bool take_back(struct work_pool *pool, struct pool_call *call)
+bool pool_take_back(struct work_pool *pool, struct pool_call *call)
 {
     pthread_mutex_lock(&pool->lock);
     bool found = call->queued.owner != NULL;
@@ -282,92 +209,7 @@ static bool take_back(struct work_pool *pool, struct pool_call *call)
     return found;
 }
 
-/* NULL: it declares none of this name. */
-static struct work_pool *find(struct work_pools *pools, const struct bb_host *host,
-                              const char *name)
-{
-    for (size_t i = 0; i < pools->count; i++) {
-        if (pools->list[i].host == host && !strcmp(pools->list[i].descriptor->name, name))
-            return &pools->list[i];
-    }
-    return NULL;
-}
-
-int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
-                struct pool_call *call, bool bounded)
-{
-    struct work_pool *pool = find(pools, host, name); /* a route's: those are checked */
-
-    return pool && enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
-}
-
-/*
- * Waits for a call that a thread has begun, for it uses memory of the request; of a client it is
- * answered meanwhile that its time is over. true: nobody wants the result any more.
- */
-static bool wait_late(struct core_request *rq, const struct work *work, bool leaves)
-{
-    bool late = leaves && rq->leave && rq->leave(rq);
-
-    request_wait_always(rq, &work->done);
-    return late;
-}
-
-static int offload(struct core_request *rq, struct work_pool *pool, uint64_t subject,
-                   void (*run)(void *), void *arg)
-{
-    struct work work = {.rq = rq, .run = run, .arg = arg};
-
-    if (!rq->txs && quota_wait(rq)) /* others may wait for what a transaction holds */
-        return -1;
-    work.call = (struct pool_call){.message.run = work_done,
-                                   .loop = rq->loop,
-                                   .owner = rq->owner,
-                                   .subject = subject,
-                                   .run = work_run,
-                                   .arg = &work};
-    int64_t asked_us = clock_mono_us();
-    enum quota_result answer =
-        enqueue(pool, &work.call, quota_exempt(rq) ? SIZE_MAX : pool->each, true);
-    if (answer != QUOTA_TAKEN)
-        return quota_fail(rq, QUOTA_POOLS, answer);
-    if (!request_wait_in_time(rq, &work.done)) {
-        if (take_back(pool, &work.call)) {
-            rq->spent.queue_us += clock_mono_us() - asked_us;
-            return request_fail(rq, FAILED_DEADLINE);
-        }
-        if (wait_late(rq, &work, pool->host))
-            return request_fail(rq, FAILED_DEADLINE);
-    }
-    rq->spent.queue_us += work.call.begun_us - asked_us;
-    return 0;
-}
-
-int pool_run(struct core_request *rq, void (*run)(void *), void *arg)
-{
-    return offload(rq, &rq->generation->pools->list[0], 0, run, arg);
-}
-
-int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
-{
-    return api_offload_for(pub, name, 0, run, arg);
-}
-
-int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, void (*run)(void *),
-                    void *arg)
-{
-    struct core_request *rq = request_of(pub);
-    struct work_pool *pool = find(rq->generation->pools, pub->host, name);
-
-    if (module_error_waits(rq, "bb_offload()"))
-        return -1;
-    if (pool)
-        return offload(rq, pool, subject, run, arg);
-    module_error(rq, "a module uses a pool that it does not declare", name);
-    return -1;
-}
-
-static int pool_start(struct work_pool *pool)
+int pool_start(struct work_pool *pool)
 {
     enum quota_result answer;
 
@@ -384,7 +226,7 @@ static int pool_start(struct work_pool *pool)
     return add_thread(pool);
 }
 
-static void pool_stop(struct work_pool *pool)
+void pool_stop(struct work_pool *pool)
 {
     if (!pool->threads) {
         fair_free(&pool->owners);
@@ -400,83 +242,4 @@ static void pool_stop(struct work_pool *pool)
     pthread_mutex_destroy(&pool->lock);
     fair_free(&pool->owners);
     free(pool->threads);
-}
-
-void work_pools_free(struct work_pools *pools)
-{
-    for (size_t i = 0; i < pools->count; i++)
-        pool_stop(&pools->list[i]);
-    free(pools->list);
-    free(pools);
-}
-
-bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_status *status)
-{
-    if (index >= pools->count)
-        return false;
-    struct work_pool *pool = &pools->list[index];
-
-    *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
-                                        .name = pool->descriptor->name,
-                                        .threads = pool->descriptor->threads,
-                                        .most = pool->descriptor->queue,
-                                        .each = pool->each};
-    pthread_mutex_lock(&pool->lock);
-    status->started = pool->started;
-    status->busy = pool->busy;
-    status->waiting = pool->queued;
-    pthread_mutex_unlock(&pool->lock);
-    return true;
-}
-
-static size_t count_pools(const struct generation *generation)
-{
-    size_t count = 1;
-
-    for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].descriptor->pools.count;
-    return count;
-}
-
-static int start_one(struct work_pools *pools, const struct generation *generation,
-                     const struct bb_host *host, const struct bb_pool *descriptor)
-{
-    struct work_pool *pool = &pools->list[pools->count++];
-
-    pool->host = host;
-    pool->descriptor = descriptor;
-    pool->each = quota_each(generation->settings, (size_t)descriptor->threads + descriptor->queue);
-    return pool_start(pool);
-}
-
-static int start_all(struct work_pools *pools, const struct generation *generation, unsigned loops)
-{
-    pools->own =
-        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
-    if (start_one(pools, generation, NULL, &pools->own))
-        return -1;
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct core_module *module = &generation->modules[i];
-
-        for (size_t j = 0; j < module->descriptor->pools.count; j++) {
-            if (start_one(pools, generation, &module->handle.host,
-                          &MODULE_ROWS(bb_pool, module->descriptor->pools)[j]))
-                return -1;
-        }
-    }
-    return 0;
-}
-
-struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
-{
-    struct work_pools *pools = calloc(1, sizeof *pools);
-
-    if (!pools)
-        return NULL;
-    pools->list = calloc(count_pools(generation), sizeof *pools->list);
-    if (pools->list && !start_all(pools, generation, loops))
-        return pools;
-    log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
-    work_pools_free(pools);
-    return NULL;
 }

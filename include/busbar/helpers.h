@@ -266,6 +266,23 @@ static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t 
     return pace->busy;
 }
 
+/* What bb_trimmed() takes away, for strspn() and the like. */
+#define BB_BLANKS " \t\r\n"
+
+/* A copy of the text, in the request's memory, without the blanks around it. */
+static inline char *bb_trimmed(struct bb_request *rq, const char *text)
+{
+    text += strspn(text, BB_BLANKS);
+    size_t length = strlen(text);
+
+    while (length && strchr(BB_BLANKS, text[length - 1]))
+        length--;
+    char *copy = (char *)bb_alloc(rq, length + 1);
+
+    memcpy(copy, text, length);
+    return copy;
+}
+
 /* As many random bytes in hexadecimal, in the request's memory. NULL: there are none. */
 static inline char *bb_random_hex(struct bb_request *rq, size_t bytes)
 {

@@ -23,18 +23,6 @@ int bulk_place_of(const struct bulk_type *type, const char *name)
     return -1;
 }
 
-static char *trimmed(struct bb_request *rq, const char *name)
-{
-    static const char blank[] = " \t\r\n";
-    size_t length;
-
-    name += strspn(name, blank);
-    length = strlen(name);
-    while (length && strchr(blank, name[length - 1]))
-        length--;
-    return bb_format(rq, "%.*s", (int)length, name);
-}
-
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator, const char **twice)
 {
@@ -47,7 +35,7 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
     columns->separator = separator;
     columns->count = json_array_size(header);
     for (size_t i = 0; i < columns->count; i++) {
-        const char *name = trimmed(rq, json_string_value(json_array_get(header, i)));
+        const char *name = bb_trimmed(rq, json_string_value(json_array_get(header, i)));
         int place = bulk_place_of(type, name);
 
         columns->places[i] = place;

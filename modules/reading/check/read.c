@@ -5,7 +5,6 @@
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 
-#define BLANKS " \t\r\n"
 
 /* By how much of itself a double lies beside the decimal fraction that was written, at most. */
 #define BESIDE 1.2e-16L
@@ -21,7 +20,7 @@ static bool absent(const json_t *value)
 {
     const char *text = json_string_value(value);
 
-    return !value || json_is_null(value) || (text && !text[strspn(text, BLANKS)]);
+    return !value || json_is_null(value) || (text && !text[strspn(text, BB_BLANKS)]);
 }
 
 /* A member by its name or its alias; NULL: it is not there. */
@@ -41,12 +40,7 @@ static const char *trimmed(struct bb_request *rq, const json_t *value)
 
     if (!text || strlen(text) != json_string_length(value))
         return NULL;
-    text += strspn(text, BLANKS);
-    size_t length = strlen(text);
-
-    while (length && strchr(BLANKS, text[length - 1]))
-        length--;
-    return bb_format(rq, "%.*s", (int)length, text);
+    return bb_trimmed(rq, text);
 }
 
 /* The reading's own word, or that of the whole; NULL with a problem noted. */

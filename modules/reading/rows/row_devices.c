@@ -4,18 +4,6 @@
 
 #include "modules/reading/rows/rows.h"
 
-static char *trimmed(struct bb_request *rq, const char *cell)
-{
-    static const char blanks[] = " \t\r\n";
-    size_t length;
-
-    cell += strspn(cell, blanks);
-    length = strlen(cell);
-    while (length && strchr(blanks, cell[length - 1]))
-        length--;
-    return bb_format(rq, "%.*s", (int)length, cell);
-}
-
 /* Rows that name the same device mostly follow each other: each run of them is one key. */
 static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                        size_t count)
@@ -26,7 +14,7 @@ static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_
     bb_defer(rq, bb_json_drop, keys);
     for (size_t i = 0; i < count; i++) {
         const char *cell = rows[i]->cells[DEVICE], *zone = rows[i]->cells[ZONE];
-        const char *key = cell ? trimmed(rq, cell) : "";
+        const char *key = cell ? bb_trimmed(rq, cell) : "";
 
         if (!*key) {
             bb_bulk_problem(rq, rows[i], "externalId", "is required");
@@ -35,7 +23,7 @@ static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_
         if ((!last || strcmp(last, key) != 0) && json_array_append_new(keys, json_string(key)))
             return NULL;
         last = key;
-        zone = zone ? trimmed(rq, zone) : "";
+        zone = zone ? bb_trimmed(rq, zone) : "";
         call->list[call->count++] = (struct one){
             .row = rows[i], .zone = *zone ? zone : NULL, .key = json_array_size(keys) - 1};
     }
