@@ -2,10 +2,10 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "core/base/condition.h"
 #include "core/base/text.h"
+#include "core/base/thread.h"
 
 enum {
     MOST_MS = 250 /* that one waits: others may sleep in their calls */,
@@ -15,7 +15,7 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_cond_t ended;
-static long at_work, most;
+static unsigned at_work, most;
 static atomic_int_least64_t late_until_ms;
 
 void background_give_way(int64_t until_ms)
@@ -30,7 +30,7 @@ bool background_gives_way(void)
 
 static void make(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned processors = thread_processors();
 
     most = processors > 2 ? processors - 1 : 1;
     condition_init(&ended);

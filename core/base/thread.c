@@ -71,3 +71,13 @@ void thread_wants_short_slices(void)
     attr.runtime = SLICE_NS;
     syscall(SYS_sched_setattr, 0, &attr, 0);
 }
+
+unsigned thread_processors(void)
+{
+    cpu_set_t mine;
+    long there = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (!sched_getaffinity(getpid(), sizeof mine, &mine)) /* not where there are more than 1024 */
+        there = CPU_COUNT(&mine);
+    return there > 0 ? (unsigned)there : 1;
+}

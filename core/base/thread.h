@@ -33,4 +33,7 @@ void thread_name(const char *owner, const char *what);
  */
 void thread_wants_short_slices(void);
 
+/* Processors that the process may use (sched_setaffinity(2), cpusets), at least 1. Any thread. */
+unsigned thread_processors(void);
+
 #endif

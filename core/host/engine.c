@@ -227,11 +227,11 @@ static void *loop_main(void *arg)
 static unsigned loops_wanted(const struct engine *engine)
 {
     int64_t wanted = number(engine->generation, "http", "loops");
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned processors = thread_processors();
 
     if (wanted > 0)
         return (unsigned)wanted;
-    return cores > 3 ? (unsigned)cores / 2 : 1;
+    return processors > 3 ? processors / 2 : 1;
 }
 
 /* Loops that run already are not stopped: nothing of theirs has begun. */
