@@ -57,7 +57,7 @@ struct connection {
     int64_t drops_ms; /* monotonic; when the sweep ends it */
     struct reader reader;
     enum connection_set in_set;
-    uint32_t set_missed;
+    uint32_t set_missed; /* what the kernel reported last */
     struct connection *reported_next;
     void *set_data;                  /* what libmicrohttpd wants back with an event */
     struct MHD_Connection *waits;    /* see connection_answered(); NULL: it does not */

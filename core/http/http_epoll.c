@@ -11,6 +11,8 @@
 
 #include "core/http/http.h"
 
+#if UINTPTR_MAX == UINT64_MAX
+
 /* Under their own names, as the names of functions of the system are taken. */
 int http_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event) __asm__("epoll_ctl");
 int http_epoll_wait(int epoll, struct epoll_event *events, int most,
@@ -54,7 +56,7 @@ static int report(struct http *http, struct epoll_event *events, int most)
 
         http->reported = connection->reported_next;
         connection->in_set = SET_IN;
-        events[count].events = connection->set_missed;
+        events[count].events = connection->set_missed & ~(uint32_t)EPOLLRDHUP;
         events[count++].data.ptr = connection->set_data;
     }
     return count;
@@ -62,18 +64,19 @@ static int report(struct http *http, struct epoll_event *events, int most)
 
 /* ---- the set ---- */
 
+/* Who has ended its side makes no further edge, whether its end was read or not. */
 static int put_in(struct connection *connection, int epoll, const struct epoll_event *event)
 {
-    struct epoll_event ours = {.events = event->events,
+    struct epoll_event ours = {.events = event->events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
+    enum connection_set was = connection->in_set;
 
-    if (connection->in_set == SET_OUT && ask_kernel(epoll, EPOLL_CTL_ADD, connection->fd, &ours))
+    if (was == SET_OUT && ask_kernel(epoll, EPOLL_CTL_ADD, connection->fd, &ours))
         return -1;
     connection->set_data = event->data.ptr;
-    if (connection->in_set == SET_MISSED)
+    connection->in_set = SET_IN;
+    if (was == SET_MISSED || (was == SET_KEPT && connection->set_missed & EPOLLRDHUP))
         report_later(connection);
-    else
-        connection->in_set = SET_IN;
     return 0;
 }
 
@@ -114,14 +117,14 @@ static bool translate(struct epoll_event *event)
 
     if (!connection)
         return false;
+    connection->set_missed = event->events;
+    event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not ask for it */
     event->data.ptr = connection->set_data;
     if (connection->in_set == SET_MISSED)
         http_epoll_forget(connection);
-    if (connection->in_set != SET_KEPT)
-        return connection->in_set == SET_IN || connection->in_set == SET_REPORTED;
-    connection->in_set = SET_MISSED;
-    connection->set_missed = event->events;
-    return false;
+    else if (connection->in_set == SET_KEPT)
+        connection->in_set = SET_MISSED;
+    return connection->in_set == SET_IN || connection->in_set == SET_REPORTED;
 }
 
 int http_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
@@ -138,3 +141,12 @@ int http_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout
     }
     return left + report(http, events + left, most - left);
 }
+
+#else /* an address leaves no place for a mark: libmicrohttpd asks the kernel itself */
+
+void http_epoll_forget(struct connection *connection)
+{
+    (void)connection;
+}
+
+#endif

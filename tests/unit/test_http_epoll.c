@@ -145,6 +145,81 @@ START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
     end();
 }
 
+/* What was sent and the end came with one edge, before it was taken out. */
+START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_int_eq(shutdown(theirs, SHUT_WR), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+        ck_assert_uint_eq(reported(), 0);
+        ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+        ck_assert(http.again);
+        ck_assert(reported() & EPOLLIN);
+    }
+    end();
+}
+
+START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+/* Five of them, of which two are told at a time; the third has ended meanwhile. */
+START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
+{
+    enum { COUNT = 5, GONE = 2 };
+    struct connection several[COUNT];
+    struct epoll_event events[COUNT];
+    int far[COUNT], told = 0, count;
+
+    begin();
+    for (int i = 0; i < COUNT; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &several[i]};
+        int pair[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+        far[i] = pair[1];
+        several[i] = (struct connection){.http = &http, .fd = pair[0]};
+        ck_assert_int_eq(http_know(&http, pair[0], &several[i]), 0);
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event), 0);
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, pair[0], NULL), 0);
+        ck_assert_int_eq(write(far[i], "x", 1), 1);
+    }
+    ck_assert_int_eq(epoll_wait(set, events, COUNT, 0), 0);
+    for (int i = 0; i < COUNT; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &several[i]};
+
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, several[i].fd, &event), 0);
+    }
+    http_epoll_forget(&several[GONE]);
+    while ((count = epoll_wait(set, events, 2, 0)) > 0) {
+        for (int i = 0; i < count; i++)
+            ck_assert_ptr_ne(events[i].data.ptr, &several[GONE]);
+        told += count;
+    }
+    ck_assert_int_eq(told, COUNT - 1);
+    for (int i = 0; i < COUNT; i++) {
+        close(several[i].fd);
+        close(far[i]);
+    }
+    end();
+}
+
 /* Its descriptor may live on: the host waits with a copy until the client has read all. */
 START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
 {
@@ -190,6 +265,9 @@ Suite *http_epoll_suite(void)
     tcase_add_test(tests, who_sends_more_and_more_meanwhile_wakes_nobody);
     tcase_add_test(tests, what_came_and_was_not_asked_for_is_reported);
     tcase_add_test(tests, a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back);
+    tcase_add_test(tests, a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back);
+    tcase_add_test(tests, what_is_taken_out_again_before_it_was_told_is_told_later);
+    tcase_add_test(tests, all_that_was_missed_is_told_however_little_is_taken_at_a_time);
     tcase_add_test(tests, nothing_is_reported_of_a_connection_that_has_ended);
     tcase_add_test(tests, other_sets_and_sockets_are_the_kernels);
     suite_add_tcase(suite, tests);

@@ -62,14 +62,20 @@
 #define IDS(rows)                                                                                  \
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
-/* Lists of another's e-mail are too different in size to be asked together. */
-static const struct bb_keyed own_page = {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}};
-static const struct bb_sql others_page = {ONE PAGE(ANOTHERS), 0};
-static const struct bb_sql *const short_page[2] = {&own_page.one, &others_page};
+/*
+ * Short pages of one's own list may be asked together. Others would hold up whoever waits behind
+ * them: long ones, and those of another's e-mail, which differ in what they cost by orders of
+ * magnitude.
+ */
+enum { FEW = 25 };
 
-/* By whether another's e-mail is asked for. */
-static const struct bb_sql long_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
-                                           {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_keyed own_few = {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}};
+
+/* By whether another's e-mail is asked for, and whether the page is a long one. */
+static const struct bb_sql list_page[2][2] = {
+    {{ONE PAGE(OWN), 0}, {ONE PAGE(OWN), BB_SQL_LONG}},
+    {{ONE PAGE(ANOTHERS), 0}, {ONE PAGE(ANOTHERS), BB_SQL_LONG}},
+};
 static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
                                           {ONE IDS(ANOTHERS), BB_SQL_LONG}};
 
@@ -244,7 +250,8 @@ int chat_list(struct bb_request *rq)
         return refused;
 
     /* One more than asked for shows whether there is a next page. */
-    const struct bb_sql *sql = page > ARRAY_SHORT ? &long_page[another] : short_page[another];
+    const struct bb_sql *sql =
+        !another && page <= FEW ? &own_few.one : &list_page[another][page > ARRAY_SHORT];
     const struct bb_rows *rows = fetch(rq, sql, &position, bb_i((int64_t)page + 1));
 
     if (!rows)
