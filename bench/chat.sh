@@ -68,6 +68,18 @@ start_hosts() {
     start_busbar busbar_small "$small_port" small
     small_pid=$started
     wait_port "$small_port" "$small_pid" small
+    start_single
+}
+
+# A host on the same data, in which no statement is shared.
+start_single() {
+    local conf=$work/single.yaml
+
+    sed "s/^database:\$/&\n  gather: 1/" "$top/bench/conf.yaml" >"$conf"
+    single_port=$(free_port)
+    start_busbar busbar "$single_port" single
+    single_pid=$started
+    wait_port "$single_port" "$single_pid" single
 }
 
 # NestJS has three times as long to warm up: V8 compiles its code, and TypeORM's, only after thousands of
@@ -118,6 +130,13 @@ chat_round() {
     done
 }
 
+# Reads at about half of the highest rate, and on one connection, where nobody is to share with.
+few_round() {
+    script=half run_wrk "$1" half busbar "$host_port" "$host_pid"
+    script=unread_count connections=1 run_wrk "$1" alone busbar "$host_port" "$host_pid"
+    script=unread_count connections=1 run_wrk "$1" alone single "$single_port" "$single_pid"
+}
+
 chat_report() {
     node "$top/bench/report.js" "$work/results" "$(cat "$work/resident.idle")" \
         "$(cat "$work/resident.load")" "$rounds" "$seconds" "$busy"
@@ -143,6 +162,7 @@ chat_bench() {
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
         chat_round "$number"
+        few_round "$number"
         run_stopped "$number"
     done
     peak "$host_pid" >"$work/resident.load"

@@ -8,7 +8,7 @@ const fs = require('node:fs')
 const os = require('node:os')
 
 const names = ['round', 'measure', 'who', 'rate', 'p50', 'p99', 'max', 'requests', 'server',
-  'postgres']
+  'postgres', 'load']
 
 function read (file) {
   return fs.readFileSync(file, 'utf8').trim().split('\n').map((line) => {

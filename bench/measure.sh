@@ -1,6 +1,6 @@
 # One run of each kind, and what it cost. Every run adds a line to $work/results:
-# round, measure, who, rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL.
-# Sourced by bench/run.
+# round, measure, who, rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL, of what
+# made the load. Sourced by bench/run.
 
 # CPU ticks used so far by a process, its children and the children that have ended. The list in
 # /proc/PID/task/PID/children may leave some out, so all of /proc is looked through.
@@ -25,9 +25,9 @@ peak() {
 # warms up and is not noted.
 note() {
     [ "$1" != 0 ] || return 0
-    awk -v r="$1" -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
+    awk -v r="$1" -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" -v l="${load_s:-0}" 'BEGIN {
         OFS = "\t"; split(f, v, " ")
-        print r, m, w, v[1], v[2], v[3], v[4], v[5], s, p }' >>"$work/results"
+        print r, m, w, v[1], v[2], v[3], v[4], v[5], s, p, l }' >>"$work/results"
     awk -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
         split(f, v, " "); k = 10000 / v[5]
         printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
@@ -52,6 +52,24 @@ record() {
         "$(awk "BEGIN { print $postgres / $hertz }")"
 }
 
+# CPU seconds of the programs that this shell has waited for: those that make the load. Not in a subshell,
+# which has waited for none.
+load_seconds() {
+    times >"$work/times"
+    load_s=$(awk 'NR == 2 { gsub("[ms]", " "); print $1 * 60 + $2 + $3 * 60 + $4 }' "$work/times")
+}
+
+# loaded COMMAND…: runs it, and sets load_s to the CPU seconds that it took.
+loaded() {
+    local before
+
+    load_seconds
+    before=$load_s
+    "$@"
+    load_seconds
+    load_s=$(awk "BEGIN { print $load_s - $before }")
+}
+
 start_clock() {
     before_server=0
     [ "$1" = - ] || before_server=$(ticks "$1")
@@ -59,11 +77,11 @@ start_clock() {
 }
 
 # run_pgbench ROUND MEASURE: latencies are of a twentieth of the transactions. The script is that of
-# bench/sql, or $pgbench_file.
+# bench/sql, or $pgbench_file; it is noted as pgbench, or $pgbench_name.
 run_pgbench() {
     rm -f "$work"/pgbench.log*
     start_clock -
-    step "$pg/pgbench" -n -M prepared -c 8 -j 2 ${pgbench_set:+-D "$pgbench_set"} -T "$seconds" -h "$run" -U busbar \
+    loaded step "$pg/pgbench" -n -M prepared -c 8 -j 2 ${pgbench_set:+-D "$pgbench_set"} -T "$seconds" -h "$run" -U busbar \
         -f "${pgbench_file:-$top/bench/sql/$2.sql}" -l --log-prefix="$work/pgbench.log" --sampling-rate=0.05 busbar \
         >"$work/output" 2>&1 || die "pgbench failed: $(tail -3 "$work/output")"
     figures=$(cat "$work"/pgbench.log* | awk '{ print $3 }' | sort -n | awk -v out="$work/output" '
@@ -76,10 +94,11 @@ run_pgbench() {
               print rate, t[int((NR + 1) / 2)], t[int(NR * 0.99) + 1], t[NR], n }') ||
         die "transactions of pgbench failed: $(cat "$work/output")"
     sleep 0.5 # until its backends have ended, and count as children that have
-    record "$1" "$2" pgbench -
+    record "$1" "$2" "${pgbench_name:-pgbench}" -
 }
 
-# run_wrk ROUND MEASURE WHO PORT PID: 32 connections; any answer but 2xx ends the bench.
+# run_wrk ROUND MEASURE WHO PORT PID: as many connections as `connections` says, or 32; any answer but 2xx
+# ends the bench.
 run_wrk() {
     local tokens=$work/tokens
 
@@ -89,7 +108,7 @@ run_wrk() {
     esac
     : >"$var/log/host.log"
     start_clock "$5"
-    wrk_figures "$2" -t1 -c32 -d"$seconds" "http://127.0.0.1:$4"
+    wrk_figures "${script:-$2}" -t1 -c"${connections:-32}" -d"$seconds" "http://127.0.0.1:$4"
     record "$1" "$2" "$3" "$5"
     [ "${lost:-0}" -eq 0 ] && [ "${refused:-0}" -eq 0 ] ||
         die "$3, $2: $refused answers were not 2xx and $lost requests were lost"
@@ -111,7 +130,7 @@ apart() {
 wrk_figures() {
     local script=$1 rest
     shift
-    TOKENS=${tokens:-} step ${measured_apart:+apart 0} wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
+    TOKENS=${tokens:-} loaded step ${measured_apart:+apart 0} wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
         die "wrk failed: $(tail -3 "$work/output")"
     rest=$(sed -n 's/^figures //p' "$work/output")
     [ -n "$rest" ] || die "wrk measured nothing: $(tail -3 "$work/output")"

@@ -2,7 +2,7 @@
 # and the page of results. Sourced by bench/run.
 
 stopping= impatient= stopped= step_pid= work= var=
-host_pid= small_pid= peer_pid= nest_pid= receiver_pid= postgres_pid= redis_pid=
+host_pid= small_pid= single_pid= peer_pid= nest_pid= receiver_pid= postgres_pid= redis_pid=
 
 on_signal() {
     [ -z "$stopping" ] || impatient=1
@@ -18,12 +18,12 @@ stop_all() {
     trap '' INT TERM HUP
     [ -z "$stopped" ] || signal_postgres CONT
     for pid in $(jobs -p); do
-        case " $postgres_pid $redis_pid $host_pid $small_pid $peer_pid $nest_pid $receiver_pid " in
+        case " $postgres_pid $redis_pid $host_pid $small_pid $single_pid $peer_pid $nest_pid $receiver_pid " in
         *" $pid "*) ;;
         *) kill -TERM "$pid" 2>/dev/null ;;
         esac
     done
-    for pid in $host_pid $small_pid $peer_pid $nest_pid $receiver_pid; do
+    for pid in $host_pid $small_pid $single_pid $peer_pid $nest_pid $receiver_pid; do
         end_child "$pid" 11
     done
     stop_redis
