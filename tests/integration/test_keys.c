@@ -4,6 +4,7 @@
  * is known without another host. Connections are closed and tables are changed meanwhile.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +12,23 @@
 #include "client.h"
 #include "suites.h"
 
-enum { CLIENTS = 24, ASKS = 250, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
+enum { CLIENTS = 24, CROWD = 64, ASKS = 6000, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
 
+static struct postgres *pg;
 static struct host *host;
 static PGconn *db;
 
 static void start(const char *name, const char *database)
 {
+    pg = pg ? pg : the_postgres;
     host = host_start(&(struct host_spec){
         .name = name,
-        .database = database_make(the_postgres, name),
+        .pg = pg,
+        .database = database_make(pg, name),
         .modules = text("[auth, metrics, \"%s\"]", harness_test_module("module_keys")),
         .http = "  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = database});
-    db = database_connect(the_postgres, name);
+    db = database_connect(pg, name);
 }
 
 static bool is_migrated(void *arg)
@@ -56,6 +60,7 @@ static int64_t metric(const char *name, const char *lane)
 struct client {
     pthread_t thread;
     unsigned seed;
+    int asks;
     bool rough;      /* connections to PostgreSQL are closed meanwhile: 503 may come */
     int64_t unknown; /* units that were answered 503 */
     int wrong;
@@ -63,6 +68,7 @@ struct client {
 };
 
 static _Atomic int64_t sums[COUNTERS + 1]; /* what was acknowledged */
+static atomic_int asked;
 
 static void complain(struct client *client, const char *path, const struct answer *answer)
 {
@@ -128,7 +134,7 @@ static void *asks(void *arg)
     struct client *client = arg;
     CURL *connection = client_open();
 
-    for (int i = 0; i < ASKS && !client->wrong; i++) {
+    for (int i = 0; i < client->asks && !client->wrong; i++, asked++) {
         if (rand_r(&client->seed) % 3)
             ask_rows(client, connection);
         else
@@ -144,7 +150,7 @@ static atomic_bool over;
 
 static void *disturb(void *arg)
 {
-    PGconn *own = database_connect(the_postgres, arg);
+    PGconn *own = database_connect(pg, arg);
 
     for (int i = 0; !over; i++) {
         if (i % 2)
@@ -160,21 +166,40 @@ static void *disturb(void *arg)
     return NULL;
 }
 
-/* All clients at once; how many units have an unknown outcome. */
-static int64_t crowd(bool rough)
+static bool has_asked(void *arg)
 {
-    struct client clients[CLIENTS];
+    return asked >= *(const int *)arg;
+}
+
+/* As a crash, three times while they ask. */
+static void kill_postgres(void)
+{
+    for (int part = 1; part <= 3; part++) {
+        ck_assert(wait_until(has_asked, &(int){part * ASKS / 4}, 60000));
+        postgres_stop(pg, SIGKILL);
+        postgres_start(pg);
+    }
+}
+
+/* So many clients at once; how many units have an unknown outcome. */
+static int64_t crowd(int count, bool rough, void (*meanwhile)(void))
+{
+    struct client clients[CROWD];
     int64_t unknown = 0;
 
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = (struct client){.seed = (unsigned)i * 7919 + 1, .rough = rough};
+    asked = 0;
+    for (int i = 0; i < count; i++) {
+        clients[i] =
+            (struct client){.seed = (unsigned)i * 7919 + 1, .asks = ASKS / count, .rough = rough};
         ck_assert_int_eq(pthread_create(&clients[i].thread, NULL, asks, &clients[i]), 0);
     }
-    for (int i = 0; i < CLIENTS; i++) {
+    if (meanwhile)
+        meanwhile();
+    for (int i = 0; i < count; i++) {
         pthread_join(clients[i].thread, NULL);
         unknown += clients[i].unknown;
     }
-    for (int i = 0; i < CLIENTS; i++)
+    for (int i = 0; i < count; i++)
         ck_assert_msg(!clients[i].wrong, "%s", clients[i].why);
     return unknown;
 }
@@ -202,11 +227,12 @@ static const char alone[] = "  gather: 1\n";
 
 START_TEST(each_request_gets_what_it_would_get_alone)
 {
+    static const int counts[] = {1, 2, CLIENTS, CROWD};
+
     start("keys_together", together);
     ck_assert(wait_until(is_migrated, NULL, 10000));
-    int64_t unknown = crowd(false);
-
-    expect_counters(unknown);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        expect_counters(crowd(counts[i], false, NULL));
     ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "read"), ASKS);
     ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "unit"), ASKS / 4);
     stop();
@@ -216,7 +242,7 @@ START_TEST(nothing_is_put_together_where_that_is_off)
 {
     start("keys_alone", alone);
     ck_assert(wait_until(is_migrated, NULL, 10000));
-    expect_counters(crowd(false));
+    expect_counters(crowd(CLIENTS, false, NULL));
     ck_assert_int_eq(metric("busbar_database_shared_executions_total", "read"), 0);
     ck_assert_int_eq(metric("busbar_database_shared_executions_total", "unit"), 0);
     stop();
@@ -231,12 +257,26 @@ START_TEST(lost_connections_and_changed_tables_mix_nothing_up)
     ck_assert(wait_until(is_migrated, NULL, 10000));
     over = false;
     ck_assert_int_eq(pthread_create(&disturber, NULL, disturb, name), 0);
-    int64_t unknown = crowd(true);
+    int64_t unknown = crowd(CLIENTS, true, NULL);
 
     over = true;
     pthread_join(disturber, NULL);
     expect_counters(unknown);
     stop();
+}
+
+/* With a cluster of its own, which writes to the disk what it says that it has written. */
+START_TEST(a_postgresql_that_is_killed_mixes_nothing_up)
+{
+    pg = postgres_make("keys_pg", true);
+    start("keys_killed", together);
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    int64_t unknown = crowd(CLIENTS, true, kill_postgres);
+
+    PQreset(db);
+    expect_counters(unknown);
+    stop();
+    postgres_stop(pg, SIGINT);
 }
 
 static void *ask_half(void *arg)
@@ -278,6 +318,7 @@ Suite *keys_suite(void)
     tcase_add_test(cases, each_request_gets_what_it_would_get_alone);
     tcase_add_test(cases, nothing_is_put_together_where_that_is_off);
     tcase_add_test(cases, lost_connections_and_changed_tables_mix_nothing_up);
+    tcase_add_test(cases, a_postgresql_that_is_killed_mixes_nothing_up);
     tcase_add_test(cases, a_text_that_fails_for_several_is_told_and_each_is_answered);
     suite_add_tcase(suite, cases);
     return suite;
