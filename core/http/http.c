@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,6 +88,7 @@ void connection_answered(struct connection *connection, struct MHD_Connection *m
     bool waits = reader_waits(&connection->reader);
 
     reader_next(&connection->reader);
+    http_epoll_again(connection);
     if (waits)
         make_read(connection, mhd);
 }
@@ -144,6 +146,17 @@ static void wait_no_more(struct http *http, const struct connection *connection)
     *at = connection->next_waiting;
 }
 
+/*
+ * A socket that is closed while bytes wait in it is reset, and the client loses what it has not
+ * read of the answer.
+ */
+static bool has_unread(int fd)
+{
+    int bytes = 0;
+
+    return !ioctl(fd, FIONREAD, &bytes) && bytes > 0;
+}
+
 static void connection_closed(struct http *http, struct connection *connection)
 {
     if (!connection)
@@ -158,7 +171,7 @@ static void connection_closed(struct http *http, struct connection *connection)
     http->writing -= connection->stage == STAGE_WRITE;
     connection_limit_release(connection);
     http_epoll_forget(connection);
-    if (!connection->cut && reader_unread(&connection->reader))
+    if (!connection->cut && (reader_unread(&connection->reader) || has_unread(connection->fd)))
         linger(&http->lingers, http->loop, connection->fd);
     http_know(http, connection->fd, NULL);
     wait_no_more(http, connection);

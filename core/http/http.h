@@ -151,7 +151,13 @@ struct connection *http_connection(int fd);
 /* Whose epoll set it is, of the calling thread; NULL: another one. */
 struct http *http_of_set(int epoll);
 
-/* http_epoll.c: the connection ends; nothing more is reported of it. */
+/*
+ * http_epoll.c: libmicrohttpd has read of the connection, or may read on. Of a client that has
+ * ended its side no further edge comes, and libmicrohttpd reads once for each: it is made to read
+ * again.
+ */
+void http_epoll_again(struct connection *connection);
+/* The connection ends; nothing more is reported of it. */
 void http_epoll_forget(struct connection *connection);
 
 /* Callbacks of libmicrohttpd in http_txn.c; cls is the struct http. */

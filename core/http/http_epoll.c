@@ -80,6 +80,12 @@ static int put_in(struct connection *connection, int epoll, const struct epoll_e
     return 0;
 }
 
+void http_epoll_again(struct connection *connection)
+{
+    if (connection->in_set == SET_IN && connection->set_missed & EPOLLRDHUP)
+        report_later(connection);
+}
+
 static void take_out(struct connection *connection)
 {
     if (connection->in_set == SET_REPORTED)
@@ -143,6 +149,11 @@ int http_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout
 }
 
 #else /* an address leaves no place for a mark: libmicrohttpd asks the kernel itself */
+
+void http_epoll_again(struct connection *connection)
+{
+    (void)connection;
+}
 
 void http_epoll_forget(struct connection *connection)
 {

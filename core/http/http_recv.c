@@ -68,6 +68,8 @@ ssize_t http_recv(int fd, void *into, size_t size, int flags)
         return recvfrom(fd, into, size, flags, NULL, NULL);
     ssize_t got = reader_recv(&connection->reader, fd, into, size);
 
+    if (got > 0)
+        http_epoll_again(connection);
     if (connection->stage == STAGE_IDLE && reader_began(&connection->reader))
         connection_stage(connection, STAGE_HEADER, 0);
     return got;

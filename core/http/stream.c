@@ -290,7 +290,9 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
         return NULL;
     stream->txn->close = true;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    loop_watch(stream->loop, &stream->watch, connection->fd, EPOLLRDHUP);
+    /* who has sent all that it wants to may still read; an error is reported in any case */
+    loop_watch(stream->loop, &stream->watch, connection->fd,
+               stream->options.whole ? EPOLLPRI : EPOLLRDHUP);
     return response;
 }
 

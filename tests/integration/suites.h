@@ -57,6 +57,7 @@
     X(tolerance)                                                                                   \
     X(framing)                                                                                     \
     X(cut_off)                                                                                     \
+    X(half_close)                                                                                  \
     X(answers)                                                                                     \
     X(limits)                                                                                      \
     X(body_limits)                                                                                 \
