@@ -187,5 +187,6 @@ void chat_add_up(struct bb_request *rq)
     for (int pieces = 0; pieces < PIECES && more > 0; pieces++)
         more = bb_scratch(rq, add_piece, NULL);
     if (more < 0)
-        bb_log(rq, BB_WARN, "what is unread was not added up: %s", bb_sqlstate(rq));
+        bb_log(rq, BB_WARN, "what is unread was not added up: %s",
+               *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not answered");
 }
