@@ -126,17 +126,18 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
 }
 
 /* While requests are answered late, deliveries have a quarter of a processor. */
-static void give_way(const struct sender *sender, int64_t before_us)
+static void give_way(int64_t before_us)
 {
     int64_t pause_us = GIVE_WAY * (thread_us() - before_us);
 
-    if (pause_us > 0 && bb_gives_way(sender->host))
+    if (pause_us > 0)
         usleep((useconds_t)(pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US));
 }
 
 static void turn(struct sender *sender)
 {
-    int64_t before_us = thread_us();
+    bool gives_way = bb_gives_way(sender->host);
+    int64_t before_us = gives_way ? thread_us() : 0;
 
     sender->now_ms = bb_now_ms(sender->host);
     take_inbox(sender);
@@ -154,7 +155,8 @@ static void turn(struct sender *sender)
     attempts_start(sender);
     clean(sender);
     transfers_turn(sender->transfers, sender->context->wake_fd, idle_for(sender, tick));
-    give_way(sender, before_us);
+    if (gives_way)
+        give_way(before_us);
     sender->now_ms = bb_now_ms(sender->host);
     record_results(sender);
 }
