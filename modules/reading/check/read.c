@@ -5,7 +5,6 @@
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 
-
 /* By how much of itself a double lies beside the decimal fraction that was written, at most. */
 #define BESIDE 1.2e-16L
 
