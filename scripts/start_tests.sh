@@ -112,6 +112,11 @@ start_commands() {
     *'keys: ["(hidden)"]'*) ;;
     *) status=1 ;;
     esac
+    said+=$(cd "$tree" && BUSBAR_CONF=conf/none.yaml ./start check 2>&1) && status=1
+    case $said in
+    *conf/none.yaml*) ;;
+    *) status=1 ;;
+    esac
     [ "$(stat -c %a "$tree/var/environment")" = 600 ] || status=1
     [ "$status" -eq 0 ] || say "commands on a running ./start say: $said"
     kill -TERM "$start_pid"
