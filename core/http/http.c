@@ -171,7 +171,8 @@ static void connection_closed(struct http *http, struct connection *connection)
     http->writing -= connection->stage == STAGE_WRITE;
     connection_limit_release(connection);
     http_epoll_forget(connection);
-    if (!connection->cut && (reader_unread(&connection->reader) || has_unread(connection->fd)))
+    if (!connection->cut &&
+        (connection->lingers || reader_unread(&connection->reader) || has_unread(connection->fd)))
         linger(&http->lingers, http->loop, connection->fd);
     http_know(http, connection->fd, NULL);
     wait_no_more(http, connection);

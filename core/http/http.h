@@ -48,6 +48,7 @@ struct connection {
     int64_t limit_ms; /* monotonic; when the sweep cuts it; 0: never */
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
+    bool lingers; /* the host ends it, and the client may have sent more before it hears of that */
     bool counted; /* it counts among those that there may be, and for this owner: */
     struct quota_owner owner;
     bool looked; /* the sweep has looked whether the client has left, in this stage */

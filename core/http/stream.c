@@ -289,6 +289,7 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
     if (!response)
         return NULL;
     stream->txn->close = true;
+    connection->lingers = stream->options.whole;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     /* who has sent all that it wants to may still read; an error is reported in any case */
     loop_watch(stream->loop, &stream->watch, connection->fd,
