@@ -65,7 +65,9 @@ static int offload(struct core_request *rq, struct work_pool *pool, uint64_t sub
 {
     struct work work = {.rq = rq, .run = run, .arg = arg};
 
-    if (!rq->txs && quota_wait(rq)) /* others may wait for what a transaction holds */
+    /* Whose body is read or whose rows are written holds their memory; of what a transaction holds
+     * others may be in want. Neither waits. */
+    if (pool->host && !rq->txs && quota_wait(rq))
         return -1;
     work.call = (struct pool_call){.message.run = work_done,
                                    .loop = rq->loop,
