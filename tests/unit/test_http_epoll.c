@@ -62,6 +62,15 @@ static uint32_t reported(void)
     return count ? events[0].events : 0;
 }
 
+/* It was put in, was ready, and libmicrohttpd has taken it out. */
+static void begin_taken_out(void)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+}
+
 static bool kernel_has(void)
 {
     struct epoll_event event = {.events = 0};
@@ -76,10 +85,7 @@ static bool kernel_has(void)
 
 START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     ck_assert(kernel_has());
     ck_assert_uint_eq(reported(), 0);
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
@@ -90,10 +96,7 @@ START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
 
 START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
     ck_assert_uint_eq(reported(), 0);
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
@@ -104,10 +107,7 @@ START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
 
 START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(write(theirs, "x", 1), 1);
         ck_assert_uint_eq(reported(), 0);
@@ -121,10 +121,7 @@ START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
 /* The edge is there when it is put back, and nobody has asked for it before. */
 START_TEST(what_came_and_was_not_asked_for_is_reported)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
     ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
@@ -133,10 +130,7 @@ START_TEST(what_came_and_was_not_asked_for_is_reported)
 
 START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     ck_assert_int_eq(shutdown(theirs, SHUT_RDWR), 0);
     ck_assert_uint_eq(reported(), 0);
     ck_assert_uint_eq(reported(), 0);
@@ -165,10 +159,7 @@ START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back
 
 START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
 {
-    begin();
-    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_uint_eq(reported(), EPOLLOUT);
-    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
     ck_assert_uint_eq(reported(), 0);
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
