@@ -28,6 +28,7 @@ note() {
     awk -v r="$1" -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" -v l="${load_s:-0}" 'BEGIN {
         OFS = "\t"; split(f, v, " ")
         print r, m, w, v[1], v[2], v[3], v[4], v[5], s, p, l }' >>"$work/results"
+    load_s=0 # it is of this run alone
     awk -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
         split(f, v, " "); k = 10000 / v[5]
         printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
