@@ -80,7 +80,8 @@ function say(inner, res) {
 }
 
 function pass_on(inner_port, req, res, body) {
-  const call = http.request({ port: inner_port, method: req.method, path: req.url, headers: req.headers },
+  const to = { host: '127.0.0.1', port: inner_port } // "localhost" is ::1 alone for Node 18
+  const call = http.request({ ...to, method: req.method, path: req.url, headers: req.headers },
     inner => say(inner, res))
   call.on('error', () => res.socket.destroy())
   if (mode === 'die' && req.method === 'PUT')
