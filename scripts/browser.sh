@@ -23,7 +23,7 @@ browser_run() { # DIRECTORY PORT [NAME…]
 }
 
 browser_told() { # DIRECTORY
-    local good bad failed
+    local good bad names
 
     good=$(awk '$1 == "#" && $2 == "pass" { print $3 }' "$1/tap.log")
     bad=$(awk '$1 == "#" && $2 == "fail" { print $3 }' "$1/tap.log")
@@ -32,8 +32,8 @@ browser_told() { # DIRECTORY
     count "${good:-0}" 0
     [ -n "$good" ] && [ "${bad:-1}" = 0 ] && [ "$good" -gt 0 ] && return
     grep -v '^ok ' "$1/tap.log" | tail -80 >&2
-    failed=$(sed -n 's/^not ok [0-9]* - //p' "$1/tap.log" | paste -sd ';')
-    fail "browser: ${bad:-all} failed: $failed; see build/browser/tap.log and build/browser/pictures"
+    names=$(sed -n 's/^not ok [0-9]* - //p' "$1/tap.log" | paste -sd ';')
+    fail "browser: ${bad:-all} failed: $names; see build/browser/tap.log and build/browser/pictures"
 }
 
 # The copy of the sources that ./test start makes is not needed: the state lies below build/.
