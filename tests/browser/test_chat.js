@@ -58,14 +58,17 @@ scene('chat: one sees what became of the own message, and how much is unread in 
   await say(lea, conversation.id, 'And the second one?')
   const page = await open()
   const own = (text) => chain(page).getByRole('listitem').filter({ hasText: text })
+  let pass
+  const held = new Promise((resolve) => { pass = resolve })
 
   await enter(page, kai)
   await page.getByRole('link', { name: /Hangar 2/ }).getByText('2 unread').waitFor()
   await page.getByRole('link', { name: /Hangar 2/ }).click()
-  await page.route('**/messages', async (route) => { await new Promise((resolve) => setTimeout(resolve, 500)); await route.continue() })
+  await page.route('**/messages', async (route) => { await held; await route.continue() })
   await page.getByLabel('Write a message').fill('Both are, since noon.')
   await send(page)
   await own('Both are').getByText('Sending…').waitFor()
+  pass()
   await own('Both are').getByText('Sent', { exact: true }).waitFor()
   await call('PATCH', `/api/chat/conversations/${conversation.id}/read`, lea.token, { email: lea.email })
   await own('Both are').getByText('Read', { exact: true }).waitFor()
