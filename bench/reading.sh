@@ -56,6 +56,16 @@ run_day() { # ROUND
         die "not all History readings were issued"
 }
 
+run_single() { # ROUND
+    sql_file postgres busbar filled -v readings=0
+    checkpoint
+    first=0
+    post_readings "$1" single 1 32
+    sql_file postgres busbar filled -v readings=0
+    checkpoint
+    pgbench_set=t=0 run_pgbench "$1" reading
+}
+
 reading_round() {
     first=0
     sql_file postgres busbar filled -v readings=0
@@ -64,13 +74,7 @@ reading_round() {
     sql_file postgres busbar filled -v readings="$stored"
     first=0
     post_readings "$1" stored "$batch" 4
-    sql_file postgres busbar filled -v readings=0
-    checkpoint
-    first=0
-    post_readings "$1" single 1 32
-    sql_file postgres busbar filled -v readings=0
-    checkpoint
-    pgbench_set=t=0 run_pgbench "$1" reading
+    run_single "$1"
     run_issue "$1" issue month
     run_day "$1"
     sql_file postgres busbar entries
@@ -89,8 +93,10 @@ reading_report() {
 }
 
 reading_bench() {
-    local number
+    local number one_round=reading_round
 
+    [ -z "$only_day" ] || one_round=run_day
+    [ -z "$only_single" ] || one_round=run_single
     [ -z "$quick" ] || stored=1000000
     check_reading || die "bench/sql and modules/reading have drifted apart: make them the same"
     build_host
@@ -103,10 +109,10 @@ reading_bench() {
     log_in admin admin
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
-        if [ -n "$only_day" ]; then run_day "$number"; else reading_round "$number"; fi
+        "$one_round" "$number"
     done
-    [ -z "$only_day" ] || {
-        awk '/histories/' "$work/results"
+    [ "$one_round" = reading_round ] || {
+        awk '/histories|single|pgbench/' "$work/results"
         return 0
     }
     finish reading reading-notes.md
