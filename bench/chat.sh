@@ -130,12 +130,14 @@ chat_round() {
     done
 }
 
-# Reads of 128 connections, at about half of the highest rate, and of one, where nobody is to share with.
+# Reads of 128 connections, at about half of the highest rate (few connections, or many that pause), and of
+# one connection, where nobody is to share with.
 # Nothing that the posts have left is still to be written.
 few_round() {
     sql_file postgres busbar reset
     checkpoint
     connections=128 run_wrk "$1" unread_count busbar-128 "$host_port" "$host_pid"
+    script=unread_count connections=6 run_wrk "$1" few busbar "$host_port" "$host_pid"
     script=half connections=64 run_wrk "$1" half busbar "$host_port" "$host_pid"
     script=unread_count connections=1 run_wrk "$1" alone busbar "$host_port" "$host_pid"
     script=unread_count connections=1 run_wrk "$1" alone single "$single_port" "$single_pid"

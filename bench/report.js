@@ -27,8 +27,9 @@ function wanted () {
   })
   const cpu = ['server', 'postgres'].map((who) =>
     median(of(runs, 'unread_count', 'busbar', perTenThousand(who)))).reduce((a, b) => a + b)
-  const half = median(of(runs, 'half', 'busbar', (r) => r.p99)) / 1000
-  const part = pairs(runs, ['half', 'busbar'], ['unread_count', 'busbar'], (a, b) => a.rate / b.rate)
+  const part = (measure) =>
+    pairs(runs, [measure, 'busbar'], ['unread_count', 'busbar'], (a, b) => a.rate / b.rate).value.toFixed(2)
+  const p99 = (measure) => median(of(runs, measure, 'busbar', (r) => r.p99)) / 1000
   const alone = pairs(runs, ['alone', 'busbar'], ['alone', 'single'], (a, b) => a.p50 / b.p50)
   const health = median(of(runs, 'health', 'stopped', (r) => r.p99)) / 1000
   return [...rows.slice(0, 1),
@@ -36,8 +37,9 @@ function wanted () {
     ...rows.slice(1),
     ['CPU of host and PostgreSQL for 10,000 authenticated reads', 'at most 0.25 s',
       `${cpu.toFixed(2)} s`, cpu <= 0.25],
-    [`unread count at ${part.value.toFixed(2)} of the highest rate, p99`, 'at most 2 ms',
-      `${half.toFixed(2)} ms`, half <= 2],
+    ...[['few', '6 connections'], ['half', '64 connections that pause']].map(([measure, who]) =>
+      [`unread count at ${part(measure)} of the highest rate (${who}), p99`, 'at most 2 ms',
+        `${p99(measure).toFixed(2)} ms`, p99(measure) <= 2]),
     ['unread count on one connection, p50 : with `database.gather: 1`', 'at most 1.00', shown(alone),
       Number(alone.value.toFixed(2)) <= 1],
     ['`GET /api/health` p99 while PostgreSQL is stopped', 'at most 50 ms',
@@ -57,6 +59,7 @@ function spent (measure, who) {
 }
 
 const titles = {
+  few: 'the same, 6 connections',
   half: 'the same, 64 connections, 1 ms after each answer',
   alone: 'the same, one connection',
   unread_count: 'GET /api/chat/unread-count/:email',
@@ -79,7 +82,7 @@ function detail (measure, who) {
 
 const order = [['unread_count', 'pgbench'], ['unread_count', 'peer'], ['unread_count', 'nest'],
   ['unread_count', 'busbar'], ['unread_count', 'busbar-10,000'], ['unread_count', 'busbar-128'],
-  ['half', 'busbar'],
+  ['few', 'busbar'], ['half', 'busbar'],
   ['alone', 'busbar'], ['alone', 'single'], ['post', 'pgbench'], ['post', 'peer'],
   ['post', 'nest'], ['post', 'busbar'], ['health', 'stopped']]
 
