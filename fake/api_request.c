@@ -1,4 +1,4 @@
-/* The host's functions of request.h, for the fake. */
+/* The host's functions of request.h, reply.h and wait.h, for the fake. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /*
  * The host's functions, as a table that the host hands to the module in its handle and in each
  * request. A module links to nothing of the host and can be tested with a fake. Call them through
- * the wrappers in host.h, request.h, sql.h and event.h, which document them. Languages that cannot
- * call the wrappers call the table: no function is without a form that needs no va_list.
+ * the wrappers in host.h, request.h, reply.h, wait.h, sql.h and event.h, which document them.
+ * Languages that cannot call the wrappers call the table: no function is without a form that needs
+ * no va_list.
  */
 #ifndef BUSBAR_API_H
 #define BUSBAR_API_H
@@ -96,7 +97,7 @@ struct bb_api {
 
     void (*after)(struct bb_tx *, void (*)(struct bb_request *, struct bb_tx *, void *), void *);
 
-    /* workers and completions: host.h, request.h */
+    /* workers and completions: host.h, wait.h */
     bool (*stopping)(struct bb_worker_context *);
     void (*wake)(struct bb_host *, const char *);
     int (*run)(struct bb_host *, void (*)(struct bb_request *, void *), void *);
@@ -133,7 +134,7 @@ struct bb_api {
     const struct bb_file *(*file)(struct bb_request *, size_t);
     int (*reply_file)(struct bb_request *, int, int64_t);
 
-    /* stream.h: answers that are whole or cut; request.h: errors with a list of what is wrong */
+    /* stream.h: answers that are whole or cut; reply.h: errors with a list of what is wrong */
     void (*stream_cut)(struct bb_stream *);
     int (*vfail_listed)(struct bb_request *, int, json_t *, const char *, va_list);
 

@@ -151,78 +151,12 @@ static inline const char *bb_client_address(struct bb_request *rq)
 }
 
 /*
- * Answers. `json` is taken, and nobody else may touch what it holds. NULL is right for 204 and 304,
- * which have no body; else the answer is 503 where JSON of this request got no memory, and 500,
- * with a line in the log, where json_pack() failed for another reason. Returns the status: `return
- * bb_reply(rq, 200, json)`. Parks while a large answer is written.
- */
-static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return rq->api->reply(rq, status, json);
-}
-
-/* The same with bytes of another Content-Type, which are copied. Since minor 1. */
-static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *type,
-                                 const void *bytes, size_t length)
-{
-    return rq->api->reply_bytes(rq, status, type, bytes, length);
-}
-
-/*
  * All metrics of the host and its modules in the text format of Prometheus, version 0.0.4. Since
  * minor 1.
  */
 static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
     return rq->api->metrics(rq, length);
-}
-
-/*
- * Answers 200 with `length` bytes of a file as they are, sent while they are read. `fd` is taken.
- * Set Content-Type by bb_reply_header().
- */
-static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
-{
-    return rq->api->reply_file(rq, fd, length);
-}
-
-/*
- * Answers with the error body of the service; returns the status. 403 without text: "Forbidden".
- * A 409 gets "success": false.
- */
-BB_PRINTF(3, 4)
-static inline int bb_fail(struct bb_request *rq, int status, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    int answered = rq->api->vfail(rq, status, format, args);
-    va_end(args);
-    return answered;
-}
-
-/* The same with a text, which is no format, or NULL. Since minor 3. */
-static inline int bb_fail_text(struct bb_request *rq, int status, const char *text)
-{
-    return rq->api->fail_text(rq, status, text);
-}
-
-/* A 400 that names a field: {"errors":[{"field":…,"problem":…}]}. */
-BB_PRINTF(3, 4)
-static inline int bb_invalid(struct bb_request *rq, const char *field, const char *problem, ...)
-{
-    va_list args;
-
-    va_start(args, problem);
-    int answered = rq->api->vinvalid(rq, field, problem, args);
-    va_end(args);
-    return answered;
-}
-
-/* The same with a text, which is no format. Since minor 3. */
-static inline int bb_invalid_text(struct bb_request *rq, const char *field, const char *problem)
-{
-    return rq->api->invalid_text(rq, field, problem);
 }
 
 /*
@@ -234,104 +168,6 @@ static inline json_t *bb_check(struct bb_request *rq, const struct bb_table *fie
                                json_t *errors)
 {
     return rq->api->check(rq, fields, object, errors);
-}
-
-/*
- * A 400 with a list of {"field","problem"}, which is taken, in the words that the host uses for its
- * own checks: what to say of a request that is not valid. Since minor 1.
- */
-static inline int bb_refuse(struct bb_request *rq, json_t *errors)
-{
-    return rq->api->refuse(rq, errors);
-}
-
-/*
- * The same with another status and words of one's own, as bb_fail() takes them: what is valid, and
- * yet not possible (409). A 400 is bb_refuse()'s. Since minor 1.
- */
-BB_PRINTF(4, 5)
-static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,
-                                 const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    int answered = rq->api->vfail_listed(rq, status, errors, format, args);
-    va_end(args);
-    return answered;
-}
-
-/* The same with a text, which is no format. Since minor 3. */
-static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t *errors,
-                                      const char *text)
-{
-    return rq->api->fail_listed_text(rq, status, errors, text);
-}
-
-/*
- * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
- * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
- */
-static inline int bb_failed(struct bb_request *rq)
-{
-    return rq->api->failed(rq);
-}
-
-/*
- * Adds a text to the array `warnings` of the answer, if that is a success and an object: what was
- * passed over, or is so unlikely that the client should look again. Say the field first:
- * "capacity: is in kW". Since minor 2.
- */
-BB_PRINTF(2, 3)
-static inline void bb_warn(struct bb_request *rq, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    rq->api->vwarn(rq, format, args);
-    va_end(args);
-}
-
-/* The same with a text, which is no format. Since minor 3. */
-static inline void bb_warn_text(struct bb_request *rq, const char *text)
-{
-    rq->api->warn_text(rq, text);
-}
-
-/*
- * Which organisation the caller acts in, as `asked` (its organizationId; 0: none) has it: into
- * *organisation, 0 where it names none. One's own always, an Admin any, whoever acts for several
- * one of these, else 403. An account with exactly one organisation may send any number: it is
- * passed over with a warning. Returns 0, or the status of the answer it gave. Since minor 2.
- */
-static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
-{
-    const struct bb_principal *who = rq->principal;
-
-    *organisation = asked;
-    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organisation)
-        return 0;
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == asked)
-            return 0;
-    if (who->organisation_count != 1)
-        return bb_fail(rq, 403, "You may not act in this organisation");
-    *organisation = 0;
-    bb_warn(rq, "organizationId: %lld is ignored: you act in organisation %lld", (long long)asked,
-            (long long)who->organisations[0]);
-    return 0;
-}
-
-/* Adds a header to the answer. 0, or -1 where the name or value is not fit for one. */
-static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
-{
-    return rq->api->reply_header(rq, name, value);
-}
-
-/* Adds Link: <this target with after=cursor>; rel="next". */
-static inline int bb_reply_next(struct bb_request *rq, const char *cursor)
-{
-    return rq->api->reply_next(rq, cursor);
 }
 
 BB_PRINTF(3, 4)
@@ -379,33 +215,6 @@ static inline void bb_again(struct bb_request *rq)
 }
 
 /*
- * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may lie on
- * the fiber's stack. 0; or -1 when the pool's queue is full or the deadline passed (bb_failed()
- * answers it). `work` must touch nothing but its argument.
- *
- * When the deadline of a request over HTTP passes while `work` runs, its client is answered 503 at
- * once. The handler goes on when `work` has returned, with -1: it has to undo what it did, and
- * nobody sees what it answers. Jobs, hooks and commands wait for `work`, and so does a request
- * whose transaction was committed.
- */
-static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
-                             void *arg)
-{
-    return rq->api->offload(rq, pool, work, arg);
-}
-
-/*
- * The same on behalf of a subject, as the account whose password is tried: a hash of its name, not
- * 0. All calls for a subject have together the share of the pool that one caller has, and wait in
- * one line, from however many addresses they come. Since minor 3.
- */
-static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
-                                 void (*work)(void *), void *arg)
-{
-    return rq->api->offload_for(rq, pool, subject, work, arg);
-}
-
-/*
  * Calls work(rq, arg) as the module of a handle (struct bb_given) and returns what that returns:
  * meanwhile rq->host and rq->state are that module's own, so that its pools, metrics and events are
  * within reach. Services of a kind are called so. Since minor 4.
@@ -414,20 +223,6 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
                              int (*work)(struct bb_request *rq, void *arg), void *arg)
 {
     return rq->api->call_as(rq, giver, work, arg);
-}
-
-/*
- * Whether a dependency gave a sign of life within the last second. The host asks several times a
- * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
- * 0 with *latency_ms; -1: down; 1: none is configured.
- *
- * BB_SCHEMA is down until the database's tables are known to fit the modules that are loaded,
- * BB_HOST once the host stops, and while one of its event loops stands; neither takes time.
- */
-static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
-                           int64_t *latency_ms)
-{
-    return rq->api->probe(rq, dependency, latency_ms);
 }
 
 /*
@@ -445,12 +240,6 @@ static inline uint64_t bb_answered(struct bb_request *rq)
     return rq->api->answered(rq);
 }
 
-/* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */
-static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
-{
-    return rq->api->json(rq, json, length);
-}
-
 /*
  * The value of a JSON text that the module stored itself, as in a column: the caller's. NULL: then
  * bb_failed() answers, 503 where memory ran out, and 500 where the text is NULL or no JSON. Do not
@@ -460,43 +249,6 @@ static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *l
 static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
 {
     return rq->api->json_read(rq, text);
-}
-
-/*
- * A completion: something that another thread will finish. Whoever was given it must signal it with
- * bb_completion_signal(), whether the request still waits or not. NULL: out of memory.
- */
-static inline struct bb_completion *bb_completion(struct bb_request *rq)
-{
-    return rq->api->gate(rq);
-}
-
-/* Waits until it is signalled: 0; or -1 after timeout_ms or at the deadline. Once for each. */
-static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
-                                     int64_t timeout_ms)
-{
-    return rq->api->gate_wait(rq, completion, timeout_ms);
-}
-
-enum bb_redis_type { BB_REDIS_NIL, BB_REDIS_INT, BB_REDIS_TEXT, BB_REDIS_LIST, BB_REDIS_ERROR };
-
-struct bb_redis_reply {
-    enum bb_redis_type type;
-    int64_t integer;
-    const char *text;
-    size_t length;
-    const struct bb_redis_reply *items;
-    size_t count;
-};
-
-/*
- * A command to Redis: argc arguments, lengths NULL for NUL-terminated ones. NULL while Redis is
- * down or slow (at most redis.timeout): do without it, nothing is recorded for bb_failed().
- */
-static inline const struct bb_redis_reply *bb_redis(struct bb_request *rq, int argc,
-                                                    const char *const *argv, const size_t *lengths)
-{
-    return rq->api->redis(rq, argc, argv, lengths);
 }
 
 /* A new random UUID (version 7, so that rows made together lie together). */
@@ -510,5 +262,8 @@ static inline char *bb_time_text(struct bb_request *rq, int64_t wall_ms)
 {
     return rq->api->time_text(rq, wall_ms);
 }
+
+#include <busbar/reply.h>
+#include <busbar/wait.h>
 
 #endif
