@@ -173,6 +173,8 @@ void host_log_clean(const struct host *host)
     for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
         const char *at = strstr(log, reports[i]);
 
+        if (at) /* where a suite ends check does not say what failed */
+            fprintf(stderr, "integration: %s: a sanitizer reports in %s\n", host->name, host->log);
         ck_assert_msg(!at, "%s: a sanitizer reports in %s:\n%.3000s", host->name, host->log, at);
     }
 }

@@ -88,12 +88,31 @@ static void count_failures(SRunner *runner, struct board *board)
     free(results);
 }
 
+/*
+ * A failure in the unchecked teardown of a suite ends the process at once, and check says nothing.
+ * The processes of single tests, which end in the same way, are not meant.
+ */
+static struct {
+    const char *suite;
+    pid_t lane;
+} running;
+
+static void tell_cut(void)
+{
+    if (running.suite && running.lane == getpid())
+        fprintf(stderr, "integration: suite %s: its end failed, and nothing more is run; see %s\n",
+                running.suite, harness_path(""));
+}
+
 static void run_suite(struct lanes *all, const struct lane *lane, const struct suite_row *row)
 {
     SRunner *runner = srunner_create(row->make());
     int64_t began = now_ms();
 
+    running.suite = row->name;
+    running.lane = getpid();
     srunner_run_all(runner, CK_SILENT);
+    running.suite = NULL;
     atomic_fetch_add(&all->board->checks, srunner_ntests_run(runner));
     if (srunner_ntests_failed(runner)) {
         count_failures(runner, all->board);
@@ -142,6 +161,7 @@ static void lane_start(struct lanes *all, struct lane *lane, const struct suite_
         lane->pid = 0; /* the others do its part */
     } else if (lane->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        setpgid(0, 0); /* check sends a SIGTERM on to all of its group */
         run_suite(all, lane, &servers);
         run_shared(all, lane);
         lane_close(all, lane, last);
@@ -211,6 +231,7 @@ int lanes_run(const struct suite_row *const *rows, size_t count, const struct su
     if (lanes > LANES_MAX)
         lanes = LANES_MAX;
     open_all(&all, lanes);
+    atexit(tell_cut);
     printf("Running suite(s):\n");
     fflush(stdout);
     for (int i = 1; i < lanes; i++)

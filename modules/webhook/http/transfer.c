@@ -61,6 +61,17 @@ static void let_go(struct transfer *transfer)
     transfer->sessions = NULL;
 }
 
+/*
+ * libcurl 8.14, that of Debian 13, leaks the name of a look-up that failed when its handle looks up
+ * another one (curl issue 17602). A handle that was reset does not.
+ */
+static bool refresh(struct transfer *transfer)
+{
+    curl_easy_reset(transfer->easy);
+    transfer->failed = !transfer_options_set(transfer);
+    return !transfer->failed;
+}
+
 static void give_back(struct transfer *transfer)
 {
     transfer->arg = NULL;
@@ -156,8 +167,8 @@ struct transfer *transfer_prepare(struct transfers *all, const struct transfer_r
     transfer->sendings = 0;
     transfer->informational = transfer->headed = transfer->cut = false;
     transfer->arg = arg;
-    if (!write_headers(transfer, request) && set_request(transfer, request) &&
-        set_receiver(transfer, request->url))
+    if ((!transfer->failed || refresh(transfer)) && !write_headers(transfer, request) &&
+        set_request(transfer, request) && set_receiver(transfer, request->url))
         return transfer;
     give_back(transfer);
     return NULL;
@@ -260,6 +271,7 @@ static bool collect(struct transfers *all)
         learn(transfer, code);
         curl_multi_remove_handle(all->multi, easy);
         land(transfer, code);
+        transfer->failed = code != CURLE_OK;
         give_back(transfer);
         any = true;
     }
@@ -270,6 +282,7 @@ static void end(struct transfer *transfer, CURLcode code)
 {
     curl_multi_remove_handle(transfer->all->multi, transfer->easy);
     land(transfer, code);
+    transfer->failed = true;
     give_back(transfer);
 }
 

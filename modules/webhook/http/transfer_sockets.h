@@ -29,6 +29,7 @@ struct transfer {
     size_t header_bytes;
     int64_t retry_after_s;
     int sendings;       /* of the request, as libcurl began them */
+    bool failed;        /* the request before, or to set its options again: reset the handle */
     bool informational; /* the headers that come now are a 1xx answer's */
     bool headed;        /* the final answer's headers are complete; trailers may follow */
     bool cut;           /* the body is longer than is read */
