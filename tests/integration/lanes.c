@@ -20,6 +20,7 @@ enum { LANES_MAX = 8 };
 struct board {
     atomic_size_t next; /* row */
     atomic_int checks, failures, errors;
+    const char *running[LANES_MAX]; /* the suite of each lane */
 };
 
 struct lane {
@@ -88,31 +89,13 @@ static void count_failures(SRunner *runner, struct board *board)
     free(results);
 }
 
-/*
- * A failure in the unchecked teardown of a suite ends the process at once, and check says nothing.
- * The processes of single tests, which end in the same way, are not meant.
- */
-static struct {
-    const char *suite;
-    pid_t lane;
-} running;
-
-static void tell_cut(void)
-{
-    if (running.suite && running.lane == getpid())
-        fprintf(stderr, "integration: suite %s: its end failed, and nothing more is run; see %s\n",
-                running.suite, harness_path(""));
-}
-
 static void run_suite(struct lanes *all, const struct lane *lane, const struct suite_row *row)
 {
     SRunner *runner = srunner_create(row->make());
     int64_t began = now_ms();
 
-    running.suite = row->name;
-    running.lane = getpid();
+    all->board->running[lane - all->lanes] = row->name;
     srunner_run_all(runner, CK_SILENT);
-    running.suite = NULL;
     atomic_fetch_add(&all->board->checks, srunner_ntests_run(runner));
     if (srunner_ntests_failed(runner)) {
         count_failures(runner, all->board);
@@ -169,6 +152,7 @@ static void lane_start(struct lanes *all, struct lane *lane, const struct suite_
     }
 }
 
+/* check ends a process without a word when the unchecked teardown of a suite fails. */
 static void lane_wait(struct lanes *all, const struct lane *lane)
 {
     int status = 0;
@@ -176,7 +160,8 @@ static void lane_wait(struct lanes *all, const struct lane *lane)
     if (!lane->pid)
         return;
     if (waitpid(lane->pid, &status, 0) != lane->pid || status) {
-        fprintf(lane->failed, "integration: a lane ended with status %#x\n", (unsigned)status);
+        fprintf(lane->failed, "integration: a lane ended with status %#x in suite %s\n",
+                (unsigned)status, all->board->running[lane - all->lanes]);
         fflush(lane->failed);
         atomic_fetch_add(&all->board->checks, 1);
         atomic_fetch_add(&all->board->errors, 1);
@@ -231,7 +216,6 @@ int lanes_run(const struct suite_row *const *rows, size_t count, const struct su
     if (lanes > LANES_MAX)
         lanes = LANES_MAX;
     open_all(&all, lanes);
-    atexit(tell_cut);
     printf("Running suite(s):\n");
     fflush(stdout);
     for (int i = 1; i < lanes; i++)
