@@ -153,9 +153,9 @@ static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t 
         if (who->organisations[i] == asked)
             return 0;
     if (who->organisation_count != 1)
-        return bb_fail(rq, 403, "You may not act in this organisation");
+        return bb_fail(rq, 403, "You may not act in this organization");
     *organisation = 0;
-    bb_warn(rq, "organizationId: %lld is ignored: you act in organisation %lld", (long long)asked,
+    bb_warn(rq, "organizationId: %lld is ignored: you act in organization %lld", (long long)asked,
             (long long)who->organisations[0]);
     return 0;
 }

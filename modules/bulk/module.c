@@ -212,7 +212,7 @@ static const struct bb_field import_options[] = {
     {.name = "file", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .max = 4095,
      .help = "The file, whose name ends in .csv, or - for standard input."},
     {.name = "organization", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
-     .help = "Id of the organisation in which all rows act."},
+     .help = "Id of the organization in which all rows act."},
     {.name = "type", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64, .fallback = "Devices",
      .help = "What the rows are: Devices, Reads, or what another module adds."},
     {.name = "dry-run", .type = BB_BOOL,

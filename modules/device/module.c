@@ -53,7 +53,7 @@ static const struct bb_field settings[] = {
      .help = "Types that documents may have, as application/pdf or image/*; none: any."},
     {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "10737418240",
-     .help = "Bytes of documents that one organisation may have; beyond them 409."},
+     .help = "Bytes of documents that one organization may have; beyond them 409."},
     {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
      .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
              " refused."},

@@ -47,7 +47,7 @@ START_TEST(an_api_user_of_several_organisations_says_in_which)
               201);
     ck_error(device_post(many, json_pack("{ss sI}", "externalId", "Third", "organizationId",
                                          (json_int_t)m->organisation)),
-             403, "You may not act in this organisation");
+             403, "You may not act in this organization");
     ck_error(
         device_get(many, "Both"), 409,
         text("Several devices have this identifier: Both (organization %jd), both (organization"

@@ -180,7 +180,7 @@ START_TEST(an_organisation_is_one_in_any_case)
 
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         ck_status(found(same[i][0]), 201);
-        ck_error(found(same[i][1]), 409, "An organisation with this name exists already");
+        ck_error(found(same[i][1]), 409, "An organization with this name exists already");
     }
 }
 END_TEST
@@ -195,7 +195,7 @@ START_TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
               201);
     ck_error(
         http(one, "POST", "/api/organization", platform->token, json_pack("{ss}", "name", "GROSS")),
-        409, "An organisation with this name exists already");
+        409, "An organization with this name exists already");
     refused(http(one, "POST", "/api/organization", platform->token,
                  json_pack("{ss}", "name", "Gro" ZERO_WIDTH "ss")),
             "name", "must not have invisible characters or marks of direction");
@@ -366,7 +366,7 @@ START_TEST(what_was_stored_before_is_found_folded)
                               " auth_organisation WHERE name ~* '^altgr'",
                               0, NULL),
                      "false true");
-    ck_error(found("altgr\u00F6sse"), 409, "An organisation with this name exists already");
+    ck_error(found("altgr\u00F6sse"), 409, "An organization with this name exists already");
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE username = "
                                     "'\u00E4lt@example.com'"),
                      1);

@@ -114,7 +114,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         if (found < 0)
             return bb_failed(rq);
         if (!found)
-            return bb_fail(rq, 409, "An organisation with this name exists already");
+            return bb_fail(rq, 409, "An organization with this name exists already");
     }
     *rows = bb_tx_query(rq, tx, &insert,
                         BB_ARGS(bb_t(account->email), bb_t(account->first_name),

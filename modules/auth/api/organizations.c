@@ -37,7 +37,7 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "An organisation with this name exists already");
+        return bb_fail(rq, 409, "An organization with this name exists already");
     if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
     return bb_reply(rq, 201, organisation_json(rq, rows, 0));
@@ -101,7 +101,7 @@ static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "No such organisation");
+        return bb_fail(rq, 404, "No such organization");
     link->before = bb_cell_int(rq, rows, 0, 0);
     rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
     if (!rows || notify_both(rq, tx, link))

@@ -25,7 +25,7 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
     if (bb_cell_int(rq, rows, 0, 0))
         return bb_fail(rq, 409, "An account with this e-mail exists already");
     if (bb_cell_int(rq, rows, 0, 1))
-        return bb_fail(rq, 409, "An organisation with this name exists already");
+        return bb_fail(rq, 409, "An organization with this name exists already");
     return 0;
 }
 

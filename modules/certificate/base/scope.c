@@ -53,5 +53,5 @@ int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation
     if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
         return bb_invalid(rq, "organizationId", "is required");
     *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
-    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organisation");
+    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
 }

@@ -40,7 +40,7 @@ static int allowed(struct bb_request *rq, int64_t id)
     int refused = chat_visible(rq, &scope, id, &facts);
 
     if (!refused && !chat_owns(&scope, facts))
-        refused = bb_fail(rq, 403, "The conversation belongs to another organisation");
+        refused = bb_fail(rq, 403, "The conversation belongs to another organization");
     return refused;
 }
 

@@ -73,7 +73,7 @@ static int refused_organisation(struct bb_request *rq, const struct chat_facts *
     if (!*organisation && who->role == BB_ROLE_ADMIN)
         return chat_owner(rq, facts, organisation);
     if (!*organisation && who->role == BB_ROLE_API_USER && who->organisation_count > 1)
-        return bb_invalid(rq, "organizationId", "is required: you act for several organisations");
+        return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
     if (!*organisation)
         *organisation = who->organisation;
     return 0;

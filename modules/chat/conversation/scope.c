@@ -80,7 +80,7 @@ int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const c
     if (known < 0)
         return bb_failed(rq);
     if (known > 0 && !of_scope(scope, organisation))
-        return bb_fail(rq, 403, "You may not act for an account of another organisation");
+        return bb_fail(rq, 403, "You may not act for an account of another organization");
     return 0;
 }
 

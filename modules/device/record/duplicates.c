@@ -71,9 +71,9 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
     if (!rows)
         return -1;
     if (bb_cell_int(rq, rows, 0, 0))
-        bb_warn(rq, "serialNumber: a device of another organisation has it, too");
+        bb_warn(rq, "serialNumber: a device of another organization has it, too");
     if (bb_cell_int(rq, rows, 0, 1))
-        bb_warn(rq, "latitude: a device of another organisation with this capacity is within 50 m");
+        bb_warn(rq, "latitude: a device of another organization with this capacity is within 50 m");
     return 0;
 }
 

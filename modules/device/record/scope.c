@@ -36,8 +36,8 @@ int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
         return refused;
     *organisation = who->organisation;
     if (who->role == BB_ROLE_API_USER && who->organisation_count > 1)
-        return bb_invalid(rq, "organizationId", "is required: you act for several organisations");
+        return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
     if (!*organisation && who->organisation_count == 1)
         *organisation = who->organisations[0];
-    return *organisation ? 0 : bb_fail(rq, 403, "Your account belongs to no organisation");
+    return *organisation ? 0 : bb_fail(rq, 403, "Your account belongs to no organization");
 }
