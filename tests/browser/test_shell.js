@@ -108,7 +108,7 @@ scene('shell: whoever registers waits for an approval, and is told so', async ({
   await look(page, 'register')
   await page.getByLabel('First name').fill('Ida')
   await page.getByLabel('Last name').fill('Example')
-  await page.getByLabel('Organisation').fill(`Ida of ${domain}`)
+  await page.getByLabel('Organization').fill(`Ida of ${domain}`)
   await page.getByLabel('E-mail').fill(`ida@${domain}`)
   await page.getByLabel('Password').fill('tiny')
   await page.getByRole('button', { name: 'Send the registration' }).click()

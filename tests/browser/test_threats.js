@@ -182,7 +182,7 @@ scene('threats: W01 names of people and organisations are text', async ({ open }
   await row.getByRole('button', { name: 'Refuse' }).click()
   await isText(page, 'body')
   await page.getByRole('button', { name: 'Cancel' }).click()
-  await page.getByRole('link', { name: 'Organisations' }).click()
+  await page.getByRole('link', { name: 'Organizations' }).click()
   await page.getByRole('cell', { name: `${text} of ${domain}` }).waitFor()
   await isText(page, 'main')
 })

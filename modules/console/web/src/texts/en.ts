@@ -8,7 +8,7 @@ export const en = {
   'login.title': 'Log in', 'login.again': 'Your session has ended. Log in again: what you were writing is still there.',
   'login.email': 'E-mail', 'login.password': 'Password', 'login.do': 'Log in', 'login.out': 'Log out',
   'register.title': 'Register', 'register.as': 'We', 'register.Developer': 'run plants', 'register.Buyer': 'buy certificates', 'register.ApiUser': 'act for others by programs',
-  'register.firstName': 'First name', 'register.lastName': 'Last name', 'register.orgName': 'Organisation', 'register.password': 'Password (8 characters or more)',
+  'register.firstName': 'First name', 'register.lastName': 'Last name', 'register.orgName': 'Organization', 'register.password': 'Password (8 characters or more)',
   'register.do': 'Send the registration', 'register.back': 'Back to the login',
   'register.done': 'Your registration has been sent. An administrator has to approve it; you can log in from then on.',
   'state.loading': 'Loading…', 'state.retry': 'Try again', 'state.offline': 'The service cannot be reached. Check the network, then try again.',
@@ -64,10 +64,10 @@ export const en = {
   'certs.device': 'Device', 'certs.status': 'Status', 'certs.from': 'From', 'certs.to': 'To', 'certs.id': 'Certificate',
   'certs.none': 'No certificate yet. They are issued by themselves as readings come in.', 'certs.byDay': 'Energy by day', 'certs.ofShown': '{energy} in the latest {n} {n|entry|entries}', 'certs.ofAll': '{energy} in {n} {n|entry|entries}',
   'accounts.title': 'Accounts', 'accounts.empty': 'No accounts in this state.', 'accounts.approve': 'Approve', 'accounts.suspend': 'Suspend', 'accounts.activate': 'Activate', 'accounts.refuse': 'Refuse',
-  'accounts.name': 'Name', 'accounts.role': 'Role', 'accounts.status': 'State', 'accounts.organization': 'Organisation', 'accounts.all': 'All',
+  'accounts.name': 'Name', 'accounts.role': 'Role', 'accounts.status': 'State', 'accounts.organization': 'Organization', 'accounts.all': 'All',
   'accounts.rotate': 'Rotate the signing secret', 'accounts.rotateAsk': 'Every session and every token of every account and program ends at once, yours too: everybody has to log in again.',
-  'accounts.search': 'Search', 'accounts.organizations': 'Organisations', 'accounts.noOrganizations': 'No organisation has registered yet.',
-  'accounts.type': 'Kind', 'accounts.actor': 'Acts for it', 'accounts.nobody': 'no API user', 'accounts.actorIs': 'An API user that acts for an organisation registers its devices, sends its readings and reads its conversations.',
+  'accounts.search': 'Search', 'accounts.organizations': 'Organizations', 'accounts.noOrganizations': 'No organization has registered yet.',
+  'accounts.type': 'Kind', 'accounts.actor': 'Acts for it', 'accounts.nobody': 'no API user', 'accounts.actorIs': 'An API user that acts for an organization registers its devices, sends its readings and reads its conversations.',
   'clients.title': 'API clients', 'clients.new': 'New API client', 'clients.name': 'Name', 'clients.made': 'The API client is made',
   'clients.empty': 'No API clients yet. A program that acts for you gets its tokens with the id and the secret of one.',
   'clients.secret': 'The secret is shown this once. Keep both where your program reads them; it gets tokens at POST /api/auth/getAccess.',
@@ -79,7 +79,7 @@ export const en = {
   'status.streams': 'Open streams', 'status.files': 'Descriptors', 'status.bodies': 'Large bodies', 'status.of': '{n} of {most}',
   'status.queues': 'Queues', 'status.queue': 'Queue', 'status.waits': 'Waiting', 'status.busy': 'Busy', 'status.modules': 'Modules', 'status.module': 'Module', 'status.does': 'What it does',
   'queue.database': 'Statements for the database', 'queue.webhook': 'Webhook deliveries', 'queue.flight': 'Webhook deliveries on their way', 'queue.expand': 'Events for many webhooks', 'queue.bulk': 'Rows of bulk uploads', 'queue.pool': 'Pool {pool} of {module}',
-  'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organisation admin', 'role.DeviceOwner': 'Device owner', 'role.Buyer': 'Buyer', 'role.User': 'User', 'role.ApiUser': 'API user',
+  'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organization admin', 'role.DeviceOwner': 'Device owner', 'role.Buyer': 'Buyer', 'role.User': 'User', 'role.ApiUser': 'API user',
   'account.Pending': 'Pending', 'account.Active': 'Active', 'account.Suspended': 'Suspended', 'account.Deleted': 'Deleted'
 }
 
