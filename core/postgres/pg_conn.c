@@ -99,6 +99,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     if (conn->checked_out)
         pg_tx_lost(conn->checked_out);
     come_again(conn);
+    pg_conn_leave(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
     pg_tx_despair(conn->lane);

@@ -46,8 +46,10 @@ static bool asks_the_same(const struct pg_entry *one, const struct pg_entry *oth
 }
 
 /*
- * Those behind `first` that ask the same follow it. Units are in the order of their keys: only the
- * first of a key may, for the others have to see what it did.
+ * Those behind `first` that ask the same follow it. Units are in the order of their keys, which is
+ * that of locks (pg_batch.c): only the first of a key may follow, for the others have to see what
+ * it did, and none may pass one of another key that is executed behind it, for that would turn
+ * round the order in which the two keys are locked.
  */
 static void gather_for(struct pg_lane *lane, struct pg_entry *first, unsigned most)
 {
@@ -57,9 +59,13 @@ static void gather_for(struct pg_lane *lane, struct pg_entry *first, unsigned mo
 
     for (struct pg_entry *before = first, *entry = first->next; entry && members < most;
          before = entry, entry = entry->next) {
-        if (entry->follows || !may_share(entry) || !asks_the_same(first, entry) ||
-            (units && entry->key == before->key))
+        if (entry->follows || (units && entry->key == before->key))
             continue;
+        if (!may_share(entry) || !asks_the_same(first, entry)) {
+            if (units)
+                break;
+            continue;
+        }
         *end = entry;
         end = &entry->mate;
         members++;

@@ -18,24 +18,51 @@ _Static_assert((int)PG_LANES == (int)LOOP_LANES, "each has its place in struct l
 
 const char *const pg_lane_names[PG_LANES] = {"read", "write", "unit", "long", "tx"};
 
+/* What is connected goes before what may soon be: that one may take long, or fail. */
+static int rank(const struct pg_conn *conn)
+{
+    if (!pg_conn_usable(conn))
+        return 0;
+    return conn->state == PG_READY ? 2 : 1;
+}
+
 /* In the long lane who waits does not count: it may be of owners that have their share. */
 static bool better(const struct pg_conn *one, const struct pg_conn *other)
 {
-    if (pg_conn_usable(one) != pg_conn_usable(other))
-        return pg_conn_usable(one);
+    if (rank(one) != rank(other))
+        return rank(one) > rank(other);
     if (one->lane->kind == PG_LONG && one->batches != other->batches)
         return one->batches < other->batches;
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
-/* What is asked by key meets on the first connection: there it can share executions. */
+/* What is asked by key meets on the first connection of the best: there it can share executions. */
 static struct pg_conn *meeting_place(struct pg_lane *lane)
 {
+    struct pg_conn *best = NULL;
+
     for (unsigned i = 0; i < lane->count; i++) {
-        if (pg_conn_usable(&lane->conns[i]))
-            return &lane->conns[i];
+        struct pg_conn *conn = &lane->conns[i];
+
+        if (pg_conn_usable(conn) && (!best || rank(conn) > rank(best)))
+            best = conn;
     }
-    return NULL;
+    return best;
+}
+
+void pg_conn_leave(struct pg_conn *lost)
+{
+    struct pg_lane *lane = lost->lane;
+    struct pg_conn *best = NULL;
+
+    if (lane->kind == PG_UNIT || lane->kind == PG_TX)
+        return;
+    for (unsigned i = 0; i < lane->count; i++) {
+        if (lane->conns[i].state == PG_READY && (!best || better(&lane->conns[i], best)))
+            best = &lane->conns[i];
+    }
+    if (best)
+        pg_conn_hand_on(lost, best);
 }
 
 /* Units keep to the connection of their key; the rest goes where least is under way. */

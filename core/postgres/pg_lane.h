@@ -159,6 +159,10 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front);
 /* The next for the batch that is gathered; NULL: none may travel in it. */
 struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
+/* What waits for `from` waits for `to` from now on, a connection of the same lane. */
+void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
+/* pg_lane.c: what waits for a connection that is lost goes to one that is there, but for units. */
+void pg_conn_leave(struct pg_conn *lost);
 
 bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
 

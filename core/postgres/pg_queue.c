@@ -200,6 +200,16 @@ struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
     return conn->again->alone && gathered ? NULL : take_again(conn);
 }
 
+void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to)
+{
+    struct fair_entry *queued;
+
+    while (from->again)
+        pg_conn_queue(to, take_again(from), true);
+    while ((queued = fair_take(&from->queue)))
+        pg_conn_queue(to, taken(from, entry_of(queued)), false);
+}
+
 void pg_conn_fail_waiting(struct pg_conn *conn)
 {
     struct fair_entry *queued;

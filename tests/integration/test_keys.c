@@ -309,6 +309,27 @@ START_TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
     stop();
 }
 
+/* Nothing can connect anew meanwhile: what is asked by key goes to the other connection. */
+START_TEST(a_connection_that_is_lost_holds_up_nobody)
+{
+    start("keys_lost", "  read_connections: 2\n");
+    PGconn *other = database_connect(pg, "postgres");
+
+    ck_assert(wait_until(is_migrated, NULL, 10000));
+    for (int i = 0; i < 20; i++)
+        ck_assert(is_migrated(NULL));
+    sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS false");
+    ck_assert_int_eq(sql_number(db, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                                    " WHERE datname = 'keys_lost' AND query LIKE '%FROM keys_name%'"
+                                    " AND pid <> pg_backend_pid()"),
+                     1);
+    for (int64_t end = now_ms() + 1500; now_ms() < end;)
+        ck_assert_int_eq(http(host, "GET", "/api/keys/rows/1", NULL, NULL)->status, 200);
+    sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS true");
+    PQfinish(other);
+    stop();
+}
+
 Suite *keys_suite(void)
 {
     Suite *suite = suite_create("keys");
@@ -320,6 +341,7 @@ Suite *keys_suite(void)
     tcase_add_test(cases, lost_connections_and_changed_tables_mix_nothing_up);
     tcase_add_test(cases, a_postgresql_that_is_killed_mixes_nothing_up);
     tcase_add_test(cases, a_text_that_fails_for_several_is_told_and_each_is_answered);
+    tcase_add_test(cases, a_connection_that_is_lost_holds_up_nobody);
     suite_add_tcase(suite, cases);
     return suite;
 }
