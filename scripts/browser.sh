@@ -12,13 +12,19 @@ need_browser() {
     npm ci --prefix "$own" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
 }
 
+# Chromium's sandbox needs another user than root, and user namespaces, which a chroot has not.
+may_sandbox() {
+    [ "$(id -u)" -ne 0 ] && unshare --user true 2>/dev/null
+}
+
 # The tests, against the service that is ready; the words of tap tell the results.
 browser_run() { # DIRECTORY PORT [NAME…]
     local place=$1 port=$2
     shift 2
     BUSBAR_BASE=http://127.0.0.1:$port BUSBAR_PASSWORD=$(cat "$place/var/admin.password") \
         BUSBAR_CONTROL=$place/var/run/host/control.sock BUSBAR_PROGRAM=$top/build/release/root/bin/busbar \
-        BUSBAR_LOG=$place/host.log BUSBAR_PICTURES=$place/pictures BUSBAR_CHROMIUM=$(command -v chromium) \
+        BUSBAR_SANDBOX=$(may_sandbox && echo 1) BUSBAR_LOG=$place/host.log BUSBAR_PICTURES=$place/pictures \
+        BUSBAR_CHROMIUM=$(command -v chromium) \
         node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
 }
 

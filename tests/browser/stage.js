@@ -21,7 +21,7 @@ let browser
 
 before(async () => {
   fs.mkdirSync(pictures, { recursive: true })
-  browser = await chromium.launch({ executablePath: process.env.BUSBAR_CHROMIUM ?? '/usr/bin/chromium', args: flags, chromiumSandbox: process.getuid() !== 0 })
+  browser = await chromium.launch({ executablePath: process.env.BUSBAR_CHROMIUM ?? '/usr/bin/chromium', args: flags, chromiumSandbox: Boolean(process.env.BUSBAR_SANDBOX) })
 })
 after(() => browser?.close())
 
