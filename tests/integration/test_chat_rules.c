@@ -274,7 +274,7 @@ START_TEST(an_api_user_of_several_organisations_says_in_which)
                      "organizationId");
     ck_status(start_in(platform, platform->organisation), 201);
     ck_status(start_in(platform, answer_int(made, "id")), 201);
-    ck_error(start_in(platform, k->organisation), 403, "You may not act in this organisation");
+    ck_error(start_in(platform, k->organisation), 403, "You may not act in this organization");
     ck_status(start_in(admin, answer_int(made, "id")), 201);
 }
 
