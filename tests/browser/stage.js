@@ -17,6 +17,7 @@ const MORE_PX = 2400
 const flags = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync']
 const wanted = process.argv.slice(2)
+const consoles = new Map()
 let browser
 
 before(async () => {
@@ -27,11 +28,22 @@ after(() => browser?.close())
 
 /* Chromium itself tells failed requests; which of them a test expects, it says in `expected`. */
 function watch (page, told, expected) {
+  consoles.set(page, [])
   page.on('console', (message) => {
+    consoles.get(page).push(message.text())
     if (message.type() === 'error' && !expected.some((words) => message.text().includes(words))) told.push(message.text())
   })
   page.on('pageerror', (error) => told.push(String(error)))
   page.on('dialog', (dialog) => { told.push(`dialogue: ${dialog.message()}`); dialog.dismiss() })
+}
+
+/* Of a test that failed: its pages as pictures, and what their consoles said, expected or not. */
+async function keepWhatIsShown (name, contexts) {
+  const file = path.join(pictures, `failed-${name.replace(/\W+/g, '-').slice(0, 60)}`)
+  const pages = contexts.flatMap((context) => context.pages())
+
+  await Promise.all(pages.map((page, i) => page.screenshot({ path: `${file}-${i}.png` }).catch(() => {})))
+  for (const page of pages) process.stdout.write(`# ${page.url()}: ${JSON.stringify(consoles.get(page))}\n`)
 }
 
 /*
@@ -56,6 +68,9 @@ function scene (name, run, expected = []) {
     try {
       await run({ open })
       assert.deepEqual(told, [], 'the console of the browser tells errors')
+    } catch (error) {
+      await keepWhatIsShown(name, contexts)
+      throw error
     } finally {
       await Promise.all(contexts.map((context) => context.close()))
     }
