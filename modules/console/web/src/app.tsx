@@ -31,11 +31,25 @@ const views: { name: string, text: Key, roles: Role[], load: () => Promise<{ def
   { name: 'status', text: 'nav.status', roles: ['Admin'], load: () => import('./status/status') }
 ]
 
-/* React keeps a file that did not come as such: another try takes another one. */
+/*
+ * React keeps a file that did not come as such, and so do some browsers (Chromium 150) by its address: another
+ * try takes another component, and asks by another address, for which a fragment is enough.
+ */
 const made = new Map<string, View>()
+let retries = 0
+
+async function loadAgain (load: typeof views[number]['load']): Promise<{ default: View }> {
+  try {
+    return await load()
+  } catch (error) {
+    const [address] = /https?:\S+\.js/.exec(String(error)) ?? []
+    if (!address) throw error
+    return await import(`${address}#${retries}`) as { default: View }
+  }
+}
 
 function viewOf ({ name, load }: typeof views[number]): View {
-  const View = made.get(name) ?? lazy(load)
+  const View = made.get(name) ?? lazy(retries > 0 ? () => loadAgain(load) : load)
   made.set(name, View)
   return View
 }
@@ -117,7 +131,7 @@ export function App () {
           <div className='frame' inert={over}>
             <Navigation me={me} current={found.name} leave={leave} />
             <main id='content' tabIndex={0}>
-              <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); setTries(tries + 1) }}>
+              <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
                 <Suspense fallback={<Loading />}><View rest={name === found.name ? rest : []} /></Suspense>
               </Boundary>
             </main>
