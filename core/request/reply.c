@@ -277,6 +277,10 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     size_t length = 0;
     char *bytes = json_write(body, &length);
     json_decref(body);
+    if (!bytes && !rq->starved) { /* once more, for what is there by now */
+        rq->starved = true;
+        return reply_problems(rq, 503, "The service is out of memory", NULL);
+    }
     return reply_bytes(rq, status, bytes, length);
 }
 

@@ -1,5 +1,6 @@
 #include <check.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/request/reply.h"
@@ -74,6 +75,26 @@ START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
 }
 
+static int left; /* allocations until one fails; none fails after that */
+
+static void *scarce(size_t size)
+{
+    return left-- == 0 ? NULL : malloc(size);
+}
+
+START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
+{
+    json_set_alloc_funcs(scarce, free); /* the first one is the body's */
+    int status = reply_error(rq, 400, "wrong");
+
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_int_eq(status, 503);
+    json_t *said = body();
+
+    ck_assert_int_eq(json_integer_value(json_object_get(said, "statusCode")), 503);
+    json_decref(said);
+}
+
 /* A handler has set headers of the answer that it then could not give. */
 START_TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
 {
@@ -97,6 +118,7 @@ Suite *reply_suite(void)
     tcase_add_test(cases, a_message_that_is_too_long_is_cut_between_characters);
     tcase_add_test(cases, a_message_that_is_no_text_leaves_an_error_of_the_usual_shape);
     tcase_add_test(cases, a_request_that_got_no_memory_is_503_whatever_it_finds);
+    tcase_add_test(cases, an_error_that_cannot_be_written_is_503_with_a_body);
     tcase_add_test(cases, an_error_has_no_headers_of_the_answer_that_it_replaces);
     suite_add_tcase(suite, cases);
     return suite;
