@@ -19,20 +19,28 @@ const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
 function useJob (id: string) {
   const client = useQueryClient()
   const job = useQuery({ queryKey: ['bulk', id], queryFn: () => get<BulkLog>(`${log(id)}?limit=1`) })
-  const over = job.data?.status === 'finished' || job.data?.status === 'cancelled'
   const known = job.isSuccess
+  const status = job.data?.status
+  const done = job.data?.progress.done
+  const over = status === 'finished' || status === 'cancelled'
 
   useEffect(() => {
     if (!known || over) return
     const control = new AbortController()
     const hear = ({ data }: { data: string }) => {
+      void client.cancelQueries({ queryKey: ['bulk', id] }) // what is on its way may be older
       client.setQueryData<BulkLog>(['bulk', id], (before) => before && { ...before, ...JSON.parse(data), rows: before.rows })
-      void client.invalidateQueries({ queryKey: ['bulkRows', id] })
-      void client.invalidateQueries({ queryKey: ['bulk'], exact: true })
     }
     void follow(`/api/bulk-upload/${id}/stream`, hear, () => {}, control.signal)
     return () => control.abort()
   }, [client, id, known, over])
+
+  /* Whoever told it, the stream or an answer: the rows and the list of uploads have changed with it. */
+  useEffect(() => {
+    if (!known) return
+    void client.invalidateQueries({ queryKey: ['bulkRows', id] })
+    void client.invalidateQueries({ queryKey: ['bulk'], exact: true })
+  }, [client, id, known, status, done])
   return job
 }
 
