@@ -28,6 +28,17 @@ browser_run() { # DIRECTORY PORT [NAME…]
         node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
 }
 
+# The tests that failed, a line each: the name, what it says, and the values that it compared.
+browser_failed() { # TAP_LOG
+    awk 'function tell() { if (told != "") print substr(told, 1, 500); told = "" }
+        /^(not )?ok / { tell() }
+        /^not ok / { sub(/^not ok [0-9]+ - /, ""); told = $0; next }
+        told == "" { next }
+        /^  [a-z_A-Z]+:/ { shown = ($1 == "error:" || $1 == "expected:" || $1 == "actual:") }
+        shown { gsub(/ +/, " "); told = told $0 }
+        END { tell() }' "$1"
+}
+
 browser_told() { # DIRECTORY
     local good bad names
 
@@ -38,7 +49,7 @@ browser_told() { # DIRECTORY
     count "${good:-0}" 0
     [ -n "$good" ] && [ "${bad:-1}" = 0 ] && [ "$good" -gt 0 ] && return
     grep -v '^ok ' "$1/tap.log" | tail -80 >&2
-    names=$(sed -n 's/^not ok [0-9]* - //p' "$1/tap.log" | paste -sd ';')
+    names=$(browser_failed "$1/tap.log" | paste -sd ';')
     fail "browser: ${bad:-all} failed: $names; see build/browser/tap.log and build/browser/pictures"
 }
 
