@@ -154,6 +154,29 @@ run_open() {
     note "$1" open answered "$posted" 0 0
 }
 
+# run_cost ROUND idle|none|one: what 100 messages a second take of the processors: without a message,
+# without a webhook, and with one. Both of these are as many seconds as the first.
+run_cost() {
+    local count=$((100 * cost_seconds))
+
+    clear_all
+    [ "$2" != one ] || hooks same 1 "http://127.0.0.1:$receiver_port/fast/cost"
+    checkpoint
+    if [ "$2" = one ]; then
+        delivered "$1" cost "$2" 100 "$count" /fast/cost 1
+        return
+    fi
+    start_clock "$host_pid"
+    if [ "$2" = none ]; then
+        post 100 "$count"
+        figures=$posted
+    else
+        sleep "$cost_seconds"
+        figures="0 0 0 0 $count"
+    fi
+    record "$1" cost "$2" "$host_pid"
+}
+
 # run_isolation ROUND alone|hanging: nine webhooks, with a tenth that never answers or without.
 run_isolation() {
     local url=http://127.0.0.1:$receiver_port

@@ -1,7 +1,7 @@
 # The bench of webhooks. Sourced by bench/run; deliver.sh has the runs.
 
 drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000
-many=30000 hosts_of_drains=(1 10 100 1000)
+many=30000 hosts_of_drains=(1 10 100 1000) cost_seconds=20
 
 # The pairs that are compared change places with every round.
 webhook_round() {
@@ -33,14 +33,25 @@ webhook_hosts() {
     done
 }
 
+webhook_cost() {
+    local what
+
+    for what in idle none one; do
+        run_cost "$1" "$what"
+    done
+}
+
 # webhook_part ROUND: what was asked for of a round.
 webhook_part() {
     if [ -n "$only_drain" ]; then
         run_drain "$1"
+    elif [ -n "$only_cost" ]; then
+        webhook_cost "$1"
     elif [ -n "$only_hosts" ]; then
         webhook_hosts "$1"
     else
         webhook_round "$1"
+        webhook_cost "$1"
         webhook_hosts "$1"
     fi
 }
@@ -95,6 +106,6 @@ webhook_bench() {
         say "round $number of $rounds"
         webhook_part "$number"
     done
-    [ -z "$only_hosts$only_drain" ] || return 0
+    [ -z "$only_hosts$only_drain$only_cost" ] || return 0
     finish webhook webhook-notes.md
 }
