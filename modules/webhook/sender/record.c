@@ -12,22 +12,33 @@
 #define WORTHWHILE 256 /* results for which a second statement is sent while one is out */
 #define AGAIN_MS 250
 #define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
-#define ROW_ROOM 320       /* a row's JSON without error and answer */
+#define ATTEMPT_ROOM 128   /* an attempt's JSON without error and answer */
 #define FEW 16             /* results whose statement goes with the reads of requests */
 #define GATHER_MS 30       /* that a result waits for others */
 
-/* The ids of a batch lie in few partitions; $3 and $4 keep the rest out. */
+/*
+ * $1 webhooks, $2 ids, $3 verdicts, $4 tries, $5 gaps in ms, $6 attempts, one in a line, $7 owner.
+ * Arrays cost a third of what a jsonb with as many objects does. An attempt comes as the inside of
+ * its JSON; its number is that of the log, which other hosts may have written. The ids of a batch
+ * lie in few partitions; $8 and $9 keep the rest out.
+ */
 #define RECORD                                                                                     \
-    "UPDATE webhook_delivery d SET state = r.state, tries = r.tries,"                              \
-    " next_at = now() + make_interval(secs => r.delay / 1000.0),"                                  \
-    " owner = CASE WHEN r.state = 'queued' THEN d.owner END,"                                      \
-    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at', r.at,"   \
-    " 'status', r.status, 'durationMs', r.took, 'error', r.error, 'answer', r.answer)"             \
-    " FROM jsonb_to_recordset($1::jsonb) AS r(webhook bigint, id bigint, state text,"              \
-    " tries smallint, delay bigint, at text, status int, took bigint, error text, answer text)"    \
-    " WHERE d.webhook = r.webhook AND d.id = r.id AND d.id BETWEEN $3::bigint AND $4::bigint"      \
-    " AND d.owner = $2::bigint AND d.state = 'queued'"                                             \
+    "UPDATE webhook_delivery d SET"                                                                \
+    " state = ('{delivered,queued,abandoned}'::text[])[r.verdict + 1], tries = r.tries::smallint," \
+    " next_at = now() + r.gap * interval '1 ms',"                                                  \
+    " owner = CASE WHEN r.verdict = 1 THEN d.owner END,"                                           \
+    " log = CASE WHEN d.log = '[]' THEN ('[{\"number\":1,' || r.attempt || '}]')::jsonb"           \
+    " ELSE " WEBHOOK_LOG " || ('{\"number\":' || " WEBHOOK_LOG_NUMBER                              \
+    " || ',' || r.attempt || '}')"                                                                 \
+    "::jsonb END"                                                                                  \
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"           \
+    " string_to_array($6::text, chr(10))) AS r(webhook, id, verdict, tries, gap, attempt)"         \
+    " WHERE d.webhook = r.webhook AND d.id = r.id AND d.id BETWEEN $8::bigint AND $9::bigint"      \
+    " AND d.owner = $7::bigint AND d.state = 'queued'"                                             \
     " RETURNING d.id"
+
+_Static_assert(SCHEDULE_DELIVERED == 0 && SCHEDULE_RETRY == 1 && SCHEDULE_ABANDON == 2,
+               "RECORD has a state for each");
 
 /* Few results cost what a read costs; nobody's reads should wait behind many. */
 static const struct bb_sql record_few = {RECORD, BB_SQL_WRITE};
@@ -36,19 +47,25 @@ static const struct bb_sql record_many = {RECORD, BB_SQL_WRITE | BB_SQL_LONG};
 struct recording {
     struct db_task db_task;
     int64_t owner;
-    char *rows;
     int64_t low, high;
     size_t count, stored_count;
     struct delivery *list[SENDER_RECORD_MAX];
+    int64_t webhooks[SENDER_RECORD_MAX], ids[SENDER_RECORD_MAX], verdicts[SENDER_RECORD_MAX],
+        tries[SENDER_RECORD_MAX], gaps[SENDER_RECORD_MAX];
+    char *attempts;
     int64_t stored[SENDER_RECORD_MAX];
 };
 
 static void work(struct bb_request *rq, struct db_task *db_task)
 {
     struct recording *recording = BB_CONTAINER_OF(db_task, struct recording, db_task);
-    const struct bb_rows *rows = bb_query(rq, recording->count > FEW ? &record_many : &record_few,
-                                          BB_ARGS(bb_t(recording->rows), bb_i(recording->owner),
-                                                  bb_i(recording->low), bb_i(recording->high)));
+    size_t count = recording->count;
+    const struct bb_rows *rows =
+        bb_query(rq, count > FEW ? &record_many : &record_few,
+                 BB_ARGS(bb_ints(recording->webhooks, count), bb_ints(recording->ids, count),
+                         bb_ints(recording->verdicts, count), bb_ints(recording->tries, count),
+                         bb_ints(recording->gaps, count), bb_t(recording->attempts),
+                         bb_i(recording->owner), bb_i(recording->low), bb_i(recording->high)));
 
     if (!rows)
         return;
@@ -140,57 +157,84 @@ static void drop(struct db_task *db_task)
 {
     struct recording *recording = BB_CONTAINER_OF(db_task, struct recording, db_task);
 
-    free(recording->rows);
+    free(recording->attempts);
     free(recording);
 }
 
-/* ---- the batch as JSON
+/* ---- a batch
  * --------------------------------------------------------------------------- */
 
-static int write_row(char *out, size_t room, const struct delivery *delivery)
-{
-    static const char *const states[] = {"delivered", "queued", "abandoned"};
-    time_t seconds = (time_t)(delivery->at_wall_ms / 1000);
-    struct tm tm;
-    char at[32], status[16] = "null";
+/* A second as the log of attempts has it, kept for those after it: most of a batch are of one. */
+struct stamp {
+    time_t second;
+    char text[32];
+};
 
-    gmtime_r(&seconds, &tm);
-    strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%S", &tm);
-    if (delivery->status)
-        snprintf(status, sizeof(status), "%d", delivery->status);
-    return snprintf(
-        out, room,
-        "{\"webhook\":%" PRId64 ",\"id\":%" PRId64 ",\"state\":\"%s\",\"tries\":%d,"
-        "\"delay\":%" PRId64 ",\"at\":\"%s.%03dZ\",\"status\":%s,\"took\":%" PRId64
-        ",\"error\":%s,\"answer\":%s},",
-        subscription_webhook(delivery->subscription), delivery->node.id, states[delivery->verdict],
-        delivery->tries, delivery->verdict == SCHEDULE_RETRY ? delivery->delay_ms : 0, at,
-        (int)(delivery->at_wall_ms % 1000), status, delivery->took_ms,
-        delivery->error ? delivery->error : "null", delivery->answer ? delivery->answer : "null");
+static const char *stamp_of(struct stamp *stamp, int64_t wall_ms)
+{
+    time_t second = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    if (!*stamp->text || stamp->second != second) {
+        stamp->second = second;
+        strftime(stamp->text, sizeof(stamp->text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &tm));
+    }
+    return stamp->text;
 }
 
-static size_t row_room(const struct delivery *delivery)
+/* The inside of its JSON, but for its number. JSON has no newline that is not escaped. */
+static size_t write_attempt(char *out, size_t room, const struct delivery *delivery,
+                            struct stamp *stamp)
 {
-    return ROW_ROOM + (delivery->error ? strlen(delivery->error) : 0) +
+    char status[16] = "null";
+
+    if (delivery->status)
+        snprintf(status, sizeof(status), "%d", delivery->status);
+    return (size_t)snprintf(
+        out, room,
+        "\"at\":\"%s.%03dZ\",\"status\":%s,\"durationMs\":%" PRId64 ",\"error\":%s,\"answer\":%s\n",
+        stamp_of(stamp, delivery->at_wall_ms), (int)(delivery->at_wall_ms % 1000), status,
+        delivery->took_ms, delivery->error ? delivery->error : "null",
+        delivery->answer ? delivery->answer : "null");
+}
+
+static size_t attempt_room(const struct delivery *delivery)
+{
+    return ATTEMPT_ROOM + (delivery->error ? strlen(delivery->error) : 0) +
            (delivery->answer ? strlen(delivery->answer) : 0);
 }
 
-static char *write_rows(const struct recording *recording)
+static int write_attempts(struct recording *recording)
 {
-    size_t room = 4, at = 1;
+    struct stamp stamp = {0};
+    size_t room = 1, at = 0;
 
     for (size_t i = 0; i < recording->count; i++)
-        room += row_room(recording->list[i]);
-    char *out = malloc(room);
-
-    if (!out)
-        return NULL;
-    out[0] = '[';
+        room += attempt_room(recording->list[i]);
+    recording->attempts = malloc(room);
+    if (!recording->attempts)
+        return -1;
     for (size_t i = 0; i < recording->count; i++)
-        at += (size_t)write_row(out + at, room - at, recording->list[i]);
-    out[at - 1] = ']';
-    out[at] = '\0';
-    return out;
+        at += write_attempt(recording->attempts + at, room - at, recording->list[i], &stamp);
+    recording->attempts[at - 1] = '\0';
+    return 0;
+}
+
+static void take(struct recording *recording, struct delivery *delivery)
+{
+    size_t i = recording->count++;
+    int64_t id = delivery->node.id;
+
+    recording->list[i] = delivery;
+    recording->webhooks[i] = subscription_webhook(delivery->subscription);
+    recording->ids[i] = id;
+    recording->verdicts[i] = delivery->verdict;
+    recording->tries[i] = delivery->tries;
+    recording->gaps[i] = delivery->verdict == SCHEDULE_RETRY ? delivery->delay_ms : 0;
+    if (id < recording->low)
+        recording->low = id;
+    if (id > recording->high)
+        recording->high = id;
 }
 
 static void gather(struct sender *sender, struct recording *recording)
@@ -199,14 +243,9 @@ static void gather(struct sender *sender, struct recording *recording)
     recording->high = 0;
     while (sender->results && recording->count < SENDER_RECORD_MAX) {
         struct delivery *delivery = sender->results;
-        int64_t id = delivery->node.id;
 
         sender->results = delivery->next;
-        recording->list[recording->count++] = delivery;
-        if (id < recording->low)
-            recording->low = id;
-        if (id > recording->high)
-            recording->high = id;
+        take(recording, delivery);
     }
     if (!sender->results)
         sender->results_end = &sender->results;
@@ -222,8 +261,7 @@ static int send_batch(struct sender *sender)
     recording->db_task = (struct db_task){.work = work, .back = back, .drop = drop};
     recording->owner = sender->me;
     gather(sender, recording);
-    recording->rows = write_rows(recording);
-    if (!recording->rows) {
+    if (write_attempts(recording)) {
         put_back(sender, recording);
         drop(&recording->db_task);
         return -1;
