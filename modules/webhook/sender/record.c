@@ -14,7 +14,7 @@
 #define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
 #define ATTEMPT_ROOM 128   /* an attempt's JSON without error and answer */
 #define FEW 16             /* results whose statement goes with the reads of requests */
-#define GATHER_MS 30       /* that a result waits for others */
+#define GATHER_MS 100      /* that a result waits for others */
 
 /*
  * $1 webhooks, $2 ids, $3 verdicts, $4 tries, $5 gaps in ms, $6 attempts, one in a line, $7 owner.
