@@ -127,6 +127,16 @@ END
     checkpoint
 }
 
+# What SQL made is nobody's until the host has found it.
+wait_found() {
+    local found="SELECT EXISTS (SELECT FROM webhook_delivery WHERE owner IS NOT NULL)" tries=0
+
+    until [ "$(sql busbar -Atc "$found")" = t ]; do
+        [ $((tries += 1)) -lt 100 ] || die "the host does not find the deliveries"
+        sleep 0.2
+    done
+}
+
 # A number of the receiver's statistics.
 counted() {
     curl -sf "http://127.0.0.1:$receiver_port/stats" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"
@@ -140,6 +150,7 @@ run_hosts() {
     [ -s "$work/body" ] || printf '{"message":"%0300d"}' 0 >"$work/body"
     busbar webhook pause
     made_at "$count" "$2" "$3"
+    wait_found
     forget_received
     resume "$1" /fast/hosts "$many" "$3 $2"
     note_value "$1" connections "$3 $2" "$(counted connections)" connections

@@ -43,10 +43,6 @@ function wanted () {
   return [
     atLeast('drain : bare libcurl to the same receiver', 0.7,
       pairs(runs, ['drain', 'busbar'], ['limit', 'libcurl'], rate)),
-    atLeast('drain to 100 addresses : drain to one', 0.8,
-      pairs(runs, ['drain', 'http 100'], ['drain', 'http 1'], rate)),
-    atMost('connections opened for 30,000 deliveries to 100 addresses', 1000,
-      all('connections', 'http 100', (r) => r.rate), whole, ''),
     atLeast(`drain of ${drained} stored deliveries, per second`, 12000,
       all('drain', 'busbar', (r) => r.rate), whole),
     atMost('1,000 messages/s: p99 from due to received', 25,
@@ -101,15 +97,6 @@ function detail ([measure, who, name]) {
     time('max'), cpu(measure, who, 'server'), cpu(measure, who, 'postgres')]
 }
 
-/* A drain to so many addresses, and what it opened. */
-function addresses ([scheme, count]) {
-  const who = `${scheme} ${count}`
-  const value = (measure) => whole(median(of(runs, measure, who, (r) => r.rate)))
-  return [scheme, count, value('drain'), value('connections'),
-    scheme === 'https' ? value('resumed') : '–', cpu('drain', who, 'server'), cpu('drain', who, 'postgres')]
-}
-
-const drains = ['http', 'https'].flatMap((scheme) => [1, 10, 100, 1000].map((count) => [scheme, count]))
 const last = all('fanout', 'delivered', (r) => r.max)
 
 process.stdout.write(`## Webhooks
@@ -122,11 +109,6 @@ ${goals(wanted())}
 
 ${table(['what', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: server',
   'PostgreSQL'], rows.map(detail))}
-
-Drains of 30,000 stored deliveries to many addresses (of 127.0.0.0/8), a hundred webhooks or one for each:
-
-${table(['scheme', 'addresses', 'per second', 'connections opened', 'TLS sessions resumed',
-  'CPU s per 10,000: server', 'PostgreSQL'], drains.map(addresses))}
 
 A message to 1,000 webhooks is with the last of them ${shown(last, ms, ' ms')} after it was due.
 

@@ -185,11 +185,12 @@ write_section() {
     say "written to docs/benchmarks.md"
 }
 
-# finish NAME NOTES: shows what NAME_report prints, and keeps it with the notes unless --quick.
+# finish NAME NOTES: shows what NAME_report prints, and keeps it with the notes unless --quick. The section of
+# webhook_hosts is that of `bench/run webhook --hosts`.
 finish() {
     "$1_report" >"$work/report.md" || die "the results could not be read: $work/results"
     cat "$work/report.md"
     [ -z "$quick" ] || return 0
     cat "$top/bench/$2" >>"$work/report.md"
-    write_section "$1" "$work/report.md"
+    write_section "${1/_/ --}" "$work/report.md"
 }

@@ -22,6 +22,10 @@ webhook_round() {
     done
 }
 
+webhook_hosts_report() {
+    node "$top/bench/report_hosts.js" "$work/results" "$rounds" "$busy" "$many"
+}
+
 # webhook_hosts ROUND: drains to many addresses. Those to one and to many are beside each other.
 webhook_hosts() {
     local scheme count
@@ -106,6 +110,7 @@ webhook_bench() {
         say "round $number of $rounds"
         webhook_part "$number"
     done
-    [ -z "$only_hosts$only_drain$only_cost" ] || return 0
-    finish webhook webhook-notes.md
+    [ -z "$only_drain$only_cost" ] || return 0
+    [ -n "$only_hosts" ] || finish webhook webhook-notes.md
+    finish webhook_hosts hosts-notes.md
 }

@@ -1,0 +1,43 @@
+/*
+ * Makes the section of `bench/run webhook --hosts` from its lines: node report_hosts.js RESULTS ROUNDS
+ * LOAD_AVERAGE DRAINED, Markdown on standard output.
+ */
+'use strict'
+const {
+  read, median, spread, of, pairs, whole, perTenThousand, shown, table, goals, machine, warning
+} = require('./figures.js')
+
+const [file, rounds, busy, drained] = process.argv.slice(2)
+const runs = read(file)
+
+function wanted () {
+  const ratio = pairs(runs, ['drain', 'http 100'], ['drain', 'http 1'], (many, one) => many.rate / one.rate)
+  const opened = spread(of(runs, 'connections', 'http 100', (r) => r.rate))
+  return [
+    ['drain to 100 addresses : drain to one', 'at least 0.80', shown(ratio), ratio.value >= 0.8],
+    [`connections opened for ${whole(Number(drained))} deliveries to 100 addresses`, 'at most 1,000',
+      shown(opened, whole), opened.value <= 1000]]
+}
+
+/* A drain to so many addresses, and what it opened. */
+function row ([scheme, count]) {
+  const who = `${scheme} ${count}`
+  const value = (measure) => whole(median(of(runs, measure, who, (r) => r.rate)))
+  const cpu = (which) => median(of(runs, 'drain', who, perTenThousand(which))).toFixed(2)
+  return [scheme, whole(count), value('drain'), value('connections'),
+    scheme === 'https' ? value('resumed') : '–', cpu('server'), cpu('postgres')]
+}
+
+const drains = ['http', 'https'].flatMap((scheme) => [1, 10, 100, 1000].map((count) => [scheme, count]))
+
+process.stdout.write(`## Webhooks at many addresses
+
+Made by \`bench/run webhook --hosts\` (${rounds} rounds, medians) on ${machine()}: drains of ${whole(Number(drained))}
+stored deliveries to addresses of 127.0.0.0/8, of a hundred webhooks or of one for each address.
+${warning(busy)}
+${goals(wanted())}
+
+${table(['scheme', 'addresses', 'per second', 'connections opened', 'TLS sessions resumed',
+  'CPU s per 10,000: server', 'PostgreSQL'], drains.map(row))}
+
+`)
