@@ -39,7 +39,7 @@ struct engine {
     char *conf, *database_url, *redis_url; /* of the start: no reload changes them */
     struct resolver *database_resolver, *redis_resolver;
     int64_t started_ms;
-    struct quota_table *quotas[QUOTAS]; /* who has how much; of pools and lanes NULL */
+    struct quota_table *quotas[QUOTAS]; /* who has how much; of all pools NULL */
     struct pg_listener
         *pg_listener; /* on loops[0]; NULL in a command, and where no database is configured */
     struct reclaimer *reclaimer; /* these two NULL: a command */

@@ -175,7 +175,7 @@ static int look_names_up(struct engine *engine)
     return engine->database_resolver && engine->redis_resolver ? 0 : -1;
 }
 
-/* Pools and lanes count for themselves. */
+/* Pools of threads and of connections count for themselves. */
 static int make_shares(struct engine *engine)
 {
     for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {

@@ -24,7 +24,7 @@ int engine_init(struct engine *engine, unsigned loop_count);
 /* Frees what there is, and lets go of the generation. No request may be alive any more. */
 void engine_free(struct engine *engine);
 
-/* How the lanes of a loop are to be set by a generation; see host_settings.c for what a reload can
+/* How the pools of a loop are to be set by a generation; see host_settings.c for what a reload can
  * change. */
 struct pg_settings engine_pg_settings(const struct engine *engine,
                                       const struct generation *generation);

@@ -40,8 +40,8 @@ static void look(struct loop *loop, void *arg)
     status->requests = loop->requests;
     status->connections = loop->http->connection_count;
     status->database = loop->pg != NULL;
-    for (int kind = 0; loop->pg && kind < PG_LANES; kind++)
-        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &status->lanes[kind]);
+    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
+        pg_pool_look(loop->pg, (enum pg_pool_kind)kind, &status->pools[kind]);
     status->redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -2;
     atomic_store(&status->looked, true);
 }
@@ -55,11 +55,11 @@ static void print_loop(FILE *out, unsigned index, const struct loop_status *stat
     else if (status->redis_ms == -1)
         fputs(", Redis does not answer", out);
     fputc('\n', out);
-    for (int kind = 0; status->database && kind < PG_LANES; kind++) {
-        const struct pg_lane_status *lane = &status->lanes[kind];
+    for (int kind = 0; status->database && kind < PG_POOLS; kind++) {
+        const struct pg_pool_status *pool = &status->pools[kind];
 
         fprintf(out, "  database %s: %u of %u connections, %zu waiting, %zu batches under way\n",
-                pg_lane_names[kind], lane->ready, lane->connections, lane->waiting, lane->batches);
+                pg_pool_names[kind], pool->ready, pool->connections, pool->waiting, pool->batches);
     }
 }
 

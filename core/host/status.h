@@ -11,7 +11,7 @@ struct loop_status {
     atomic_bool looked; /* by the loop; else it stands, and the rest is 0 */
     size_t requests, connections;
     bool database;
-    struct pg_lane_status lanes[PG_LANES];
+    struct pg_pool_status pools[PG_POOLS];
     int64_t redis_ms; /* -1: away; -2: none */
 };
 

@@ -83,19 +83,19 @@ static json_t *generations_json(struct engine *engine)
     return json;
 }
 
-static json_t *lanes_json(const struct loop_status *status)
+static json_t *pg_pools_json(const struct loop_status *status)
 {
-    json_t *lanes = json_object();
+    json_t *pools = json_object();
 
-    for (int kind = 0; status->database && kind < PG_LANES; kind++) {
-        const struct pg_lane_status *lane = &status->lanes[kind];
+    for (int kind = 0; status->database && kind < PG_POOLS; kind++) {
+        const struct pg_pool_status *pool = &status->pools[kind];
 
-        json_object_set_new(lanes, pg_lane_names[kind],
-                            json_pack("{si si sI sI}", "ready", (int)lane->ready, "connections",
-                                      (int)lane->connections, "waiting", (json_int_t)lane->waiting,
-                                      "batches", (json_int_t)lane->batches));
+        json_object_set_new(pools, pg_pool_names[kind],
+                            json_pack("{si si sI sI}", "ready", (int)pool->ready, "connections",
+                                      (int)pool->connections, "waiting", (json_int_t)pool->waiting,
+                                      "batches", (json_int_t)pool->batches));
     }
-    return lanes;
+    return pools;
 }
 
 static json_t *crashes_of(struct engine *engine)
@@ -122,7 +122,7 @@ static json_t *loop_json(const struct loop *loop, const struct loop_status *stat
                      stands_json(loop, stands), "connections", (json_int_t)status->connections,
                      "requests", (json_int_t)status->requests, "redisMs",
                      redis ? json_integer(status->redis_ms) : json_null(), "lanes",
-                     lanes_json(status));
+                     pg_pools_json(status));
 }
 
 static json_t *loops_json(struct engine *engine)

@@ -12,14 +12,14 @@ void loop_stats_publish(struct loop *loop, size_t connections, size_t rejected)
     atomic_store_explicit(&stats->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&stats->connections, connections, memory_order_relaxed);
     atomic_store_explicit(&stats->rejected, rejected, memory_order_relaxed);
-    for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
-        struct pg_lane_status lane;
+    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++) {
+        struct pg_pool_status pool;
 
-        pg_lane_look(loop->pg, (enum pg_lane_kind)kind, &lane);
-        atomic_store_explicit(&stats->ready[kind], lane.ready, memory_order_relaxed);
-        atomic_store_explicit(&stats->waiting[kind], lane.waiting, memory_order_relaxed);
-        atomic_store_explicit(&stats->batches[kind], lane.batches, memory_order_relaxed);
-        atomic_store_explicit(&stats->shared[kind], lane.shared, memory_order_relaxed);
-        atomic_store_explicit(&stats->sharers[kind], lane.sharers, memory_order_relaxed);
+        pg_pool_look(loop->pg, (enum pg_pool_kind)kind, &pool);
+        atomic_store_explicit(&stats->ready[kind], pool.ready, memory_order_relaxed);
+        atomic_store_explicit(&stats->waiting[kind], pool.waiting, memory_order_relaxed);
+        atomic_store_explicit(&stats->batches[kind], pool.batches, memory_order_relaxed);
+        atomic_store_explicit(&stats->shared[kind], pool.shared, memory_order_relaxed);
+        atomic_store_explicit(&stats->sharers[kind], pool.sharers, memory_order_relaxed);
     }
 }

@@ -62,14 +62,16 @@ struct loop_part {
     void *of;
 };
 
-enum { LOOP_PARTS = 2, LOOP_LANES = 5 /* of PostgreSQL: pg.h */ };
+enum { LOOP_PARTS = 2, LOOP_PG_POOLS = 5 /* of PostgreSQL: pg.h */ };
 
 /* What a loop last told of itself, for who watches; written by the loop twice a second. */
 struct loop_stats {
     atomic_int_least64_t at_ms; /* when: monotonic; 0: not yet */
     atomic_size_t requests, connections, rejected;
-    atomic_size_t ready[LOOP_LANES], waiting[LOOP_LANES], batches[LOOP_LANES]; /* by lane */
-    atomic_size_t shared[LOOP_LANES], sharers[LOOP_LANES]; /* … and executions, ever: pg_gather.c */
+    atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
+        batches[LOOP_PG_POOLS]; /* by pool */
+    atomic_size_t shared[LOOP_PG_POOLS],
+        sharers[LOOP_PG_POOLS]; /* … and executions, ever: pg_gather.c */
 };
 
 enum { LOOP_ADMITTED = 1024 };

@@ -46,11 +46,11 @@ void metrics_shares_refused(struct metrics *metrics);
 void metrics_connections(struct metrics *metrics);
 void metrics_rejected(struct metrics *metrics);
 void metrics_alive(struct metrics *metrics);
-void metrics_lane_ready(struct metrics *metrics);
-void metrics_lane_waiting(struct metrics *metrics);
-void metrics_lane_batches(struct metrics *metrics);
-void metrics_lane_shared(struct metrics *metrics);
-void metrics_lane_sharers(struct metrics *metrics);
+void metrics_pg_pool_ready(struct metrics *metrics);
+void metrics_pg_pool_waiting(struct metrics *metrics);
+void metrics_pg_pool_batches(struct metrics *metrics);
+void metrics_pg_pool_shared(struct metrics *metrics);
+void metrics_pg_pool_sharers(struct metrics *metrics);
 
 /* crashes.c */
 void metrics_crashes(struct metrics *metrics);

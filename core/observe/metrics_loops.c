@@ -1,4 +1,4 @@
-/* What each loop tells of itself: its connections, of clients and of its lanes to PostgreSQL. */
+/* What each loop tells of itself: its connections, of clients and of its pools to PostgreSQL. */
 #include "core/observe/metrics.h"
 #include "core/postgres/pg.h"
 
@@ -20,16 +20,16 @@ static void each_loop(struct metrics *metrics, size_t place)
     }
 }
 
-static void each_lane(struct metrics *metrics, size_t place)
+static void each_pg_pool(struct metrics *metrics, size_t place)
 {
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
         const struct loop *loop = &metrics->engine->loops[i];
         const atomic_size_t *numbers =
             (const atomic_size_t *)(const void *)((const char *)&loop->stats + place);
 
-        for (int kind = 0; loop->pg && kind < PG_LANES; kind++) {
+        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++) {
             fprintf(metrics->out, "%s{loop=\"%u\",lane=\"%s\"}", metrics->name, i,
-                    pg_lane_names[kind]);
+                    pg_pool_names[kind]);
             metric_end(metrics, stat_of(&numbers[kind]));
         }
     }
@@ -50,27 +50,27 @@ void metrics_alive(struct metrics *metrics)
     each_loop(metrics, offsetof(struct loop_stats, requests));
 }
 
-void metrics_lane_ready(struct metrics *metrics)
+void metrics_pg_pool_ready(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_stats, ready));
+    each_pg_pool(metrics, offsetof(struct loop_stats, ready));
 }
 
-void metrics_lane_waiting(struct metrics *metrics)
+void metrics_pg_pool_waiting(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_stats, waiting));
+    each_pg_pool(metrics, offsetof(struct loop_stats, waiting));
 }
 
-void metrics_lane_batches(struct metrics *metrics)
+void metrics_pg_pool_batches(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_stats, batches));
+    each_pg_pool(metrics, offsetof(struct loop_stats, batches));
 }
 
-void metrics_lane_shared(struct metrics *metrics)
+void metrics_pg_pool_shared(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_stats, shared));
+    each_pg_pool(metrics, offsetof(struct loop_stats, shared));
 }
 
-void metrics_lane_sharers(struct metrics *metrics)
+void metrics_pg_pool_sharers(struct metrics *metrics)
 {
-    each_lane(metrics, offsetof(struct loop_stats, sharers));
+    each_pg_pool(metrics, offsetof(struct loop_stats, sharers));
 }

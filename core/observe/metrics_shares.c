@@ -29,21 +29,21 @@ static struct amount pools(const struct metrics *metrics)
     return amount;
 }
 
-/* All lanes of all loops: each has a queue of its own. */
+/* All pools of all loops: each has a queue of its own. */
 static struct amount database(const struct metrics *metrics)
 {
     const struct settings *settings = metrics->rq->generation->settings;
-    size_t queue = (size_t)setting(metrics, "database", "queue"), lanes = 0;
+    size_t queue = (size_t)setting(metrics, "database", "queue"), pools = 0;
     struct amount amount = {0};
 
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
         const struct loop *loop = &metrics->engine->loops[i];
 
-        for (int kind = 0; loop->pg && kind < PG_LANES; kind++, lanes++)
+        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++, pools++)
             amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
     }
-    amount.all = queue * lanes;
-    amount.each = quota_each(settings, queue) * lanes;
+    amount.all = queue * pools;
+    amount.each = quota_each(settings, queue) * pools;
     return amount;
 }
 

@@ -2,19 +2,21 @@
  * PostgreSQL in a loop.
  *
  * What is asked is an *entry*: one or more statements that belong together (a query is an entry of
- * one, a unit an entry of several). Entries wait in a *lane* and travel in *batches*: all that a
- * connection is given in one turn, closed by one Sync, and so in one transaction. The lanes:
+ * one, a unit an entry of several). Entries wait in a *pool* of connections and travel in
+ * *batches*: all that a connection is given in one turn, closed by one Sync, and so in one
+ * transaction. The pools:
  *
  *   read   queries; several batches may be under way on a connection; a lost one is sent again
+ *   write  single statements that write; the same, but never sent again once they were sent
  *   unit   transactions known beforehand; one batch at a time on a connection, so that what comes
  *          meanwhile gathers and shares the next commit; never sent again once the Sync was sent
  *   long   statements that may take long, one at a time, so that nobody waits behind them
  *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
  *
- * When an entry of a batch fails, PostgreSQL skips the rest of it; in the unit lane the whole batch
- * is undone. Entries that did not fail by themselves are sent again, those of the unit lane singly.
+ * When an entry of a batch fails, PostgreSQL skips the rest of it; in the unit pool the whole batch
+ * is undone. Entries that did not fail by themselves are sent again, those of the unit pool singly.
  *
- * What waits is served owner by owner (fair_queue.h), and one owner has a share of a lane
+ * What waits is served owner by owner (fair_queue.h), and one owner has a share of a pool
  * (quota.h): of what waits, of the long statements under way, and of the connections that are
  * checked out.
  *
@@ -33,8 +35,8 @@
 #include "core/postgres/resolver.h"
 #include "core/request/request.h"
 
-enum pg_lane_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_LANES };
-extern const char *const pg_lane_names[PG_LANES];
+enum pg_pool_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_POOLS };
+extern const char *const pg_pool_names[PG_POOLS];
 
 /* One statement with its values, ready for libpq. */
 struct pg_op {
@@ -61,11 +63,11 @@ struct bb_rows {
 struct pg_entry {
     struct pg_entry *next;
     struct fair_entry queued; /* among what waits; its owner, too, while it is under way */
-    struct pg_lane *lane;     /* while it has an owner */
+    struct pg_pool *pool;     /* while it has an owner */
     struct core_request *rq;  /* NULL: abandoned */
     struct pg_op *ops, *last;
     size_t bytes;              /* of its values */
-    uint64_t key;              /* unit lane: which connection */
+    uint64_t key;              /* unit pool: which connection */
     unsigned tries;            /* how often it has been sent */
     int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
     bool write;                /* not to be sent again after a lost connection */
@@ -83,8 +85,8 @@ struct pg_entry {
 
 struct pg_settings {
     const char *url;
-    unsigned connections[PG_LANES];
-    size_t queue;    /* entries that may wait in a lane */
+    unsigned connections[PG_POOLS];
+    size_t queue;    /* entries that may wait in a pool */
     unsigned gather; /* entries in one execution of a keyed statement; 1: none are put together */
     unsigned share;  /* percent of it, and of long or checked out connections, for one owner */
     unsigned statement_ms; /* statement_timeout */
@@ -92,7 +94,7 @@ struct pg_settings {
     struct resolver *resolver; /* of the url's servers; NULL: as they are written */
 };
 
-struct pg_lane;
+struct pg_pool;
 struct pg_tx; /* a checked out connection */
 
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
@@ -101,15 +103,15 @@ void pg_free(struct pg *pg);
 /* Changes what a reload may: queue, share and gather. */
 void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
-/* A lane, for who watches. */
-struct pg_lane_status {
+/* A pool, for who watches. */
+struct pg_pool_status {
     unsigned connections, ready; /* wanted, usable */
     size_t batches;              /* under way */
-    size_t waiting;              /* entries; in the tx lane requests for a connection */
+    size_t waiting;              /* entries; in the tx pool requests for a connection */
     size_t shared, sharers;      /* executions that several entries shared, and those, ever */
 };
 
-void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status);
+void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
 
 /* Sends what this turn gathered. Called once a turn. */
 void pg_flush(struct pg *pg);
@@ -121,12 +123,12 @@ struct pg_entry *pg_entry_new(struct core_request *rq);
 struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
                            const struct bb_value *values, size_t count);
 
-/* The lane for one statement of the request outside of a unit or transaction. */
-enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql *sql);
+/* The pool for one statement of the request outside of a unit or transaction. */
+enum pg_pool_kind pg_pool_for(const struct core_request *rq, const struct bb_sql *sql);
 
-/* Puts an entry into a lane (pg NULL: no database is configured). 0; or -1 with the request's
+/* Puts an entry into a pool (pg NULL: no database is configured). 0; or -1 with the request's
  * failure set (busy, unavailable). */
-int pg_submit(struct pg *pg, enum pg_lane_kind lane, struct pg_entry *entry);
+int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_entry *entry);
 
 /* The request gives up; frees the entry now or when its answer has come. */
 void pg_entry_abandon(struct pg_entry *entry);
@@ -143,7 +145,7 @@ struct bb_rows pg_op_rows(const struct pg_op *op);
 int pg_op_give(struct pg_op *op, struct arena *arena);
 
 /*
- * Lends a connection of the tx lane to the request, waiting for one. NULL with the failure set.
+ * Lends a connection of the tx pool to the request, waiting for one. NULL with the failure set.
  * Given back by pg_tx_end(); if a statement is under way then, the connection is closed.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);

@@ -4,7 +4,7 @@
  * reads its results.
  */
 #include "core/loop/loop.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 /* The key's order is the order of locks, so that batches of several hosts cannot deadlock. */
 static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *entry)
@@ -24,12 +24,12 @@ static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *en
  */
 static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
 {
-    bool by_key = conn->lane->kind == PG_UNIT;
+    bool by_key = conn->pool->kind == PG_UNIT;
     struct pg_entry *list = NULL, **end = &list, *entry;
     bool alone = false;
 
     *count = 0;
-    while (!alone && *count < conn->lane->batch_max && (entry = pg_conn_next(conn, *count))) {
+    while (!alone && *count < conn->pool->batch_max && (entry = pg_conn_next(conn, *count))) {
         if (!entry->rq) {
             pg_entry_free(entry);
             continue;
@@ -46,35 +46,35 @@ static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
     return list;
 }
 
-/* In the long lane: whether one more statement may be under way beside the others of the lane. */
-static bool may_begin(const struct pg_lane *lane)
+/* In the long pool: whether one more statement may be under way beside the others of the pool. */
+static bool may_begin(const struct pg_pool *pool)
 {
     size_t running = 0;
 
-    if (lane->kind != PG_LONG)
+    if (pool->kind != PG_LONG)
         return true;
-    for (unsigned i = 0; i < lane->count; i++)
-        running += lane->conns[i].batches;
-    return pg_pace_may_begin(&lane->pg->pace, lane->pg->loop->now_ms, running);
+    for (unsigned i = 0; i < pool->count; i++)
+        running += pool->conns[i].batches;
+    return pg_pace_may_begin(&pool->pg->pace, pool->pg->loop->now_ms, running);
 }
 
 /* The next connection is the first to be looked at then. */
 static void begun(struct pg_conn *conn)
 {
-    struct pg_lane *lane = conn->lane;
+    struct pg_pool *pool = conn->pool;
 
-    if (lane->kind != PG_LONG)
+    if (pool->kind != PG_LONG)
         return;
-    pg_pace_begun(&lane->pg->pace, lane->pg->loop->now_ms);
-    lane->first = (conn->index + 1) % lane->count;
+    pg_pace_begun(&pool->pg->pace, pool->pg->loop->now_ms);
+    pool->first = (conn->index + 1) % pool->count;
 }
 
 static void conn_flush(struct pg_conn *conn)
 {
     /* who has borrowed it goes on to the end of the transaction */
     while (conn->state == PG_READY && conn->waiting_count &&
-           (!conn->recycle || conn->checked_out) && conn->batches < conn->lane->depth &&
-           may_begin(conn->lane)) {
+           (!conn->recycle || conn->checked_out) && conn->batches < conn->pool->depth &&
+           may_begin(conn->pool)) {
         size_t count;
         struct pg_entry *entries = make_batch(conn, &count);
 
@@ -90,14 +90,14 @@ static void conn_flush(struct pg_conn *conn)
         pg_conn_lost(conn, "prepared statements are stale");
 }
 
-static void pg_lane_flush(struct pg_lane *lane)
+static void pg_pool_flush(struct pg_pool *pool)
 {
-    for (unsigned i = 0, first = lane->first; i < lane->count; i++)
-        conn_flush(&lane->conns[(first + i) % lane->count]);
+    for (unsigned i = 0, first = pool->first; i < pool->count; i++)
+        conn_flush(&pool->conns[(first + i) % pool->count]);
 }
 
 void pg_flush(struct pg *pg)
 {
-    for (int kind = 0; kind < PG_LANES; kind++)
-        pg_lane_flush(&pg->lanes[kind]);
+    for (int kind = 0; kind < PG_POOLS; kind++)
+        pg_pool_flush(&pg->pools[kind]);
 }

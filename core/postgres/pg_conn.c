@@ -1,4 +1,4 @@
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ bool pg_conn_expected(const struct pg_conn *conn)
 
 static void pg_conn_want(struct pg_conn *conn, uint32_t events)
 {
-    struct loop *loop = conn->lane->pg->loop;
+    struct loop *loop = conn->pool->pg->loop;
     int fd = PQsocket(conn->pg);
     int (*watch)(struct loop *, struct watch *, int, uint32_t) =
         conn->state == PG_CONNECTING ? loop_watch_anew : loop_watch;
@@ -47,7 +47,7 @@ void pg_conn_flush_output(struct pg_conn *conn)
 static void tell(const struct pg_conn *conn, const char *what, const char *reason)
 {
     bool alone = conn->astray || conn->outcome_unknown;
-    bool first = conn->lane->kind == PG_READ && !conn->index;
+    bool first = conn->pool->kind == PG_READ && !conn->index;
     enum bb_level level = alone || first ? BB_WARN : BB_DEBUG;
     char text[256];
 
@@ -57,7 +57,7 @@ static void tell(const struct pg_conn *conn, const char *what, const char *reaso
 
 static void forget_server(struct pg_conn *conn)
 {
-    loop_watch(conn->lane->pg->loop, &conn->watch, -1, 0);
+    loop_watch(conn->pool->pg->loop, &conn->watch, -1, 0);
     PQfinish(conn->pg);
     conn->pg = NULL;
     conn->state = PG_DOWN;
@@ -73,7 +73,7 @@ static void forget_server(struct pg_conn *conn)
 /* Comes again: at once after a loss, later and later while the server stays away. */
 static void come_again(struct pg_conn *conn)
 {
-    struct loop *loop = conn->lane->pg->loop;
+    struct loop *loop = conn->pool->pg->loop;
 
     timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
     conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
@@ -94,7 +94,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
         tell(conn, "PostgreSQL cannot be reached", reason);
     forget_server(conn);
     pg_results_lost(conn);
-    if (conn->lane->kind == PG_TX)
+    if (conn->pool->kind == PG_TX)
         pg_conn_fail_waiting(conn);
     if (conn->checked_out)
         pg_tx_lost(conn->checked_out);
@@ -102,12 +102,12 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     pg_conn_leave(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
-    pg_tx_despair(conn->lane);
+    pg_tx_despair(conn->pool);
 }
 
 static void conn_connected(struct pg_conn *conn)
 {
-    struct loop *loop = conn->lane->pg->loop;
+    struct loop *loop = conn->pool->pg->loop;
 
     timer_clear(&loop->timers, &conn->timer);
     if (PQsetnonblocking(conn->pg, 1) || !PQenterPipelineMode(conn->pg)) {
@@ -122,8 +122,8 @@ static void conn_connected(struct pg_conn *conn)
     conn->state = PG_READY;
     pg_session_keep(conn);
     conn->backoff_ms = 0;
-    conn->lane->pg->heard_ms = loop->now_ms;
-    if (conn->lane->kind == PG_TX)
+    conn->pool->pg->heard_ms = loop->now_ms;
+    if (conn->pool->kind == PG_TX)
         pg_tx_hand_over(conn);
 }
 
@@ -166,7 +166,7 @@ static void conn_timer(struct timer *timer)
         conn_attempt(conn);
         return;
     }
-    pg_rotate(conn->lane->pg->settings.resolver, conn->turn, conn->pg);
+    pg_rotate(conn->pool->pg->settings.resolver, conn->turn, conn->pg);
     pg_conn_lost(conn, "no connection within the time limit");
 }
 
@@ -177,12 +177,12 @@ static void conn_nowhere(struct pg_conn *conn)
         tell(conn, "PostgreSQL cannot be reached", "its name is not found");
     come_again(conn);
     pg_conn_fail_waiting(conn);
-    pg_tx_despair(conn->lane);
+    pg_tx_despair(conn->pool);
 }
 
 static void conn_attempt(struct pg_conn *conn)
 {
-    struct pg *pg = conn->lane->pg;
+    struct pg *pg = conn->pool->pg;
     struct pg_target place;
     enum resolver_state found = pg_target(&pg->settings, &place);
 
@@ -210,10 +210,10 @@ static void conn_attempt(struct pg_conn *conn)
         pg_conn_want(conn, EPOLLOUT);
 }
 
-int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
+int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
 {
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
-                             .lane = lane,
+                             .pool = pool,
                              .index = index,
                              .queue.index = index,
                              .timer.fire = conn_timer};
@@ -227,12 +227,12 @@ int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index)
 
 void pg_conn_close(struct pg_conn *conn)
 {
-    if (!conn->lane)
+    if (!conn->pool)
         return;
     forget_server(conn);
     pg_results_lost(conn);
     pg_conn_fail_waiting(conn);
-    timer_clear(&conn->lane->pg->loop->timers, &conn->timer);
+    timer_clear(&conn->pool->pg->loop->timers, &conn->timer);
     free(conn->prepared);
     free(conn->expects);
 }

@@ -1,4 +1,4 @@
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What a connection was asked for and has not answered yet: a ring, in the order of sending. */
 #include <stdlib.h>
 
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i)
 {

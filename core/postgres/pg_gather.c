@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 enum { MEMBERS_MAX = 64, LEAST = 2 /* with fewer nothing is saved */ };
 
@@ -51,9 +51,9 @@ static bool asks_the_same(const struct pg_entry *one, const struct pg_entry *oth
  * it did, and none may pass one of another key that is executed behind it, for that would turn
  * round the order in which the two keys are locked.
  */
-static void gather_for(struct pg_lane *lane, struct pg_entry *first, unsigned most)
+static void gather_for(struct pg_pool *pool, struct pg_entry *first, unsigned most)
 {
-    bool units = lane->kind == PG_UNIT;
+    bool units = pool->kind == PG_UNIT;
     struct pg_entry **end = &first->mate;
     unsigned members = 1;
 
@@ -74,21 +74,21 @@ static void gather_for(struct pg_lane *lane, struct pg_entry *first, unsigned mo
     if (members < LEAST)
         return;
     first->members = members;
-    lane->shared++;
-    lane->sharers += members;
+    pool->shared++;
+    pool->sharers += members;
     for (struct pg_entry *mate = first->mate; mate; mate = mate->mate)
         mate->follows = true;
 }
 
-void pg_gather(struct pg_lane *lane, struct pg_entry *entries)
+void pg_gather(struct pg_pool *pool, struct pg_entry *entries)
 {
-    unsigned most = lane->pg->settings.gather;
+    unsigned most = pool->pg->settings.gather;
 
     if (most > MEMBERS_MAX)
         most = MEMBERS_MAX;
     for (struct pg_entry *entry = entries; most > 1 && entry; entry = entry->next) {
         if (!entry->follows && may_share(entry))
-            gather_for(lane, entry, most);
+            gather_for(pool, entry, most);
     }
 }
 

@@ -1,6 +1,6 @@
 /* What waits for a connection: who is refused, and who is served next. */
 #include "core/base/text.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 #include "core/request/quota.h"
 
 enum {
@@ -19,34 +19,34 @@ static struct pg_entry *entry_of(struct fair_entry *queued)
     return BB_CONTAINER_OF(queued, struct pg_entry, queued);
 }
 
-/* So many connections of the lane may be at work for one owner alone. */
-static size_t running_max(const struct pg_lane *lane)
+/* So many connections of the pool may be at work for one owner alone. */
+static size_t running_max(const struct pg_pool *pool)
 {
-    return quota_part(lane->pg->settings.share, lane->count);
+    return quota_part(pool->pg->settings.share, pool->count);
 }
 
-struct fair_owner *pg_enter(struct pg_lane *lane, struct core_request *rq)
+struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq)
 {
-    size_t queue = lane->pg->settings.queue, each = quota_part(lane->pg->settings.share, queue);
+    size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
     enum quota_result answer = QUOTA_ALL_FULL;
     struct fair_owner *owner = NULL;
 
-    if (lane->queued < queue)
-        owner = fair_enter(&lane->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
+    if (pool->queued < queue)
+        owner = fair_enter(&pool->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
     if (!owner)
         quota_fail(rq, QUOTA_DATABASE, answer);
     return owner;
 }
 
-bool pg_may_run(const struct pg_lane *lane, const struct fair_owner *owner)
+bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
 {
-    return quota_owner_host(&owner->owner) || owner->running < running_max(lane);
+    return quota_owner_host(&owner->owner) || owner->running < running_max(pool);
 }
 
 /* What PostgreSQL had to do for the owner, as far as it takes long. */
 static void charge(const struct pg_entry *entry, const struct quota_owner *owner)
 {
-    struct loop *loop = entry->lane->pg->loop;
+    struct loop *loop = entry->pool->pg->loop;
     int64_t took_us = (int64_t)(entry->bytes / BYTES_IN_US);
 
     if (entry->running)
@@ -63,7 +63,7 @@ void pg_entry_leave(struct pg_entry *entry)
     if (entry->sent_us)
         charge(entry, &owner->owner);
     owner->running -= entry->running;
-    fair_leave(&entry->lane->owners, owner);
+    fair_leave(&entry->pool->owners, owner);
     entry->queued.owner = NULL;
 }
 
@@ -78,7 +78,7 @@ static void queue_in_front(struct pg_conn *conn, struct pg_entry *entry)
 void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front)
 {
     conn->waiting_count++;
-    conn->lane->queued++;
+    conn->pool->queued++;
     entry->sent = false;
     if (front || !entry->queued.owner)
         queue_in_front(conn, entry);
@@ -89,7 +89,7 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front)
 static struct pg_entry *taken(struct pg_conn *conn, struct pg_entry *entry)
 {
     conn->waiting_count--;
-    conn->lane->queued--;
+    conn->pool->queued--;
     entry->next = NULL;
     return entry;
 }
@@ -102,14 +102,14 @@ static struct pg_entry *take_again(struct pg_conn *conn)
     return taken(conn, entry);
 }
 
-/* Whether it may travel in the batch that is gathered: in the long lane a batch is one entry. */
+/* Whether it may travel in the batch that is gathered: in the long pool a batch is one entry. */
 static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
                    const struct fair_flow *flow)
 {
     if (!entry->rq)
         return true;
-    if (conn->lane->kind == PG_LONG)
-        return pg_may_run(conn->lane, entry->queued.owner);
+    if (conn->pool->kind == PG_LONG)
+        return pg_may_run(conn->pool, entry->queued.owner);
     return flow->round != conn->round || flow->taken < conn->places;
 }
 
@@ -119,7 +119,7 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
         flow->taken = 0;
     flow->round = conn->round;
     flow->taken++;
-    if (conn->lane->kind == PG_LONG) {
+    if (conn->pool->kind == PG_LONG) {
         entry->running = true;
         entry->queued.owner->running++;
     }
@@ -128,9 +128,9 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
 /* See pg_slow.h: what waits here may have turned out to be slow meanwhile. */
 static bool is_slow(const struct pg_conn *conn, const struct pg_entry *entry)
 {
-    const struct pg *pg = conn->lane->pg;
+    const struct pg *pg = conn->pool->pg;
 
-    return conn->lane->kind == PG_READ && entry->rq && !entry->ops->next &&
+    return conn->pool->kind == PG_READ && entry->rq && !entry->ops->next &&
            pg_slow_is(&pg->slow, &entry->queued.owner->owner, entry->ops->sql, pg->loop->now_ms);
 }
 
@@ -143,15 +143,15 @@ static void move_to_long(struct pg *pg, struct pg_entry *entry)
     }
 }
 
-/* Those that are slow leave for the other lane. */
+/* Those that are slow leave for the other pool. */
 static void pass_slow_on(struct pg_conn *conn)
 {
     struct fair_entry *queued;
 
-    while (conn->lane->pg->slow.taken && pg_has_several(conn->lane->pg) &&
+    while (conn->pool->pg->slow.taken && pg_has_several(conn->pool->pg) &&
            (queued = fair_first(&conn->queue)) && is_slow(conn, entry_of(queued))) {
         fair_take(&conn->queue);
-        move_to_long(conn->lane->pg, taken(conn, entry_of(queued)));
+        move_to_long(conn->pool->pg, taken(conn, entry_of(queued)));
     }
 }
 
@@ -183,7 +183,7 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 /* For one owner in the batch that begins. */
 static size_t places(const struct pg_conn *conn)
 {
-    if (pg_has_several(conn->lane->pg))
+    if (pg_has_several(conn->pool->pg))
         return OWNER_FEW;
     return conn->queue.flows > 1 ? OWNER_BATCH : SIZE_MAX;
 }

@@ -4,7 +4,7 @@
 
 #include "core/base/background.h"
 #include "core/base/text.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 enum { TRIES_MAX = 4 };
 
@@ -24,7 +24,7 @@ static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
     }
     pg_gather_forget(entry);
     entry->failure = (struct failure){0};
-    entry->alone = conn->lane->kind == PG_UNIT || entry->write || entry->tries > 1;
+    entry->alone = conn->pool->kind == PG_UNIT || entry->write || entry->tries > 1;
     pg_conn_queue(conn, entry, true);
 }
 
@@ -67,12 +67,12 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
 
     if (!batch->failed)
         return true;
-    if (conn->lane->kind == PG_TX)
+    if (conn->pool->kind == PG_TX)
         return true;
     if (own_failure && worth_again(&entry->failure) && entry->tries < TRIES_MAX)
         return false;
     /* what is written was undone with the batch, though its statement had succeeded */
-    if (conn->lane->kind == PG_UNIT || entry->write)
+    if (conn->pool->kind == PG_UNIT || entry->write)
         return batch->count == 1 && own_failure;
     return own_failure || (entry->last && pg_op_answered(entry->last));
 }
@@ -87,15 +87,15 @@ static int64_t working_us(struct pg_conn *conn, const struct pg_batch *batch)
     return now_us - since_us;
 }
 
-/* See pg_slow.h; the lane of long statements has the slow ones for a while. */
+/* See pg_slow.h; the pool of long statements has the slow ones for a while. */
 static void learn(struct pg_conn *conn, const struct pg_batch *batch)
 {
-    struct pg *pg = conn->lane->pg;
+    struct pg *pg = conn->pool->pg;
     int64_t took_us = working_us(conn, batch);
 
-    if (conn->lane->kind == PG_READ && !pg_slow_batch(&pg->slow, took_us) && took_us >= PG_SLOW_US)
+    if (conn->pool->kind == PG_READ && !pg_slow_batch(&pg->slow, took_us) && took_us >= PG_SLOW_US)
         return;
-    if ((conn->lane->kind != PG_READ && conn->lane->kind != PG_LONG) ||
+    if ((conn->pool->kind != PG_READ && conn->pool->kind != PG_LONG) ||
         (!pg->slow.taken && took_us < PG_SLOW_US))
         return;
     for (const struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
@@ -122,14 +122,14 @@ static void answered(struct pg *pg, int64_t took_us)
 
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg *pg = conn->lane->pg;
+    struct pg *pg = conn->pool->pg;
 
     learn(conn, batch);
     struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
 
     conn->batches--;
     conn->oldest_ms = pg->loop->now_ms;
-    if (conn->lane->kind == PG_READ)
+    if (conn->pool->kind == PG_READ)
         answered(pg, clock_mono_us() - batch->sent_us);
     while (entry) {
         struct pg_entry *next = entry->next;
@@ -213,7 +213,7 @@ static bool is_astray(const struct pg_conn *conn)
 {
     PGTransactionStatusType status = PQtransactionStatus(conn->pg);
 
-    return conn->lane->kind != PG_TX && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR);
+    return conn->pool->kind != PG_TX && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR);
 }
 
 /*
@@ -234,7 +234,7 @@ static bool is_starved(const struct pg_conn *conn)
 /* What follows on the connection has been done with those settings, and is as good as lost. */
 static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
 {
-    return conn->lane->kind != PG_TX &&
+    return conn->pool->kind != PG_TX &&
            pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
 }
 
@@ -281,7 +281,7 @@ void pg_results_read(struct pg_conn *conn)
 {
     bool after_null = false;
 
-    conn->lane->pg->heard_ms = conn->lane->pg->loop->now_ms;
+    conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
     if (!PQconsumeInput(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
@@ -305,7 +305,7 @@ void pg_results_read(struct pg_conn *conn)
 /* Whether the entry may be sent again although nobody knows what became of it. */
 static bool safe_to_retry(const struct pg_conn *conn, const struct pg_entry *entry)
 {
-    enum pg_lane_kind kind = conn->lane->kind;
+    enum pg_pool_kind kind = conn->pool->kind;
 
     return (kind == PG_READ || kind == PG_LONG) && !entry->write;
 }

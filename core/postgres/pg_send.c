@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/base/text.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 enum { NAME_SIZE = 24 };
 
@@ -114,7 +114,7 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
     int64_t sent_us = clock_mono_us();
 
     batch->sent_us = sent_us;
-    pg_gather(conn->lane, batch->entries);
+    pg_gather(conn->pool, batch->entries);
     for (struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
         entry->sent = true;
         entry->sent_us = sent_us;
@@ -149,7 +149,7 @@ int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count)
     }
     batch->entries = entries;
     batch->count = count;
-    batch->sent_ms = conn->lane->pg->loop->now_ms;
+    batch->sent_ms = conn->pool->pg->loop->now_ms;
     if (!conn->batches++)
         conn->oldest_ms = batch->sent_ms;
     if (send_entries(conn, batch)) {

@@ -3,7 +3,7 @@
  * who would use the connection next. PostgreSQL tells of some settings when they change, before it
  * says that the transaction has ended, so these are compared then. No other can be seen.
  */
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 #include "core/request/module_error.h"
 
 /* Not in_hot_standby, which is the server's own; search_path is told of by PostgreSQL 18. */

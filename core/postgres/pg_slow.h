@@ -1,6 +1,6 @@
 /*
  * Which reads of whom are slow. A short statement shares a batch with those of others, and they
- * wait until the whole of it is answered; what has been slow several times is sent by the lane of
+ * wait until the whole of it is answered; what has been slow several times is sent by the pool of
  * long statements instead, until it is quick again. Belongs to its loop's thread.
  */
 #ifndef CORE_PG_SLOW_H
@@ -40,7 +40,7 @@ bool pg_slow_batch(struct pg_slow *slow, int64_t took_us);
 void pg_slow_answered(struct pg_slow *slow, const struct quota_owner *owner,
                       const struct bb_sql *sql, int64_t now_ms, int64_t took_us);
 
-/* Whether it should be sent by the lane of long statements. */
+/* Whether it should be sent by the pool of long statements. */
 bool pg_slow_is(const struct pg_slow *slow, const struct quota_owner *owner,
                 const struct bb_sql *sql, int64_t now_ms);
 

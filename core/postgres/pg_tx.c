@@ -1,9 +1,9 @@
 #include "core/base/text.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 #include "core/postgres/sql.h"
 
 /*
- * A connection of the tx lane, checked out by one request. Statements go out one by one, each with
+ * A connection of the tx pool, checked out by one request. Statements go out one by one, each with
  * its own Sync; the transaction is what BEGIN and COMMIT make it.
  */
 struct pg_tx {
@@ -16,40 +16,40 @@ struct pg_tx {
     bool running;             /* counted so for its owner */
 };
 
-size_t pg_tx_waiting(const struct pg_lane *lane)
+size_t pg_tx_waiting(const struct pg_pool *pool)
 {
     size_t count = 0;
 
-    for (const struct pg_tx *tx = lane->waiters; tx; tx = tx->next)
+    for (const struct pg_tx *tx = pool->waiters; tx; tx = tx->next)
         count++;
     return count;
 }
 
-static void waiter_add(struct pg_lane *lane, struct pg_tx *tx)
+static void waiter_add(struct pg_pool *pool, struct pg_tx *tx)
 {
     tx->next = NULL;
-    if (lane->waiters_last)
-        lane->waiters_last->next = tx;
+    if (pool->waiters_last)
+        pool->waiters_last->next = tx;
     else
-        lane->waiters = tx;
-    lane->waiters_last = tx;
-    lane->queued++;
+        pool->waiters = tx;
+    pool->waiters_last = tx;
+    pool->queued++;
 }
 
-static void waiter_remove(struct pg_lane *lane, struct pg_tx *tx)
+static void waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
     struct pg_tx *before = NULL;
 
-    for (struct pg_tx *at = lane->waiters; at; before = at, at = at->next) {
+    for (struct pg_tx *at = pool->waiters; at; before = at, at = at->next) {
         if (at != tx)
             continue;
         if (before)
             before->next = tx->next;
         else
-            lane->waiters = tx->next;
-        if (lane->waiters_last == tx)
-            lane->waiters_last = before;
-        lane->queued--;
+            pool->waiters = tx->next;
+        if (pool->waiters_last == tx)
+            pool->waiters_last = before;
+        pool->queued--;
         return;
     }
 }
@@ -64,12 +64,12 @@ static void check_out(struct pg_conn *conn, struct pg_tx *tx)
 }
 
 /* The first of those whose owner has least; NULL: nobody waits, or who does has its share. */
-static struct pg_tx *next_waiter(const struct pg_lane *lane)
+static struct pg_tx *next_waiter(const struct pg_pool *pool)
 {
     struct pg_tx *next = NULL;
 
-    for (struct pg_tx *at = lane->waiters; at; at = at->next) {
-        if (pg_may_run(lane, at->owner) && (!next || at->owner->running < next->owner->running))
+    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
+        if (pg_may_run(pool, at->owner) && (!next || at->owner->running < next->owner->running))
             next = at;
     }
     return next;
@@ -77,41 +77,41 @@ static struct pg_tx *next_waiter(const struct pg_lane *lane)
 
 void pg_tx_hand_over(struct pg_conn *conn)
 {
-    struct pg_lane *lane = conn->lane;
-    struct pg_tx *tx = next_waiter(lane);
+    struct pg_pool *pool = conn->pool;
+    struct pg_tx *tx = next_waiter(pool);
 
     if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
         return;
-    waiter_remove(lane, tx);
+    waiter_remove(pool, tx);
     check_out(conn, tx);
     request_wake(tx->rq);
 }
 
-void pg_tx_fail_waiters(struct pg_lane *lane)
+void pg_tx_fail_waiters(struct pg_pool *pool)
 {
     struct pg_tx *tx;
 
-    while ((tx = lane->waiters)) {
-        waiter_remove(lane, tx);
+    while ((tx = pool->waiters)) {
+        waiter_remove(pool, tx);
         tx->checked_out = true;
         request_wake(tx->rq);
     }
 }
 
-void pg_tx_despair(struct pg_lane *lane)
+void pg_tx_despair(struct pg_pool *pool)
 {
-    for (unsigned i = 0; i < lane->count; i++) {
-        if (pg_conn_usable(&lane->conns[i]))
+    for (unsigned i = 0; i < pool->count; i++) {
+        if (pg_conn_usable(&pool->conns[i]))
             return;
     }
-    pg_tx_fail_waiters(lane);
+    pg_tx_fail_waiters(pool);
 }
 
-static struct pg_conn *free_conn(struct pg_lane *lane, bool *usable)
+static struct pg_conn *free_conn(struct pg_pool *pool, bool *usable)
 {
     *usable = false;
-    for (unsigned i = 0; i < lane->count; i++) {
-        struct pg_conn *conn = &lane->conns[i];
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct pg_conn *conn = &pool->conns[i];
 
         if (conn->state == PG_READY && !conn->checked_out && !conn->recycle)
             return conn;
@@ -120,27 +120,27 @@ static struct pg_conn *free_conn(struct pg_lane *lane, bool *usable)
     return NULL;
 }
 
-static int wait_for_conn(struct pg_lane *lane, struct pg_tx *tx, bool usable)
+static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
 {
     if (!usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     int64_t asked_us = clock_mono_us();
-    waiter_add(lane, tx);
+    waiter_add(pool, tx);
     int failed = request_wait(tx->rq, &tx->checked_out);
     tx->rq->spent.queue_us += clock_mono_us() - asked_us;
     if (failed) {
-        waiter_remove(lane, tx);
+        waiter_remove(pool, tx);
         return -1;
     }
     return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
 }
 
-static void leave(struct pg_lane *lane, struct pg_tx *tx)
+static void leave(struct pg_pool *pool, struct pg_tx *tx)
 {
     if (!tx->owner)
         return;
     tx->owner->running -= tx->running;
-    fair_leave(&lane->owners, tx->owner);
+    fair_leave(&pool->owners, tx->owner);
     tx->owner = NULL;
 }
 
@@ -150,21 +150,21 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
         request_fail(rq, FAILED_UNAVAILABLE);
         return NULL;
     }
-    struct pg_lane *lane = &rq->loop->pg->lanes[PG_TX];
+    struct pg_pool *pool = &rq->loop->pg->pools[PG_TX];
     struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
     bool usable;
 
     if (!tx)
         request_out_of_memory(rq);
     tx->rq = rq;
-    tx->owner = pg_enter(lane, rq);
+    tx->owner = pg_enter(pool, rq);
     if (!tx->owner)
         return NULL;
-    struct pg_conn *conn = free_conn(lane, &usable);
-    if (conn && pg_may_run(lane, tx->owner)) {
+    struct pg_conn *conn = free_conn(pool, &usable);
+    if (conn && pg_may_run(pool, tx->owner)) {
         check_out(conn, tx);
-    } else if (wait_for_conn(lane, tx, conn || usable)) {
-        leave(lane, tx);
+    } else if (wait_for_conn(pool, tx, conn || usable)) {
+        leave(pool, tx);
         return NULL;
     }
     return tx;
@@ -240,16 +240,16 @@ static void abandon(struct pg_tx *tx)
     tx->entry = NULL;
 }
 
-static struct pg_lane *lane_of(const struct pg_tx *tx)
+static struct pg_pool *pool_of(const struct pg_tx *tx)
 {
-    return &tx->rq->loop->pg->lanes[PG_TX];
+    return &tx->rq->loop->pg->pools[PG_TX];
 }
 
 /* Whose share it was may be waiting, though connections are free. */
-static void hand_over_all(struct pg_lane *lane)
+static void hand_over_all(struct pg_pool *pool)
 {
-    for (unsigned i = 0; i < lane->count; i++)
-        pg_tx_hand_over(&lane->conns[i]);
+    for (unsigned i = 0; i < pool->count; i++)
+        pg_tx_hand_over(&pool->conns[i]);
 }
 
 void pg_tx_end(struct pg_tx *tx)
@@ -257,9 +257,9 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_conn *conn = tx->conn;
 
     abandon(tx);
-    leave(lane_of(tx), tx);
+    leave(pool_of(tx), tx);
     if (!conn) {
-        hand_over_all(lane_of(tx));
+        hand_over_all(pool_of(tx));
         return;
     }
     conn->checked_out = NULL;
@@ -279,7 +279,7 @@ void pg_tx_end(struct pg_tx *tx)
 void pg_tx_drop(struct pg_tx *tx)
 {
     abandon(tx);
-    leave(lane_of(tx), tx);
+    leave(pool_of(tx), tx);
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended with what it held");
 }

@@ -37,7 +37,7 @@ static struct pg_entry *entry_for(struct core_request *rq)
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
-    enum pg_lane_kind lane = pg_lane_for(rq, sql);
+    enum pg_pool_kind pool = pg_pool_for(rq, sql);
     struct pg_entry *entry = entry_for(rq);
     struct bb_rows *rows = NULL;
 
@@ -46,7 +46,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
         request_out_of_memory(rq);
     }
     entry->write = sql->flags & BB_SQL_WRITE;
-    if (pg_submit(rq->loop->pg, lane, entry)) {
+    if (pg_submit(rq->loop->pg, pool, entry)) {
         pg_entry_free(entry);
         return NULL;
     }

@@ -4,7 +4,7 @@
 #include "core/base/log.h"
 #include "core/module/sql_check.h"
 #include "core/module/sql_token.h"
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
 

@@ -1,5 +1,5 @@
 /*
- * Quotas: connections, memory, disk, threads and lanes of the database are shared by all and
+ * Quotas: connections, memory, disk, threads and pools of the database are shared by all and
  * bounded. One account, or without a token one address (of IPv6: one network of 64 bits), has no
  * more than `http.share` percent of each: what it wants beyond is answered 429, what all want
  * beyond the whole 503. Here it is said whose a piece of work is, and counted what was refused.

@@ -26,7 +26,7 @@
     X(inspect)                                                                                     \
     X(json)                                                                                        \
     X(json_out)                                                                                    \
-    X(lane)                                                                                        \
+    X(pg_pool)                                                                                     \
     X(listener)                                                                                    \
     X(log)                                                                                         \
     X(loop)                                                                                        \

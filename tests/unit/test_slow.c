@@ -1,4 +1,4 @@
-/* Which reads of whom go to the lane of long statements. */
+/* Which reads of whom go to the pool of long statements. */
 #include <check.h>
 
 #include "core/postgres/pg_slow.h"

@@ -1,7 +1,7 @@
-/* Who comes next on a connection of a lane, and who is refused; without a database. */
+/* Who comes next on a connection of a pool, and who is refused; without a database. */
 #include <check.h>
 
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 #include "core/request/quota.h"
 #include "suites.h"
 
@@ -18,25 +18,25 @@ enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct loop loop;
 static struct pg pg;
-static struct pg_lane *lane;
+static struct pg_pool *pool;
 static struct pg_conn conns[CONNECTIONS];
 static struct core_request requests[ENTRIES];
 static struct pg_entry *entries[ENTRIES];
 
-static void set_up_lane(enum pg_lane_kind kind)
+static void set_up_pool(enum pg_pool_kind kind)
 {
     loop = (struct loop){0};
     pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
-    lane = &pg.lanes[kind];
-    *lane = (struct pg_lane){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
-    fair_init(&lane->owners, CONNECTIONS);
+    pool = &pg.pools[kind];
+    *pool = (struct pg_pool){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
+    fair_init(&pool->owners, CONNECTIONS);
     for (unsigned i = 0; i < CONNECTIONS; i++)
-        conns[i] = (struct pg_conn){.lane = lane, .state = PG_READY, .queue.index = i};
+        conns[i] = (struct pg_conn){.pool = pool, .state = PG_READY, .queue.index = i};
 }
 
 static void set_up(void)
 {
-    set_up_lane(PG_READ);
+    set_up_pool(PG_READ);
 }
 
 static void free_entries(void)
@@ -51,7 +51,7 @@ static void free_entries(void)
 static void tear_down(void)
 {
     free_entries();
-    fair_free(&lane->owners);
+    fair_free(&pool->owners);
 }
 
 static struct core_request *request_of_account(int number, int64_t account)
@@ -68,8 +68,8 @@ static void wait_for(int number, int64_t account)
 
     ck_assert_ptr_nonnull(entry);
     entries[number] = entry;
-    entry->lane = lane;
-    entry->queued.owner = pg_enter(lane, rq);
+    entry->pool = pool;
+    entry->queued.owner = pg_enter(pool, rq);
     ck_assert_ptr_nonnull(entry->queued.owner);
     pg_conn_queue(&conns[0], entry, false);
 }
@@ -95,7 +95,7 @@ START_TEST(owners_take_turns_in_a_batch)
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[order[i]]);
     ck_assert_uint_eq(conns[0].waiting_count, 23 - sizeof order / sizeof *order);
-    ck_assert_uint_eq(lane->queued, conns[0].waiting_count);
+    ck_assert_uint_eq(pool->queued, conns[0].waiting_count);
 }
 
 START_TEST(one_owner_alone_is_not_held_back)
@@ -169,18 +169,18 @@ START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
     struct core_request *rq = request_of_account(ENTRIES - 1, ANNA);
 
     crowd(0, EACH, ANNA);
-    ck_assert_ptr_null(pg_enter(lane, rq));
+    ck_assert_ptr_null(pg_enter(pool, rq));
     ck_assert_int_eq(rq->failure.kind, FAILED_SHARE);
     ck_assert_uint_eq(quota_refused(QUOTA_DATABASE, true), before + 1);
     rq->kind = REQUEST_HOOK;
-    struct fair_owner *owner = pg_enter(lane, rq);
+    struct fair_owner *owner = pg_enter(pool, rq);
 
     ck_assert_ptr_nonnull(owner);
-    fair_leave(&lane->owners, owner);
+    fair_leave(&pool->owners, owner);
     crowd(EACH, 2 * EACH, BERT);
     crowd(2 * EACH, 3 * EACH, CARL);
     crowd(3 * EACH, QUEUE, 0);
-    ck_assert_ptr_null(pg_enter(lane, request_of_account(ENTRIES - 1, CARL + 1)));
+    ck_assert_ptr_null(pg_enter(pool, request_of_account(ENTRIES - 1, CARL + 1)));
     ck_assert_int_eq(rq->failure.kind, FAILED_BUSY);
 }
 
@@ -190,7 +190,7 @@ START_TEST(what_is_over_leaves_the_share)
     pg_entry_free(pg_conn_next(&conns[0], 0));
     entries[0] = NULL;
     wait_for(0, ANNA);
-    ck_assert_ptr_null(pg_enter(lane, request_of_account(ENTRIES - 1, ANNA)));
+    ck_assert_ptr_null(pg_enter(pool, request_of_account(ENTRIES - 1, ANNA)));
 }
 
 START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
@@ -208,10 +208,10 @@ START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 }
 
 /* A quarter of eight connections; others are not kept waiting by those that must. */
-START_TEST(an_owner_has_its_share_of_the_long_lane)
+START_TEST(an_owner_has_its_share_of_the_long_pool)
 {
     tear_down();
-    set_up_lane(PG_LONG);
+    set_up_pool(PG_LONG);
     crowd(0, 5, ANNA);
     wait_for(5, BERT);
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[0]);
@@ -227,13 +227,13 @@ START_TEST(an_owner_has_its_share_of_the_long_lane)
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 
-START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_lane)
+START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_pool)
 {
     static const struct bb_sql list = {"SELECT 1", 0};
-    struct pg_lane *other = &pg.lanes[PG_LONG];
-    struct pg_conn conn = {.lane = other, .state = PG_READY};
+    struct pg_pool *other = &pg.pools[PG_LONG];
+    struct pg_conn conn = {.pool = other, .state = PG_READY};
 
-    *other = (struct pg_lane){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
+    *other = (struct pg_pool){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
     fair_init(&other->owners, 1);
     let_several_be_there();
     crowd(0, 3, ANNA);
@@ -244,7 +244,7 @@ START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_lane)
     }
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
-    ck_assert_uint_eq(lane->queued, 0);
+    ck_assert_uint_eq(pool->queued, 0);
     ck_assert_uint_eq(other->queued, 3);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
     ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* of one owner one at a time */
@@ -252,10 +252,10 @@ START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_lane)
     fair_free(&other->owners);
 }
 
-Suite *lane_suite(void)
+Suite *pg_pool_suite(void)
 {
-    Suite *suite = suite_create("lane");
-    TCase *cases = tcase_create("lane");
+    Suite *suite = suite_create("pg_pool");
+    TCase *cases = tcase_create("pg_pool");
 
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, owners_take_turns_in_a_batch);
@@ -266,8 +266,8 @@ Suite *lane_suite(void)
     tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
     tcase_add_test(cases, what_is_over_leaves_the_share);
     tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
-    tcase_add_test(cases, an_owner_has_its_share_of_the_long_lane);
-    tcase_add_test(cases, what_turned_out_to_be_slow_leaves_for_the_long_lane);
+    tcase_add_test(cases, an_owner_has_its_share_of_the_long_pool);
+    tcase_add_test(cases, what_turned_out_to_be_slow_leaves_for_the_long_pool);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -1,4 +1,4 @@
-#include "core/postgres/pg_lane.h"
+#include "core/postgres/pg_pool.h"
 
 #include <stdlib.h>
 
@@ -14,9 +14,9 @@ enum {
     AWAY_MS = 2000
 };
 
-_Static_assert((int)PG_LANES == (int)LOOP_LANES, "each has its place in struct loop_stats");
+_Static_assert((int)PG_POOLS == (int)LOOP_PG_POOLS, "each has its place in struct loop_stats");
 
-const char *const pg_lane_names[PG_LANES] = {"read", "write", "unit", "long", "tx"};
+const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "tx"};
 
 /* What is connected goes before what may soon be: that one may take long, or fail. */
 static int rank(const struct pg_conn *conn)
@@ -26,23 +26,23 @@ static int rank(const struct pg_conn *conn)
     return conn->state == PG_READY ? 2 : 1;
 }
 
-/* In the long lane who waits does not count: it may be of owners that have their share. */
+/* In the long pool who waits does not count: it may be of owners that have their share. */
 static bool better(const struct pg_conn *one, const struct pg_conn *other)
 {
     if (rank(one) != rank(other))
         return rank(one) > rank(other);
-    if (one->lane->kind == PG_LONG && one->batches != other->batches)
+    if (one->pool->kind == PG_LONG && one->batches != other->batches)
         return one->batches < other->batches;
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
 /* What is asked by key meets on the first connection of the best: there it can share executions. */
-static struct pg_conn *meeting_place(struct pg_lane *lane)
+static struct pg_conn *meeting_place(struct pg_pool *pool)
 {
     struct pg_conn *best = NULL;
 
-    for (unsigned i = 0; i < lane->count; i++) {
-        struct pg_conn *conn = &lane->conns[i];
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct pg_conn *conn = &pool->conns[i];
 
         if (pg_conn_usable(conn) && (!best || rank(conn) > rank(best)))
             best = conn;
@@ -52,33 +52,33 @@ static struct pg_conn *meeting_place(struct pg_lane *lane)
 
 void pg_conn_leave(struct pg_conn *lost)
 {
-    struct pg_lane *lane = lost->lane;
+    struct pg_pool *pool = lost->pool;
     struct pg_conn *best = NULL;
 
-    if (lane->kind == PG_UNIT || lane->kind == PG_TX)
+    if (pool->kind == PG_UNIT || pool->kind == PG_TX)
         return;
-    for (unsigned i = 0; i < lane->count; i++) {
-        if (lane->conns[i].state == PG_READY && (!best || better(&lane->conns[i], best)))
-            best = &lane->conns[i];
+    for (unsigned i = 0; i < pool->count; i++) {
+        if (pool->conns[i].state == PG_READY && (!best || better(&pool->conns[i], best)))
+            best = &pool->conns[i];
     }
     if (best)
         pg_conn_hand_on(lost, best);
 }
 
 /* Units keep to the connection of their key; the rest goes where least is under way. */
-static struct pg_conn *choose(struct pg_lane *lane, const struct pg_entry *entry)
+static struct pg_conn *choose(struct pg_pool *pool, const struct pg_entry *entry)
 {
     struct pg_conn *best = NULL;
 
-    if (lane->kind == PG_UNIT)
-        return &lane->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % lane->count];
-    if ((lane->kind == PG_READ || lane->kind == PG_WRITE) && entry->ops &&
+    if (pool->kind == PG_UNIT)
+        return &pool->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
+    if ((pool->kind == PG_READ || pool->kind == PG_WRITE) && entry->ops &&
         entry->ops->sql->flags & BB_SQL_KEYED)
-        best = meeting_place(lane);
+        best = meeting_place(pool);
     if (best)
         return best;
-    for (unsigned i = 0; i < lane->count; i++) {
-        struct pg_conn *conn = &lane->conns[i];
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct pg_conn *conn = &pool->conns[i];
 
         if (!pg_conn_expected(conn))
             continue;
@@ -93,7 +93,7 @@ bool pg_away(const struct pg *pg)
     return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
-enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql *sql)
+enum pg_pool_kind pg_pool_for(const struct core_request *rq, const struct bb_sql *sql)
 {
     const struct loop *loop = rq->loop;
     bool slow = loop->pg && pg_has_several(loop->pg) &&
@@ -104,19 +104,19 @@ enum pg_lane_kind pg_lane_for(const struct core_request *rq, const struct bb_sql
     return sql->flags & BB_SQL_WRITE ? PG_WRITE : PG_READ;
 }
 
-int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_entry *entry)
+int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_entry *entry)
 {
     if (!pg)
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    struct pg_lane *lane = &pg->lanes[kind];
-    struct pg_conn *conn = choose(lane, entry);
+    struct pg_pool *pool = &pg->pools[kind];
+    struct pg_conn *conn = choose(pool, entry);
 
     if (!conn || !pg_conn_expected(conn) || pg_away(pg))
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    entry->queued.owner = pg_enter(lane, entry->rq);
+    entry->queued.owner = pg_enter(pool, entry->rq);
     if (!entry->queued.owner)
         return -1;
-    entry->lane = lane;
+    entry->pool = pool;
     pg_conn_queue(conn, entry, false);
     return 0;
 }
@@ -124,24 +124,24 @@ int pg_submit(struct pg *pg, enum pg_lane_kind kind, struct pg_entry *entry)
 /* What has not been sent yet need not wait for its deadline. */
 static void turn_away(struct pg *pg)
 {
-    for (int kind = 0; kind < PG_LANES; kind++) {
-        struct pg_lane *lane = &pg->lanes[kind];
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        struct pg_pool *pool = &pg->pools[kind];
 
-        for (unsigned i = 0; i < lane->count; i++)
-            pg_conn_fail_waiting(&lane->conns[i]);
-        pg_tx_fail_waiters(lane);
+        for (unsigned i = 0; i < pool->count; i++)
+            pg_conn_fail_waiting(&pool->conns[i]);
+        pg_tx_fail_waiters(pool);
     }
 }
 
 static bool busy(const struct pg *pg)
 {
-    for (int kind = 0; kind < PG_LANES; kind++) {
-        const struct pg_lane *lane = &pg->lanes[kind];
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        const struct pg_pool *pool = &pg->pools[kind];
 
-        if (lane->queued || (kind == PG_TX && pg_tx_waiting(lane)))
+        if (pool->queued || (kind == PG_TX && pg_tx_waiting(pool)))
             return true;
-        for (unsigned i = 0; i < lane->count; i++) {
-            if (lane->conns[i].batches)
+        for (unsigned i = 0; i < pool->count; i++) {
+            if (pool->conns[i].batches)
                 return true;
         }
     }
@@ -153,11 +153,11 @@ static void sweep_timeouts(struct timer *timer)
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
 
-    for (int kind = 0; kind < PG_LANES; kind++) {
-        struct pg_lane *lane = &pg->lanes[kind];
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        struct pg_pool *pool = &pg->pools[kind];
 
-        for (unsigned i = 0; i < lane->count; i++) {
-            struct pg_conn *conn = &lane->conns[i];
+        for (unsigned i = 0; i < pool->count; i++) {
+            struct pg_conn *conn = &pool->conns[i];
 
             if (conn->state == PG_READY && conn->batches && conn->oldest_ms < limit)
                 pg_conn_lost(conn, "no answer within the time limit");
@@ -169,22 +169,22 @@ static void sweep_timeouts(struct timer *timer)
               timer_beat(pg->loop->now_ms, busy(pg) ? PATROL_MS : TIMER_IDLE_MS));
 }
 
-static int lane_open(struct pg *pg, enum pg_lane_kind kind)
+static int pool_open(struct pg *pg, enum pg_pool_kind kind)
 {
-    struct pg_lane *lane = &pg->lanes[kind];
+    struct pg_pool *pool = &pg->pools[kind];
     bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
 
-    *lane = (struct pg_lane){.pg = pg,
+    *pool = (struct pg_pool){.pg = pg,
                              .kind = kind,
                              .count = pg->settings.connections[kind],
                              .depth = batched ? PIPELINE_DEPTH : 1,
                              .batch_max = batched ? BATCH_MAX : 1};
-    fair_init(&lane->owners, lane->count);
-    lane->conns = calloc(lane->count, sizeof(struct pg_conn));
-    if (!lane->conns)
+    fair_init(&pool->owners, pool->count);
+    pool->conns = calloc(pool->count, sizeof(struct pg_conn));
+    if (!pool->conns)
         return -1;
-    for (unsigned i = 0; i < lane->count; i++) {
-        if (pg_conn_open(&lane->conns[i], lane, i))
+    for (unsigned i = 0; i < pool->count; i++) {
+        if (pg_conn_open(&pool->conns[i], pool, i))
             return -1;
     }
     return 0;
@@ -201,8 +201,8 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     loop->spending.percent = settings->share;
     pg->sweep.fire = sweep_timeouts;
     pg_pace_init(&pg->pace, settings->connections[PG_LONG]);
-    for (int kind = 0; kind < PG_LANES; kind++) {
-        if (lane_open(pg, (enum pg_lane_kind)kind)) {
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        if (pool_open(pg, (enum pg_pool_kind)kind)) {
             pg_free(pg);
             return NULL;
         }
@@ -219,32 +219,32 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to)
     pg->loop->spending.percent = to->share;
 }
 
-void pg_lane_look(const struct pg *pg, enum pg_lane_kind kind, struct pg_lane_status *status)
+void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)
 {
-    const struct pg_lane *lane = &pg->lanes[kind];
+    const struct pg_pool *pool = &pg->pools[kind];
 
-    *status = (struct pg_lane_status){.connections = lane->count,
-                                      .waiting = lane->queued,
-                                      .shared = lane->shared,
-                                      .sharers = lane->sharers};
-    for (unsigned i = 0; i < lane->count; i++) {
-        status->ready += lane->conns[i].state == PG_READY;
-        status->batches += lane->conns[i].batches;
+    *status = (struct pg_pool_status){.connections = pool->count,
+                                      .waiting = pool->queued,
+                                      .shared = pool->shared,
+                                      .sharers = pool->sharers};
+    for (unsigned i = 0; i < pool->count; i++) {
+        status->ready += pool->conns[i].state == PG_READY;
+        status->batches += pool->conns[i].batches;
     }
     if (kind == PG_TX)
-        status->waiting = pg_tx_waiting(lane);
+        status->waiting = pg_tx_waiting(pool);
 }
 
 void pg_free(struct pg *pg)
 {
     timer_clear(&pg->loop->timers, &pg->sweep);
-    for (int kind = 0; kind < PG_LANES; kind++) {
-        struct pg_lane *lane = &pg->lanes[kind];
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        struct pg_pool *pool = &pg->pools[kind];
 
-        for (unsigned i = 0; lane->conns && i < lane->count; i++)
-            pg_conn_close(&lane->conns[i]);
-        free(lane->conns);
-        fair_free(&lane->owners);
+        for (unsigned i = 0; pool->conns && i < pool->count; i++)
+            pg_conn_close(&pool->conns[i]);
+        free(pool->conns);
+        fair_free(&pool->owners);
     }
     free(pg);
 }

@@ -1,6 +1,6 @@
-/* Inside of pg.h: connections, batches and lanes. */
-#ifndef CORE_PG_LANE_H
-#define CORE_PG_LANE_H
+/* Inside of pg.h: connections, batches and pools. */
+#ifndef CORE_PG_POOL_H
+#define CORE_PG_POOL_H
 
 #include "core/base/fair_queue.h"
 #include "core/postgres/pg.h"
@@ -38,8 +38,8 @@ struct pg_batch {
 
 struct pg_conn {
     struct watch watch; /* first */
-    struct pg_lane *lane;
-    unsigned index; /* in its lane */
+    struct pg_pool *pool;
+    unsigned index; /* in its pool */
     PGconn *pg;
     enum pg_state state;
     struct timer timer; /* the next attempt, or the limit of this one */
@@ -58,7 +58,7 @@ struct pg_conn {
     int64_t synced_us; /* monotonic: when the last batch was answered */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
-    struct pg_tx *checked_out; /* tx lane */
+    struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* entries that wait for this connection */
     struct pg_entry *again;    /* those that go before them, in their order */
     size_t waiting_count;      /* of both */
@@ -67,24 +67,24 @@ struct pg_conn {
     size_t gathered_bytes;     /* of its values */
 };
 
-struct pg_lane {
+struct pg_pool {
     struct pg *pg;
-    enum pg_lane_kind kind;
+    enum pg_pool_kind kind;
     struct pg_conn *conns;
     unsigned count;
     size_t depth; /* batches under way on one connection at most */
     size_t batch_max;
     size_t queued;            /* entries waiting in all connections */
-    size_t shared, sharers;   /* see struct pg_lane_status */
-    unsigned first;           /* long lane: the connection whose turn it is */
+    size_t shared, sharers;   /* see struct pg_pool_status */
+    unsigned first;           /* long pool: the connection whose turn it is */
     struct fair_table owners; /* of what waits or is under way, and of what is checked out */
-    struct pg_tx *waiters, *waiters_last; /* tx lane: requests that wait for a connection */
+    struct pg_tx *waiters, *waiters_last; /* tx pool: requests that wait for a connection */
 };
 
 struct pg {
     struct loop *loop;
     struct pg_settings settings;
-    struct pg_lane lanes[PG_LANES];
+    struct pg_pool pools[PG_POOLS];
     struct timer sweep;  /* closes connections that have been silent for too long */
     int64_t heard_ms;    /* when any of its connections last said something */
     struct pg_pace pace; /* of long statements */
@@ -92,7 +92,7 @@ struct pg {
 };
 
 /* pg_conn.c */
-int pg_conn_open(struct pg_conn *conn, struct pg_lane *lane, unsigned index);
+int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Drops the connection, judges what was under way, and comes again after a while. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
@@ -124,8 +124,8 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
  * pg_gather.c: entries of a batch that ask the same keyed statements of different keys share one
  * execution of each. The first of them is the one that is sent; the others follow it.
  */
-/* Finds those of a batch. In the unit lane an entry shares only if it is the first of its key. */
-void pg_gather(struct pg_lane *lane, struct pg_entry *entries);
+/* Finds those of a batch. In the unit pool an entry shares only if it is the first of its key. */
+void pg_gather(struct pg_pool *pool, struct pg_entry *entries);
 /* They do not travel together any more. */
 void pg_gather_forget(struct pg_entry *entry);
 /* The values of all members for the statement of the first one, as arrays; NULL: no memory. */
@@ -150,29 +150,29 @@ void pg_results_lost(struct pg_conn *conn);
 
 /* pg_queue.c */
 /* One thing more of the request's owner, if it has its share not yet. NULL with the failure. */
-struct fair_owner *pg_enter(struct pg_lane *lane, struct core_request *rq);
-/* Whether one thing more of it may be under way, in the long lane and that of transactions. */
-bool pg_may_run(const struct pg_lane *lane, const struct fair_owner *owner);
+struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq);
+/* Whether one thing more of it may be under way, in the long pool and that of transactions. */
+bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner);
 /* The entry does not wait and is not under way any more: its owner has room again. */
 void pg_entry_leave(struct pg_entry *entry);
 void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front);
 /* The next for the batch that is gathered; NULL: none may travel in it. */
 struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
-/* What waits for `from` waits for `to` from now on, a connection of the same lane. */
+/* What waits for `from` waits for `to` from now on, a connection of the same pool. */
 void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
-/* pg_lane.c: what waits for a connection that is lost goes to one that is there, but for units. */
+/* pg_pool.c: what waits for a connection that is lost goes to one that is there, but for units. */
 void pg_conn_leave(struct pg_conn *lost);
 
 bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
 
 /* pg_tx.c */
-/* Fails the requests that wait for a connection when none of the lane has a chance. */
-void pg_tx_despair(struct pg_lane *lane);
-void pg_tx_fail_waiters(struct pg_lane *lane);
+/* Fails the requests that wait for a connection when none of the pool has a chance. */
+void pg_tx_despair(struct pg_pool *pool);
+void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
-size_t pg_tx_waiting(const struct pg_lane *lane); /* requests */
+size_t pg_tx_waiting(const struct pg_pool *pool); /* requests */
 
 /* pg_entry.c */
 /* The entry is over: wakes its request, or frees it when abandoned. */
