@@ -5,38 +5,38 @@
 #include "suites.h"
 
 #define SLOTS 64
-#define LANE_ITEMS 1024
-#define LANE_BYTES (4U << 20)
-#define LANE_FLYING 64
+#define FLOW_ITEMS 1024
+#define FLOW_BYTES (4U << 20)
+#define FLOW_FLYING 64
 #define ITEMS 4096
 
 static struct queue queue;
-static struct queue_lane lanes[300];
+static struct queue_flow flows[300];
 static struct queue_item items[ITEMS];
 static size_t used;
 
 static void setup(void)
 {
     static const struct queue_limits limits = {.slots = SLOTS,
-                                               .lane_flying = LANE_FLYING,
-                                               .lane_items = LANE_ITEMS,
-                                               .lane_bytes = LANE_BYTES,
+                                               .flow_flying = FLOW_FLYING,
+                                               .flow_items = FLOW_ITEMS,
+                                               .flow_bytes = FLOW_BYTES,
                                                .bytes = 24U << 20};
 
     queue_init(&queue, &limits);
-    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++)
-        queue_lane_init(&lanes[i]);
+    for (size_t i = 0; i < sizeof(flows) / sizeof(flows[0]); i++)
+        queue_flow_init(&flows[i]);
     used = 0;
 }
 
-static size_t fill(struct queue_lane *lane, size_t count, uint32_t size)
+static size_t fill(struct queue_flow *flow, size_t count, uint32_t size)
 {
     size_t admitted = 0;
 
     for (; admitted < count; admitted++) {
         ck_assert_uint_lt(used, ITEMS);
         items[used] = (struct queue_item){.size = size};
-        if (!queue_admit(&queue, lane, &items[used]))
+        if (!queue_admit(&queue, flow, &items[used]))
             break;
         used++;
     }
@@ -49,26 +49,26 @@ static void answer(struct queue_item *item, int64_t now)
     queue_release(&queue, item);
 }
 
-/* One delivery answered at once: the lane is fast. */
-static void prove(struct queue_lane *lane, int64_t now)
+/* One delivery answered at once: the flow is fast. */
+static void prove(struct queue_flow *flow, int64_t now)
 {
-    fill(lane, 1, 100);
+    fill(flow, 1, 100);
     struct queue_item *item = queue_take(&queue, now);
 
     ck_assert_ptr_nonnull(item);
-    ck_assert_ptr_eq(item->lane, lane);
+    ck_assert_ptr_eq(item->flow, flow);
     answer(item, now + 1);
-    ck_assert_int_eq(lane->class, QUEUE_FAST);
+    ck_assert_int_eq(flow->class, QUEUE_FAST);
 }
 
-static size_t take_all(int64_t now, size_t *of, struct queue_lane *lane)
+static size_t take_all(int64_t now, size_t *of, struct queue_flow *flow)
 {
     struct queue_item *item;
     size_t taken = 0;
 
     while ((item = queue_take(&queue, now))) {
         taken++;
-        if (of && item->lane == lane)
+        if (of && item->flow == flow)
             ++*of;
     }
     return taken;
@@ -76,7 +76,7 @@ static size_t take_all(int64_t now, size_t *of, struct queue_lane *lane)
 
 START_TEST(items_go_out_in_their_order)
 {
-    fill(&lanes[0], 3, 100);
+    fill(&flows[0], 3, 100);
     for (size_t i = 0; i < 3; i++) {
         struct queue_item *item = queue_take(&queue, 0);
 
@@ -90,12 +90,12 @@ START_TEST(items_go_out_in_their_order)
 }
 END_TEST
 
-START_TEST(a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more)
+START_TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
 {
-    fill(&lanes[0], 1, 100);
+    fill(&flows[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
     answer(&items[0], 40);
-    fill(&lanes[0], 1000, 100);
+    fill(&flows[0], 1000, 100);
     ck_assert_uint_eq(take_all(40, NULL, NULL), 4);
     for (size_t i = 1; i < 5; i++)
         answer(&items[i], 80);
@@ -105,35 +105,35 @@ START_TEST(a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more)
             answer(&items[i], items[i].started_ms + 40);
         take_all(120, NULL, NULL);
     }
-    ck_assert_uint_eq(lanes[0].flying, SLOTS / 2);
+    ck_assert_uint_eq(flows[0].flying, SLOTS / 2);
 }
 END_TEST
 
 /* Else there were a connection for each of the slots to everyone, which all others would need as
  * well. */
-START_TEST(a_lane_whose_receiver_answers_at_once_has_few_in_flight)
+START_TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
 {
-    prove(&lanes[0], 0);
-    fill(&lanes[0], 1000, 100);
+    prove(&flows[0], 0);
+    fill(&flows[0], 1000, 100);
     for (int64_t now = 1; used && items[900].place == QUEUE_WAITING; now += 2) {
         take_all(now, NULL, NULL);
-        ck_assert_uint_le(lanes[0].flying, 8);
+        ck_assert_uint_le(flows[0].flying, 8);
         for (size_t i = 0; i < used; i++)
             if (items[i].place == QUEUE_FLYING)
                 answer(&items[i], now + 2);
     }
-    ck_assert_uint_eq(lanes[0].cap, 8);
+    ck_assert_uint_eq(flows[0].cap, 8);
 }
 END_TEST
 
 /* A handshake of TLS takes longer than most answers. */
 START_TEST(the_time_of_an_attempt_that_had_to_connect_says_nothing)
 {
-    fill(&lanes[0], 1, 100);
+    fill(&flows[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
     items[0].connected = true;
     answer(&items[0], 60);
-    fill(&lanes[0], 100, 100);
+    fill(&flows[0], 100, 100);
     for (int64_t now = 100; now < 2000; now += 100) {
         take_all(now, NULL, NULL);
         for (size_t i = 0; i < used; i++)
@@ -142,15 +142,15 @@ START_TEST(the_time_of_an_attempt_that_had_to_connect_says_nothing)
                 answer(&items[i], now + 60);
             }
     }
-    ck_assert_uint_eq(lanes[0].cap, 4);
+    ck_assert_uint_eq(flows[0].cap, 4);
 }
 END_TEST
 
 /* A crowd in flight lengthens the times by itself: the shortest of them says how far away it is. */
-START_TEST(a_lane_is_judged_by_the_shortest_time_of_late)
+START_TEST(a_flow_is_judged_by_the_shortest_time_of_late)
 {
-    prove(&lanes[0], 0);
-    fill(&lanes[0], 1000, 100);
+    prove(&flows[0], 0);
+    fill(&flows[0], 1000, 100);
     for (int64_t now = 1, round = 0; round < 60; now += 50, round++) {
         take_all(now, NULL, NULL);
         for (size_t i = 0, first = 1; i < used; i++)
@@ -159,26 +159,26 @@ START_TEST(a_lane_is_judged_by_the_shortest_time_of_late)
                 first = 0;
             }
     }
-    ck_assert_uint_le(lanes[0].cap, 6);
+    ck_assert_uint_le(flows[0].cap, 6);
     for (int64_t now = 9000, round = 0; round < 30; now += 50, round++) {
         take_all(now, NULL, NULL);
         for (size_t i = 0; i < used; i++)
             if (items[i].place == QUEUE_FLYING)
                 answer(&items[i], now + 40);
     }
-    ck_assert_uint_gt(lanes[0].cap, 6);
+    ck_assert_uint_gt(flows[0].cap, 6);
 }
 END_TEST
 
 START_TEST(failures_halve_a_budget)
 {
-    prove(&lanes[0], 0);
-    lanes[0].cap = 32;
-    fill(&lanes[0], 1, 100);
+    prove(&flows[0], 0);
+    flows[0].cap = 32;
+    fill(&flows[0], 1, 100);
     struct queue_item *item = queue_take(&queue, 5);
 
     queue_landed(&queue, item, false, 6);
-    ck_assert_uint_eq(lanes[0].cap, 16);
+    ck_assert_uint_eq(flows[0].cap, 16);
     ck_assert_int_eq(item->place, QUEUE_RESTING);
     queue_again(&queue, item);
     ck_assert_ptr_eq(queue_take(&queue, 7), item);
@@ -188,9 +188,9 @@ END_TEST
 START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
 {
     for (size_t i = 250; i < 260; i++)
-        prove(&lanes[i], 0);
+        prove(&flows[i], 0);
     for (size_t i = 0; i < 200; i++)
-        fill(&lanes[i], 5, 100);
+        fill(&flows[i], 5, 100);
 
     size_t hanging = 0;
 
@@ -201,23 +201,23 @@ START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
     }
     ck_assert_uint_eq(hanging, 200); /* one of each */
     for (size_t i = 250; i < 260; i++)
-        fill(&lanes[i], 3, 100);
+        fill(&flows[i], 3, 100);
     size_t fast = 0;
 
     for (struct queue_item *item; (item = queue_take(&queue, 10000)); fast++)
-        ck_assert_int_eq(item->lane->class, QUEUE_FAST);
+        ck_assert_int_eq(item->flow->class, QUEUE_FAST);
     ck_assert_uint_eq(fast, 30);
 }
 END_TEST
 
 START_TEST(a_receiver_that_begins_to_hang_is_demoted)
 {
-    prove(&lanes[0], 0);
-    prove(&lanes[1], 0);
-    lanes[0].cap = LANE_FLYING;
-    fill(&lanes[0], 200, 100);
+    prove(&flows[0], 0);
+    prove(&flows[1], 0);
+    flows[0].cap = FLOW_FLYING;
+    fill(&flows[0], 200, 100);
     ck_assert_uint_eq(take_all(10, NULL, NULL), SLOTS / 2);
-    fill(&lanes[1], 4, 100);
+    fill(&flows[1], 4, 100);
     ck_assert_ptr_null(queue_take(&queue, 11));
     ck_assert_int_eq(queue_tick(&queue, 11), QUEUE_YOUNG_MS);
 
@@ -225,32 +225,32 @@ START_TEST(a_receiver_that_begins_to_hang_is_demoted)
 
     ck_assert_int_eq(queue_tick(&queue, 11 + QUEUE_YOUNG_MS), QUEUE_SLOW_MS - QUEUE_YOUNG_MS);
     for (int64_t now = 150; now < 510; now += 110) { /* it fills its own budget first */
-        take_all(now, &of, &lanes[1]);
+        take_all(now, &of, &flows[1]);
         queue_tick(&queue, now + 101);
     }
     ck_assert_uint_eq(of, 4);
     queue_tick(&queue, 12 + QUEUE_SLOW_MS);
-    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    ck_assert_int_eq(flows[0].class, QUEUE_SLOW);
 }
 END_TEST
 
 /* 640 that were fast begin to hang, 300 are new and hang: who answers waits for moments. */
 START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 {
-    static struct queue_lane crowd[640];
-    struct queue_lane *fast = &lanes[290], *fresh = &lanes[291];
+    static struct queue_flow crowd[640];
+    struct queue_flow *fast = &flows[290], *fresh = &flows[291];
     int64_t fast_at = -1, fresh_at = -1;
 
     prove(fast, 0);
     for (size_t i = 0; i < 640; i++) {
-        queue_lane_init(&crowd[i]);
+        queue_flow_init(&crowd[i]);
         prove(&crowd[i], 0);
     }
     queue.limits.slots = 256;
     for (size_t i = 0; i < 640; i++)
         fill(&crowd[i], 1, 100);
     for (size_t i = 0; i < 290; i++)
-        fill(&lanes[i], 1, 100);
+        fill(&flows[i], 1, 100);
     fill(fast, 1, 100);
     fill(fresh, 1, 100);
     for (int64_t now = 10; now < 2000 && (fast_at < 0 || fresh_at < 0); now += 10) {
@@ -258,8 +258,8 @@ START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 
         queue_tick(&queue, now);
         while ((item = queue_take(&queue, now))) {
-            fast_at = item->lane == fast ? now : fast_at;
-            fresh_at = item->lane == fresh ? now : fresh_at;
+            fast_at = item->flow == fast ? now : fast_at;
+            fresh_at = item->flow == fresh ? now : fresh_at;
         }
     }
     ck_assert_int_gt(fast_at, 0);
@@ -270,18 +270,18 @@ START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 END_TEST
 
 /* A slow one sends, too, though many hang. */
-START_TEST(a_slow_lane_has_one_in_flight_beside_many_that_hang)
+START_TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
 {
     for (size_t i = 0; i < 200; i++)
-        fill(&lanes[i], 2, 100);
+        fill(&flows[i], 2, 100);
     for (int64_t now = 0; now < 3000; now += 50) {
         queue_tick(&queue, now);
         take_all(now, NULL, NULL);
     }
-    struct queue_item *item = lanes[7].waiting.first ? &items[14] : NULL;
+    struct queue_item *item = flows[7].waiting.first ? &items[14] : NULL;
 
     ck_assert_ptr_nonnull(item);
-    ck_assert_int_eq(lanes[7].class, QUEUE_SLOW);
+    ck_assert_int_eq(flows[7].class, QUEUE_SLOW);
     answer(item, 3000); /* after three seconds: slow, but there */
     ck_assert_ptr_eq(queue_take(&queue, 3000), &items[15]);
 }
@@ -289,37 +289,37 @@ END_TEST
 
 START_TEST(a_slow_receiver_that_recovers_is_fast_again)
 {
-    fill(&lanes[0], 2, 100);
+    fill(&flows[0], 2, 100);
     struct queue_item *item = queue_take(&queue, 0);
 
     queue_tick(&queue, 1000);
-    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    ck_assert_int_eq(flows[0].class, QUEUE_SLOW);
     answer(item, 2000);
-    ck_assert_int_eq(lanes[0].class, QUEUE_SLOW);
+    ck_assert_int_eq(flows[0].class, QUEUE_SLOW);
     item = queue_take(&queue, 2000);
     answer(item, 2010);
-    ck_assert_int_eq(lanes[0].class, QUEUE_FAST);
+    ck_assert_int_eq(flows[0].class, QUEUE_FAST);
     ck_assert_uint_eq(queue_flying(&queue), 0);
 }
 END_TEST
 
 START_TEST(fair_are_by_bytes)
 {
-    prove(&lanes[0], 0);
-    prove(&lanes[1], 0);
-    lanes[0].cap = lanes[1].cap = 1;
-    fill(&lanes[0], 60, 60000);
-    fill(&lanes[1], 1000, 1000);
+    prove(&flows[0], 0);
+    prove(&flows[1], 0);
+    flows[0].cap = flows[1].cap = 1;
+    fill(&flows[0], 60, 60000);
+    fill(&flows[1], 1000, 1000);
     size_t sent[2] = {0, 0};
 
     for (int i = 0; i < 800; i++) {
         struct queue_item *item = queue_take(&queue, 1);
 
-        sent[item->lane - lanes] += item->size + 512;
-        lanes[item->lane - lanes].cap = 2; /* stays in its ring: turns, not budgets, decide */
+        sent[item->flow - flows] += item->size + 512;
+        flows[item->flow - flows].cap = 2; /* stays in its ring: turns, not budgets, decide */
         answer(item, 2);
-        lanes[0].cap = lanes[1].cap = 2;
-        if (!lanes[0].waiting_count || !lanes[1].waiting_count)
+        flows[0].cap = flows[1].cap = 2;
+        if (!flows[0].waiting_count || !flows[1].waiting_count)
             break;
     }
     ck_assert_uint_gt(sent[0] * 10, sent[1] * 7);
@@ -327,17 +327,17 @@ START_TEST(fair_are_by_bytes)
 }
 END_TEST
 
-START_TEST(a_lane_holds_only_so_much)
+START_TEST(a_flow_holds_only_so_much)
 {
-    prove(&lanes[0], 0);
-    prove(&lanes[1], 0);
-    ck_assert_uint_eq(fill(&lanes[5], 2000, 100), LANE_ITEMS / 8);
-    ck_assert_uint_eq(fill(&lanes[0], 2000, 100), LANE_ITEMS);
-    ck_assert(!queue_room(&queue, &lanes[0], 1));
-    ck_assert_uint_eq(fill(&lanes[4], 100, 1U << 17), LANE_BYTES >> 20);
-    ck_assert_uint_eq(fill(&lanes[1], 100, 1U << 20), LANE_BYTES >> 20);
-    ck_assert_uint_eq(fill(&lanes[2], 1, 30U << 20), 1); /* alone in its lane */
-    ck_assert_uint_eq(fill(&lanes[3], 100, 100), QUEUE_LANE_SURE);
+    prove(&flows[0], 0);
+    prove(&flows[1], 0);
+    ck_assert_uint_eq(fill(&flows[5], 2000, 100), FLOW_ITEMS / 8);
+    ck_assert_uint_eq(fill(&flows[0], 2000, 100), FLOW_ITEMS);
+    ck_assert(!queue_room(&queue, &flows[0], 1));
+    ck_assert_uint_eq(fill(&flows[4], 100, 1U << 17), FLOW_BYTES >> 20);
+    ck_assert_uint_eq(fill(&flows[1], 100, 1U << 20), FLOW_BYTES >> 20);
+    ck_assert_uint_eq(fill(&flows[2], 1, 30U << 20), 1); /* alone in its flow */
+    ck_assert_uint_eq(fill(&flows[3], 100, 100), QUEUE_FLOW_SURE);
 }
 END_TEST
 
@@ -350,62 +350,62 @@ START_TEST(what_items_share_is_held_once)
     queue_hold(&queue, body);
     for (used = 0; used < 100; used++) {
         items[used] = (struct queue_item){.size = body + own, .shared = body};
-        ck_assert(queue_admit(&queue, &lanes[used], &items[used]));
+        ck_assert(queue_admit(&queue, &flows[used], &items[used]));
     }
     ck_assert_uint_eq(queue.held_bytes, body + 100 * own);
-    ck_assert_uint_eq(lanes[0].held_bytes, body + own);
+    ck_assert_uint_eq(flows[0].held_bytes, body + own);
     for (size_t i = 0; i < used; i++)
         queue_release(&queue, &items[i]);
     queue_let_go(&queue, body);
     ck_assert_uint_eq(queue.held_bytes, 0);
-    ck_assert_uint_eq(lanes[0].held_bytes, 0);
+    ck_assert_uint_eq(flows[0].held_bytes, 0);
 }
 END_TEST
 
-START_TEST(a_lane_that_fails_holds_an_eighth)
+START_TEST(a_flow_that_fails_holds_an_eighth)
 {
-    prove(&lanes[0], 0);
-    fill(&lanes[0], LANE_ITEMS / 4, 100);
-    lanes[0].cap = 2;
-    ck_assert(queue_room(&queue, &lanes[0], 100));
+    prove(&flows[0], 0);
+    fill(&flows[0], FLOW_ITEMS / 4, 100);
+    flows[0].cap = 2;
+    ck_assert(queue_room(&queue, &flows[0], 100));
     queue_landed(&queue, queue_take(&queue, 1), false, 2);
-    ck_assert_uint_eq(lanes[0].cap, 1);
-    ck_assert(!queue_room(&queue, &lanes[0], 100));
+    ck_assert_uint_eq(flows[0].cap, 1);
+    ck_assert(!queue_room(&queue, &flows[0], 100));
 }
 END_TEST
 
-START_TEST(a_closed_lane_sends_nothing)
+START_TEST(a_closed_flow_sends_nothing)
 {
-    fill(&lanes[0], 3, 100);
-    queue_close(&queue, &lanes[0], true);
+    fill(&flows[0], 3, 100);
+    queue_close(&queue, &flows[0], true);
     ck_assert_ptr_null(queue_take(&queue, 0));
-    queue_close(&queue, &lanes[0], false);
+    queue_close(&queue, &flows[0], false);
     ck_assert_ptr_nonnull(queue_take(&queue, 0));
 }
 END_TEST
 
 START_TEST(waiting_items_can_be_let_go)
 {
-    fill(&lanes[0], 3, 100);
+    fill(&flows[0], 3, 100);
     queue_release(&queue, &items[1]);
     queue_release(&queue, &items[0]);
     ck_assert_ptr_eq(queue_take(&queue, 0), &items[2]);
-    ck_assert_uint_eq(lanes[0].held, 1);
+    ck_assert_uint_eq(flows[0].held, 1);
 }
 END_TEST
 
-/* As if it had not been taken: the first of its lane, and its receiver thought no worse of. */
+/* As if it had not been taken: the first of its flow, and its receiver thought no worse of. */
 START_TEST(what_does_not_go_out_after_all_is_put_back)
 {
-    prove(&lanes[0], 0);
-    size_t cap = lanes[0].cap;
+    prove(&flows[0], 0);
+    size_t cap = flows[0].cap;
 
-    fill(&lanes[0], 2, 100);
+    fill(&flows[0], 2, 100);
     struct queue_item *first = queue_take(&queue, 1);
 
     queue_put_back(&queue, first);
     ck_assert_uint_eq(queue_flying(&queue), 0);
-    ck_assert_uint_eq(lanes[0].cap, cap);
+    ck_assert_uint_eq(flows[0].cap, cap);
     ck_assert_ptr_eq(queue_take(&queue, 2), first);
 }
 END_TEST
@@ -419,11 +419,11 @@ START_TEST(a_random_run_keeps_its_sums)
     for (int64_t now = 0; now < 200000; now++) {
         seed = seed * 1103515245 + 12345;
         struct queue_item *item = &items[(seed >> 8) % 500];
-        struct queue_lane *lane = &lanes[(seed >> 20) % 7];
+        struct queue_flow *flow = &flows[(seed >> 20) % 7];
 
         if (item->place == QUEUE_OUT) {
             *item = (struct queue_item){.size = seed >> 16};
-            queue_admit(&queue, lane, item);
+            queue_admit(&queue, flow, item);
         } else if (item->place == QUEUE_FLYING) {
             if (seed & 32)
                 queue_put_back(&queue, item);
@@ -435,7 +435,7 @@ START_TEST(a_random_run_keeps_its_sums)
         } else {
             queue_release(&queue, item);
         }
-        queue_close(&queue, lane, (seed >> 5) % 16 == 0);
+        queue_close(&queue, flow, (seed >> 5) % 16 == 0);
         queue_tick(&queue, now);
         flying += queue_take(&queue, now) != NULL;
         ck_assert_uint_eq(queue_flying(&queue), flying);
@@ -450,21 +450,21 @@ Suite *webhook_queue_suite(void)
 
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, items_go_out_in_their_order);
-    tcase_add_test(tests, a_fresh_lane_sends_one_and_a_fast_one_far_away_more_and_more);
-    tcase_add_test(tests, a_lane_whose_receiver_answers_at_once_has_few_in_flight);
+    tcase_add_test(tests, a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more);
+    tcase_add_test(tests, a_flow_whose_receiver_answers_at_once_has_few_in_flight);
     tcase_add_test(tests, the_time_of_an_attempt_that_had_to_connect_says_nothing);
-    tcase_add_test(tests, a_lane_is_judged_by_the_shortest_time_of_late);
+    tcase_add_test(tests, a_flow_is_judged_by_the_shortest_time_of_late);
     tcase_add_test(tests, failures_halve_a_budget);
     tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);
     tcase_add_test(tests, a_receiver_that_begins_to_hang_is_demoted);
     tcase_add_test(tests, a_crowd_that_hangs_holds_up_nobody_for_long);
-    tcase_add_test(tests, a_slow_lane_has_one_in_flight_beside_many_that_hang);
+    tcase_add_test(tests, a_slow_flow_has_one_in_flight_beside_many_that_hang);
     tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
     tcase_add_test(tests, fair_are_by_bytes);
-    tcase_add_test(tests, a_lane_holds_only_so_much);
+    tcase_add_test(tests, a_flow_holds_only_so_much);
     tcase_add_test(tests, what_items_share_is_held_once);
-    tcase_add_test(tests, a_lane_that_fails_holds_an_eighth);
-    tcase_add_test(tests, a_closed_lane_sends_nothing);
+    tcase_add_test(tests, a_flow_that_fails_holds_an_eighth);
+    tcase_add_test(tests, a_closed_flow_sends_nothing);
     tcase_add_test(tests, waiting_items_can_be_let_go);
     tcase_add_test(tests, what_does_not_go_out_after_all_is_put_back);
     tcase_add_test(tests, a_random_run_keeps_its_sums);

@@ -263,23 +263,23 @@ static void claim_drop(struct db_task *db_task)
 static size_t room_for(const struct sender *sender, const struct subscription *subscription)
 {
     const struct queue_limits *limits = &sender->queue.limits;
-    size_t held = subscription->lane.held,
-           items = queue_lane_items(&sender->queue, &subscription->lane);
+    size_t held = subscription->flow.held,
+           items = queue_flow_items(&sender->queue, &subscription->flow);
     size_t room = items > held ? items - held : 0;
 
     if (subscription->state != SUBSCRIPTION_READY || subscription->claiming || held * 2 > items ||
-        subscription->lane.held_bytes * 2 > queue_lane_bytes(&sender->queue, &subscription->lane))
+        subscription->flow.held_bytes * 2 > queue_flow_bytes(&sender->queue, &subscription->flow))
         return 0;
     if (sender->queue.held_bytes + CLAIM_BYTES > limits->bytes)
-        return held * 2 > QUEUE_LANE_SURE ? 0 : QUEUE_LANE_SURE - held;
+        return held * 2 > QUEUE_FLOW_SURE ? 0 : QUEUE_FLOW_SURE - held;
     return room < CLAIM_MAX ? room : CLAIM_MAX;
 }
 
-/* Of bodies: half of the lane's room, for a delivery costs memory beside its body. */
+/* Of bodies: half of the flow's room, for a delivery costs memory beside its body. */
 static int64_t bytes_for(const struct sender *sender, const struct subscription *subscription)
 {
     size_t room =
-        (queue_lane_bytes(&sender->queue, &subscription->lane) - subscription->lane.held_bytes) / 2;
+        (queue_flow_bytes(&sender->queue, &subscription->flow) - subscription->flow.held_bytes) / 2;
 
     return room < CLAIM_BYTES ? (int64_t)room : CLAIM_BYTES;
 }

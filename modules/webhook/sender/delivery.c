@@ -1,4 +1,4 @@
-/* Deliveries in memory: from a hand-off or a claim into their lanes, and out again. */
+/* Deliveries in memory: from a hand-off or a claim into their flows, and out again. */
 #include "modules/webhook/sender/internal.h"
 
 struct delivery *delivery_new(int64_t id, struct body *body)
@@ -34,13 +34,13 @@ void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *de
     delivery_free(delivery);
 }
 
-/* Into its lane; a body counts as memory once. */
+/* Into its flow; a body counts as memory once. */
 static void enter(struct sender *sender, struct subscription *subscription,
                   struct delivery *delivery)
 {
     if (!delivery->body->admitted++)
         queue_hold(&sender->queue, delivery->body->length);
-    queue_admit(&sender->queue, &subscription->lane, &delivery->item);
+    queue_admit(&sender->queue, &subscription->flow, &delivery->item);
 }
 
 static void leave(struct sender *sender, struct delivery *delivery)
@@ -68,7 +68,7 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
     delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
     delivery->item.shared = (uint32_t)delivery->body->length;
     if (subscription->state >= SUBSCRIPTION_OFF ||
-        !queue_room(&sender->queue, &subscription->lane, delivery->item.size) ||
+        !queue_room(&sender->queue, &subscription->flow, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
     delivery->subscription = subscription;
@@ -121,10 +121,10 @@ void delivery_drop_all(struct sender *sender)
     idmap_each(&sender->deliveries, drop, sender);
 }
 
-/* delivery_end() takes it out of the lane, which the analyzer does not see. */
+/* delivery_end() takes it out of the flow, which the analyzer does not see. */
 static struct delivery *first_waiting(const struct subscription *subscription)
 {
-    return (struct delivery *)(void *)subscription->lane.waiting.first; // NOLINT
+    return (struct delivery *)(void *)subscription->flow.waiting.first; // NOLINT
 }
 
 void delivery_drop_waiting(struct sender *sender, struct subscription *subscription)

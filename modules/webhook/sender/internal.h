@@ -4,8 +4,8 @@
  * is done by database tasks, which run as requests on the host's loops and come back through the
  * inbox.
  *
- * A delivery is in memory from its admission to its lane until its last result is recorded, and
- * is in exactly one place: its lane (waiting), a transfer (flying), the list of results or an
+ * A delivery is in memory from its admission to its flow until its last result is recorded, and
+ * is in exactly one place: its flow (waiting), a transfer (flying), the list of results or an
  * database task (recording), or the heap of retries. The next attempt starts only when the one
  * before it is recorded. A delivery that is to go while it flies or is recorded is marked
  * `dropped`.
@@ -35,7 +35,7 @@ struct body {
     struct idmap_node node; /* the id in webhook_body; 0: it lies in the delivery's row */
     struct sender *sender;  /* whose lock guards `holders`; NULL: one thread has it */
     size_t holders;
-    size_t admitted; /* deliveries in lanes; the worker's to count */
+    size_t admitted; /* deliveries in flows; the worker's to count */
     size_t length;
     char *bytes; /* behind the struct, as the two next are */
     char *event;
@@ -71,12 +71,12 @@ enum subscription_state {
 }; /* in this order */
 
 /*
- * A webhook as the sender knows it. Tests of it have a lane of their own, so that they neither wait
+ * A webhook as the sender knows it. Tests of it have a flow of their own, so that they neither wait
  * behind its deliveries nor need it to be active: a second struct, whose id is the webhook's,
  * negative.
  */
 struct subscription {
-    struct queue_lane lane; /* first */
+    struct queue_flow flow; /* first */
     struct idmap_node node;
     enum subscription_state state;
     unsigned version; /* of the row: counts changes that were heard of */
@@ -218,7 +218,7 @@ static inline int64_t subscription_webhook(const struct subscription *subscripti
 struct subscription *subscription_get(struct sender *sender,
                                       int64_t id); /* made if need be; NULL: no memory */
 void subscription_update(struct sender *sender,
-                         struct subscription *subscription); /* its lane and whether it is full */
+                         struct subscription *subscription); /* its flow and whether it is full */
 void subscription_set_overflow(struct sender *sender, struct subscription *subscription,
                                bool overflows);
 void subscription_changed(struct sender *sender, struct subscription *subscription);

@@ -3,14 +3,14 @@
 /* Bytes a turn: a small delivery or two, or receivers would need more connections. */
 #define QUANTUM 1024
 #define OVERHEAD 512 /* what a delivery costs beside its bytes */
-#define FIRST_CAP 4  /* of a lane that has just proved fast */
+#define FIRST_CAP 4  /* of a flow that has just proved fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4   /* of a lane whose receiver answers within the millisecond … */
+#define NEAR_CAP 4   /* of a flow whose receiver answers within the millisecond … */
 #define CAP_PER_MS 2 /* … and for each one that it takes */
 #define FAR_MS 20    /* from here on the cap grows by each delivery, else by each round of them */
 #define WHILE 64     /* attempts from which the shortest time is taken */
 #define NEVER_MS 1000000
-#define UNPROVED 8 /* part of the limits up to which a lane may hold unless it is in its stride */
+#define UNPROVED 8 /* part of the limits up to which a flow may hold unless it is in its stride */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
 {
@@ -35,60 +35,60 @@ static void list_remove(struct queue_list *list, struct queue_item *item)
     item->next = item->prev = NULL;
 }
 
-/* ---- rings: the lanes of a class that have something to send and may ------------------------- */
+/* ---- rings: the flows of a class that have something to send and may ------------------------- */
 
-static void ring_add(struct queue_lane **ring, struct queue_lane *lane)
+static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
 {
-    lane->ring = ring;
+    flow->ring = ring;
     if (!*ring) {
-        lane->next = lane->prev = lane;
-        *ring = lane;
+        flow->next = flow->prev = flow;
+        *ring = flow;
         return;
     }
-    lane->next = *ring; /* the last to have its turn */
-    lane->prev = (*ring)->prev;
-    lane->prev->next = lane;
-    lane->next->prev = lane;
+    flow->next = *ring; /* the last to have its turn */
+    flow->prev = (*ring)->prev;
+    flow->prev->next = flow;
+    flow->next->prev = flow;
 }
 
 /* What is left of its turn is lost; what it had beyond its turn is not forgiven. */
-static void ring_remove(struct queue_lane *lane)
+static void ring_remove(struct queue_flow *flow)
 {
-    struct queue_lane **ring = lane->ring;
+    struct queue_flow **ring = flow->ring;
 
-    lane->ring = NULL;
-    if (lane->deficit > 0)
-        lane->deficit = 0;
-    if (*ring == lane)
-        *ring = lane->next == lane ? NULL : lane->next;
-    lane->prev->next = lane->next;
-    lane->next->prev = lane->prev;
+    flow->ring = NULL;
+    if (flow->deficit > 0)
+        flow->deficit = 0;
+    if (*ring == flow)
+        *ring = flow->next == flow ? NULL : flow->next;
+    flow->prev->next = flow->next;
+    flow->next->prev = flow->prev;
 }
 
-/* Puts the lane in its ring or takes it out, as things stand. */
-static void ring_settle(struct queue *queue, struct queue_lane *lane)
+/* Puts the flow in its ring or takes it out, as things stand. */
+static void ring_settle(struct queue *queue, struct queue_flow *flow)
 {
-    bool ready = !lane->closed && lane->waiting_count && lane->flying < lane->cap;
-    bool more = lane->class == QUEUE_SLOW && lane->flying;
-    struct queue_lane **ring = more ? &queue->more : &queue->ring[lane->class];
+    bool ready = !flow->closed && flow->waiting_count && flow->flying < flow->cap;
+    bool more = flow->class == QUEUE_SLOW && flow->flying;
+    struct queue_flow **ring = more ? &queue->more : &queue->ring[flow->class];
 
-    if (lane->ring && (!ready || lane->ring != ring))
-        ring_remove(lane);
-    if (ready && !lane->ring)
-        ring_add(ring, lane);
+    if (flow->ring && (!ready || flow->ring != ring))
+        ring_remove(flow);
+    if (ready && !flow->ring)
+        ring_add(ring, flow);
 }
 
-static void move_class(struct queue *queue, struct queue_lane *lane, enum queue_class class,
+static void move_class(struct queue *queue, struct queue_flow *flow, enum queue_class class,
                        size_t cap)
 {
-    if (lane->ring)
-        ring_remove(lane);
-    queue->flying[lane->class] -= lane->flying;
-    queue->flying[class] += lane->flying;
-    queue->young[lane->class] -= lane->young;
-    queue->young[class] += lane->young;
-    lane->class = class;
-    lane->cap = cap;
+    if (flow->ring)
+        ring_remove(flow);
+    queue->flying[flow->class] -= flow->flying;
+    queue->flying[class] += flow->flying;
+    queue->young[flow->class] -= flow->young;
+    queue->young[class] += flow->young;
+    flow->class = class;
+    flow->cap = cap;
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
@@ -100,55 +100,55 @@ void queue_init(struct queue *queue, const struct queue_limits *limits)
         queue->limits.slots = 4;
 }
 
-void queue_lane_init(struct queue_lane *lane)
+void queue_flow_init(struct queue_flow *flow)
 {
-    *lane = (struct queue_lane){
+    *flow = (struct queue_flow){
         .class = QUEUE_FRESH, .cap = 1, .best_ms = NEVER_MS, .best_before_ms = NEVER_MS};
 }
 
 /* One that fails or is slow has one attempt in flight, and holding more would only make bursts. */
-static size_t part_of(const struct queue_lane *lane, size_t limit)
+static size_t part_of(const struct queue_flow *flow, size_t limit)
 {
-    bool in_stride = lane->class == QUEUE_FAST && lane->cap > 1;
+    bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
 
     return in_stride || limit < UNPROVED ? limit : limit / UNPROVED;
 }
 
-size_t queue_lane_items(const struct queue *queue, const struct queue_lane *lane)
+size_t queue_flow_items(const struct queue *queue, const struct queue_flow *flow)
 {
-    return part_of(lane, queue->limits.lane_items);
+    return part_of(flow, queue->limits.flow_items);
 }
 
-size_t queue_lane_bytes(const struct queue *queue, const struct queue_lane *lane)
+size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow)
 {
-    return part_of(lane, queue->limits.lane_bytes);
+    return part_of(flow, queue->limits.flow_bytes);
 }
 
-bool queue_room(const struct queue *queue, const struct queue_lane *lane, uint32_t size)
+bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size)
 {
     const struct queue_limits *limits = &queue->limits;
 
-    if (!lane->held)
+    if (!flow->held)
         return true;
-    if (lane->held >= queue_lane_items(queue, lane) ||
-        lane->held_bytes + size > queue_lane_bytes(queue, lane))
+    if (flow->held >= queue_flow_items(queue, flow) ||
+        flow->held_bytes + size > queue_flow_bytes(queue, flow))
         return false;
-    return queue->held_bytes + size <= limits->bytes || lane->held < QUEUE_LANE_SURE;
+    return queue->held_bytes + size <= limits->bytes || flow->held < QUEUE_FLOW_SURE;
 }
 
-bool queue_admit(struct queue *queue, struct queue_lane *lane, struct queue_item *item)
+bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item)
 {
-    if (!queue_room(queue, lane, item->size))
+    if (!queue_room(queue, flow, item->size))
         return false;
-    item->lane = lane;
+    item->flow = flow;
     item->place = QUEUE_WAITING;
-    lane->held++;
-    lane->held_bytes += item->size;
+    flow->held++;
+    flow->held_bytes += item->size;
     queue->held++;
     queue->held_bytes += item->size - item->shared;
-    list_push(&lane->waiting, item);
-    lane->waiting_count++;
-    ring_settle(queue, lane);
+    list_push(&flow->waiting, item);
+    flow->waiting_count++;
+    ring_settle(queue, flow);
     return true;
 }
 
@@ -162,47 +162,47 @@ void queue_let_go(struct queue *queue, size_t bytes)
     queue->held_bytes -= bytes;
 }
 
-static void leave_lane(struct queue_lane *lane, struct queue_item *item)
+static void leave_flow(struct queue_flow *flow, struct queue_item *item)
 {
-    list_remove(&lane->waiting, item);
-    lane->waiting_count--;
+    list_remove(&flow->waiting, item);
+    flow->waiting_count--;
 }
 
 void queue_rest(struct queue *queue, struct queue_item *item)
 {
-    leave_lane(item->lane, item);
+    leave_flow(item->flow, item);
     item->place = QUEUE_RESTING;
-    ring_settle(queue, item->lane);
+    ring_settle(queue, item->flow);
 }
 
 void queue_again(struct queue *queue, struct queue_item *item)
 {
-    struct queue_lane *lane = item->lane;
+    struct queue_flow *flow = item->flow;
 
     item->place = QUEUE_WAITING;
-    list_push_front(&lane->waiting, item);
-    lane->waiting_count++;
-    ring_settle(queue, lane);
+    list_push_front(&flow->waiting, item);
+    flow->waiting_count++;
+    ring_settle(queue, flow);
 }
 
 void queue_release(struct queue *queue, struct queue_item *item)
 {
-    struct queue_lane *lane = item->lane;
+    struct queue_flow *flow = item->flow;
 
     if (item->place == QUEUE_WAITING)
-        leave_lane(lane, item);
+        leave_flow(flow, item);
     item->place = QUEUE_OUT;
-    lane->held--;
-    lane->held_bytes -= item->size;
+    flow->held--;
+    flow->held_bytes -= item->size;
     queue->held--;
     queue->held_bytes -= item->size - item->shared;
-    ring_settle(queue, lane);
+    ring_settle(queue, flow);
 }
 
-void queue_close(struct queue *queue, struct queue_lane *lane, bool closed)
+void queue_close(struct queue *queue, struct queue_flow *flow, bool closed)
 {
-    lane->closed = closed;
-    ring_settle(queue, lane);
+    flow->closed = closed;
+    ring_settle(queue, flow);
 }
 
 size_t queue_flying(const struct queue *queue)
@@ -221,38 +221,38 @@ static bool share_left(const struct queue *queue, enum queue_class class)
            queue_flying(queue) < QUEUE_CROWD * slots;
 }
 
-static struct queue_item *take_first(struct queue *queue, struct queue_lane *lane, int64_t now_ms)
+static struct queue_item *take_first(struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
-    struct queue_item *item = lane->waiting.first;
+    struct queue_item *item = flow->waiting.first;
 
-    list_remove(&lane->waiting, item);
-    lane->waiting_count--;
-    lane->deficit -= (int64_t)item->size + OVERHEAD;
-    lane->flying++;
-    lane->young++;
-    queue->flying[lane->class]++;
-    queue->young[lane->class]++;
+    list_remove(&flow->waiting, item);
+    flow->waiting_count--;
+    flow->deficit -= (int64_t)item->size + OVERHEAD;
+    flow->flying++;
+    flow->young++;
+    queue->flying[flow->class]++;
+    queue->young[flow->class]++;
     item->place = QUEUE_FLYING;
     item->started_ms = now_ms;
     item->age = QUEUE_YOUNG;
     list_push(&queue->aging[QUEUE_YOUNG], item);
-    ring_settle(queue, lane);
+    ring_settle(queue, flow);
     return item;
 }
 
 /*
- * Deficit round-robin: the lane at the ring's head sends while its deficit lasts, then the next one
+ * Deficit round-robin: the flow at the ring's head sends while its deficit lasts, then the next one
  * is at the head with a quantum more. A large body takes several rounds, which are walked here.
  */
-static struct queue_item *take(struct queue *queue, struct queue_lane **ring, int64_t now_ms)
+static struct queue_item *take(struct queue *queue, struct queue_flow **ring, int64_t now_ms)
 {
-    struct queue_lane *lane;
+    struct queue_flow *flow;
 
-    while ((lane = *ring)) {
-        if (lane->deficit > 0)
-            return take_first(queue, lane, now_ms);
-        lane->deficit += QUANTUM;
-        *ring = lane->next;
+    while ((flow = *ring)) {
+        if (flow->deficit > 0)
+            return take_first(queue, flow, now_ms);
+        flow->deficit += QUANTUM;
+        *ring = flow->next;
     }
     return NULL;
 }
@@ -270,7 +270,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
     return item;
 }
 
-/* ---- how a lane adapts ------------------------------------------------------------------------
+/* ---- how a flow adapts ------------------------------------------------------------------------
  */
 
 /* One more or, where that is too many by now, no more than that. */
@@ -279,61 +279,61 @@ static size_t more(size_t cap, size_t max)
     return cap < max ? cap + 1 : max;
 }
 
-static void note_time(struct queue_lane *lane, int64_t took_ms)
+static void note_time(struct queue_flow *flow, int64_t took_ms)
 {
-    if (took_ms < lane->best_ms)
-        lane->best_ms = took_ms;
-    if (++lane->best_of < WHILE)
+    if (took_ms < flow->best_ms)
+        flow->best_ms = took_ms;
+    if (++flow->best_of < WHILE)
         return;
-    lane->best_before_ms = lane->best_ms;
-    lane->best_ms = NEVER_MS;
-    lane->best_of = 0;
+    flow->best_before_ms = flow->best_ms;
+    flow->best_ms = NEVER_MS;
+    flow->best_of = 0;
 }
 
-static int64_t best_of(const struct queue_lane *lane)
+static int64_t best_of(const struct queue_flow *flow)
 {
-    return lane->best_ms < lane->best_before_ms ? lane->best_ms : lane->best_before_ms;
+    return flow->best_ms < flow->best_before_ms ? flow->best_ms : flow->best_before_ms;
 }
 
 /* What the distance of its receiver asks for, as far as it is known. */
-static size_t wanted(const struct queue *queue, const struct queue_lane *lane)
+static size_t wanted(const struct queue *queue, const struct queue_flow *flow)
 {
-    int64_t best = best_of(lane);
+    int64_t best = best_of(flow);
     size_t cap = NEAR_CAP + (best == NEVER_MS ? 0 : CAP_PER_MS * (size_t)best);
-    size_t most = queue->limits.lane_flying;
+    size_t most = queue->limits.flow_flying;
 
     return cap < most ? cap : most;
 }
 
 /* After one that was delivered in time. */
-static void grow(const struct queue *queue, struct queue_lane *lane)
+static void grow(const struct queue *queue, struct queue_flow *flow)
 {
-    size_t most = wanted(queue, lane);
+    size_t most = wanted(queue, flow);
 
-    if (lane->cap < most && best_of(lane) < FAR_MS && ++lane->grown_of < lane->cap)
+    if (flow->cap < most && best_of(flow) < FAR_MS && ++flow->grown_of < flow->cap)
         return;
-    lane->grown_of = 0;
-    lane->cap = more(lane->cap, most);
+    flow->grown_of = 0;
+    flow->cap = more(flow->cap, most);
 }
 
-static void adapt(struct queue *queue, struct queue_lane *lane, bool delivered, bool connected,
+static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, bool connected,
                   int64_t took_ms)
 {
-    size_t half = lane->cap > 1 ? lane->cap / 2 : 1;
-    size_t flying = queue->limits.lane_flying;
+    size_t half = flow->cap > 1 ? flow->cap / 2 : 1;
+    size_t flying = queue->limits.flow_flying;
 
     if (delivered && !connected)
-        note_time(lane, took_ms);
-    if (took_ms > QUEUE_SLOW_MS && lane->class != QUEUE_SLOW)
-        move_class(queue, lane, QUEUE_SLOW, 1);
+        note_time(flow, took_ms);
+    if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
+        move_class(queue, flow, QUEUE_SLOW, 1);
     else if (took_ms > QUEUE_SLOW_MS)
-        lane->cap = delivered ? more(lane->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
-    else if (lane->class != QUEUE_FAST)
-        move_class(queue, lane, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
+        flow->cap = delivered ? more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
+    else if (flow->class != QUEUE_FAST)
+        move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
     else if (delivered)
-        grow(queue, lane);
+        grow(queue, flow);
     else
-        lane->cap = half;
+        flow->cap = half;
 }
 
 /* Counts the attempt as young no more, and checks its age no more. */
@@ -343,32 +343,32 @@ static void grow_old(struct queue *queue, struct queue_item *item)
         return;
     list_remove(&queue->aging[item->age], item);
     if (item->age == QUEUE_YOUNG) {
-        item->lane->young--;
-        queue->young[item->lane->class]--;
+        item->flow->young--;
+        queue->young[item->flow->class]--;
     }
     item->age = QUEUE_OLD;
 }
 
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
-    struct queue_lane *lane = item->lane;
+    struct queue_flow *flow = item->flow;
 
     grow_old(queue, item);
     item->place = QUEUE_RESTING;
-    lane->flying--;
-    queue->flying[lane->class]--;
-    adapt(queue, lane, delivered, item->connected, now_ms - item->started_ms);
-    ring_settle(queue, lane);
+    flow->flying--;
+    queue->flying[flow->class]--;
+    adapt(queue, flow, delivered, item->connected, now_ms - item->started_ms);
+    ring_settle(queue, flow);
 }
 
 void queue_put_back(struct queue *queue, struct queue_item *item)
 {
-    struct queue_lane *lane = item->lane;
+    struct queue_flow *flow = item->flow;
 
     grow_old(queue, item);
-    lane->flying--;
-    queue->flying[lane->class]--;
-    lane->deficit += (int64_t)item->size + OVERHEAD;
+    flow->flying--;
+    queue->flying[flow->class]--;
+    flow->deficit += (int64_t)item->size + OVERHEAD;
     queue_again(queue, item);
 }
 
@@ -398,9 +398,9 @@ int64_t queue_tick(struct queue *queue, int64_t now_ms)
     }
     while ((item = overdue(queue, QUEUE_AGED, QUEUE_SLOW_MS, now_ms, &wait))) {
         grow_old(queue, item);
-        if (item->lane->class != QUEUE_SLOW)
-            move_class(queue, item->lane, QUEUE_SLOW, 1);
-        ring_settle(queue, item->lane);
+        if (item->flow->class != QUEUE_SLOW)
+            move_class(queue, item->flow, QUEUE_SLOW, 1);
+        ring_settle(queue, item->flow);
     }
     return wait;
 }

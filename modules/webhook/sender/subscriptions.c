@@ -17,7 +17,7 @@ struct fresh {
     struct subscription *subscription;
     unsigned version;
     struct sender *sender;
-    bool tests; /* it is the lane of tests, which the webhook need not be active for */
+    bool tests; /* it is the flow of tests, which the webhook need not be active for */
     bool found, bad, active;
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
@@ -60,10 +60,10 @@ void subscription_update(struct sender *sender, struct subscription *subscriptio
 {
     bool closed = subscription->state != SUBSCRIPTION_READY;
 
-    if (closed != subscription->lane.closed)
-        queue_close(&sender->queue, &subscription->lane, closed);
+    if (closed != subscription->flow.closed)
+        queue_close(&sender->queue, &subscription->flow, closed);
     tell_full(sender, subscription,
-              subscription->overflows || !queue_room(&sender->queue, &subscription->lane, 4096));
+              subscription->overflows || !queue_room(&sender->queue, &subscription->flow, 4096));
 }
 
 void subscription_set_overflow(struct sender *sender, struct subscription *subscription,
@@ -105,8 +105,8 @@ struct subscription *subscription_get(struct sender *sender, int64_t id)
         return subscription;
     subscription->node.id = id;
     subscription->used_ms = sender->now_ms;
-    queue_lane_init(&subscription->lane);
-    subscription->lane.closed = true;
+    queue_flow_init(&subscription->flow);
+    subscription->flow.closed = true;
     if (idmap_add(&sender->subscriptions, &subscription->node)) {
         free(subscription);
         return NULL;
@@ -310,7 +310,7 @@ static void clean(struct idmap_node *node, void *arg)
         return;
     }
 
-    if (settled && !subscription->lane.held && !subscription->overflows &&
+    if (settled && !subscription->flow.held && !subscription->overflows &&
         !subscription->claiming && sender->now_ms - subscription->used_ms > KEEP_MS)
         subscription_free(sender, subscription);
 }
@@ -324,13 +324,13 @@ struct lag {
     int64_t now_ms, most_ms;
 };
 
-/* The first in a lane has waited the longest; if it was tried before, since it was due again. */
+/* The first in a flow has waited the longest; if it was tried before, since it was due again. */
 static void look_at_lag(struct idmap_node *node, void *arg)
 {
     struct lag *lag = arg;
     const struct subscription *subscription = of_node(node);
     const struct delivery *first =
-        (const struct delivery *)(void *)subscription->lane.waiting.first;
+        (const struct delivery *)(void *)subscription->flow.waiting.first;
 
     if (!first || subscription->state != SUBSCRIPTION_READY)
         return;

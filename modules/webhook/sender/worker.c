@@ -248,9 +248,9 @@ static bool begin(struct sender *sender, struct bb_worker_context *context)
 {
     const struct webhook_settings *settings = sender->settings;
     struct queue_limits limits = {.slots = settings->slots,
-                                  .lane_flying = settings->slots_per_webhook,
-                                  .lane_items = settings->queue_per_webhook,
-                                  .lane_bytes = settings->memory / 4,
+                                  .flow_flying = settings->slots_per_webhook,
+                                  .flow_items = settings->queue_per_webhook,
+                                  .flow_bytes = settings->memory / 4,
                                   .bytes = settings->memory};
 
     sender->context = context;
