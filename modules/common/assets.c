@@ -1,4 +1,4 @@
-/* Reading them; assets_answer.c has the answers. */
+/* Reading them; assets_response.c has the answers. */
 #include "modules/common/assets_list.h"
 
 #include <dirent.h>

@@ -68,7 +68,7 @@ char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
 /* body.c: what a request may bring; NULL: nothing, unless maker->failed. */
 json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route);
 
-/* answers.c: the answers of a route, and those that routes share. */
+/* responses.c: the answers of a route, and those that routes share. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
 json_t *docs_shared_answers(struct docs_maker *maker);
 

@@ -41,7 +41,7 @@
     X(keys)                                                                                        \
     X(look_ups)                                                                                    \
     X(statements)                                                                                  \
-    X(lent)                                                                                        \
+    X(checkout)                                                                                    \
     X(failover)                                                                                    \
     X(cluster)                                                                                     \
     X(ledger)                                                                                      \
@@ -53,12 +53,12 @@
     X(reload_load)                                                                                 \
     X(stop)                                                                                        \
     X(tour)                                                                                        \
-    X(admission)                                                                                   \
+    X(access_order)                                                                                \
     X(tolerance)                                                                                   \
     X(framing)                                                                                     \
     X(cut_off)                                                                                     \
     X(half_close)                                                                                  \
-    X(answers)                                                                                     \
+    X(responses)                                                                                   \
     X(limits)                                                                                      \
     X(body_limits)                                                                                 \
     X(connections)                                                                                 \
@@ -107,7 +107,7 @@
     X(certificate_month)                                                                           \
     X(certificate_exports)                                                                         \
     X(certificate_history)                                                                         \
-    X(certificate_settle)                                                                          \
+    X(certificate_finalize)                                                                        \
     X(certificate_loads)                                                                           \
     X(certificate_runs)                                                                            \
     X(webhooks)                                                                                    \

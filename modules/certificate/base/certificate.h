@@ -4,10 +4,10 @@
  * A History reading makes one entry of the log. Delta readings are issued for groups of devices, by
  * cycles: the readings that end in a cycle, and what the group carries from before, in whole kWh;
  * the rest is carried on. The job (issue.c) takes what is fresh from the service "readings", notes
- * which cycles are due (fold.c), issues those that have ended (cycle.c) and History (history.c),
- * and moves entries on that wait for no issuer any more (settle.c). Each step is a transaction that
- * takes its input away and leaves its result, so a kill at any moment costs nothing, and running
- * again changes nothing.
+ * which cycles are due (mark_due.c), issues those that have ended (cycle.c) and History
+ * (history.c), and moves entries on that wait for no issuer any more (finalize.c). Each step is a
+ * transaction that takes its input away and leaves its result, so a kill at any moment costs
+ * nothing, and running again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H
@@ -120,14 +120,14 @@ void csv_head(struct csv *csv);
 void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows, size_t row,
                const struct bb_device *device, const char *site);
 
-/* fold.c, history.c, cycle.c, settle.c: a step of the job, for a turn. How much it did; -1: it
- * failed, and that is in the log. *more: its turn was over before the end. */
+/* mark_due.c, history.c, cycle.c, finalize.c: a step of the job, for a turn. How much it did; -1:
+ * it failed, and that is in the log. *more: its turn was over before the end. */
 /* 0, or -1. */
-int64_t certificate_fold(struct bb_request *rq, bool *more);
+int64_t certificate_mark_due(struct bb_request *rq, bool *more);
 /* How many History readings were issued. */
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
-int64_t certificate_settle(struct bb_request *rq, bool *more);
+int64_t certificate_finalize(struct bb_request *rq, bool *more);
 /* When a step's turn that begins now is over, in bb_now_ms(). */
 int64_t certificate_turn(struct bb_request *rq);
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);

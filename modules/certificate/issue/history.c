@@ -2,12 +2,13 @@
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
  * with one entry, for its own period.
  *
- * Which devices have fresh readings is noted first, as in fold.c, so that whoever posts for one of
- * them waits for no more than the note. Readings are then issued in chunks, each in a transaction
- * that moves the notes on: the first so many readings of the first devices, of as many devices as
- * that takes. So thousands of devices with an hour each cost a few statements, and one with years
- * costs no more at a time. What is issued already is found by the key of its entry. A turn of it is
- * bounded, so that one device's years hold up nobody's cycles; the job runs until nothing is left.
+ * Which devices have fresh readings is noted first, as in mark_due.c, so that whoever posts for one
+ * of them waits for no more than the note. Readings are then issued in chunks, each in a
+ * transaction that moves the notes on: the first so many readings of the first devices, of as many
+ * devices as that takes. So thousands of devices with an hour each cost a few statements, and one
+ * with years costs no more at a time. What is issued already is found by the key of its entry. A
+ * turn of it is bounded, so that one device's years hold up nobody's cycles; the job runs until
+ * nothing is left.
  */
 #include "modules/certificate/base/certificate.h"
 

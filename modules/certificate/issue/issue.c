@@ -20,8 +20,8 @@ int64_t certificate_turn(struct bb_request *rq)
 }
 
 struct work {
-    int64_t histories, cycles, settled; /* a run's; -1: that step failed */
-    bool more;                          /* something is left that was not tried */
+    int64_t histories, cycles, finalized; /* a run's; -1: that step failed */
+    bool more;                            /* something is left that was not tried */
 };
 
 /* Each step has a turn: none waits until another has nothing left to do. */
@@ -30,12 +30,12 @@ static int run(struct bb_request *rq, struct work *work)
     bool histories, devices, cycles, certificates;
 
     work->histories = certificate_history(rq, &histories);
-    int64_t folded = certificate_fold(rq, &devices);
+    int64_t marked = certificate_mark_due(rq, &devices);
 
     work->cycles = certificate_cycles(rq, &cycles);
-    work->settled = certificate_settle(rq, &certificates);
+    work->finalized = certificate_finalize(rq, &certificates);
     work->more = histories || devices || cycles || certificates;
-    return work->histories < 0 || folded < 0 || work->cycles < 0 || work->settled < 0 ? -1 : 0;
+    return work->histories < 0 || marked < 0 || work->cycles < 0 || work->finalized < 0 ? -1 : 0;
 }
 
 /* Between two runs others may have the connection, and a stop or a reload comes to its right. */

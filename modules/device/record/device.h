@@ -223,8 +223,8 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
 int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx,
                         const struct device_record *record);
 
-/* keep.c: puts them into the store, for a device of this organisation. 0, or the status of the
- * answer given. */
+/* document_store.c: puts them into the store, for a device of this organisation. 0, or the status
+ * of the answer given. */
 int device_documents_take(struct bb_request *rq, int64_t organisation,
                           struct device_documents *documents);
 /* After an answer: takes out of the store again what is surely no document. */

@@ -13,7 +13,7 @@
  * certificate. Entries are counted one certificate after the other, and no further than needed: all
  * of them may have millions.
  */
-static const struct bb_sql settle = {
+static const struct bb_sql finalize = {
     "WITH RECURSIVE c AS (SELECT id FROM certificate WHERE NOT settled ORDER BY id LIMIT $1::int"
     " FOR UPDATE SKIP LOCKED),"
     " held AS (SELECT array_agg(id ORDER BY id) AS ids FROM c),"
@@ -28,14 +28,14 @@ static const struct bb_sql settle = {
     " SELECT coalesce(cardinality(ids), 0) FROM chosen",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-int64_t certificate_settle(struct bb_request *rq, bool *more)
+int64_t certificate_finalize(struct bb_request *rq, bool *more)
 {
     const struct certificate *certificate = rq->state;
     int64_t done = 0, count = certificate->internal, until = certificate_turn(rq);
 
     *more = false;
     while (count > 0 && bb_now_ms(rq->host) < until) {
-        const struct bb_rows *rows = bb_query(rq, &settle, BB_ARGS(bb_i(BATCH), bb_i(10000)));
+        const struct bb_rows *rows = bb_query(rq, &finalize, BB_ARGS(bb_i(BATCH), bb_i(10000)));
 
         if (!rows)
             return certificate_step_failed(rq, "settling certificates");

@@ -1,5 +1,5 @@
-/* Connections that are lent for a transaction: however one comes back, the next request has one at
- * once. The host has a single one. */
+/* Connections that are checked out for a transaction: however one comes back, the next request has
+ * one at once. The host has a single one. */
 #include <signal.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static PGconn *db;
 
 static void set_up(void)
 {
-    host = poke_start(&(struct host_spec){.name = "lent", .db = ONE_CONNECTION});
+    host = poke_start(&(struct host_spec){.name = "checkout", .db = ONE_CONNECTION});
 }
 
 static void tear_down(void)
@@ -27,7 +27,7 @@ static void tear_down(void)
 
 static void connect_db(void)
 {
-    db = database_connect(the_postgres, "lent");
+    db = database_connect(the_postgres, "checkout");
 }
 
 static void disconnect_db(void)
@@ -109,7 +109,7 @@ START_TEST(after_a_request_that_was_abandoned)
 static bool sleeps(void *connection)
 {
     return sql_number(connection, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
-                                  " '%pg_sleep%' AND state = 'active' AND datname = 'lent'"
+                                  " '%pg_sleep%' AND state = 'active' AND datname = 'checkout'"
                                   " AND pid <> pg_backend_pid()") > 0;
 }
 
@@ -119,7 +119,7 @@ START_TEST(after_its_connection_was_ended)
 
     ck_assert(wait_until(sleeps, db, 5000));
     sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
-                " '%pg_sleep%' AND datname = 'lent' AND pid <> pg_backend_pid()");
+                " '%pg_sleep%' AND datname = 'checkout' AND pid <> pg_backend_pid()");
     const struct wire_answer *answer = wire_read(wire, AT_ONCE_MS);
 
     ck_assert(answer && answer->status == 503);
@@ -296,10 +296,10 @@ START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
     host_stop(own);
 }
 
-Suite *lent_suite(void)
+Suite *checkout_suite(void)
 {
-    Suite *suite = suite_create("lent");
-    TCase *cases = tcase_create("lent");
+    Suite *suite = suite_create("checkout");
+    TCase *cases = tcase_create("checkout");
 
     tcase_add_unchecked_fixture(cases, set_up, tear_down);
     tcase_add_checked_fixture(cases, connect_db, disconnect_db);

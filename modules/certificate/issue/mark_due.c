@@ -145,7 +145,7 @@ static int64_t look_all(struct bb_request *rq, struct looked *looked, const char
     return failed;
 }
 
-int64_t certificate_fold(struct bb_request *rq, bool *more)
+int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {
     static const char step[] = "finding the cycles that are due";
     struct certificate *certificate = rq->state;

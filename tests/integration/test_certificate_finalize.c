@@ -126,7 +126,7 @@ START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
 }
 END_TEST
 
-Suite *certificate_settle_suite(void)
+Suite *certificate_finalize_suite(void)
 {
     const TTest *const tests[] = {
         what_another_run_settles_is_left_to_it,
@@ -135,7 +135,7 @@ Suite *certificate_settle_suite(void)
         statistics_from_before_the_readings_make_no_batch_slow,
     };
     TCase *cases;
-    Suite *suite = suite_of("certificate_settle", TESTS(tests), &cases);
+    Suite *suite = suite_of("certificate_finalize", TESTS(tests), &cases);
 
     tcase_set_timeout(cases, 120);
     return suite;

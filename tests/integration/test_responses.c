@@ -1,5 +1,5 @@
 /*
- * The shape of answers: one error body for every status, request ids, CORS, HEAD, OPTIONS, the
+ * The shape of responses: one error body for every status, request ids, CORS, HEAD, OPTIONS, the
  * client's address behind proxies; threats H03, H13, H15, W05.
  */
 #include <string.h>
@@ -16,12 +16,12 @@ static struct person *admin, *user, *pending;
 
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "answers",
-                                          .database = database_make(the_postgres, "answers"),
+    host = host_start(&(struct host_spec){.name = "responses",
+                                          .database = database_make(the_postgres, "responses"),
                                           .http = "  cors_origins: [\"" OURS "\"]\n"
                                                   "  trusted_proxies: [\"127.0.0.2/32\"]\n"});
     admin = admin_of(host);
-    user = person_make(host, admin, "answers", NULL);
+    user = person_make(host, admin, "responses", NULL);
     pending = person_register(host, "answers-pending", NULL);
 }
 
@@ -288,10 +288,10 @@ START_TEST(an_address_is_taken_from_trusted_proxies_only)
                   "%s", line);
 }
 
-Suite *answers_suite(void)
+Suite *responses_suite(void)
 {
-    Suite *suite = suite_create("answers");
-    TCase *tests = tcase_create("answers");
+    Suite *suite = suite_create("responses");
+    TCase *tests = tcase_create("responses");
 
     tcase_set_timeout(tests, 30);
     tcase_add_unchecked_fixture(tests, set_up, tear_down);

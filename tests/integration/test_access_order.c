@@ -23,16 +23,16 @@ static const char *store;
 
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "admission");
+    const char *database = database_make(the_postgres, "access_order");
 
     store = harness_path("documents-admission");
-    host = host_start(&(struct host_spec){.name = "admission",
+    host = host_start(&(struct host_spec){.name = "access_order",
                                           .database = database,
                                           .modules = "[auth, chat, device, health, metrics]",
                                           .http = "  inside: [127.0.0.1]\n",
                                           .more = files_section(store)});
     admin = admin_of(host);
-    user = person_make(host, admin, "admission", NULL);
+    user = person_make(host, admin, "access_order", NULL);
 }
 
 static void tear_down(void)
@@ -274,7 +274,7 @@ START_TEST(who_stays_may_take_his_time)
     ck_assert_int_eq(finish(wire, "}")->status, 201);
 }
 
-Suite *admission_suite(void)
+Suite *access_order_suite(void)
 {
     const TTest *const tests[] = {
         a_method_that_a_path_has_not_is_told_with_the_others,
@@ -288,7 +288,7 @@ Suite *admission_suite(void)
         who_stays_may_take_his_time,
     };
     TCase *cases;
-    Suite *suite = suite_of("admission", TESTS(tests), &cases);
+    Suite *suite = suite_of("access_order", TESTS(tests), &cases);
 
     tcase_set_timeout(cases, 60);
     tcase_add_unchecked_fixture(cases, set_up, tear_down);
