@@ -69,9 +69,9 @@ static struct MHD_Response *response_of(struct http_txn *txn)
             response->file = 0; /* libmicrohttpd closes it */
         return file;
     }
+    void *bytes = response->body ? response->body : (void *)(uintptr_t)response->fixed;
     struct MHD_Response *mhd = MHD_create_response_from_buffer(
-        response->length, response->body,
-        response->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        response->length, bytes, response->body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 
     if (mhd)
         response->body = NULL; /* libmicrohttpd frees it */

@@ -54,6 +54,7 @@ void reply_drop(struct core_request *rq)
 {
     free(rq->response.body);
     rq->response.body = NULL;
+    rq->response.fixed = NULL;
     if (rq->response.file > 0)
         close(rq->response.file);
     rq->response.file = 0;
@@ -248,6 +249,17 @@ static void drop_headers_of_another(struct core_request *rq, int status)
     }
 }
 
+/* The body of last resort. */
+static int reply_fixed(struct core_request *rq)
+{
+    static const char body[] = "{\"statusCode\":503,\"message\":\"The service is out of memory\","
+                               "\"error\":\"Service Unavailable\"}";
+
+    reply_bytes(rq, 503, NULL, sizeof body - 1);
+    rq->response.fixed = body;
+    return 503;
+}
+
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
     drop_headers_of_another(rq, status);
@@ -277,11 +289,12 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     size_t length = 0;
     char *bytes = json_write(body, &length);
     json_decref(body);
-    if (!bytes && !rq->starved) { /* once more, for what is there by now */
-        rq->starved = true;
-        return reply_problems(rq, 503, "The service is out of memory", NULL);
-    }
-    return reply_bytes(rq, status, bytes, length);
+    if (bytes)
+        return reply_bytes(rq, status, bytes, length);
+    if (status == 503)
+        return reply_fixed(rq);
+    rq->starved = true; /* once more: memory may be there by now */
+    return reply_problems(rq, 503, "The service is out of memory", NULL);
 }
 
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args)

@@ -47,8 +47,9 @@ struct response_header {
 };
 
 struct response {
-    int status; /* 0: none yet */
-    char *body; /* malloc'ed, or NULL */
+    int status;        /* 0: none yet */
+    char *body;        /* malloc'ed, or NULL */
+    const char *fixed; /* static, where there is no memory for `body`; or NULL */
     size_t length;
     int file; /* in place of `body`: a descriptor, owned; 0: none */
     struct response_header *headers;

@@ -27,7 +27,8 @@ static void tear_down(void)
 /* The caller's to free. */
 static json_t *body(void)
 {
-    json_t *json = json_loadb(rq->response.body, rq->response.length, 0, NULL);
+    const char *text = rq->response.fixed ? rq->response.fixed : rq->response.body;
+    json_t *json = json_loadb(text, rq->response.length, 0, NULL);
 
     ck_assert(json_is_object(json));
     return json;
@@ -75,23 +76,29 @@ START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
 }
 
-static int left; /* allocations until one fails; none fails after that */
+static int failures; /* so many allocations fail from now on */
 
 static void *scarce(size_t size)
 {
-    return left-- == 0 ? NULL : malloc(size);
+    return failures-- > 0 ? NULL : malloc(size);
 }
 
+/* Once, or whatever is tried: the first allocation is that of the body. */
 START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
 {
-    json_set_alloc_funcs(scarce, free); /* the first one is the body's */
+    static const int failing[] = {1, 1000};
+
+    failures = failing[_i];
+    json_set_alloc_funcs(scarce, free);
     int status = reply_error(rq, 400, "wrong");
 
     json_set_alloc_funcs(malloc, free);
     ck_assert_int_eq(status, 503);
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
     json_t *said = body();
 
     ck_assert_int_eq(json_integer_value(json_object_get(said, "statusCode")), 503);
+    ck_assert_str_eq(json_string_value(json_object_get(said, "error")), "Service Unavailable");
     json_decref(said);
 }
 
@@ -118,7 +125,7 @@ Suite *reply_suite(void)
     tcase_add_test(cases, a_message_that_is_too_long_is_cut_between_characters);
     tcase_add_test(cases, a_message_that_is_no_text_leaves_an_error_of_the_usual_shape);
     tcase_add_test(cases, a_request_that_got_no_memory_is_503_whatever_it_finds);
-    tcase_add_test(cases, an_error_that_cannot_be_written_is_503_with_a_body);
+    tcase_add_loop_test(cases, an_error_that_cannot_be_written_is_503_with_a_body, 0, 2);
     tcase_add_test(cases, an_error_has_no_headers_of_the_answer_that_it_replaces);
     suite_add_tcase(suite, cases);
     return suite;
