@@ -38,10 +38,12 @@ webhook_hosts() {
 }
 
 webhook_cost() {
-    local what
+    local -a with=(none one)
+    local i
 
-    for what in idle none one; do
-        run_cost "$1" "$what"
+    run_cost "$1" idle
+    for i in "$1" $(($1 + 1)); do
+        run_cost "$1" "${with[i % 2]}"
     done
 }
 

@@ -3,10 +3,13 @@
  * What it gets is test_webhook_signatures.c's.
  */
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "deliver.h"
+#include "fault/common.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -348,6 +351,34 @@ START_TEST(a_result_is_recorded_as_soon_as_the_one_before_it_is)
     forget(&made);
 }
 
+/* A result that cannot be recorded is tried again four times a second, and sleeps between. */
+START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
+{
+    enum { MEASURED_MS = 1000 };
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = webhook_make(host, admin, catcher_url(catcher, "b"), "message.new");
+
+    sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN RAISE EXCEPTION ''barred''; END'");
+    sql_run(db, "CREATE TRIGGER bar BEFORE UPDATE ON webhook_delivery FOR EACH STATEMENT"
+                " EXECUTE FUNCTION bar()");
+    say("cannot be recorded");
+    catcher_wait(catcher, 1, 5000);
+    unsigned long start = cpu_ticks(host->pid);
+
+    poll(NULL, 0, MEASURED_MS); /* the span that is measured */
+    double share =
+        (double)(cpu_ticks(host->pid) - start) * 1000 / (double)sysconf(_SC_CLK_TCK) / MEASURED_MS;
+
+    ck_assert_msg(share < 0.4, "%.0f %% of a processor", share * 100);
+    sql_run(db, "DROP FUNCTION bar CASCADE");
+    json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 1);
+    ck_assert_uint_eq(catcher->count, 1);
+    forget(&made);
+}
+
 START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
@@ -380,6 +411,7 @@ Suite *webhook_delivery_suite(void)
         a_change_of_the_url_takes_effect_with_the_next_attempt,
         a_hanging_receiver_delays_nobody_else,
         a_result_is_recorded_as_soon_as_the_one_before_it_is,
+        a_result_that_cannot_be_recorded_keeps_no_processor_busy,
         what_waits_for_a_deleted_webhook_is_dropped,
     };
 

@@ -192,8 +192,5 @@ void attempt_landed(void *arg, struct transfer_result *result)
     if (!delivered)
         note_failure(delivery, result);
     count_result(sender, delivery->verdict);
-    delivery->next = NULL;
-    *sender->results_end = delivery;
-    sender->results_end = &delivery->next;
-    sender->result_count++;
+    record_add(sender, delivery);
 }

@@ -33,8 +33,8 @@ static const struct bb_sql take = {
     " WHERE d.webhook = $2::bigint AND d.id = p.id AND p.before < $4::bigint"
     " AND d.id BETWEEN (SELECT min(id) FROM c) AND (SELECT max(id) FROM c)"
     " RETURNING d.id, d.tries, d.event_id, d.event, d.body, d.body_id,"
-    " floor(date_part('epoch', d.next_at - now()) * 1000)::bigint,"
-    " floor(date_part('epoch', now() - d.queued_at) * 1000)::bigint, d.traceparent",
+    " round(date_part('epoch', d.next_at - now()) * 1000)::bigint,"
+    " round(date_part('epoch', now() - d.queued_at) * 1000)::bigint, d.traceparent",
     BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
 };
 

@@ -167,6 +167,7 @@ struct sender {
     struct subscription *unread, *overflowing;
     struct delivery *results, **results_end;
     size_t result_count;
+    int64_t record_ms;     /* when they go, unless something lets them go before: record_at() */
     struct pairs release;  /* to be given back to nobody */
     struct pairs suspects; /* of the last scan, sorted as it gave them */
 };
@@ -233,6 +234,8 @@ void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
 /* record.c, claim.c, expand.c, scan.c, lease.c: database tasks */
+/* A delivery whose attempt has ended: its result is recorded soon. */
+void record_add(struct sender *sender, struct delivery *delivery);
 void record_results(struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the results that there are go */
 void claim_overflow(struct sender *sender);

@@ -12,37 +12,41 @@
 #define WORTHWHILE 256 /* results for which a second statement is sent while one is out */
 #define AGAIN_MS 250
 #define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
-#define ATTEMPT_ROOM 128   /* an attempt's JSON without error and answer */
+#define ATTEMPT_ROOM 192   /* an attempt's JSON without error and answer */
 #define FEW 16             /* results whose statement goes with the reads of requests */
 #define GATHER_MS 100      /* that a result waits for others */
 
 /*
  * $1 webhooks, $2 ids, $3 verdicts, $4 tries, $5 gaps in ms, $6 attempts, one in a line, $7 owner.
- * Arrays cost a third of what a jsonb with as many objects does. An attempt comes as the inside of
- * its JSON; its number is that of the log, which other hosts may have written. The ids of a batch
- * lie in few partitions; $8 and $9 keep the rest out.
+ * Arrays cost a third of what a jsonb with as many objects does. An attempt is the inside of its
+ * JSON, without the number: that is the log's, which other hosts may have written to. The ids of a
+ * batch lie in few partitions; $8 and $9 keep the rest out.
  */
-#define RECORD                                                                                     \
+#define RECORD(is_owner)                                                                           \
     "UPDATE webhook_delivery d SET"                                                                \
     " state = ('{delivered,queued,abandoned}'::text[])[r.verdict + 1], tries = r.tries::smallint," \
     " next_at = now() + r.gap * interval '1 ms',"                                                  \
     " owner = CASE WHEN r.verdict = 1 THEN d.owner END,"                                           \
     " log = CASE WHEN d.log = '[]' THEN ('[{\"number\":1,' || r.attempt || '}]')::jsonb"           \
     " ELSE " WEBHOOK_LOG " || ('{\"number\":' || " WEBHOOK_LOG_NUMBER                              \
-    " || ',' || r.attempt || '}')"                                                                 \
-    "::jsonb END"                                                                                  \
+    " || ',' || r.attempt || '}')::jsonb END"                                                      \
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"           \
     " string_to_array($6::text, chr(10))) AS r(webhook, id, verdict, tries, gap, attempt)"         \
     " WHERE d.webhook = r.webhook AND d.id = r.id AND d.id BETWEEN $8::bigint AND $9::bigint"      \
-    " AND d.owner = $7::bigint AND d.state = 'queued'"                                             \
+    " AND d.owner " is_owner " $7::bigint AND d.state = 'queued'"                                  \
     " RETURNING d.id"
 
 _Static_assert(SCHEDULE_DELIVERED == 0 && SCHEDULE_RETRY == 1 && SCHEDULE_ABANDON == 2,
                "RECORD has a state for each");
 
-/* Few results cost what a read costs; nobody's reads should wait behind many. */
-static const struct bb_sql record_few = {RECORD, BB_SQL_WRITE};
-static const struct bb_sql record_many = {RECORD, BB_SQL_WRITE | BB_SQL_LONG};
+/*
+ * Few results cost what a read costs; nobody's reads should wait behind many. Few are looked up by
+ * the primary key: the index of what waits cannot serve IS NOT DISTINCT FROM. By "=" PostgreSQL
+ * would go through all that an owner has, once for each result, where its statistics are older than
+ * the owner. Many are joined by a hash, whatever the statistics say.
+ */
+static const struct bb_sql record_few = {RECORD("IS NOT DISTINCT FROM"), BB_SQL_WRITE};
+static const struct bb_sql record_many = {RECORD("="), BB_SQL_WRITE | BB_SQL_LONG};
 
 struct recording {
     struct db_task db_task;
@@ -164,7 +168,7 @@ static void drop(struct db_task *db_task)
 /* ---- a batch
  * --------------------------------------------------------------------------- */
 
-/* A second as the log of attempts has it, kept for those after it: most of a batch are of one. */
+/* A second as the log has it, kept for the attempts after it: most of a batch are of the same. */
 struct stamp {
     time_t second;
     char text[32];
@@ -256,8 +260,10 @@ static int send_batch(struct sender *sender)
 {
     struct recording *recording = calloc(1, sizeof(*recording));
 
-    if (!recording)
+    if (!recording) {
+        sender->retry_db_at = sender->now_ms + AGAIN_MS;
         return -1;
+    }
     recording->db_task = (struct db_task){.work = work, .back = back, .drop = drop};
     recording->owner = sender->me;
     gather(sender, recording);
@@ -271,23 +277,43 @@ static int send_batch(struct sender *sender)
     return 0;
 }
 
+/* A result waits for others, but a retry no longer than until its next attempt. */
+void record_add(struct sender *sender, struct delivery *delivery)
+{
+    bool soon = delivery->verdict == SCHEDULE_RETRY && delivery->delay_ms < GATHER_MS;
+    int64_t at_ms = sender->now_ms + (soon ? delivery->delay_ms : GATHER_MS);
+
+    if (!sender->results || at_ms < sender->record_ms)
+        sender->record_ms = at_ms;
+    delivery->next = NULL;
+    *sender->results_end = delivery;
+    sender->results_end = &delivery->next;
+    sender->result_count++;
+}
+
 /*
  * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and each
- * result in it a few hundredths. So the first one waits a little for others, unless they are enough
- * already. Its age counts from the end of the attempt: no gap of the schedule is longer for it.
+ * result in it a few hundredths. So results wait a little for others, unless they are enough
+ * already, or what is to come next can be claimed only when these have left memory.
  */
+static int64_t due(const struct sender *sender)
+{
+    bool alone = sender->overflowing && !queue_flying(&sender->queue);
+
+    return sender->stopping || sender->result_count >= FEW || alone ? 0 : sender->record_ms;
+}
+
 int64_t record_at(const struct sender *sender)
 {
-    if (sender->stopping || sender->result_count >= FEW)
-        return 0;
-    return sender->results->retry.at_ms + GATHER_MS;
+    int64_t at_ms = due(sender);
+
+    return at_ms > sender->retry_db_at ? at_ms : sender->retry_db_at;
 }
 
 /* While statements are out results gather, so that load makes the batches larger by itself. */
 void record_results(struct sender *sender)
 {
-    while (sender->results && sender->now_ms >= sender->retry_db_at &&
-           sender->now_ms >= record_at(sender) &&
+    while (sender->results && sender->now_ms >= record_at(sender) &&
            (!sender->recording ||
             (sender->recording < STATEMENTS && sender->result_count >= WORTHWHILE)))
         if (send_batch(sender))
