@@ -1,6 +1,6 @@
 #include "core/generation/generation.h"
 #include "core/module/module_read.h"
-#include "core/recovery/verb.h"
+#include "core/recovery/lifecycle_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,9 @@ static void report_open(struct core_module *module, struct setting_problems *pro
 }
 
 /* Its code runs now, called by this verb. */
-static void note(struct verb *verb, const struct core_module *module, const char *kind)
+static void note(struct lifecycle_call *verb, const struct core_module *module, const char *kind)
 {
-    verb_begin(verb, module->descriptor->name, kind);
+    lifecycle_call_begin(verb, module->descriptor->name, kind);
 }
 
 static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
@@ -51,12 +51,12 @@ static int open_module(struct core_module *module, struct arena *arena, const st
         return -1;
     }
     module->handle.opening = true;
-    struct verb verb;
+    struct lifecycle_call call;
 
-    note(&verb, module, "open");
+    note(&call, module, "open");
     if (module->descriptor->open)
         failed = module->descriptor->open(host, &host->state);
-    verb_end(&verb);
+    lifecycle_call_end(&call);
     module->handle.opening = false;
     module->opened = !failed;
     if (failed)
@@ -128,12 +128,12 @@ void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
-        struct verb verb;
+        struct lifecycle_call call;
 
-        note(&verb, module, "start");
+        note(&call, module, "start");
         if (module->descriptor->start)
             module->descriptor->start(&module->handle.host, module->handle.host.state);
-        verb_end(&verb);
+        lifecycle_call_end(&call);
         module->started = true;
     }
 }
@@ -142,12 +142,12 @@ void generation_quiesce(struct generation *g)
 {
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct verb verb;
+        struct lifecycle_call call;
 
-        note(&verb, module, "quiesce");
+        note(&call, module, "quiesce");
         if (module->started && module->descriptor->quiesce)
             module->descriptor->quiesce(&module->handle.host, module->handle.host.state);
-        verb_end(&verb);
+        lifecycle_call_end(&call);
         module->started = false;
     }
 }
@@ -182,12 +182,12 @@ void generation_destroy(struct generation *g)
     generation_quiesce(g);
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct verb verb;
+        struct lifecycle_call call;
 
-        note(&verb, module, "close");
+        note(&call, module, "close");
         if (module->opened && module->descriptor->close)
             module->descriptor->close(&module->handle.host, module->handle.host.state);
-        verb_end(&verb);
+        lifecycle_call_end(&call);
         free(module->handle.open_problem);
         module_unread(module);
     }

@@ -2,11 +2,10 @@
  * An HTTP transaction: one HTTP request and its answer.
  *
  *   http_txn_uri()     the request line is there: the HTTP transaction is made, it holds the
- * generation http_txn_access()  first call, all headers: guard, route, token and role (access.c)
- *                      then the body, piece by piece (body.c)
- *                      last call: body parsed and checked, the token again if that took long,
- *                      handler on its fiber, answer (response.c)
- *   http_txn_completed() the answer has been sent or the client has gone
+ * generation http_txn_access()  first call, all headers: guard, route, token and role
+ * (access_check.c) then the body, piece by piece (body.c) last call: body parsed and checked, the
+ * token again if that took long, handler on its fiber, answer (response.c) http_txn_completed() the
+ * answer has been sent or the client has gone
  *
  * A fiber that parks suspends its connection; when it has ended the connection is resumed and
  * libmicrohttpd calls http_txn_access() again, which gives the answer.
@@ -82,7 +81,8 @@ void http_txn_free(struct http_txn *txn);
 /* A header of the request, the first of this name; NULL: absent. */
 const char *http_txn_header(const struct http_txn *txn, const char *name);
 
-/* access.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer. */
+/* access_check.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer.
+ */
 int access_check(struct http_txn *txn);
 /* Whether neither token nor role is asked for. */
 bool access_is_public(const struct http_txn *txn);

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/recovery/objects.h"
-#include "core/recovery/verb.h"
+#include "core/recovery/lifecycle_call.h"
+#include "core/recovery/mapped_files.h"
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
@@ -146,13 +146,13 @@ static void *open_noted(struct arena *arena, const char *path, char *why, size_t
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *name = arena_text(arena, file, strcspn(file, "."));
-    struct verb verb;
+    struct lifecycle_call call;
 
-    verb_begin(&verb, name ? name : file, "constructor");
+    lifecycle_call_begin(&call, name ? name : file, "constructor");
     void *dl = open_file(arena, path, why, why_size);
 
-    verb_end(&verb);
-    objects_look();
+    lifecycle_call_end(&call);
+    mapped_files_look();
     return dl;
 }
 
@@ -216,6 +216,6 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
     if (!module->descriptor)
         return refuse(problems, where, path, why);
     module_set_handle(module);
-    objects_module(descriptor, module->descriptor->name, path);
+    mapped_files_module(descriptor, module->descriptor->name, path);
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "core/recovery/manager.h"
+#include "core/recovery/service_manager.h"
 #include "core/recovery/supervised.h"
 
 /* The supervisor is whom the manager knows: it passes on what its worker says. */
@@ -13,7 +13,7 @@ static void tell(const char *text)
     if (supervised())
         supervised_tell(text);
     else
-        manager_tell(text);
+        service_manager_tell(text);
 }
 
 void sd_notify_ready(void)

@@ -9,9 +9,9 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/observe/stall_door.h"
+#include "core/observe/stall_answer.h"
 #include "core/recovery/crash.h"
-#include "core/recovery/verb.h"
+#include "core/recovery/lifecycle_call.h"
 
 enum { LOOK_MS = 1000, STANDS_MS = 1000, DOOR_MS = 100 };
 
@@ -131,7 +131,7 @@ static bool look(struct stall *stall)
     int64_t passed_ms = passed(stall), most_ms = timeout_ms(engine);
     bool all = true;
 
-    verbs_look(passed_ms, most_ms);
+    lifecycle_calls_look(passed_ms, most_ms);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         look_at(stall, &engine->loops[i], &stall->seen[i], passed_ms, most_ms);
         all = all && stall->seen[i].told;
@@ -159,7 +159,7 @@ static void *stall_main(void *arg)
     thread_name("stall", NULL);
     while (wait_for_next(stall, all ? 0 : LOOK_MS)) {
         if (all)
-            stall_door(&engine->listeners, DOOR_MS, engine->standstill); /* its own text */
+            stall_answer(&engine->listeners, DOOR_MS, engine->standstill); /* its own text */
         all = look(stall);
     }
     return NULL;

@@ -4,7 +4,7 @@
  * crash report about that thread; the supervisor starts the next worker. While one stands
  * `engine_standstill()` has the reason, by which the other loops answer; while all do, this thread
  * takes connections itself, and answers 503 with the reason. It also looks whether verbs of modules
- * return (verb.h).
+ * return (lifecycle_call.h).
  */
 #ifndef CORE_STALL_H
 #define CORE_STALL_H

@@ -219,7 +219,7 @@ void crash_install(void)
 
     if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
-    objects_look();
+    mapped_files_look();
     backtrace(frames, 4); /* loads libgcc, and lays out what it needs */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)

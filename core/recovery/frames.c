@@ -39,7 +39,7 @@ static void add(struct frames *frames, uintptr_t address)
     if (!address || frames->count == FRAMES_MAX)
         return;
     frames->list[frames->count++] =
-        (struct frame){.address = address, .object = objects_find(address)};
+        (struct frame){.address = address, .object = mapped_files_find(address)};
 }
 
 void frames_collect(struct frames *frames, const void *context)
@@ -50,7 +50,7 @@ void frames_collect(struct frames *frames, const void *context)
 
     frames->count = 0;
     add(frames, place);
-    if (!objects_find(place))
+    if (!mapped_files_find(place))
         add(frames, caller_of_nothing(context));
     int count = backtrace(found, FRAMES_MAX + OWN);
 
@@ -66,8 +66,9 @@ void frames_name(struct frames *frames)
     for (size_t i = 0; i < frames->count; i++) {
         struct frame *frame = &frames->list[i];
 
-        if (frame->object && !objects_symbol(frame->object, frame->address - (i > 0), frame->symbol,
-                                             sizeof frame->symbol, &frame->into))
+        if (frame->object &&
+            !mapped_files_symbol(frame->object, frame->address - (i > 0), frame->symbol,
+                                 sizeof frame->symbol, &frame->into))
             frame->symbol[0] = '\0';
     }
 }
@@ -80,16 +81,16 @@ const struct object *frames_module(const struct frames *frames)
     return NULL;
 }
 
-void frame_words(struct words *words, const struct frame *frame)
+void frame_words(struct signal_text *words, const struct frame *frame)
 {
     if (*frame->symbol) {
-        words_text(words, frame->symbol);
-        words_text(words, "+");
-        words_hex(words, frame->into);
+        signal_text_text(words, frame->symbol);
+        signal_text_text(words, "+");
+        signal_text_hex(words, frame->into);
     } else {
-        words_hex(words, frame->address - (frame->object ? frame->object->base : 0));
+        signal_text_hex(words, frame->address - (frame->object ? frame->object->base : 0));
     }
-    words_text(words, " (");
-    words_text(words, frame->object ? frame->object->name : "unknown");
-    words_text(words, ")");
+    signal_text_text(words, " (");
+    signal_text_text(words, frame->object ? frame->object->name : "unknown");
+    signal_text_text(words, ")");
 }

@@ -4,8 +4,8 @@
 
 #include <setjmp.h>
 
-#include "core/recovery/objects.h"
-#include "core/recovery/words.h"
+#include "core/recovery/mapped_files.h"
+#include "core/recovery/signal_text.h"
 
 enum { FRAMES_MAX = 48, FRAME_SYMBOL = 96 };
 
@@ -34,6 +34,6 @@ void frames_name(struct frames *frames);
 const struct object *frames_module(const struct frames *frames);
 
 /* "function+0x12 (module)" */
-void frame_words(struct words *words, const struct frame *frame);
+void frame_words(struct signal_text *words, const struct frame *frame);
 
 #endif

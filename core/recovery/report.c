@@ -28,17 +28,17 @@ void report_who(struct report *report)
 {
     struct running now = running_now();
     struct crash_look *who = &report->who;
-    struct words what = {.fd = -1};
+    struct signal_text what = {.fd = -1};
 
     report->guard = report->address && running_guards((const void *)report->address); // NOLINT
-    words_text(&what, now.name);
-    words_text(&what, now.name && now.method ? ", " : NULL);
-    words_text(&what, now.method);
-    words_text(&what, now.method ? " " : NULL);
-    words_text(&what, now.path);
+    signal_text_text(&what, now.name);
+    signal_text_text(&what, now.name && now.method ? ", " : NULL);
+    signal_text_text(&what, now.method);
+    signal_text_text(&what, now.method ? " " : NULL);
+    signal_text_text(&what, now.path);
     keep(who->module, sizeof who->module, now.module);
     keep(who->kind, sizeof who->kind, now.kind);
-    keep(who->what, sizeof who->what, words_end(&what));
+    keep(who->what, sizeof who->what, signal_text_end(&what));
     keep(who->request, sizeof who->request, now.request);
 }
 
@@ -82,15 +82,15 @@ static const char *signal_name(int number)
 /* crash-2026-11-24T00-11-22.123Z-4711.txt, for not every file system takes colons. */
 static int open_file(struct report *report, const char *time)
 {
-    struct words path = {.fd = -1};
+    struct signal_text path = {.fd = -1};
 
-    words_text(&path, report->directory);
-    words_text(&path, "/crash-");
-    words_text(&path, time);
-    words_text(&path, "-");
-    words_number(&path, getpid());
-    words_text(&path, ".txt");
-    keep(report->path, sizeof report->path, words_end(&path));
+    signal_text_text(&path, report->directory);
+    signal_text_text(&path, "/crash-");
+    signal_text_text(&path, time);
+    signal_text_text(&path, "-");
+    signal_text_number(&path, getpid());
+    signal_text_text(&path, ".txt");
+    keep(report->path, sizeof report->path, signal_text_end(&path));
     for (char *at = report->path + strlen(report->directory); *at; at++)
         if (*at == ':')
             *at = '-';
@@ -101,98 +101,98 @@ static int open_file(struct report *report, const char *time)
     return fd;
 }
 
-static void pair(struct words *out, const char *key, const char *value)
+static void pair(struct signal_text *out, const char *key, const char *value)
 {
-    words_text(out, key);
-    words_text(out, ": ");
-    words_text(out, value && *value ? value : "none");
-    words_text(out, "\n");
+    signal_text_text(out, key);
+    signal_text_text(out, ": ");
+    signal_text_text(out, value && *value ? value : "none");
+    signal_text_text(out, "\n");
 }
 
-static void write_head(struct words *out, const struct report *report, const char *time)
+static void write_head(struct signal_text *out, const struct report *report, const char *time)
 {
     char thread[16] = "";
 
     prctl(PR_GET_NAME, thread, 0, 0, 0);
     pair(out, "busbar", PACKAGE_VERSION);
     pair(out, "time", time);
-    words_text(out, "process: ");
-    words_number(out, getpid());
-    words_text(out, ", thread ");
-    words_number(out, syscall(SYS_gettid));
+    signal_text_text(out, "process: ");
+    signal_text_number(out, getpid());
+    signal_text_text(out, ", thread ");
+    signal_text_number(out, syscall(SYS_gettid));
     pair(out, " called", thread);
     if (report->exit)
         pair(out, "exit", report->exit);
-    words_text(out, "signal: ");
-    words_number(out, report->signal);
-    words_text(out, " ");
-    words_text(out, signal_name(report->signal));
-    words_text(out, report->sent ? ", sent\n" : ", address ");
+    signal_text_text(out, "signal: ");
+    signal_text_number(out, report->signal);
+    signal_text_text(out, " ");
+    signal_text_text(out, signal_name(report->signal));
+    signal_text_text(out, report->sent ? ", sent\n" : ", address ");
     if (!report->sent) {
-        words_hex(out, report->address);
-        words_text(out, "\n");
+        signal_text_hex(out, report->address);
+        signal_text_text(out, "\n");
     }
     pair(out, "guard of a fiber", report->guard ? "yes: its stack overflowed" : "no");
     if (report->reason)
         pair(out, "reason", report->reason);
 }
 
-static void write_who(struct words *out, const struct report *report)
+static void write_who(struct signal_text *out, const struct report *report)
 {
     const struct crash_look *who = &report->who;
 
     pair(out, "module", report_module(report));
-    words_text(out, "ran: ");
-    words_text(out, *who->kind ? who->kind : "nothing of a module");
-    words_text(out, " ");
-    words_text(out, who->what);
+    signal_text_text(out, "ran: ");
+    signal_text_text(out, *who->kind ? who->kind : "nothing of a module");
+    signal_text_text(out, " ");
+    signal_text_text(out, who->what);
     pair(out, ", of module", who->module);
     pair(out, "request", who->request);
 }
 
-static void write_stack(struct words *out, const struct report *report)
+static void write_stack(struct signal_text *out, const struct report *report)
 {
-    words_text(out, "\nbacktrace:\n");
+    signal_text_text(out, "\nbacktrace:\n");
     for (size_t i = 0; i < report->frames.count; i++) {
         const struct frame *frame = &report->frames.list[i];
 
-        words_text(out, i < 10 ? "   " : "  ");
-        words_number(out, (int64_t)i);
-        words_text(out, "  ");
-        words_hex(out, frame->address);
-        words_text(out, "  ");
+        signal_text_text(out, i < 10 ? "   " : "  ");
+        signal_text_number(out, (int64_t)i);
+        signal_text_text(out, "  ");
+        signal_text_hex(out, frame->address);
+        signal_text_text(out, "  ");
         frame_words(out, frame);
         if (frame->object) {
-            words_text(out, "  ");
-            words_text(out, frame->object->file);
-            words_text(out, "+");
-            words_hex(out, frame->address - frame->object->base);
+            signal_text_text(out, "  ");
+            signal_text_text(out, frame->object->file);
+            signal_text_text(out, "+");
+            signal_text_hex(out, frame->address - frame->object->base);
         }
-        words_text(out, "\n");
+        signal_text_text(out, "\n");
     }
 }
 
-static void write_objects(struct words *out)
+static void write_objects(struct signal_text *out)
 {
     const struct object *object;
 
-    words_text(out, "\nbuild ids:\n");
-    for (size_t i = 0; (object = objects_at(i)); i++) {
-        words_text(out, "  ");
-        words_text(out, object->name);
-        words_text(out, "  ");
-        words_text(out, *object->build ? object->build : "none");
-        words_text(out, "  ");
-        words_text(out, object->file);
-        words_text(out, "  at ");
-        words_hex(out, object->base);
-        words_text(out, "\n");
+    signal_text_text(out, "\nbuild ids:\n");
+    for (size_t i = 0; (object = mapped_files_at(i)); i++) {
+        signal_text_text(out, "  ");
+        signal_text_text(out, object->name);
+        signal_text_text(out, "  ");
+        signal_text_text(out, *object->build ? object->build : "none");
+        signal_text_text(out, "  ");
+        signal_text_text(out, object->file);
+        signal_text_text(out, "  at ");
+        signal_text_hex(out, object->base);
+        signal_text_text(out, "\n");
     }
 }
 
 void report_file(struct report *report)
 {
-    struct words out = {.fd = -1};
+    struct signal_text out = {.fd = -1};
     char time[TEXT_TIME_SIZE];
 
     text_time(clock_wall_ms(), time);
@@ -204,7 +204,7 @@ void report_file(struct report *report)
     write_who(&out, report);
     write_stack(&out, report);
     write_objects(&out);
-    words_flush(&out);
+    signal_text_flush(&out);
     if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* not a byte found room */
         unlink(report->path);
         report->path[0] = '\0';
@@ -217,13 +217,13 @@ void report_file(struct report *report)
 
 enum { LINE_FRAMES = 12 };
 
-static const char *stack_words(struct words *words, const struct frames *frames)
+static const char *stack_words(struct signal_text *words, const struct frames *frames)
 {
     for (size_t i = 0; i < frames->count && i < LINE_FRAMES; i++) {
-        words_text(words, i ? " < " : NULL);
+        signal_text_text(words, i ? " < " : NULL);
         frame_words(words, &frames->list[i]);
     }
-    return words_end(words);
+    return signal_text_end(words);
 }
 
 static const char *some(const char *text)
@@ -233,14 +233,14 @@ static const char *some(const char *text)
 
 void report_line(struct report *report)
 {
-    struct words stack = {.fd = -1}, address = {.fd = -1};
+    struct signal_text stack = {.fd = -1}, address = {.fd = -1};
     const struct crash_look *who = &report->who;
 
-    words_hex(&address, report->address);
+    signal_text_hex(&address, report->address);
     const struct log_pair pairs[] = {
         {"signal", report->exit ? NULL : signal_name(report->signal)},
         {"exit", report->exit},
-        {"address", report->sent ? NULL : words_end(&address)},
+        {"address", report->sent ? NULL : signal_text_end(&address)},
         {"guard", report->guard ? "the stack of a fiber overflowed" : NULL},
         {"reason", report->reason},
         {"module", some(report_module(report))},
@@ -286,7 +286,7 @@ void report_tell(struct report *report)
 
 void report_look(struct report *report, struct crash_look *look)
 {
-    struct words stack = {.fd = -1};
+    struct signal_text stack = {.fd = -1};
 
     *look = report->who;
     keep(look->module, sizeof look->module, report_module(report));

@@ -13,7 +13,7 @@
 
 enum { KEPT_MAX = 8 };
 
-struct kept {
+struct stored_descriptors {
     char key[CHANNEL_TEXT];
     int fds[CHANNEL_FILES];
     size_t count;
@@ -21,12 +21,12 @@ struct kept {
 
 static int channel = -1;
 static struct crash_history history;
-static struct kept kept[KEPT_MAX];
+static struct stored_descriptors kept[KEPT_MAX];
 static size_t kept_count;
 
 static void keep(const char *key, const int *fds, size_t count)
 {
-    struct kept *place = &kept[kept_count];
+    struct stored_descriptors *place = &kept[kept_count];
 
     if (kept_count == KEPT_MAX) {
         for (size_t i = 0; i < count; i++)
@@ -91,7 +91,7 @@ void supervised_tell(const char *text)
  * The supervisor has a duplicate, which would listen on: so the socket itself is shut, and the
  * supervisor drops what is of no use to any worker now.
  */
-static void shut(struct kept *place)
+static void shut(struct stored_descriptors *place)
 {
     say(PACKET_KEEP, place->key, NULL, 0);
     for (size_t i = 0; i < place->count; i++) {
@@ -106,7 +106,7 @@ size_t supervised_take(const char *key, int *fds)
     size_t count = 0;
 
     for (size_t i = 0; i < kept_count; i++) {
-        struct kept *place = &kept[i];
+        struct stored_descriptors *place = &kept[i];
 
         if (strcmp(place->key, key) != 0)
             continue;
@@ -130,7 +130,7 @@ bool supervised_shut(const char *key, const char *end)
     bool any = false;
 
     for (size_t i = 0; i < kept_count; i++) {
-        struct kept *place = &kept[i];
+        struct stored_descriptors *place = &kept[i];
 
         if (strncmp(place->key, key, kind) != 0 || !strcmp(place->key, key) ||
             !ends_in(place->key, end))

@@ -15,8 +15,8 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/recovery/channel.h"
-#include "core/recovery/kept.h"
-#include "core/recovery/manager.h"
+#include "core/recovery/descriptor_store.h"
+#include "core/recovery/service_manager.h"
 
 enum {
     CALM_MS = 1000,      /* a worker that served for so long is started again at once */
@@ -30,7 +30,7 @@ struct supervisor {
     pid_t worker; /* 0: none */
     int channel, signals;
     sigset_t before; /* the mask that the worker gets */
-    struct kept kept[KEPT_MAX];
+    struct stored_descriptors kept[KEPT_MAX];
     struct start_packet start;
     struct crash_note note; /* of the worker; how "": it has said nothing */
     bool ready, served;     /* the worker; any worker */
@@ -95,7 +95,7 @@ static void hand_down(const struct supervisor *supervisor)
     struct packet packet = {.kind = PACKET_KEEP};
 
     for (size_t i = 0; i < KEPT_MAX; i++) {
-        const struct kept *kept = &supervisor->kept[i];
+        const struct stored_descriptors *kept = &supervisor->kept[i];
 
         if (!*kept->key)
             continue;
@@ -146,14 +146,14 @@ static void pass_on(struct supervisor *supervisor, const char *text)
     } else if (!strcmp(text, "STOPPING=1")) {
         supervisor->stopping = true;
     }
-    manager_tell(text);
+    service_manager_tell(text);
 }
 
 static void take(struct supervisor *supervisor, const struct packet *packet, const int *fds,
                  size_t count)
 {
     if (packet->kind == PACKET_KEEP) {
-        kept_add(supervisor->kept, packet->text, fds, count);
+        descriptor_store_add(supervisor->kept, packet->text, fds, count);
         return;
     }
     for (size_t i = 0; i < count; i++)
@@ -234,9 +234,10 @@ static void ended(struct supervisor *supervisor, int status)
     int64_t now = clock_mono_ms();
 
     supervisor->worker = 0;
-    manager_tell("WATCHDOG=1"); /* the next worker's first may take a while */
+    service_manager_tell("WATCHDOG=1"); /* the next worker's first may take a while */
     if (!supervisor->served)
-        manager_tell("EXTEND_TIMEOUT_USEC=90000000"); /* and so may a start that is tried again */
+        service_manager_tell(
+            "EXTEND_TIMEOUT_USEC=90000000"); /* and so may a start that is tried again */
     if (supervisor->channel >= 0)
         listen_to_worker(supervisor);
     if (supervisor->channel >= 0)
@@ -320,7 +321,7 @@ static int next_step(struct supervisor *supervisor)
         spawn(supervisor);
     if (supervisor->worker)
         return -1;
-    manager_tell("WATCHDOG=1");
+    service_manager_tell("WATCHDOG=1");
     int64_t left = supervisor->next_ms - now;
 
     return left > BEAT_MS ? BEAT_MS : left < 1 ? 1 : (int)left;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/recovery/objects.h"
+#include "core/recovery/mapped_files.h"
 
 struct image {
     const char *bytes;
@@ -102,8 +102,8 @@ static bool read_image(const struct image *image, uintptr_t at, char *name, size
     return look(image, table, &sections[table->sh_link], at, name, size, into);
 }
 
-bool objects_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
-                    size_t *into)
+bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
+                         size_t *into)
 {
     struct image image;
 

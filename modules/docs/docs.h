@@ -42,7 +42,7 @@ struct docs_maker {
 /* document.c: the whole, the caller's; NULL: no memory. */
 json_t *docs_document(struct bb_host *host, const struct docs_about *about);
 
-/* maker.c: take `value`. */
+/* json_maker.c: take `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
 /* A text that is absent where it is NULL or empty. */
@@ -79,7 +79,8 @@ json_t *docs_error_schema(struct docs_maker *maker);
 /* events.c: the events of all modules as webhooks; NULL where nobody sends any. */
 json_t *docs_webhooks(struct docs_maker *maker);
 
-/* make.c: both texts of the generation's document. 0, or -1: no memory, and neither is there. */
+/* document_text.c: both texts of the generation's document. 0, or -1: no memory, and neither is
+ * there. */
 int docs_make(struct bb_host *host, struct docs *docs);
 
 /* yaml.c: 0, or -1: no memory. */

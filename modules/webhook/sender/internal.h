@@ -233,7 +233,7 @@ void subscriptions_free(struct sender *sender);
 void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
-/* record.c, claim.c, expand.c, scan.c, lease.c: database tasks */
+/* record_outcomes.c, claim.c, expand.c, scan.c, lease.c: database tasks */
 /* A delivery whose attempt has ended: its result is recorded soon. */
 void record_add(struct sender *sender, struct delivery *delivery);
 void record_results(struct sender *sender);

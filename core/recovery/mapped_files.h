@@ -3,8 +3,8 @@
  * beforehand, so that a signal handler can name an address: it reads the table, and of the file
  * its table of symbols, by open() and mmap() alone. Code is never unloaded, so rows stay.
  */
-#ifndef CORE_OBJECTS_H
-#define CORE_OBJECTS_H
+#ifndef CORE_MAPPED_FILES_H
+#define CORE_MAPPED_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,22 +22,22 @@ struct object {
 };
 
 /* Looks at what is loaded now and adds what is new. One thread at a time. */
-void objects_look(void);
+void mapped_files_look(void);
 
-/* The object with this address is a module's, from this file. After objects_look(). */
-void objects_module(const void *address, const char *name, const char *file);
+/* The object with this address is a module's, from this file. After mapped_files_look(). */
+void mapped_files_module(const void *address, const char *name, const char *file);
 
 /* Rows by their number, as they were added; NULL behind the last one. Async-signal-safe. */
-const struct object *objects_at(size_t index);
+const struct object *mapped_files_at(size_t index);
 
 /* The one with this address; NULL: none. Async-signal-safe. */
-const struct object *objects_find(uintptr_t address);
+const struct object *mapped_files_find(uintptr_t address);
 
 /*
  * Writes the name of the function at the address, and sets how far into it that is. false: not
  * known. Async-signal-safe.
  */
-bool objects_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
-                    size_t *into);
+bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
+                         size_t *into);
 
 #endif

@@ -4,8 +4,8 @@
  * serves they run in reloads, on threads that no loop waits for, so that nobody else would miss
  * them.
  */
-#ifndef CORE_VERB_H
-#define CORE_VERB_H
+#ifndef CORE_LIFECYCLE_CALL_H
+#define CORE_LIFECYCLE_CALL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,9 +13,9 @@
 
 #include "core/recovery/running.h"
 
-/* One call, on the stack of who makes it. Private to verb.c. */
-struct verb {
-    struct verb *next;
+/* One call, on the stack of who makes it. Private to lifecycle_call.c. */
+struct lifecycle_call {
+    struct lifecycle_call *next;
     pthread_t thread;
     struct running now, before;
     int64_t stood_ms; /* how long it was seen to take; -1: nobody has looked yet */
@@ -23,14 +23,14 @@ struct verb {
 };
 
 /* The calling thread calls this verb of this module from here on. Texts are the caller's. */
-void verb_begin(struct verb *verb, const char *module, const char *kind);
-void verb_end(struct verb *verb);
+void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind);
+void lifecycle_call_end(struct lifecycle_call *call);
 
 /*
  * Looks at all that run, `passed_ms` after the look before. One that takes five seconds gets a line
  * in the log, with its backtrace; after `most_ms` (0: never) the process is ended with a crash
  * report about its thread. One caller at a time, and nobody else may use crash_look() meanwhile.
  */
-void verbs_look(int64_t passed_ms, int64_t most_ms);
+void lifecycle_calls_look(int64_t passed_ms, int64_t most_ms);
 
 #endif

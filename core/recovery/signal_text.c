@@ -1,9 +1,9 @@
-#include "core/recovery/words.h"
+#include "core/recovery/signal_text.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-void words_flush(struct words *words)
+void signal_text_flush(struct signal_text *words)
 {
     size_t done = 0;
 
@@ -21,21 +21,21 @@ void words_flush(struct words *words)
     words->used = 0;
 }
 
-static void put(struct words *words, char c)
+static void put(struct signal_text *words, char c)
 {
     if (words->used + 1 == sizeof words->bytes && words->fd >= 0)
-        words_flush(words);
+        signal_text_flush(words);
     if (words->used + 1 < sizeof words->bytes)
         words->bytes[words->used++] = c;
 }
 
-void words_text(struct words *words, const char *text)
+void signal_text_text(struct signal_text *words, const char *text)
 {
     for (; text && *text; text++)
         put(words, *text);
 }
 
-static void put_digits(struct words *words, uint64_t number, unsigned base)
+static void put_digits(struct signal_text *words, uint64_t number, unsigned base)
 {
     char digits[24];
     size_t count = 0;
@@ -47,20 +47,20 @@ static void put_digits(struct words *words, uint64_t number, unsigned base)
         put(words, digits[--count]);
 }
 
-void words_number(struct words *words, int64_t number)
+void signal_text_number(struct signal_text *words, int64_t number)
 {
     if (number < 0)
         put(words, '-');
     put_digits(words, number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
 }
 
-void words_hex(struct words *words, uintptr_t number)
+void signal_text_hex(struct signal_text *words, uintptr_t number)
 {
-    words_text(words, "0x");
+    signal_text_text(words, "0x");
     put_digits(words, number, 16);
 }
 
-const char *words_end(struct words *words)
+const char *signal_text_end(struct signal_text *words)
 {
     words->bytes[words->used] = '\0';
     return words->bytes;

@@ -1,4 +1,4 @@
-#include "core/recovery/objects.h"
+#include "core/recovery/mapped_files.h"
 
 #include <elf.h>
 #include <link.h>
@@ -99,14 +99,14 @@ static int add(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-void objects_look(void)
+void mapped_files_look(void)
 {
     dl_iterate_phdr(add, NULL);
 }
 
-void objects_module(const void *address, const char *name, const char *file)
+void mapped_files_module(const void *address, const char *name, const char *file)
 {
-    struct object *object = (struct object *)(uintptr_t)objects_find((uintptr_t)address);
+    struct object *object = (struct object *)(uintptr_t)mapped_files_find((uintptr_t)address);
 
     if (!object)
         return;
@@ -115,12 +115,12 @@ void objects_module(const void *address, const char *name, const char *file)
     object->module = true;
 }
 
-const struct object *objects_at(size_t index)
+const struct object *mapped_files_at(size_t index)
 {
     return index < atomic_load(&object_count) ? &objects[index] : NULL;
 }
 
-const struct object *objects_find(uintptr_t address)
+const struct object *mapped_files_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
 

@@ -1,12 +1,12 @@
 /* The descriptors that the supervisor keeps for its next worker. Private to recovery/. */
-#ifndef CORE_KEPT_H
-#define CORE_KEPT_H
+#ifndef CORE_DESCRIPTOR_STORE_H
+#define CORE_DESCRIPTOR_STORE_H
 
 #include "core/recovery/channel.h"
 
 enum { KEPT_MAX = 8 };
 
-struct kept {
+struct stored_descriptors {
     char key[CHANNEL_TEXT]; /* "": a free place */
     int fds[CHANNEL_FILES];
     size_t count;
@@ -14,6 +14,7 @@ struct kept {
 
 /* Takes them, in place of those whose key has the same word before the colon; none: only these go.
  */
-void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_t count);
+void descriptor_store_add(struct stored_descriptors list[KEPT_MAX], const char *key, const int *fds,
+                          size_t count);
 
 #endif

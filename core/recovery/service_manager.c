@@ -1,4 +1,4 @@
-#include "core/recovery/manager.h"
+#include "core/recovery/service_manager.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int own_socket(void)
     return none;
 }
 
-void manager_tell(const char *text)
+void service_manager_tell(const char *text)
 {
     struct sockaddr_un address;
     socklen_t length = manager(&address);

@@ -1,23 +1,24 @@
-#include "core/recovery/kept.h"
+#include "core/recovery/descriptor_store.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static void drop(struct kept *kept)
+static void drop(struct stored_descriptors *kept)
 {
     for (size_t i = 0; i < kept->count; i++)
         close(kept->fds[i]);
-    *kept = (struct kept){.count = 0};
+    *kept = (struct stored_descriptors){.count = 0};
 }
 
-void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_t count)
+void descriptor_store_add(struct stored_descriptors list[KEPT_MAX], const char *key, const int *fds,
+                          size_t count)
 {
     size_t kind = strcspn(key, ":") + 1;
-    struct kept *place = NULL;
+    struct stored_descriptors *place = NULL;
 
     for (size_t i = 0; i < KEPT_MAX; i++) {
-        struct kept *at = &list[i];
+        struct stored_descriptors *at = &list[i];
 
         if (!strncmp(at->key, key, kind))
             drop(at);
@@ -26,7 +27,7 @@ void kept_add(struct kept list[KEPT_MAX], const char *key, const int *fds, size_
     }
     if (!count)
         return;
-    struct kept given = {.count = count};
+    struct stored_descriptors given = {.count = count};
 
     snprintf(given.key, sizeof given.key, "%s", key);
     memcpy(given.fds, fds, count * sizeof *fds);

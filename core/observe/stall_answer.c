@@ -1,4 +1,4 @@
-#include "core/observe/stall_door.h"
+#include "core/observe/stall_answer.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void answer(int fd, const char *reason, int64_t until)
     close(fd);
 }
 
-void stall_door(const struct listeners *listeners, int ms, const char *reason)
+void stall_answer(const struct listeners *listeners, int ms, const char *reason)
 {
     struct pollfd fds[LISTENERS_MAX];
 
