@@ -160,6 +160,26 @@ static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t 
     return 0;
 }
 
+/*
+ * The one organisation that a request acts in, into *organisation: the one asked for (as with
+ * bb_organisation()), or else the caller's own. An Admin, and an ApiUser who acts for several, has
+ * to name one: 400. Who acts in none is answered 403. That the one an Admin names exists is for the
+ * caller to check. Returns 0, or the status of the answer it gave.
+ */
+static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+    int refused = bb_organisation(rq, asked, organisation);
+
+    if (refused || *organisation)
+        return refused;
+    if (who->role == BB_ROLE_ADMIN ||
+        (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+        return bb_invalid(rq, "organizationId", "is required");
+    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
+    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+}
+
 /* Adds a header to the answer. 0, or -1 where the name or value is not fit for one. */
 static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
 {

@@ -28,18 +28,10 @@ static int admin_home(struct bb_request *rq, int64_t organisation)
 /* The one organisation that all rows act in. */
 static int home(struct bb_request *rq, int64_t *organisation)
 {
-    const struct bb_principal *who = rq->principal;
-    bool admin = who->role == BB_ROLE_ADMIN;
-    int refused = bb_organisation(rq, bb_arg_int(rq, "organizationId", 0), organisation);
+    int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), organisation);
 
-    if (refused)
-        return refused;
-    if (*organisation)
-        return admin ? admin_home(rq, *organisation) : 0;
-    if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
-        return bb_invalid(rq, "organizationId", "is required");
-    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
-    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+    return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
+                                                           : admin_home(rq, *organisation);
 }
 
 static int file_of(struct bb_request *rq, const struct bb_file **file)

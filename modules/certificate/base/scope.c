@@ -42,16 +42,8 @@ static int admin_home(struct bb_request *rq, int64_t asked)
 
 int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
 {
-    const struct bb_principal *who = rq->principal;
-    bool admin = who->role == BB_ROLE_ADMIN;
-    int refused = bb_organisation(rq, asked, organisation);
+    int refused = bb_home(rq, asked, organisation);
 
-    if (refused)
-        return refused;
-    if (*organisation)
-        return admin ? admin_home(rq, *organisation) : 0;
-    if (admin || (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
-        return bb_invalid(rq, "organizationId", "is required");
-    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
-    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+    return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
+                                                           : admin_home(rq, *organisation);
 }
