@@ -309,6 +309,12 @@ START_TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
     stop();
 }
 
+static bool both_can_be_asked(void *arg)
+{
+    (void)arg;
+    return metric("busbar_database_connections", "read") == 2;
+}
+
 /* Nothing can connect anew meanwhile: what is asked by key goes to the other connection. The one
  * that is lost is that of the last query; the other may have been asked before the first was there.
  */
@@ -318,6 +324,7 @@ START_TEST(a_connection_that_is_lost_holds_up_nobody)
     PGconn *other = database_connect(pg, "postgres");
 
     ck_assert(wait_until(is_migrated, NULL, 10000));
+    ck_assert(wait_until(both_can_be_asked, NULL, 10000));
     for (int i = 0; i < 20; i++)
         ck_assert(is_migrated(NULL));
     sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS false");
