@@ -249,3 +249,11 @@ int open_descriptors(pid_t pid)
     closedir(entries);
     return count - 2;
 }
+
+bool fault_as_root(const char *fault)
+{
+    if (!geteuid())
+        return true;
+    test_skipped(text("%s needs root, for what it mounts or unshares", fault));
+    return false;
+}

@@ -54,4 +54,8 @@ unsigned long cpu_ticks(pid_t pid);
 /* Entries of /proc/<pid>/fd. */
 int open_descriptors(pid_t pid);
 
+/* Whether this process is root's, as a fault needs that makes mounts or networks of its own; else
+ * the test is skipped, which is told. */
+bool fault_as_root(const char *fault);
+
 #endif

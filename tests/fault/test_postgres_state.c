@@ -242,6 +242,8 @@ static bool refuses(void *arg)
 
 START_TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
 {
+    if (!fault_as_root("F09"))
+        return;
     struct postgres *pg = postgres_make("pg-full", true);
     const char *directory = harness_path("pg-full.small");
 

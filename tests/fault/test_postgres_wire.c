@@ -168,6 +168,8 @@ static bool let_go(const struct host *host)
 
 START_TEST(dropped_packets_hold_no_connection_for_long)
 {
+    if (!fault_as_root("F06"))
+        return;
     ck_assert_msg(unshare(CLONE_NEWNET) == 0, "F06 needs a network namespace, and root for it");
     tool("ip link set lo up");
     struct postgres *pg = postgres_make("pg-drop", true);

@@ -367,8 +367,8 @@ START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
     unsigned long start = cpu_ticks(host->pid);
 
     poll(NULL, 0, MEASURED_MS); /* the span that is measured */
-    double share =
-        (double)(cpu_ticks(host->pid) - start) * 1000 / (double)sysconf(_SC_CLK_TCK) / MEASURED_MS;
+    double share = (double)(cpu_ticks(host->pid) - start) * 1000 / (double)sysconf(_SC_CLK_TCK) /
+                   (double)MEASURED_MS;
 
     ck_assert_msg(share < 0.4, "%.0f %% of a processor", share * 100);
     sql_run(db, "DROP FUNCTION bar CASCADE");
