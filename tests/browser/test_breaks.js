@@ -113,7 +113,7 @@ scene('breaks: a host that is restarted under the page is found again, and nothi
     await page.close()
     await host.end()
   }
-}, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
+}, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
 
 scene('breaks: whoever logs in next on the same page does not find what another one has written', async ({ open }) => {
   const ann = await member('Ann')
