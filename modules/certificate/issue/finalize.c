@@ -38,7 +38,7 @@ int64_t certificate_finalize(struct bb_request *rq, bool *more)
         const struct bb_rows *rows = bb_query(rq, &finalize, BB_ARGS(bb_i(BATCH), bb_i(10000)));
 
         if (!rows)
-            return certificate_step_failed(rq, "settling certificates");
+            return certificate_step_failed(rq, "finalizing certificates");
         count = bb_cell_int(rq, rows, 0, 0);
         done += count;
     }
