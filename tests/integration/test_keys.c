@@ -225,6 +225,14 @@ static void expect_counters(int64_t unknown)
 static const char together[] = "  read_connections: 1\n  unit_connections: 1\n";
 static const char alone[] = "  gather: 1\n";
 
+/* A loop publishes its counters from time to time. */
+static bool have_shared(void *arg)
+{
+    (void)arg;
+    return metric("busbar_database_sharing_requests_total", "read") > ASKS &&
+           metric("busbar_database_sharing_requests_total", "unit") > ASKS / 4;
+}
+
 START_TEST(each_request_gets_what_it_would_get_alone)
 {
     static const int counts[] = {1, 2, CLIENTS, CROWD};
@@ -233,8 +241,7 @@ START_TEST(each_request_gets_what_it_would_get_alone)
     ck_assert(wait_until(is_migrated, NULL, 10000));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         expect_counters(crowd(counts[i], false, NULL));
-    ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "read"), ASKS);
-    ck_assert_int_gt(metric("busbar_database_sharing_requests_total", "unit"), ASKS / 4);
+    ck_assert(wait_until(have_shared, NULL, 5000));
     stop();
 }
 

@@ -4,14 +4,13 @@
  * logins. A table is locked while they are asked, so that they wait together; each must get what it
  * got when it was asked alone.
  */
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "hook.h"
 #include "suites.h"
+#include "together.h"
 
-enum { PEOPLE = 4, DEVICES = 3, CALLS = 60, LOGINS = 12, TOGETHER_MS = 20000 };
+enum { PEOPLE = 4, DEVICES = 3, CALLS = 60, LOGINS = 12 };
 
 static struct host *host;
 static PGconn *db, *changing;
@@ -104,26 +103,6 @@ static void stop(void)
     host_stop(host);
 }
 
-static int64_t metric(const char *name, const char *lane)
-{
-    const char *page = ck_status(http(host, "GET", "/metrics", admin->token, NULL), 200)->body;
-    const char *line = strstr(page, text("\n%s{loop=\"0\",lane=\"%s\"} ", name, lane));
-
-    ck_assert_msg(line != NULL, "%s", page);
-    return strtoll(strchr(line, ' ') + 1, NULL, 10);
-}
-
-/* A loop publishes its counters from time to time. */
-static bool has_shared(void *arg)
-{
-    return metric("busbar_database_sharing_requests_total", arg) > 1;
-}
-
-static void expect_shared(char *lane)
-{
-    ck_assert(wait_until(has_shared, lane, 5000));
-}
-
 /* ---- together ---- */
 
 /* All but the number of the request. */
@@ -135,73 +114,25 @@ static const char *said(const struct answer *answer)
                 answer->body);
 }
 
-struct lock {
-    const char *tables;
-    const char *change; /* NULL: nothing is changed; else it ends when the others wait for it */
-    const char *lane;
-    int least;      /* that wait, or share what waits, before the tables are let go */
-    int64_t shared; /* before it began */
-};
-
-static int64_t shared(const struct lock *lock)
+static struct together held(const char *tables, const char *pool, int least)
 {
-    return metric("busbar_database_sharing_requests_total", lock->lane);
-}
-
-static bool enough_wait(void *arg)
-{
-    const struct lock *lock = arg;
-
-    return metric("busbar_database_waiting", lock->lane) + shared(lock) - lock->shared >=
-           lock->least;
-}
-
-static bool one_waits_for_a_row(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted"
-                          " AND locktype = 'transactionid'") > 0;
-}
-
-static void *let_go(void *arg)
-{
-    const struct lock *lock = arg;
-    bool waited = wait_until(enough_wait, arg, TOGETHER_MS);
-
-    sql_run(db, "COMMIT");
-    if (lock->change) {
-        waited = wait_until(one_waits_for_a_row, NULL, TOGETHER_MS) && waited;
-        sql_run(changing, "COMMIT");
-    }
-    return waited ? arg : NULL;
-}
-
-static void ask_together(struct lock *lock, const struct call *asked, struct answer **answers,
-                         int count)
-{
-    pthread_t thread;
-    void *waited;
-
-    lock->shared = shared(lock);
-    sql_run(db, "BEGIN");
-    sql_run(db, text("LOCK TABLE %s", lock->tables));
-    if (lock->change) {
-        sql_run(changing, "BEGIN");
-        sql_run(changing, lock->change);
-    }
-    ck_assert_int_eq(pthread_create(&thread, NULL, let_go, lock), 0);
-    parallel(host, asked, answers, count);
-    pthread_join(thread, &waited);
-    ck_assert_msg(waited != NULL, "they did not wait together");
+    return (struct together){.host = host,
+                             .admin = admin,
+                             .db = db,
+                             .changing = changing,
+                             .tables = tables,
+                             .pool = pool,
+                             .least = least};
 }
 
 START_TEST(look_ups_that_wait_together_each_get_their_own)
 {
     struct answer *alone[CALLS], *together[CALLS];
-    struct lock lock = {"device, chat_conversation, webhook_hook IN ACCESS EXCLUSIVE MODE", NULL,
-                        "read", CALLS / 2, 0};
 
     start("look_ups");
+    struct together lock = held(
+        "device, chat_conversation, webhook_hook IN ACCESS EXCLUSIVE MODE", "read", CALLS / 2);
+
     for (int i = 0; i < PEOPLE; i++)
         ask_devices(people[i]);
     ask_devices(admin);
@@ -217,7 +148,7 @@ START_TEST(look_ups_that_wait_together_each_get_their_own)
         ck_assert_msg(!strcmp(said(together[i]), said(alone[i])), "%s: %s, alone %s", calls[i].path,
                       said(together[i]), said(alone[i]));
     }
-    expect_shared((char[]){"read"});
+    expect_shared(&lock, 1);
     stop();
 }
 
@@ -226,7 +157,7 @@ START_TEST(look_ups_that_wait_together_each_get_their_own)
 static struct person *who[LOGINS];
 static struct answer *answers[LOGINS];
 
-static void log_in_together(struct lock *lock)
+static void log_in_together(struct together *lock)
 {
     struct call logins[LOGINS];
 
@@ -246,15 +177,15 @@ static void log_in_together(struct lock *lock)
 
 START_TEST(logins_that_wait_together_each_get_a_session)
 {
-    struct lock lock = {"auth_session IN SHARE MODE", NULL, "write", LOGINS / 2, 0};
-
     start("look_ups_logins");
+    struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);
+
     log_in_together(&lock);
     for (int i = 0; i < LOGINS; i++) {
         who[i]->token = text("%s", answer_text(ck_status(answers[i], 200), "accessToken"));
         ck_assert_str_eq(answer_text(person_me(host, who[i]), "email"), who[i]->email);
     }
-    expect_shared((char[]){"write"});
+    expect_shared(&lock, 1);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_session WHERE account <> 1"),
                      LOGINS);
     stop();
@@ -266,16 +197,15 @@ START_TEST(logins_that_wait_together_each_get_a_session)
  */
 START_TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
 {
-    struct lock lock = {"auth_session IN SHARE MODE",
-                        "UPDATE auth_account SET password = 'another' WHERE email LIKE 'late10@%'"
-                        " OR email LIKE 'caller1@%'",
-                        "write", LOGINS / 2, 0};
-
     start("look_ups_changed");
+    struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);
+
+    lock.change = "UPDATE auth_account SET password = 'another' WHERE email LIKE 'late10@%'"
+                  " OR email LIKE 'caller1@%'";
     log_in_together(&lock);
     for (int i = 0; i < LOGINS; i++)
         ck_status(answers[i], i == 1 || i >= 10 ? 401 : 200);
-    expect_shared((char[]){"write"});
+    expect_shared(&lock, 1);
     stop();
 }
 

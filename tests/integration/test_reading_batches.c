@@ -7,7 +7,7 @@
 #include "exposition.h"
 #include "readings.h"
 #include "suites.h"
-#include "talk.h"
+#include "together.h"
 
 static void set_up(void)
 {
@@ -426,16 +426,6 @@ static const char *reading_of(int meter, int round, int day, long *status)
         much ? 9000000 : 1000 + round);
 }
 
-static int64_t shared_units(const struct host *of)
-{
-    const char *all = ck_status(http(of, "GET", "/metrics", admin->token, NULL), 200)->body;
-    const char *name = "\nbusbar_database_sharing_requests_total{loop=\"0\",lane=\"unit\"} ";
-    const char *at = strstr(all, name);
-
-    ck_assert_msg(at != NULL, "%s", all);
-    return strtoll(at + strlen(name), NULL, 10);
-}
-
 /* Those that wait together are stored by one statement: each has the answer of its own. By a host
  * without the spy, which adds a statement to each unit. */
 START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
@@ -445,6 +435,12 @@ START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
                                                      .database = "reading_batches",
                                                      .modules = "[auth, device, reading, metrics]",
                                                      .db = "  unit_connections: 1\n"});
+    struct together held = {.host = of,
+                            .admin = admin,
+                            .db = db,
+                            .tables = "reading IN SHARE MODE",
+                            .pool = "unit",
+                            .least = METERS / 2};
 
     for (int i = 0; i < METERS; i++)
         plant(text("many%d", i));
@@ -458,7 +454,7 @@ START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
                                      .path = text("/api/meter-reads/new/many%d", i),
                                      .token = m->token,
                                      .body = reading_of(i, round, days[i], &wanted[i])};
-        parallel(of, calls, answers, METERS);
+        ask_together(&held, calls, answers, METERS);
         for (int i = 0; i < METERS; i++) {
             ck_status(answers[i], wanted[i]);
             days[i] += wanted[i] == 201;
@@ -466,7 +462,7 @@ START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
     }
     for (int i = 0; i < METERS; i++)
         ck_assert_int_eq(stored(text("many%d", i)), days[i]);
-    ck_assert_int_gt(shared_units(of), METERS);
+    expect_shared(&held, METERS);
     host_stop(of);
 }
 
