@@ -130,8 +130,8 @@ START_TEST(look_ups_that_wait_together_each_get_their_own)
     struct answer *alone[CALLS], *together[CALLS];
 
     start("look_ups");
-    struct together lock = held(
-        "device, chat_conversation, webhook_hook IN ACCESS EXCLUSIVE MODE", "read", CALLS / 2);
+    struct together lock =
+        held("device, chat_conversation, webhook_hook IN ACCESS EXCLUSIVE MODE", "read", CALLS / 2);
 
     for (int i = 0; i < PEOPLE; i++)
         ask_devices(people[i]);

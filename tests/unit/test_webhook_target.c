@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "modules/webhook/http/target.h"
+#include "modules/common/target.h"
 #include "suites.h"
 #include "webhook_cases.h"
 

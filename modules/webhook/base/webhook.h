@@ -19,8 +19,8 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/target.h"
 #include "modules/webhook/http/retry_time.h"
-#include "modules/webhook/http/target.h"
 #include "modules/webhook/http/transfer.h"
 
 #define WEBHOOK_CHANNEL "webhook"

@@ -19,8 +19,8 @@
 #ifndef WEBHOOK_TRANSFER_H
 #define WEBHOOK_TRANSFER_H
 
+#include "modules/common/target.h"
 #include "modules/webhook/http/sign.h"
-#include "modules/webhook/http/target.h"
 
 #define TRANSFER_KEPT 1024
 #define TRANSFER_BODY_MAX 65536

@@ -1,4 +1,4 @@
-#include "modules/webhook/http/target.h"
+#include "modules/common/target.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

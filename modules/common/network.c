@@ -1,4 +1,4 @@
-#include "modules/webhook/http/network.h"
+#include "modules/common/network.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  *
  * Pure; any thread.
  */
-#ifndef WEBHOOK_NETWORK_H
-#define WEBHOOK_NETWORK_H
+#ifndef COMMON_NETWORK_H
+#define COMMON_NETWORK_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -1,22 +1,23 @@
 /*
- * The target guard: where webhooks may point. At registration target_problem() refuses what can be
- * seen from the URL: its form, a literal address in any spelling, a port. At each connect
- * target_socket() refuses by the address that the socket is about to be connected to, whatever
- * name, table or answer of a name server it came from: the special ranges and the machine's own
- * addresses. The setting allow_networks opens networks for both; allow_ports opens ports.
+ * The target guard: where requests of the host may go, as to webhooks. Of a URL target_problem()
+ * refuses what can be seen from it: its form, a literal address in any spelling, a port. At each
+ * connect target_open_socket() refuses by the address that the socket is about to be connected to,
+ * whatever name, table or answer of a name server it came from: the special ranges and the
+ * machine's own addresses. The setting allow_networks opens networks for both; allow_ports opens
+ * ports. Each module that uses this is built with a copy of its own.
  *
  * URLs are taken apart by curl's own parser alone, so that what was checked is what is called.
  *
  * The rules are built in `open` and only read afterwards, from any thread. A target_guard is one
  * thread's: it remembers the machine's addresses for a second.
  */
-#ifndef WEBHOOK_TARGET_H
-#define WEBHOOK_TARGET_H
+#ifndef COMMON_TARGET_H
+#define COMMON_TARGET_H
 
 #include <curl/curl.h>
 #include <jansson.h>
 
-#include "modules/webhook/http/network.h"
+#include "modules/common/network.h"
 
 #define TARGET_URL_MAX 2048 /* characters */
 
@@ -37,7 +38,7 @@ int target_rules_read(struct target_rules *rules, const json_t *networks, const 
                       const json_t *open, char *why, size_t why_size);
 void target_rules_free(struct target_rules *rules);
 
-/* NULL: the URL may be registered; else what it must be or not, to follow the field's name. */
+/* NULL: the URL may be called; else what it must be or not, to follow the field's name. */
 const char *target_problem(const struct target_rules *rules, const char *url);
 
 #define TARGET_OWN_MAX 64 /* addresses of the machine that are remembered */
