@@ -70,6 +70,7 @@ const struct bb_api fake_api = {
     .stopping = fake_stopping,
     .wake = fake_wake,
     .run = fake_run_now,
+    .run_then = fake_run_then,
     .gate = fake_request_completion,
     .gate_wait = fake_request_completion_wait,
     .gate_open = fake_completion_signal,
@@ -110,4 +111,6 @@ const struct bb_api fake_api = {
     .warn_text = api_warn_text,
     .log_text = api_log_text,
     .print_text = api_print_text,
+    .gives_way = fake_gives_way,
+    .drained = fake_drained,
 };

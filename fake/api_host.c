@@ -176,6 +176,18 @@ bool fake_superseded(struct bb_host *host)
     return false;
 }
 
+bool fake_gives_way(struct bb_host *host)
+{
+    (void)host;
+    return false;
+}
+
+bool fake_drained(struct bb_worker_context *context)
+{
+    (void)context;
+    return true;
+}
+
 void fake_wake(struct bb_host *host, const char *worker)
 {
     (void)host;

@@ -267,6 +267,7 @@ const struct bb_api core_api = {
     .module_at = api_module_at,
     .emit = api_emit,
     .leave_ms = api_leave_ms,
+    .drained = api_drained,
     .superseded = api_superseded,
     .stream_open = api_stream_open,
     .stream_send = api_stream_send,

@@ -54,6 +54,16 @@ int64_t api_leave_ms(struct bb_worker_context *context)
                                        : LEAVE_MS;
 }
 
+/* Beside its requests the workers hold a generation, and the engine that which is live. */
+bool api_drained(struct bb_worker_context *context)
+{
+    const struct worker *worker = (struct worker *)(void *)context;
+    const struct generation *generation = handle_of(context->host)->generation;
+    size_t others = workers_running(worker->all) + !generation_superseded(generation);
+
+    return atomic_load(&generation->holders) <= others;
+}
+
 void api_wake(struct bb_host *host, const char *name)
 {
     struct workers *workers = handle_of(host)->generation->workers;

@@ -29,6 +29,7 @@ void workers_free(struct workers *workers);
 
 bool api_stopping(struct bb_worker_context *context);
 int64_t api_leave_ms(struct bb_worker_context *context);
+bool api_drained(struct bb_worker_context *context);
 void api_wake(struct bb_host *host, const char *worker);
 
 /* bb_run(), bb_run_then(): a request made by another thread (run.c). */

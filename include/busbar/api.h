@@ -182,6 +182,9 @@ struct bb_api {
 
     /* since minor 10: host.h */
     bool (*gives_way)(struct bb_host *);
+
+    /* since minor 11: host.h */
+    bool (*drained)(struct bb_worker_context *);
 };
 
 #endif

@@ -11,5 +11,6 @@
 #include <busbar/services.h>
 #include <busbar/sql.h>
 #include <busbar/stream.h>
+#include <busbar/upstream.h>
 
 #endif

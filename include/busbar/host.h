@@ -150,6 +150,16 @@ static inline int64_t bb_leave_ms(struct bb_worker_context *context)
 }
 
 /*
+ * Once bb_stopping(): whether the last request of the worker's generation has ended, so that nobody
+ * is left who could ask it for something. Before that, whether none is under way. A worker that
+ * serves requests goes on until then, or until bb_leave_ms() have passed. Since minor 11.
+ */
+static inline bool bb_drained(struct bb_worker_context *context)
+{
+    return context->host->api->drained(context);
+}
+
+/*
  * Whether a newer generation is live: new requests no longer come here, and what lasts is to come
  * to an end. Also once a command with BB_COMMAND_LONG was interrupted. Any thread.
  */

@@ -30,8 +30,7 @@ void slots_free(struct slots *slots)
     pthread_mutex_destroy(&slots->lock);
 }
 
-/* 0; 429: the account has its part; 503: all are taken. */
-static int take(struct slots *slots, int64_t account)
+int slot_try(struct slots *slots, int64_t account)
 {
     size_t free = slots->count;
     int64_t own = 0;
@@ -64,17 +63,17 @@ static int refuse(struct bb_request *rq, const struct slots *slots, int status)
 
 int slot_take(struct bb_request *rq, struct slots *slots)
 {
-    return refuse(rq, slots, take(slots, rq->principal->account));
+    return refuse(rq, slots, slot_try(slots, rq->principal->account));
 }
 
 int slot_await(struct bb_request *rq, struct slots *slots)
 {
-    int status = take(slots, rq->principal->account);
+    int status = slot_try(slots, rq->principal->account);
 
     for (int pauses = 0; status && pauses < PAUSES; pauses++) {
         if (bb_sleep(rq, PAUSE_MS))
             return bb_no_memory(rq);
-        status = take(slots, rq->principal->account);
+        status = slot_try(slots, rq->principal->account);
     }
     return refuse(rq, slots, status);
 }

@@ -27,6 +27,9 @@ void slots_free(struct slots *slots);
 int slot_take(struct bb_request *rq, struct slots *slots);
 int slot_await(struct bb_request *rq, struct slots *slots);
 
+/* Takes one for an account, not 0: 0; or 429 or 503, as above, and nothing was answered. */
+int slot_try(struct slots *slots, int64_t account);
+
 /* Gives back one that the account holds. */
 void slot_release(struct slots *slots, int64_t account);
 

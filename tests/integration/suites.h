@@ -47,6 +47,8 @@
     X(ledger)                                                                                      \
     X(bad_module)                                                                                  \
     X(late)                                                                                        \
+    X(upstream)                                                                                    \
+    X(upstream_ends)                                                                               \
     X(reload)                                                                                      \
     X(reload_refused)                                                                              \
     X(reload_status)                                                                               \

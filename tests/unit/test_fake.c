@@ -179,6 +179,21 @@ START_TEST(a_request_is_taken_as_the_host_takes_it)
 }
 END_TEST
 
+/* A module may call whatever the contract has. */
+START_TEST(no_function_of_the_contract_is_missing)
+{
+    const struct bb_api *api = bb_fake_host(fake)->api;
+    void *const *functions =
+        (void *const *)((const char *)api + offsetof(struct bb_api, host_alloc));
+    size_t count = (api->size - offsetof(struct bb_api, host_alloc)) / sizeof(*functions);
+
+    ck_assert_int_eq((int)api->minor, BB_ABI_MINOR);
+    ck_assert_int_eq((int)api->size, (int)sizeof(*api));
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(functions[i] != NULL, "the one with the index %zu", i);
+}
+END_TEST
+
 Suite *fake_suite(void)
 {
     Suite *suite = suite_create("fake");
@@ -196,6 +211,7 @@ Suite *fake_suite(void)
     tcase_add_test(tests, queries_are_taken_from_the_path);
     tcase_add_test(tests, a_request_that_does_not_fit_the_tables_is_refused);
     tcase_add_test(tests, a_request_is_taken_as_the_host_takes_it);
+    tcase_add_test(tests, no_function_of_the_contract_is_missing);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -7,7 +7,7 @@ use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 pub const BB_ABI_MAJOR: c_uint = 1;
-pub const BB_ABI_MINOR: c_uint = 10;
+pub const BB_ABI_MINOR: c_uint = 11;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
 /// Structs that the host alone looks into.
@@ -552,4 +552,5 @@ pub struct bb_api {
     pub standstill: unsafe extern "C" fn(*mut bb_request) -> *const c_char,
     pub answered: unsafe extern "C" fn(*mut bb_request) -> u64,
     pub gives_way: unsafe extern "C" fn(*mut bb_host) -> bool,
+    pub drained: unsafe extern "C" fn(*mut bb_worker_context) -> bool,
 }

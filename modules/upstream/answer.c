@@ -1,0 +1,92 @@
+/* An answer, as libcurl hands it over. On the worker's thread. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "modules/upstream/call.h"
+
+enum { FIRST_ROOM = 4096 };
+
+/* Room for a NUL behind. */
+static bool make_room(struct call *call, size_t length)
+{
+    size_t room = call->room ? call->room : FIRST_ROOM;
+
+    if (length < call->room)
+        return true;
+    while (room <= length)
+        room *= 2;
+    char *bytes = realloc(call->bytes, room);
+
+    if (!bytes)
+        return false;
+    call->bytes = bytes;
+    call->room = room;
+    return true;
+}
+
+size_t answer_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *call = arg;
+    size_t length = size * count, all = call->answer.length + length;
+
+    call->too_large = all > call->answer_max;
+    if (call->too_large || !make_room(call, all))
+        return 0;
+    memcpy(call->bytes + call->answer.length, data, length);
+    call->answer.length = all;
+    return length;
+}
+
+/* Lines of all answers count, those before a final one too; libcurl keeps the fields of the last.
+ */
+size_t answer_head(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *call = arg;
+
+    (void)data;
+    call->header_bytes += size * count;
+    call->too_large = call->header_bytes > CALL_HEADER_BYTES_MAX;
+    return call->too_large ? 0 : size * count;
+}
+
+static char *put(char *at, const char *text, bool lower)
+{
+    for (; *text; text++)
+        *at++ = lower ? (char)tolower((unsigned char)*text) : *text;
+    *at = '\0';
+    return at + 1;
+}
+
+/* The two passes over libcurl's list: how much there is, and what. */
+static size_t text_bytes(CURL *easy, size_t *count)
+{
+    size_t bytes = 0;
+
+    for (struct curl_header *at = NULL; (at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at));) {
+        bytes += strlen(at->name) + strlen(at->value) + 2;
+        ++*count;
+    }
+    return bytes;
+}
+
+bool answer_take_headers(struct call *call)
+{
+    size_t count = 0, bytes = text_bytes(call->easy, &count);
+    struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
+    char *text = (char *)(lines + count);
+
+    if (!lines)
+        return false;
+    call->lines = lines;
+    for (struct curl_header *at = NULL;
+         (at = curl_easy_nextheader(call->easy, CURLH_HEADER, -1, at));) {
+        lines->name = text;
+        text = put(text, at->name, true);
+        lines->value = text;
+        text = put(text, at->value, false);
+        lines++;
+    }
+    call->answer.headers = call->lines;
+    call->answer.header_count = count;
+    return true;
+}

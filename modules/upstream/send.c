@@ -1,0 +1,87 @@
+/* The function of the service: on the fiber of who asks. */
+#include "modules/upstream/call.h"
+
+enum { GRACE_MS = 500 }; /* for the worker to say itself that a call is late */
+
+void upstream_count(const struct upstream *upstream, enum upstream_outcome outcome)
+{
+    bb_metric_add(upstream->host, 0, outcome, 1);
+}
+
+/* An answer for a request that never became a call. */
+static const struct bb_upstream_answer *not_sent(struct bb_request *rq, struct upstream *upstream,
+                                                 enum upstream_outcome outcome, int failed,
+                                                 const char *error)
+{
+    struct bb_upstream_answer *answer = bb_alloc(rq, sizeof(*answer));
+
+    *answer = (struct bb_upstream_answer){
+        .size = sizeof(*answer), .failed = failed, .error = error, .body = ""};
+    upstream_count(upstream, outcome);
+    return answer;
+}
+
+/* NULL; or why there is nobody to hand it to. */
+static const char *hand_over(struct bb_request *rq, struct upstream *upstream, struct call *call)
+{
+    call->completion = bb_completion(rq);
+    if (!call->completion)
+        return "Out of memory";
+    pthread_mutex_lock(&upstream->lock);
+    bool open = upstream->open;
+
+    if (open) {
+        call->handed = true;
+        atomic_fetch_add(&call->holders, 1);
+        atomic_fetch_add(&upstream->under_way, 1);
+        call->next = upstream->incoming;
+        upstream->incoming = call;
+    }
+    pthread_mutex_unlock(&upstream->lock);
+    if (open) {
+        bb_wake(upstream->host, UPSTREAM_WORKER);
+        return NULL;
+    }
+    bb_completion_signal(rq->host, call->completion);
+    return "Requests to other servers are not sent now";
+}
+
+/* The worker may still be at work on the call where it did not answer in time. */
+static const struct bb_upstream_answer *await(struct bb_request *rq, struct call *call)
+{
+    if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS)) {
+        const struct bb_upstream_answer late = {.size = sizeof(late),
+                                                .failed = 504,
+                                                .error = "The request was not answered in time",
+                                                .sent = true,
+                                                .body = ""};
+        struct bb_upstream_answer *answer = bb_alloc(rq, sizeof(*answer));
+
+        *answer = late;
+        return answer;
+    }
+    call->answered = true;
+    return &call->answer;
+}
+
+const struct bb_upstream_answer *upstream_send(void *state, struct bb_request *rq,
+                                               const struct bb_upstream_request *request)
+{
+    struct upstream *upstream = state;
+    const char *problem = call_problem(rq, upstream, request);
+
+    if (problem)
+        return not_sent(rq, upstream, UPSTREAM_REFUSED, 502, problem);
+    struct call *call = call_new(rq, upstream, request);
+
+    if (!call)
+        return not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
+    if (slot_try(upstream->slots, call->account))
+        return not_sent(rq, upstream, UPSTREAM_BUSY, 503,
+                        "Too many requests to other servers are under way");
+    problem = hand_over(rq, upstream, call);
+    if (!problem)
+        return await(rq, call);
+    slot_release(upstream->slots, call->account);
+    return not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
+}

@@ -1,0 +1,183 @@
+/* One call as one transfer of libcurl. On the worker's thread. */
+#include <unistd.h>
+
+#include "config.h"
+#include "modules/upstream/call.h"
+
+#define LIFETIME_S 600L    /* of a connection: a name's new address is heeded by then */
+#define AUTHORITIES_S 600L /* how long the authorities are kept after they were read */
+#define LATE_MS 250        /* beyond libcurl's own limit */
+
+/* May be sent again over another connection when the first one dies (RFC 9110, 9.2.2). */
+static bool is_idempotent(const char *method)
+{
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (!strcmp(method, methods[i]))
+            return true;
+    return false;
+}
+
+/* Before a request is sent, which libcurl does again where a kept connection dies unanswered. */
+static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct call *call = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    call->sendings++;
+    return call->sendings == 1 || (call->sendings == 2 && is_idempotent(call->method))
+               ? CURL_PREREQFUNC_OK
+               : CURL_PREREQFUNC_ABORT;
+}
+
+/*
+ * libcurl keeps what it reads from a file for the next connections, and not what it reads from the
+ * directory that Debian has beside the file: reading that takes ten times as long as a handshake.
+ */
+static CURLcode set_authorities(CURL *easy, const char *own)
+{
+    char *file = NULL;
+
+    if (*own)
+        return curl_easy_setopt(easy, CURLOPT_CAINFO, own)
+                   ? CURLE_OUT_OF_MEMORY
+                   : curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (!curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && !access(file, R_OK))
+        return curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    return CURLE_OK;
+}
+
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(call->easy, (option), (value)))
+
+/* A body is sent with whatever method; POST, PUT and PATCH have one, be it empty. */
+static CURLcode set_request(struct call *call)
+{
+    bool bodied = !strcmp(call->method, "POST") || !strcmp(call->method, "PUT") ||
+                  !strcmp(call->method, "PATCH");
+    CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_URL, call->url);
+
+    SET(CURLOPT_HTTPHEADER, call->headers);
+    if (call->body || bodied) {
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->length);
+        SET(CURLOPT_POSTFIELDS, call->body ? call->body : "");
+    } else if (!strcmp(call->method, "HEAD")) {
+        SET(CURLOPT_NOBODY, 1L);
+    }
+    if (strcmp(call->method, "HEAD") != 0)
+        SET(CURLOPT_CUSTOMREQUEST, call->method);
+    return bad;
+}
+
+static CURLcode set_options(struct call *call)
+{
+    const struct upstream *upstream = call->upstream;
+    CURLcode bad = set_authorities(call->easy, upstream->authorities);
+
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_HTTP_VERSION,
+        (long)(upstream->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)call->timeout_ms);
+    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
+    SET(CURLOPT_MAXAGE_CONN, upstream->idle_s);
+    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
+    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    SET(CURLOPT_PRIVATE, call);
+    return bad;
+}
+
+static CURLcode set_functions(struct call *call)
+{
+    CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, answer_body);
+
+    SET(CURLOPT_WRITEDATA, call);
+    SET(CURLOPT_HEADERFUNCTION, answer_head);
+    SET(CURLOPT_HEADERDATA, call);
+    SET(CURLOPT_PREREQFUNCTION, on_sending);
+    SET(CURLOPT_PREREQDATA, call);
+    SET(CURLOPT_OPENSOCKETFUNCTION, target_open_socket);
+    SET(CURLOPT_OPENSOCKETDATA, &call->socket);
+    return bad;
+}
+#undef SET
+
+bool transfer_begin(struct call *call, CURLM *multi, struct target_guard *guard)
+{
+    call->late_at_ms = bb_now_ms(call->upstream->host) + call->timeout_ms + LATE_MS;
+    call->socket = (struct target_socket){.guard = guard};
+    call->easy = curl_easy_init();
+    return call->easy && !set_options(call) && !set_functions(call) && !set_request(call) &&
+           !curl_multi_add_handle(multi, call->easy);
+}
+
+static const char *reason(const struct call *call, CURLcode code)
+{
+    if (call->too_large)
+        return "The answer is too large";
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return "The connection was closed without an answer";
+    return curl_easy_strerror(code);
+}
+
+static enum upstream_outcome fail(struct call *call, CURLcode code)
+{
+    if (code == CURLE_OPERATION_TIMEDOUT) {
+        call_fail(call, 504, "The request was not answered in time");
+        return UPSTREAM_LATE;
+    }
+    if (call->socket.refused && !call->sendings) {
+        call_fail(call, 502, "The address or port is not allowed");
+        return UPSTREAM_REFUSED;
+    }
+    call_fail(call, 502, reason(call, code));
+    return call->sendings ? UPSTREAM_BROKEN : UPSTREAM_UNREACHABLE;
+}
+
+/* Takes the answer, whose body ends with a NUL. */
+static bool take(struct call *call)
+{
+    long status = 0;
+
+    if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) || !status ||
+        !answer_take_headers(call))
+        return false;
+    if (call->bytes)
+        call->bytes[call->answer.length] = '\0';
+    call->answer.body = call->bytes ? call->bytes : "";
+    call->answer.status = (int)status;
+    return true;
+}
+
+enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode code)
+{
+    enum upstream_outcome outcome = UPSTREAM_ANSWERED;
+
+    call->answer.size = sizeof(call->answer);
+    if (code != CURLE_OK)
+        outcome = fail(call, code);
+    else if (!take(call))
+        outcome = fail(call, CURLE_OUT_OF_MEMORY);
+    call->answer.sent = call->sendings > 0;
+    if (call->easy) {
+        curl_multi_remove_handle(multi, call->easy);
+        curl_easy_cleanup(call->easy);
+    }
+    call->easy = NULL;
+    return outcome;
+}

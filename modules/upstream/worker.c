@@ -1,0 +1,188 @@
+/* The thread that sends: libcurl's multi interface, until the last request has ended. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "modules/upstream/call.h"
+
+enum {
+    WAIT_MS = 60000, /* without anything to do */
+    CHECK_MS = 250,  /* between two looks for calls that are late, or that nobody waits for */
+    LEAVING_MS = 50, /* between two looks whether the last request has ended */
+    WITHOUT_MEMORY_MS = 100
+};
+
+struct work {
+    struct bb_worker_context *context;
+    struct upstream *upstream;
+    CURLM *multi; /* NULL: there was no memory for it */
+    struct target_guard guard;
+    struct call *flying;
+    int64_t check_at_ms;
+};
+
+/* What it ended with is for who asked, from the signal on. */
+static void finish(struct work *work, struct call *call, enum upstream_outcome outcome)
+{
+    struct upstream *upstream = work->upstream;
+    struct bb_completion *completion = call->completion;
+
+    upstream_count(upstream, outcome);
+    atomic_fetch_sub(&upstream->under_way, 1);
+    slot_release(upstream->slots, call->account);
+    call_release(call);
+    bb_completion_signal(upstream->host, completion);
+}
+
+static void end(struct work *work, struct call *call, CURLcode code)
+{
+    struct call **at = &work->flying;
+
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    finish(work, call, transfer_end(call, work->multi, code));
+}
+
+static void begin(struct work *work, struct call *call)
+{
+    if (work->multi && transfer_begin(call, work->multi, &work->guard)) {
+        call->next = work->flying;
+        work->flying = call;
+        return;
+    }
+    finish(work, call, transfer_end(call, work->multi, CURLE_OUT_OF_MEMORY));
+}
+
+/* In the order in which they came. */
+static void begin_incoming(struct work *work)
+{
+    struct call *list = NULL;
+
+    pthread_mutex_lock(&work->upstream->lock);
+    struct call *newest = work->upstream->incoming;
+
+    work->upstream->incoming = NULL;
+    pthread_mutex_unlock(&work->upstream->lock);
+    while (newest) {
+        struct call *next = newest->next;
+
+        newest->next = list;
+        list = newest;
+        newest = next;
+    }
+    while (list) {
+        struct call *call = list;
+
+        list = call->next;
+        begin(work, call);
+    }
+}
+
+static void collect(struct work *work)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(work->multi, &left))) {
+        CURLcode code = message->data.result;
+        struct call *call = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+        end(work, call, code);
+    }
+}
+
+/* Ends those that nobody waits for, and what libcurl has forgotten. */
+static void check(struct work *work)
+{
+    int64_t now = bb_now_ms(work->upstream->host);
+
+    if (now < work->check_at_ms)
+        return;
+    work->check_at_ms = now + CHECK_MS;
+    for (struct call *call = work->flying, *next; call; call = next) {
+        next = call->next;
+        if (atomic_load(&call->left) || now >= call->late_at_ms)
+            end(work, call, CURLE_OPERATION_TIMEDOUT);
+    }
+}
+
+static int wait_ms(const struct work *work)
+{
+    if (!work->multi)
+        return WITHOUT_MEMORY_MS;
+    if (bb_stopping(work->context))
+        return LEAVING_MS;
+    return work->flying ? CHECK_MS : WAIT_MS;
+}
+
+/* Until something comes on a socket, or a call is handed over. */
+static void wait_for_news(struct work *work)
+{
+    struct curl_waitfd wake = {.fd = work->context->wake_fd, .events = CURL_WAIT_POLLIN};
+    uint64_t count;
+
+    if (work->multi)
+        curl_multi_poll(work->multi, &wake, 1, wait_ms(work), NULL);
+    else
+        usleep(WITHOUT_MEMORY_MS * 1000);
+    while (read(work->context->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+}
+
+static void open_multi(struct work *work)
+{
+    long together = work->upstream->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
+
+    work->multi = curl_multi_init();
+    if (!work->multi)
+        return;
+    if (!curl_multi_setopt(work->multi, CURLMOPT_PIPELINING, together) &&
+        !curl_multi_setopt(work->multi, CURLMOPT_MAXCONNECTS, work->upstream->connections))
+        return;
+    curl_multi_cleanup(work->multi);
+    work->multi = NULL;
+}
+
+static void turn(struct work *work)
+{
+    int running;
+
+    if (!work->multi)
+        open_multi(work);
+    begin_incoming(work);
+    if (work->multi) {
+        curl_multi_perform(work->multi, &running);
+        collect(work);
+        check(work);
+    }
+    wait_for_news(work);
+}
+
+/* A call that is handed over holds the generation, as its request does. */
+static bool goes_on(const struct work *work)
+{
+    if (!bb_stopping(work->context))
+        return true;
+    return bb_leave_ms(work->context) > 0 && !bb_drained(work->context);
+}
+
+void upstream_work(struct bb_worker_context *context)
+{
+    struct upstream *upstream = context->host->state;
+    struct work work = {
+        .context = context, .upstream = upstream, .guard.rules = &upstream->targets};
+
+    while (goes_on(&work))
+        turn(&work);
+    pthread_mutex_lock(&upstream->lock);
+    upstream->open = false;
+    pthread_mutex_unlock(&upstream->lock);
+    begin_incoming(&work);
+    while (work.flying)
+        end(&work, work.flying, CURLE_OPERATION_TIMEDOUT);
+    if (work.multi)
+        curl_multi_cleanup(work.multi);
+}

@@ -1,0 +1,291 @@
+/* Requests of modules to other servers: what is sent, what comes back, and what is refused. */
+#include <string.h>
+#include <strings.h>
+
+#include "relay.h"
+#include "suites.h"
+
+#define SAYS(head, body) "HTTP/1.1 " head "\r\nContent-Length: " body
+
+static struct host *open_host, *closed_host;
+
+static void set_up(void)
+{
+    struct host_spec open = relay_spec("upstream", RELAY_LOCAL);
+    struct host_spec closed = relay_spec("upstream_closed", NULL);
+
+    open_host = host_start(&open);
+    closed_host = host_start(&closed);
+}
+
+static void tear_down(void)
+{
+    host_stop(open_host);
+    host_stop(closed_host);
+}
+
+/* ---- what is sent ---- */
+
+START_TEST(a_request_goes_out_as_it_was_made)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+    struct answer *answer =
+        relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
+              catcher_url(catcher, "a/b?c=d%20e"), "text", "{\"n\":1}", "headers", "Content-Type",
+              "application/json", "X-Empty", "", "Authorization", "Bearer of-the-other-server");
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+
+    ck_assert_int_eq(answer_int(ck_status(answer, 200), "status"), 200);
+    ck_assert_ptr_nonnull(strstr(caught->head, "POST /a/b?c=d%20e HTTP/1.1\r\n"));
+    ck_assert_str_eq(caught_header(caught, "Host"), text("127.0.0.1:%d", catcher->port));
+    ck_assert_str_eq(caught_header(caught, "Content-Type"), "application/json");
+    ck_assert_str_eq(caught_header(caught, "Authorization"), "Bearer of-the-other-server");
+    ck_assert_str_eq(caught_header(caught, "X-Empty"), "");
+    ck_assert_str_eq(caught_header(caught, "Content-Length"), "7");
+    ck_assert_str_eq(caught->body, "{\"n\":1}");
+    ck_assert_int_eq((int)strlen(caught_header(caught, "traceparent")), 55);
+    ck_assert_ptr_nonnull(strstr(caught_header(caught, "User-Agent"), "busbar/"));
+    ck_assert_ptr_null(caught_header(caught, "Expect"));
+}
+
+/* Without a body only those that always have one say how long it is. */
+static const struct {
+    const char *method, *length;
+} bodiless[] = {{"GET", NULL}, {"HEAD", NULL}, {"OPTIONS", NULL}, {"DELETE", NULL},
+                {"POST", "0"}, {"PUT", "0"},   {"PATCH", "0"},    {"PROPFIND", NULL}};
+
+START_TEST(each_method_is_sent_as_itself)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+    const char *length = bodiless[_i].length;
+
+    ck_status(
+        relay(open_host, "{ss ss}", "method", bodiless[_i].method, "url", catcher_url(catcher, "")),
+        200);
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+    const char *said = caught_header(caught, "Content-Length");
+
+    ck_assert(!strncmp(caught->head, text("%s / HTTP/1.1", bodiless[_i].method),
+                       strlen(bodiless[_i].method) + strlen(" / HTTP/1.1")));
+    ck_assert_msg(length ? said && !strcmp(said, length) : !said, "%s", caught->head);
+    ck_assert_ptr_null(caught_header(caught, "Content-Type"));
+    ck_assert_ptr_null(caught_header(caught, "Transfer-Encoding"));
+}
+
+START_TEST(connections_are_kept)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+
+    ck_status(relay(open_host, "{ss si}", "url", catcher_url(catcher, ""), "times", 5), 200);
+    ck_assert_int_eq((int)catcher_count(catcher), 5);
+    ck_assert_int_eq((int)catcher_connections(catcher), 1);
+}
+
+/* ---- what comes back ---- */
+
+START_TEST(an_answer_comes_back_whole)
+{
+    static const char continued[] =
+        "HTTP/1.1 103 Early Hints\r\nLink: </early>\r\nX-Early: 1\r\n\r\n"
+        "HTTP/1.1 418 Tea\r\nContent-Type: text/tea\r\nX-Twice: a\r\nX-TWICE: b\r\n"
+        "Transfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n"
+        "4\r\nstro\r\n2\r\nng\r\n0\r\nX-Late: 1\r\n\r\n";
+    struct catcher *catcher = catcher_start((const char *const[]){continued, NULL});
+    struct answer *answer =
+        ck_status(relay(open_host, "{ss}", "url", catcher_url(catcher, "")), 200);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 418);
+    ck_assert_str_eq(answer_text(answer, "body"), "strong");
+    ck_assert_int_eq(answer_int(answer, "length"), 6);
+    ck_assert_str_eq(answer_text(answer, "type"), "text/tea");
+    ck_assert_str_eq(relay_header(answer, "x-twice"), "a");
+    ck_assert_ptr_null(relay_header(answer, "x-early"));
+    ck_assert_ptr_null(relay_header(answer, "x-late"));
+}
+
+START_TEST(a_redirect_is_an_answer)
+{
+    struct catcher *other = catcher_start((const char *const[]){ANSWER_OK, NULL});
+    struct catcher *catcher = catcher_start((const char *const[]){
+        text("HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n",
+             catcher_url(other, "")),
+        NULL});
+    struct answer *answer =
+        ck_status(relay(open_host, "{ss}", "url", catcher_url(catcher, "")), 200);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 302);
+    ck_assert_str_eq(relay_header(answer, "location"), catcher_url(other, ""));
+    ck_assert_int_eq((int)catcher_count(other), 0);
+}
+
+static const char *sized(int length)
+{
+    return text("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", length,
+                (char *)kept(memset(kept(calloc(1, (size_t)length + 1)), 'x', (size_t)length)));
+}
+
+/* By a limit of the request and by that of the settings, 1 MiB. */
+static const struct {
+    int most, length;
+    bool fits;
+} sizes[] = {{10, 0, true},      {10, 1, true},           {10, 10, true},     {10, 11, false},
+             {0, 65536, true},   {0, 1048575, true},      {0, 1048576, true}, {0, 1048577, false},
+             {1, 100000, false}, {2097152, 1048577, true}};
+
+START_TEST(a_body_may_have_so_many_bytes)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){sized(sizes[_i].length), NULL});
+    struct answer *answer =
+        relay_tells(open_host, "{ss si}", "url", catcher_url(catcher, ""), "most", sizes[_i].most);
+
+    ck_assert_int_eq(answer_int(answer, "status"), sizes[_i].fits ? 200 : 0);
+    ck_assert_int_eq(answer_int(answer, "length"), sizes[_i].fits ? sizes[_i].length : 0);
+    if (!sizes[_i].fits)
+        ck_assert_str_eq(answer_text(answer, "error"), "The answer is too large");
+}
+
+START_TEST(heads_are_bounded)
+{
+    char *padding = kept(calloc(1, 40000));
+    static const int lengths[] = {1000, 30000, 33000};
+
+    memset(padding, 'h', 39999);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct catcher *catcher = catcher_start((const char *const[]){
+            text("HTTP/1.1 200 OK\r\nX-Long: %.*s\r\nContent-Length: 0\r\n\r\n", lengths[i],
+                 padding),
+            NULL});
+        struct answer *answer = relay_tells(open_host, "{ss}", "url", catcher_url(catcher, ""));
+
+        ck_assert_int_eq(answer_int(answer, "status"), lengths[i] < 32768 ? 200 : 0);
+    }
+}
+
+static const char *const garbage[] = {
+    "no HTTP at all\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Length: 20\r\n\r\n0123456789",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+};
+
+START_TEST(what_is_no_answer_is_told)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){garbage[_i], NULL});
+    struct answer *answer =
+        relay(open_host, "{ss si}", "url", catcher_url(catcher, ""), "timeout", 2000);
+
+    ck_assert_int_ge(answer->status, 502);
+    ck_assert_int_eq((int)catcher_count(catcher), 1);
+}
+
+/* ---- what is refused ---- */
+
+static const char *const bad_urls[] = {
+    "http://127.0.0.1/",
+    "http://localhost/",
+    "http://[::1]/",
+    "http://10.0.0.1/",
+    "http://0x7f.1/",
+    "http://169.254.1.1/",
+    "http://[::ffff:7f00:1]",
+    "ftp://example.org/",
+    "file:///etc/passwd",
+    "http://a:b@c.example",
+    "http://example.org:22/",
+    "example.org",
+    "http://",
+    "http://ex ample.org/",
+    "http://example.org\r\nX: y",
+    "",
+};
+
+START_TEST(a_url_is_looked_at)
+{
+    ck_error(relay(closed_host, "{ss}", "url", bad_urls[_i]), 502, "The URL of the request must");
+}
+
+START_TEST(an_address_is_looked_at)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+    struct host_spec spec =
+        relay_spec("upstream_ports", "upstream:\n  allow_networks: [\"127.0.0.0/8\"]\n"
+                                     "  allow_ports: [6379]\n");
+    struct host *host = host_start(&spec);
+
+    ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
+    ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:22/"), 502, "The URL of the request");
+    ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Couldn't connect");
+    host_stop(host);
+}
+
+#define URL "url", "http://127.0.0.1:9/"
+
+START_TEST(a_request_is_looked_at)
+{
+    static const char *const methods[] = {
+        "get", "", "GE T", "GET\r\nX: y", "CONNECT", "TRACE", "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"};
+    static const char *const names[] = {
+        "",     "a b",    "a:",         "a\r\nb",         "h\xC3\xA4",
+        "Host", "EXPECT", "Connection", "content-length", "Transfer-Encoding"};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        ck_error(relay(open_host, "{ss ss}", URL, "method", methods[i]), 502, "The method of the");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", names[i], "x"), 502,
+                 i < 5 ? "A header of the request" : "The request must not bring");
+    ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "b\r\nX-C: d"), 502,
+             "A header of the request");
+    ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "\x7F"), 502,
+             "A header of the request");
+}
+
+START_TEST(a_request_has_so_much)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+    const char *url = catcher_url(catcher, "");
+    char *long_text = kept(calloc(1, (16 << 20) + 2));
+
+    memset(long_text, 'b', (16 << 20) + 1);
+    for (int count = 63; count <= 65; count++) {
+        json_t *headers = json_object();
+
+        for (int i = 0; i < count; i++)
+            json_object_set_new(headers, text("X-%d", i), json_string("1"));
+        ck_status(relay(open_host, "{ss so}", "url", url, "headers", headers),
+                  count <= 64 ? 200 : 502);
+    }
+    ck_status(relay(open_host, "{ss s{ss%}}", "url", url, "headers", "X", long_text, 32768 - 5),
+              200);
+    ck_status(relay(open_host, "{ss s{ss%}}", "url", url, "headers", "X", long_text, 32768 - 4),
+              502);
+    ck_status(
+        relay(open_host, "{ss ss ss%}", "url", url, "method", "PUT", "text", long_text, 16 << 20),
+        200);
+    ck_error(relay(open_host, "{ss ss ss%}", "url", url, "method", "PUT", "text", long_text,
+                   (16 << 20) + 1),
+             502, "The body of the request");
+}
+
+Suite *upstream_suite(void)
+{
+    Suite *suite = suite_create("upstream");
+    TCase *tests = tcase_create("upstream");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_request_goes_out_as_it_was_made);
+    tcase_add_loop_test(tests, each_method_is_sent_as_itself, 0,
+                        sizeof(bodiless) / sizeof(bodiless[0]));
+    tcase_add_test(tests, connections_are_kept);
+    tcase_add_test(tests, an_answer_comes_back_whole);
+    tcase_add_test(tests, a_redirect_is_an_answer);
+    tcase_add_loop_test(tests, a_body_may_have_so_many_bytes, 0, sizeof(sizes) / sizeof(sizes[0]));
+    tcase_add_test(tests, heads_are_bounded);
+    tcase_add_loop_test(tests, what_is_no_answer_is_told, 0, sizeof(garbage) / sizeof(garbage[0]));
+    tcase_add_loop_test(tests, a_url_is_looked_at, 0, sizeof(bad_urls) / sizeof(bad_urls[0]));
+    tcase_add_test(tests, an_address_is_looked_at);
+    tcase_add_test(tests, a_request_is_looked_at);
+    tcase_add_test(tests, a_request_has_so_much);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,280 @@
+/* How requests of modules to other servers end: late, cut, too many, at a reload and at a stop. */
+#include <string.h>
+#include <unistd.h>
+
+#include "relay.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { SOON_MS = 5000, MANY = 48 };
+
+static struct host *host;
+
+static void set_up(void)
+{
+    struct host_spec spec = relay_spec("upstream_ends", RELAY_LOCAL);
+
+    host = host_start(&spec);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+static struct catcher *catcher_of(const char *first, const char *second, const char *third)
+{
+    const char **answers = kept(calloc(4, sizeof(*answers)));
+
+    answers[0] = first;
+    answers[1] = second;
+    answers[2] = third;
+    return catcher_start(answers);
+}
+
+/* ---- time ---- */
+
+static bool none_under_way(void *arg)
+{
+    return relay_under_way(arg) == 0;
+}
+
+START_TEST(a_silent_server_is_left_in_time)
+{
+    struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct answer *answer =
+        relay_tells(host, "{ss si}", "url", catcher_url(catcher, ""), "timeout", 300);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 0);
+    ck_assert_int_eq(answer_int(answer, "failed"), 504);
+    ck_assert(json_is_true(json_object_get(answer->json, "sent")));
+    ck_assert_str_eq(answer_text(answer, "error"), "The request was not answered in time");
+    ck_assert_msg(answer->seconds < 2, "%f", answer->seconds);
+}
+
+/* Whoever asked has gone: the call is not carried on for nobody. */
+START_TEST(the_deadline_of_the_route_is_kept)
+{
+    struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct answer *answer =
+        http(host, "POST", "/relay/soon", NULL, json_pack("{ss}", "url", catcher_url(catcher, "")));
+
+    ck_assert_int_ge(answer->status, 503);
+    ck_assert_msg(answer->seconds < 3, "%f", answer->seconds);
+    ck_assert(wait_until(none_under_way, host, SOON_MS));
+}
+
+START_TEST(where_nobody_listens_nothing_was_sent)
+{
+    struct answer *answer = relay_tells(host, "{ss}", "url", receiver_url(receiver_none(), "/"));
+
+    ck_assert_int_eq(answer_int(answer, "failed"), 502);
+    ck_assert(json_is_false(json_object_get(answer->json, "sent")));
+}
+
+/* ---- connections that die ---- */
+
+START_TEST(what_may_not_be_done_twice_is_sent_once)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
+    struct answer *answer = relay_tells(host, "{ss ss si}", "method", "POST", "url",
+                                        catcher_url(catcher, ""), "times", 2);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 0);
+    ck_assert(json_is_true(json_object_get(answer->json, "sent")));
+    ck_assert_int_eq((int)catcher_count(catcher), 2);
+}
+
+START_TEST(what_may_be_done_twice_is_sent_again)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
+    struct answer *answer =
+        relay_tells(host, "{ss si}", "url", catcher_url(catcher, ""), "times", 2);
+
+    ck_assert_int_eq(answer_int(answer, "status"), 200);
+    ck_assert_int_eq((int)catcher_count(catcher), 3);
+}
+
+START_TEST(a_server_that_always_cuts_is_not_asked_for_ever)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, NULL);
+    struct answer *answer =
+        relay_tells(host, "{ss si}", "url", catcher_url(catcher, ""), "times", 2);
+
+    ck_assert_int_eq(answer_int(answer, "failed"), 502);
+    ck_assert_int_le((int)catcher_count(catcher), 3);
+}
+
+/* ---- certificates ---- */
+
+START_TEST(a_certificate_must_be_signed_by_an_authority)
+{
+    struct tls_pair authority = tls_make("upstream-ca", "DNS:ca", NULL);
+    struct receiver *receiver = receiver_start_tls("upstream-tls", &authority);
+    struct host_spec spec = relay_spec(
+        "upstream_ca", text("%s  authorities: %s\n", RELAY_LOCAL, authority.certificate));
+    struct host *trusting = host_start(&spec);
+    const char *url = text("https://127.0.0.1:%d/fast", receiver->tls_port);
+    struct answer *answer = relay_tells(host, "{ss ss}", "method", "POST", "url", url);
+
+    ck_assert_int_eq(answer_int(answer, "failed"), 502);
+    ck_assert(json_is_false(json_object_get(answer->json, "sent")));
+    ck_assert_ptr_nonnull(strstr(answer_text(answer, "error"), "certificate"));
+    ck_assert_int_eq((int)receiver_count(receiver, "/fast"), 0);
+    answer = relay_tells(trusting, "{ss ss}", "method", "POST", "url", url);
+    ck_assert_int_eq(answer_int(answer, "status"), 200);
+    host_stop(trusting);
+}
+
+/* ---- many ---- */
+
+START_TEST(many_wait_together)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+    const char *body = text("{\"url\":\"%s\",\"times\":4}", catcher_url(catcher, ""));
+    struct call calls[MANY];
+    struct answer *answers[MANY];
+
+    for (int i = 0; i < MANY; i++)
+        calls[i] = (struct call){.method = "POST", .path = "/relay", .body = body};
+    parallel(host, calls, answers, MANY);
+    for (int i = 0; i < MANY; i++)
+        ck_status(answers[i], 200);
+    ck_assert_int_eq((int)catcher_count(catcher), 4 * MANY);
+    ck_assert(wait_until(none_under_way, host, SOON_MS));
+}
+
+struct waiting {
+    const struct host *host;
+    const char *body;
+    struct answer *answer;
+    pthread_t thread;
+};
+
+static void *ask(void *arg)
+{
+    struct waiting *waiting = arg;
+    const struct call call = {.method = "POST", .path = "/relay", .body = waiting->body};
+
+    waiting->answer = http_send(waiting->host, &call);
+    return NULL;
+}
+
+static void start(struct waiting *waiting, const struct host *on, const char *body)
+{
+    *waiting = (struct waiting){.host = on, .body = body};
+    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, ask, waiting), 0);
+}
+
+static struct answer *end(struct waiting *waiting)
+{
+    pthread_join(waiting->thread, NULL);
+    return waiting->answer;
+}
+
+/* Of public routes together. */
+START_TEST(an_account_has_so_many_under_way)
+{
+    struct host_spec spec =
+        relay_spec("upstream_few", RELAY_LOCAL "  calls: 4\n  calls_per_account: 2\n");
+    struct host *few = host_start(&spec);
+    struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
+    const char *body = text("{\"url\":\"%s\",\"timeout\":2500}", catcher_url(silent, ""));
+    struct waiting waiting[2];
+
+    for (int i = 0; i < 2; i++)
+        start(&waiting[i], few, body);
+    catcher_wait(silent, 2, SOON_MS);
+    ck_error(relay(few, "{ss}", "url", catcher_url(other, "")), 503, "Too many requests to other");
+    ck_assert_int_eq((int)relay_outcomes(few, "busy"), 1);
+    for (int i = 0; i < 2; i++)
+        ck_status(end(&waiting[i]), 504);
+    ck_status(relay(few, "{ss}", "url", catcher_url(other, "")), 200);
+    ck_assert_int_eq((int)relay_outcomes(few, "late"), 2);
+    ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
+    host_stop(few);
+}
+
+/* ---- reloads and stops ---- */
+
+static bool one_generation(void *arg)
+{
+    int status;
+    char *said = host_ask(arg, "status", &status);
+
+    return status == 0 && !strstr(said, "drain");
+}
+
+/* Its last calls begin when the generation has long been superseded. */
+START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
+{
+    struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);
+    struct host *own = host_start(&spec);
+    struct receiver *receiver = receiver_start("upstream-reload");
+    const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":40}",
+                            receiver_url(receiver, "/slow/reload"));
+    struct waiting waiting;
+    int status;
+
+    start(&waiting, own, body);
+    while (receiver_count(receiver, "/slow/reload") < 1)
+        usleep(5000);
+    host_ask(own, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    ck_status(end(&waiting), 200);
+    ck_assert_int_eq((int)receiver_count(receiver, "/slow/reload"), 40);
+    ck_assert(wait_until(one_generation, own, SOON_MS));
+    ck_status(relay(own, "{ss}", "url", receiver_url(receiver, "/fast")), 200);
+    host_stop(own);
+}
+
+START_TEST(a_request_that_a_stop_finds_under_way_goes_on)
+{
+    struct host_spec spec = relay_spec("upstream_stop", RELAY_LOCAL);
+    struct host *own = host_start(&spec);
+    struct receiver *receiver = receiver_start("upstream-stop");
+    const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":20}",
+                            receiver_url(receiver, "/slow/stop"));
+    struct waiting waiting;
+
+    start(&waiting, own, body);
+    while (receiver_count(receiver, "/slow/stop") < 1)
+        usleep(5000);
+    host_stop(own);
+    ck_status(end(&waiting), 200);
+    ck_assert_int_eq((int)receiver_count(receiver, "/slow/stop"), 20);
+}
+
+START_TEST(a_command_sends_nothing)
+{
+    int status;
+    const char *said =
+        host_ask_words(host, (const char *const[]){"relay", "http://example.org/", NULL}, &status);
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_msg(strstr(said, "Requests to other servers are not sent"), "%s", said);
+}
+
+Suite *upstream_ends_suite(void)
+{
+    Suite *suite = suite_create("upstream_ends");
+    TCase *tests = tcase_create("upstream_ends");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_silent_server_is_left_in_time);
+    tcase_add_test(tests, the_deadline_of_the_route_is_kept);
+    tcase_add_test(tests, where_nobody_listens_nothing_was_sent);
+    tcase_add_test(tests, what_may_not_be_done_twice_is_sent_once);
+    tcase_add_test(tests, what_may_be_done_twice_is_sent_again);
+    tcase_add_test(tests, a_server_that_always_cuts_is_not_asked_for_ever);
+    tcase_add_test(tests, a_certificate_must_be_signed_by_an_authority);
+    tcase_add_test(tests, many_wait_together);
+    tcase_add_test(tests, an_account_has_so_many_under_way);
+    tcase_add_test(tests, a_request_that_a_reload_finds_under_way_goes_on);
+    tcase_add_test(tests, a_request_that_a_stop_finds_under_way_goes_on);
+    tcase_add_test(tests, a_command_sends_nothing);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
