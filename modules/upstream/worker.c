@@ -37,9 +37,10 @@ static void end(struct work *work, struct call *call, CURLcode code)
 {
     struct call **at = &work->flying;
 
-    while (*at != call)
+    while (*at && *at != call)
         at = &(*at)->next;
-    *at = call->next;
+    if (*at)
+        *at = call->next;
     finish(work, call, transfer_end(call, work->multi, code));
 }
 
@@ -87,10 +88,10 @@ static void collect(struct work *work)
         CURLcode code = message->data.result;
         struct call *call = NULL;
 
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
-        end(work, call, code);
+        if (message->msg == CURLMSG_DONE)
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+        if (call)
+            end(work, call, code);
     }
 }
 

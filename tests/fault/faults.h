@@ -45,7 +45,8 @@
     X(F45)                                                                                         \
     X(F46)                                                                                         \
     X(F47)                                                                                         \
-    X(F48)
+    X(F48)                                                                                         \
+    X(F49)
 
 #define FAULT_DECLARE(id) Suite *id##_suite(void);
 FAULTS(FAULT_DECLARE)

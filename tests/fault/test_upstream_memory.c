@@ -1,0 +1,95 @@
+/*
+ * F49: requests to other servers that get no memory, be it libcurl's or the module's. Each is
+ * answered in time, none holds its place, and the host stops as quickly as ever.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "fault/common.h"
+#include "fault/torture.h"
+#include "relay.h"
+
+enum {
+    CURL_ROUNDS = 160,
+    CURL_DEEPEST = 80,
+    ROUNDS = 300,
+    DEEPEST = 150,
+    ARM_MS = 20,
+    STALLED_MS = 4000,
+    TIMEOUT_MS = 2000,
+    STOPPED_MS = 5000
+};
+
+static bool used_up(void *counter)
+{
+    return atomic_load((atomic_long *)counter) == 0;
+}
+
+static bool none_under_way(void *arg)
+{
+    return relay_under_way(arg) == 0;
+}
+
+static struct host *start(const char *name, const struct rack *rack)
+{
+    struct host_spec spec = relay_spec(name, RELAY_LOCAL "  connection_idle: 1\n");
+
+    spec.modules = "[auth, health, metrics, upstream, \"" TEST_RELAY "\"]";
+    spec.plain = true;
+    spec.environment = rack->environment;
+    return host_start(&spec);
+}
+
+/* The nth allocation of a library ("": of any) fails, for each n in turn. */
+static void refuse_each(const struct host *host, struct torture *numbers, const char *library,
+                        int rounds, int deepest)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+
+    snprintf(numbers->only, sizeof(numbers->only), "%s", library);
+    for (int i = 0; i < rounds; i++) {
+        atomic_store(&numbers->allocations, i % deepest + 1);
+        int64_t from = now_ms();
+        struct answer *answer = relay(host, "{ss si ss}", "url", catcher_url(catcher, ""),
+                                      "timeout", TIMEOUT_MS, "text", "short");
+
+        ck_assert_msg(answer->status == 200 || answer->status >= 502 || answer->status == 0,
+                      "round %d is answered %ld: %s", i, answer->status, answer->body);
+        ck_assert_msg(now_ms() - from < STALLED_MS, "round %d took %lld ms", i,
+                      (long long)(now_ms() - from));
+        wait_until(used_up, &numbers->allocations, ARM_MS);
+    }
+    atomic_store(&numbers->allocations, 0);
+    ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
+}
+
+static void torture(const char *name, const char *library, int rounds, int deepest)
+{
+    struct rack rack = rack_make(name);
+    struct host *host = start(name, &rack);
+    int status = 0;
+
+    refuse_each(host, rack.numbers, library, rounds, deepest);
+    ck_assert_msg(!process_wait(host->pid, 0, &status), "the host ended: %x", (unsigned)status);
+    fprintf(stderr, "%s: %ld allocations failed\n", name, atomic_load(&rack.numbers->failed));
+    ck_assert_int_gt(atomic_load(&rack.numbers->failed), rounds / 8);
+    ck_assert(wait_until(none_under_way, host, STALLED_MS));
+    int64_t from = now_ms();
+
+    host_stop(host);
+    ck_assert_int_lt(now_ms() - from, STOPPED_MS);
+}
+
+START_TEST(an_allocation_of_libcurl_that_fails_holds_no_request)
+{
+    torture("torture_relay_curl", "/libcurl.so", CURL_ROUNDS, CURL_DEEPEST);
+}
+
+START_TEST(an_allocation_that_fails_holds_no_request)
+{
+    torture("torture_relay", "", ROUNDS, DEEPEST);
+}
+
+FAULT(F49, an_allocation_of_libcurl_that_fails_holds_no_request,
+      an_allocation_that_fails_holds_no_request)
