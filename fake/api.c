@@ -113,4 +113,6 @@ const struct bb_api fake_api = {
     .print_text = api_print_text,
     .gives_way = fake_gives_way,
     .drained = fake_drained,
+    .stream_join = fake_stream_join,
+    .stream_publish = fake_stream_publish,
 };

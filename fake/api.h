@@ -102,6 +102,8 @@ int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *opti
                      struct bb_stream **stream);
 int fake_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
 size_t fake_stream_waiting(struct bb_stream *stream);
+int fake_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
+size_t fake_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
 void fake_stream_end(struct bb_stream *stream);
 struct bb_chunk *fake_chunk_new(size_t length);
 void fake_chunk_release(struct bb_chunk *chunk);

@@ -6,10 +6,17 @@
 
 #include "fake/api.h"
 
+/* A topic that a stream has joined. */
+struct joined {
+    struct joined *next;
+    const char *topic;
+};
+
 struct bb_stream {
     struct bb_stream *next;
     struct bb_fake *fake;
     struct bb_stream_options options;
+    struct joined *joined;
     bool open;
 };
 
@@ -30,7 +37,7 @@ int fake_stream_open(struct bb_request *rq, const struct bb_stream_options *opti
     struct bb_fake *fake = run_of(rq)->fake;
 
     *stream = fake_pool_alloc(&fake->pool, sizeof **stream);
-    **stream = (struct bb_stream){fake->streams, fake, {.size = 0}, true};
+    **stream = (struct bb_stream){.next = fake->streams, .fake = fake, .open = true};
     memcpy(&(*stream)->options, options,
            options->size < sizeof *options ? options->size : sizeof *options);
     fake->streams = *stream;
@@ -46,6 +53,36 @@ int fake_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
     memcpy(text, chunk->bytes, chunk->length);
     fake_text_append(&stream->fake->streamed, text);
     return 0;
+}
+
+static bool has_joined(const struct bb_stream *stream, const char *topic)
+{
+    const struct joined *joined = stream->joined;
+
+    while (joined && strcmp(joined->topic, topic) != 0)
+        joined = joined->next;
+    return joined != NULL;
+}
+
+int fake_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic)
+{
+    struct joined *joined = fake_pool_alloc(&stream->fake->pool, sizeof *joined);
+
+    (void)host;
+    *joined = (struct joined){.next = stream->joined,
+                              .topic = fake_pool_text(&stream->fake->pool, topic)};
+    if (!has_joined(stream, topic))
+        stream->joined = joined;
+    return 0;
+}
+
+size_t fake_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk)
+{
+    size_t count = 0;
+
+    for (struct bb_stream *at = fake_of(host)->streams; at; at = at->next)
+        count += has_joined(at, topic) && fake_stream_send(at, chunk) == 0;
+    return count;
 }
 
 size_t fake_stream_waiting(struct bb_stream *stream)

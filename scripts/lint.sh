@@ -36,6 +36,7 @@ lint_flags=(
     -DTEST_S3='"s3"'
     -DTEST_SOURCES='"sources"'
     -DTEST_RECEIVER='"receiver"'
+    -DTEST_RELAY='"relay.so"'
     -DTEST_TORTURE='"torture.so"'
     -DTEST_WITNESS='"witness.so"'
     -DWAVE=1

@@ -1,13 +1,12 @@
-#include "core/http/stream.h"
+#include "core/http/stream_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "core/base/chunk.h"
 #include "core/base/log.h"
-#include "core/http/http_txn.h"
+#include "core/base/text.h"
 #include "core/request/module_error.h"
 #include "core/request/reply.h"
 
@@ -17,39 +16,12 @@ enum {
     STOP_MS = 1000          /* for a client to take the last bytes when the host stops */
 };
 
-struct bb_stream {
-    struct watch watch;     /* first; the client's leaving */
-    struct message message; /* to the loop: there is something to write */
-    struct loop *loop;
-    struct http_txn *txn;
-    struct bb_stream *next, *before; /* of the loop */
-    struct bb_stream_options options;
-    bool suspended; /* the connection; loop's thread only */
-    pthread_mutex_t lock;
-    /* under the lock */
-    struct chunks queue;
-    bool posted; /* the message is on its way */
-    bool ending; /* after what waits */
-    bool cut;    /* at once */
-    bool over;   /* the HTTP transaction has gone; the message frees */
-};
-
 /* Of the process: there is one engine. */
 static atomic_size_t open_count;
 
 size_t streams_open(void)
 {
     return atomic_load_explicit(&open_count, memory_order_relaxed);
-}
-
-struct http_txn *stream_txn(struct bb_stream *stream)
-{
-    return stream->txn;
-}
-
-struct bb_stream *stream_after(struct bb_stream *stream)
-{
-    return stream->next;
 }
 
 static void stream_free(struct bb_stream *stream)
@@ -145,6 +117,7 @@ static struct bb_stream *stream_new(struct core_request *rq,
     stream->message.run = stream_wake;
     stream->loop = rq->loop;
     stream->txn = (struct http_txn *)(void *)rq;
+    stream->sent_ms = rq->loop->now_ms;
     return stream;
 }
 
@@ -215,6 +188,8 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
         status = chunks_add(&stream->queue, chunk);
     if (status && !stream->ending)
         stream->cut = true;
+    if (stream->options.heartbeat)
+        stream->sent_ms = clock_mono_ms();
     post(stream);
     pthread_mutex_unlock(&stream->lock);
     return status;
@@ -324,6 +299,7 @@ void stream_closed(struct bb_stream *stream)
 {
     loop_watch(stream->loop, &stream->watch, -1, 0);
     delist(stream);
+    topics_leave(stream);
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
     atomic_fetch_sub(&open_count, 1);

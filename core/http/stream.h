@@ -48,8 +48,10 @@ void stream_closed(struct bb_stream *stream);
 /* stream_check.c: looks at the tokens of a loop's streams from time to time. */
 void streams_check_start(struct loop *loop);
 void streams_check_soon(struct loop *loop); /* there is one more */
-struct http_txn *stream_txn(struct bb_stream *stream);
-struct bb_stream *stream_after(struct bb_stream *stream);
+
+/* stream.h, of topics */
+int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
+size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
 
 /* stream.h */
 int api_stream_open(struct bb_request *rq, const struct bb_stream_options *options,

@@ -3,12 +3,12 @@
  * twice a second: a session that was ended, an account that may not act any more, a token that has
  * run out end the stream; other rights than at its beginning as well, for the client then comes
  * again and gets a stream of those. In the steady state a look costs what the authenticator's cache
- * costs. While the authenticator cannot tell (503), a stream stays as it is.
+ * costs. The same rounds send heartbeats. While the authenticator cannot tell (503), a stream stays
+ * as it is.
  */
 #include <string.h>
 
-#include "core/http/http_txn.h"
-#include "core/http/stream.h"
+#include "core/http/stream_parts.h"
 
 enum {
     PAUSE_MS = 400, /* between two rounds */
@@ -44,7 +44,7 @@ static void look_entry(struct core_request *rq)
 
     if (!stream || refused == 503)
         return;
-    if (refused || !same_rights(&look->who, &stream_txn(stream)->principal))
+    if (refused || !same_rights(&look->who, &stream->txn->principal))
         api_stream_end(stream);
 }
 
@@ -74,7 +74,7 @@ static void look_ended(struct core_request *rq)
 /* NULL: this one needs no look, or there is no memory for it now. */
 static struct look *look_new(struct bb_stream *stream)
 {
-    struct http_txn *txn = stream_txn(stream);
+    struct http_txn *txn = stream->txn;
     const char *token = txn->rq.pub.principal ? access_token(txn) : NULL;
     struct loop *loop = txn->rq.loop;
     struct look *look = NULL;
@@ -98,7 +98,7 @@ static struct look *look_new(struct bb_stream *stream)
 /* False: the look waits for the database; it goes on by itself. */
 static bool look_at(struct bb_stream *stream)
 {
-    struct loop *loop = stream_txn(stream)->rq.loop;
+    struct loop *loop = stream->txn->rq.loop;
     struct look *look = look_new(stream);
 
     if (!look)
@@ -108,6 +108,32 @@ static bool look_at(struct bb_stream *stream)
         return true;
     look->parked = true;
     return false;
+}
+
+/* Where something waits the client has not even taken that. */
+static bool is_silent(struct bb_stream *stream, int64_t now_ms)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool silent = !stream->queue.bytes && !stream->ending &&
+                  now_ms - stream->sent_ms >= stream->options.heartbeat_ms;
+    pthread_mutex_unlock(&stream->lock);
+    return silent;
+}
+
+/* Without memory the next round tries again. */
+static void send_heartbeat(struct bb_stream *stream, int64_t now_ms)
+{
+    const char *heartbeat = stream->options.heartbeat;
+
+    if (!heartbeat || !*heartbeat || !is_silent(stream, now_ms))
+        return;
+    struct bb_chunk *chunk = api_chunk_new(strlen(heartbeat));
+
+    if (!chunk)
+        return;
+    memcpy(chunk->bytes, heartbeat, chunk->length);
+    api_stream_send(stream, chunk);
+    api_chunk_release(chunk);
 }
 
 static void round_go_on(struct timer *timer)
@@ -121,7 +147,8 @@ static void round_go_on(struct timer *timer)
     for (int i = 0; all->next && i < PORTION; i++) {
         struct bb_stream *stream = all->next;
 
-        all->next = stream_after(stream);
+        all->next = stream->next;
+        send_heartbeat(stream, loop->now_ms);
         if (!look_at(stream))
             return;
     }

@@ -185,6 +185,10 @@ struct bb_api {
 
     /* since minor 11: host.h */
     bool (*drained)(struct bb_worker_context *);
+
+    /* since minor 11: stream.h */
+    int (*stream_join)(struct bb_host *, struct bb_stream *, const char *);
+    size_t (*stream_publish)(struct bb_host *, const char *, struct bb_chunk *);
 };
 
 #endif

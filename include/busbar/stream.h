@@ -7,6 +7,8 @@
  * then on the stream may be used from any thread, until `closed` has been called: that is the
  * module's last sight of it, and the place to forget the pointer.
  *
+ * Streams that hear the same join a topic, and bb_stream_publish() sends to all of them.
+ *
  * A stream ends when the client leaves, when the client reads so slowly that the queue is full or
  * http.write_timeout passes, when its token is not good any more or stands for other rights than at
  * its beginning (the host looks about twice a second), when the host stops, when the generation
@@ -41,6 +43,10 @@ struct bb_stream_options {
     /* The end means that the answer is whole: where the host ends the stream, it is cut instead;
      * after a reload not before reload.drain seconds have passed. */
     bool whole;
+    /* What is sent when nothing has been for so long, give or take half a second, so that the
+     * client and proxies see that it goes on: ":\n\n". Static; NULL: nothing. Since minor 11. */
+    const char *heartbeat;
+    int64_t heartbeat_ms;
 };
 
 /*
@@ -86,6 +92,29 @@ static inline size_t bb_stream_waiting(struct bb_host *host, struct bb_stream *s
 static inline void bb_stream_cut(struct bb_host *host, struct bb_stream *stream)
 {
     host->api->stream_cut(stream);
+}
+
+/*
+ * Joins a stream of the module to one of its topics, which has any name: until the stream has
+ * closed it is sent what is published there. A stream may join several; to join one again does
+ * nothing. Topics are the module's own, in one generation and on one host: where all hosts are to
+ * hear something, tell a channel (bb_notify()) and publish when it is heard. 0; or -1 without
+ * memory. Any thread. Since minor 11.
+ */
+static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic)
+{
+    return host->api->stream_join(host, stream, topic);
+}
+
+/*
+ * Queues a chunk on every stream that has joined the topic, as bb_stream_send() does: one that has
+ * no room for it is cut, and the others do not wait. The caller keeps its own hold. Returns how
+ * many streams have queued it. Any thread; does not wait. Since minor 11.
+ */
+static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
+                                       struct bb_chunk *chunk)
+{
+    return host->api->stream_publish(host, topic, chunk);
 }
 
 /* Ends it after what waits and the goodbye. Any thread. */

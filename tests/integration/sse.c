@@ -78,6 +78,7 @@ struct sse *sse_open_at(const struct host *host, const char *path, const char *t
              "Authorization: Bearer %s\r\n%s%s%s\r\n",
              path, token, last ? "Last-Event-ID: " : "", last ? last : "", last ? "\r\n" : "");
 
+    sse->of_api = !strncmp(path, "/api/", strlen("/api/"));
     sse->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(sse->fd, 0);
     if (receive_bytes)
@@ -124,6 +125,8 @@ static struct sse_event *take(struct sse *sse, const char *block)
     struct sse_event *kept_event = kept(malloc(sizeof event));
 
     *kept_event = event;
+    if (!sse->of_api)
+        return kept_event;
     kept_event->json = event.data ? kept(json_loads(event.data, 0, NULL)) : NULL;
     if (event.name)
         reference_keeps_event(event.name, NULL, event.data ? event.data : "",

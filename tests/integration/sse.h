@@ -17,6 +17,7 @@ struct sse {
     int status;
     char *headers;
     char *last_id;
+    bool of_api;   /* its events are JSON, and in the reference */
     bool ended;    /* the host closed */
     bool complete; /* … after the last chunk, so that nothing is missing */
     size_t comments, retries;

@@ -47,6 +47,7 @@
     X(ledger)                                                                                      \
     X(bad_module)                                                                                  \
     X(late)                                                                                        \
+    X(topics)                                                                                      \
     X(upstream)                                                                                    \
     X(upstream_ends)                                                                               \
     X(reload)                                                                                      \

@@ -16,6 +16,7 @@
     X(csv)                                                                                         \
     X(fair_queue)                                                                                  \
     X(fake)                                                                                        \
+    X(fake_stream)                                                                                 \
     X(fake_text)                                                                                   \
     X(fiber)                                                                                       \
     X(field)                                                                                       \

@@ -553,4 +553,6 @@ pub struct bb_api {
     pub answered: unsafe extern "C" fn(*mut bb_request) -> u64,
     pub gives_way: unsafe extern "C" fn(*mut bb_host) -> bool,
     pub drained: unsafe extern "C" fn(*mut bb_worker_context) -> bool,
+    pub stream_join: unsafe extern "C" fn(*mut bb_host, *mut bb_stream, *const c_char) -> c_int,
+    pub stream_publish: unsafe extern "C" fn(*mut bb_host, *const c_char, *mut bb_chunk) -> usize,
 }

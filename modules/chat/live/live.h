@@ -13,6 +13,8 @@
  * - numbers of a sequence: they become visible out of order, for who took the lower one may commit
  *   later, and a reader who asks for what is above the last one loses it. The number of a
  * transaction says with the reader's snapshot which lower ones are still to come (cursor.h);
+ * - topics of the contract (busbar/stream.h): who may see a message is decided by the message and
+ * by who listens, and a listener that comes again gets what it has missed, in the order of commits;
  * - a table of positions with one writer: one host would have to lead, and to be replaced when it
  *   dies, and each message would be written a second time before anybody hears of it.
  */

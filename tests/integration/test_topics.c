@@ -1,0 +1,204 @@
+/* Streams of any module: topics, heartbeats, several hosts, a slow reader, a reload. */
+#include <string.h>
+
+#include "client.h"
+#include "exposition.h"
+#include "sse.h"
+#include "suites.h"
+#include "talk.h"
+
+enum { SOON_MS = 5000, SILENT_MS = 300, CROWD = 40, BIG = 50000 };
+
+static struct host *host, *other;
+
+static struct host *start(const char *name)
+{
+    return host_start(
+        &(struct host_spec){.name = name,
+                            .database = "topics",
+                            .modules = text("[health, \"%s\"]", harness_test_module("module_live")),
+                            .http = "  loops: 2\n  connections_per_address: 1000\n"});
+}
+
+static void set_up(void)
+{
+    database_make(the_postgres, "topics");
+    host = start("topics");
+    other = start("topics-other");
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    host_stop(other);
+}
+
+static struct sse *listen_on(const struct host *on, const char *path)
+{
+    struct sse *sse = sse_open_at(on, path, "nobody's", NULL, 0);
+
+    ck_assert_int_eq(sse->status, 200);
+    return sse;
+}
+
+static int64_t tell(const struct host *on, const char *path, const char *text)
+{
+    return answer_int(ck_status(http(on, "POST", path, NULL, json_pack("{ss}", "text", text)), 200),
+                      "count");
+}
+
+static void expect_data(struct sse *sse, const char *data)
+{
+    const struct sse_event *event = sse_next(sse, SOON_MS);
+
+    ck_assert_msg(event && event->data && !strcmp(event->data, data), "no %s", data);
+}
+
+static void expect_none(struct sse *sse)
+{
+    ck_assert_ptr_null(sse_next(sse, SILENT_MS));
+    ck_assert(!sse->ended);
+}
+
+START_TEST(each_stream_hears_its_topics)
+{
+    struct sse *a = listen_on(host, "/live/a"), *b = listen_on(host, "/live/b");
+    struct sse *both = listen_on(host, "/live/a?also=b");
+
+    ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
+    ck_assert_int_eq(tell(host, "/live/a", "one"), 2);
+    ck_assert_int_eq(tell(host, "/live/b", "two"), 2);
+    expect_data(a, "one");
+    expect_data(b, "two");
+    expect_data(both, "one");
+    expect_data(both, "two");
+    expect_none(a);
+    expect_none(b);
+    sse_close(a);
+    sse_close(b);
+    sse_close(both);
+}
+
+struct told {
+    const char *path;
+    int64_t count;
+};
+
+static bool is_count(void *arg)
+{
+    const struct told *told = arg;
+
+    return tell(host, told->path, "anybody") == told->count;
+}
+
+START_TEST(who_has_left_is_not_counted)
+{
+    struct sse *stays = listen_on(host, "/live/leaving"),
+               *leaves = listen_on(host, "/live/leaving");
+
+    ck_assert_int_eq(tell(host, "/live/leaving", "both"), 2);
+    sse_close(leaves);
+    ck_assert(wait_until(is_count, &(struct told){"/live/leaving", 1}, SOON_MS));
+    sse_close(stays);
+    ck_assert(wait_until(is_count, &(struct told){"/live/leaving", 0}, SOON_MS));
+}
+
+START_TEST(a_crowd_on_all_loops_hears_everything_in_order)
+{
+    struct sse *crowd[CROWD];
+
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = listen_on(host, "/live/crowd");
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_int_eq(tell(host, "/live/crowd", text("event %d", i)), CROWD);
+    for (int i = 0; i < CROWD; i++) {
+        for (int j = 0; j < CROWD; j++)
+            expect_data(crowd[i], text("event %d", j));
+        sse_close(crowd[i]);
+    }
+}
+
+/* It is cut once its queue is full, and nobody waits for it. */
+START_TEST(who_does_not_read_is_left_behind)
+{
+    char *big = kept(calloc(1, BIG + 1));
+    struct sse *reads = listen_on(host, "/live/slow");
+    struct sse *slow = sse_open_at(host, "/live/slow", "nobody's", NULL, 2048);
+    int64_t count = 2;
+
+    memset(big, 'x', BIG);
+    for (int i = 0; i < 200 && count == 2; i++) {
+        count = tell(host, "/live/slow", big);
+        expect_data(reads, big);
+    }
+    ck_assert_int_eq(count, 1);
+    ck_assert(sse_ends(slow, SOON_MS));
+    ck_assert(!slow->complete);
+    ck_assert_int_eq(tell(host, "/live/slow", "after"), 1);
+    expect_data(reads, "after");
+    sse_close(reads);
+}
+
+START_TEST(a_silent_stream_has_its_heartbeats)
+{
+    struct sse *sse = listen_on(host, "/live/heart");
+    int64_t from = now_ms();
+
+    while (sse->comments < 2 && now_ms() - from < 10000)
+        ck_assert_ptr_null(sse_next(sse, 200));
+    ck_assert_int_ge((int)sse->comments, 2);
+    ck_assert_int_ge((int)(now_ms() - from), 1900);
+    sse_close(sse);
+}
+
+START_TEST(a_channel_takes_it_to_all_hosts)
+{
+    struct sse *here = listen_on(host, "/live/all"), *there = listen_on(other, "/live/all");
+
+    ck_status(http(host, "POST", "/live/all?all=true", NULL, json_pack("{ss}", "text", "far")),
+              200);
+    expect_data(here, "far");
+    expect_data(there, "far");
+    ck_assert_int_eq(tell(other, "/live/all", "near"), 1);
+    expect_data(there, "near");
+    expect_none(here);
+    sse_close(here);
+    sse_close(there);
+}
+
+START_TEST(a_reload_lets_them_come_again)
+{
+    struct sse *before = listen_on(other, "/live/reload");
+    const struct sse_event *event;
+    int status;
+
+    host_ask(other, "reload", &status);
+    ck_assert_int_eq(status, 0);
+    event = sse_next(before, SOON_MS);
+    ck_assert(event && event->name && !strcmp(event->name, "bye"));
+    ck_assert(sse_ends(before, SOON_MS));
+    ck_assert(before->complete);
+    struct sse *after = listen_on(other, "/live/reload");
+
+    ck_assert_int_eq(tell(other, "/live/reload", "again"), 1);
+    expect_data(after, "again");
+    sse_close(after);
+}
+
+Suite *topics_suite(void)
+{
+    Suite *suite = suite_create("topics");
+    TCase *tests = tcase_create("topics");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, each_stream_hears_its_topics);
+    tcase_add_test(tests, who_has_left_is_not_counted);
+    tcase_add_test(tests, a_crowd_on_all_loops_hears_everything_in_order);
+    tcase_add_test(tests, who_does_not_read_is_left_behind);
+    tcase_add_test(tests, a_silent_stream_has_its_heartbeats);
+    tcase_add_test(tests, a_channel_takes_it_to_all_hosts);
+    tcase_add_test(tests, a_reload_lets_them_come_again);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
