@@ -54,50 +54,50 @@ json_t *docs_shared_headers(struct docs_maker *maker)
     return headers;
 }
 
+/* The body of every error. */
+static const struct bb_field error_problem[] = {
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "participant1"},
+    {.name = "problem",
+     .type = BB_TEXT,
+     .flags = BB_REQUIRED,
+     .example = "must be an e-mail address"},
+};
+static const struct bb_field error_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error_problem)}};
+static const struct bb_field error_body[] = {
+    {.name = "statusCode",
+     .type = BB_INT,
+     .flags = BB_REQUIRED,
+     .min = 400,
+     .max = 599,
+     .help = "The HTTP status code.",
+     .example = "400"},
+    {.name = "message",
+     .type = BB_TEXT,
+     .flags = BB_REQUIRED,
+     .help = "What is wrong, for people to read.",
+     .example = "The request is not valid"},
+    {.name = "error",
+     .type = BB_TEXT,
+     .flags = BB_REQUIRED,
+     .help = "The name of the status. From `POST /api/auth/getAccess`: an error code of RFC 6749.",
+     .example = "Bad Request"},
+    {.name = "requestId",
+     .type = BB_TEXT,
+     .flags = BB_REQUIRED,
+     .help = "Id of the request, also in the log of the service.",
+     .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
+    {.name = "errors",
+     .type = BB_LIST,
+     .fields = BB_TABLE(error_item),
+     .help = "All wrong fields of the request."},
+    {.name = "success", .type = BB_BOOL, .help = "Only with status 409: false."},
+    {.name = "error_description",
+     .type = BB_TEXT,
+     .help = "Only from `POST /api/auth/getAccess`: the message, under its name in RFC 6749."},
+};
+
 json_t *docs_error_schema(struct docs_maker *maker)
 {
-    static const struct bb_field problem[] = {
-        {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "participant1"},
-        {.name = "problem",
-         .type = BB_TEXT,
-         .flags = BB_REQUIRED,
-         .example = "must be an e-mail address"},
-    };
-    static const struct bb_field item[] = {
-        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(problem)}};
-    static const struct bb_field error[] = {
-        {.name = "statusCode",
-         .type = BB_INT,
-         .flags = BB_REQUIRED,
-         .min = 400,
-         .max = 599,
-         .help = "The HTTP status code.",
-         .example = "400"},
-        {.name = "message",
-         .type = BB_TEXT,
-         .flags = BB_REQUIRED,
-         .help = "What is wrong, for people to read.",
-         .example = "The request is not valid"},
-        {.name = "error",
-         .type = BB_TEXT,
-         .flags = BB_REQUIRED,
-         .help =
-             "The name of the status. From `POST /api/auth/getAccess`: an error code of RFC 6749.",
-         .example = "Bad Request"},
-        {.name = "requestId",
-         .type = BB_TEXT,
-         .flags = BB_REQUIRED,
-         .help = "Id of the request, also in the log of the service.",
-         .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
-        {.name = "errors",
-         .type = BB_LIST,
-         .fields = BB_TABLE(item),
-         .help = "All wrong fields of the request."},
-        {.name = "success", .type = BB_BOOL, .help = "Only with status 409: false."},
-        {.name = "error_description",
-         .type = BB_TEXT,
-         .help = "Only from `POST /api/auth/getAccess`: the message, under its name in RFC 6749."},
-    };
-
-    return docs_object(maker, &(struct bb_table)BB_TABLE(error), true, true);
+    return docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true, true);
 }

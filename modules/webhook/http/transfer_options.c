@@ -86,15 +86,13 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* What is the same in every request. */
-bool transfer_options_set(struct transfer *transfer)
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+
+static CURLcode set_options(CURL *easy, const struct transfers *all)
 {
-    struct transfers *all = transfer->all;
-    CURL *easy = transfer->easy;
     const struct transfers_settings *settings = &all->settings;
     CURLcode bad = all->authorities ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
 
-#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -117,6 +115,13 @@ bool transfer_options_set(struct transfer *transfer)
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
     SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
     SET(CURLOPT_POST, 1L);
+    return bad;
+}
+
+static CURLcode set_functions(CURL *easy, struct transfer *transfer)
+{
+    CURLcode bad = CURLE_OK;
+
     SET(CURLOPT_ERRORBUFFER, transfer->error);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_body);
@@ -128,7 +133,12 @@ bool transfer_options_set(struct transfer *transfer)
     SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
     SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
-    SET(CURLOPT_CLOSESOCKETDATA, all);
+    SET(CURLOPT_CLOSESOCKETDATA, transfer->all);
+    return bad;
+}
 #undef SET
-    return !bad;
+
+bool transfer_options_set(struct transfer *transfer)
+{
+    return !set_options(transfer->easy, transfer->all) && !set_functions(transfer->easy, transfer);
 }
