@@ -113,6 +113,7 @@ const struct bb_api fake_api = {
     .print_text = api_print_text,
     .gives_way = fake_gives_way,
     .drained = fake_drained,
+    .settings = fake_settings,
     .stream_join = fake_stream_join,
     .stream_publish = fake_stream_publish,
 };

@@ -6,10 +6,6 @@
 
 /* api_host.c */
 void *fake_host_alloc(struct bb_host *host, size_t size);
-const char *fake_setting_text(struct bb_host *host, const char *name);
-int64_t fake_setting_int(struct bb_host *host, const char *name);
-double fake_setting_number(struct bb_host *host, const char *name);
-json_t *fake_setting_json(struct bb_host *host, const char *name);
 BB_PRINTF(2, 0) int fake_open_fail(struct bb_host *host, const char *format, va_list args);
 struct bb_service fake_service(struct bb_host *host, const char *name);
 bool fake_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);
@@ -36,6 +32,13 @@ void fake_completion_signal(struct bb_completion *completion);
 const struct bb_module *fake_module_at(struct bb_host *host, size_t index);
 size_t fake_event_names(struct bb_host *host, const char *const **names);
 void fake_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
+
+/* settings.c */
+const char *fake_setting_text(struct bb_host *host, const char *name);
+int64_t fake_setting_int(struct bb_host *host, const char *name);
+double fake_setting_number(struct bb_host *host, const char *name);
+json_t *fake_setting_json(struct bb_host *host, const char *name);
+const void *fake_settings(struct bb_host *host);
 
 /* api_request.c */
 void *fake_request_alloc(struct bb_request *rq, size_t size);

@@ -15,45 +15,6 @@ void *fake_host_alloc(struct bb_host *host, size_t size)
     return fake_pool_alloc(&fake_of(host)->pool, size);
 }
 
-/* What the test has set, or the default; NULL: neither. */
-const char *fake_setting_text(struct bb_host *host, const char *name)
-{
-    const struct bb_field *field = fake_table_find(&host->module->settings, name);
-    const struct pair *pair = fake_pair_find(fake_of(host)->settings, name, false);
-
-    if (!field)
-        fake_die("the module declares no setting %s", name);
-    return pair ? pair->text : field->fallback;
-}
-
-int64_t fake_setting_int(struct bb_host *host, const char *name)
-{
-    const char *text = fake_setting_text(host, name);
-
-    if (!text)
-        return 0;
-    return !strcmp(text, "true") ? 1 : strtoll(text, NULL, 10);
-}
-
-double fake_setting_number(struct bb_host *host, const char *name)
-{
-    const char *text = fake_setting_text(host, name);
-
-    return text ? strtod(text, NULL) : 0;
-}
-
-json_t *fake_setting_json(struct bb_host *host, const char *name)
-{
-    const char *text = fake_setting_text(host, name);
-    json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-
-    if (text && !json)
-        fake_die("the setting %s is no JSON: %s", name, text);
-    if (json)
-        json_array_append_new(fake_of(host)->kept, json);
-    return json;
-}
-
 int fake_open_fail(struct bb_host *host, const char *format, va_list args)
 {
     struct bb_fake *fake = fake_of(host);

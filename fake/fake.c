@@ -67,6 +67,8 @@ void bb_fake_give(struct bb_fake *fake, const char *name, const void *interface,
 int bb_fake_open(struct bb_fake *fake)
 {
     const struct bb_module *module = fake->host.module;
+
+    fake_settings_place(fake);
     int failed = module->open ? module->open(&fake->host, &fake->host.state) : 0;
 
     fake->opened = !failed;

@@ -111,6 +111,7 @@ struct bb_fake {
     json_t *kept; /* array: parsed settings, so that they can be lent */
     struct script *scripts;
     const struct bb_principal *principal;
+    void *bound; /* the module's struct of settings; NULL: none, or not opened yet */
     char *open_problem;
     bool opened;
     unsigned uuids;
@@ -156,6 +157,9 @@ int fake_check(struct run *run, const struct bb_route *route, const char *query)
 const void *fake_table_find(const struct bb_table *table, const char *name);
 #define ROW(type, table, index)                                                                    \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
+
+/* settings.c: fills the struct that the module has its settings bound to, if it has one. */
+void fake_settings_place(struct bb_fake *fake);
 
 /* api.c, sql.c, tx.c: the functions of the host */
 extern const struct bb_api fake_api;

@@ -298,4 +298,5 @@ const struct bb_api core_api = {
     .warn_text = api_warn_text,
     .log_text = api_log_text,
     .print_text = api_print_text,
+    .settings = api_settings,
 };

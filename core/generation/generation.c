@@ -39,14 +39,24 @@ static void note(struct lifecycle_call *verb, const struct core_module *module, 
     lifecycle_call_begin(verb, module->descriptor->name, kind);
 }
 
-static int open_module(struct core_module *module, struct arena *arena, const struct bb_api *api,
+/* Makes the struct that the module has its settings bound to. 0, or -1 without memory. */
+static int settings_place(struct core_module *module, const struct settings *settings)
+{
+    struct host_handle *handle = &module->handle;
+    size_t size = module->descriptor->settings_size;
+
+    handle->bound = size ? section_struct(settings, handle->settings, size) : NULL;
+    return size && !handle->bound ? -1 : 0;
+}
+
+static int open_module(struct core_module *module, const struct generation *g,
                        struct setting_problems *problems)
 {
     struct bb_host *host = &module->handle.host;
     int failed = 0;
 
-    host->api = api;
-    if (meters_bind(module, arena)) {
+    host->api = g->api;
+    if (meters_bind(module, g->arena) || settings_place(module, g->settings)) {
         setting_problem(problems, "module %s: out of memory", module->descriptor->name);
         return -1;
     }
@@ -108,7 +118,7 @@ int generation_open(struct generation *g, const struct bb_api *api,
 {
     g->api = api;
     for (size_t i = 0; i < g->module_count; i++)
-        if (open_module(&g->modules[i], g->arena, api, problems))
+        if (open_module(&g->modules[i], g, problems))
             return -1;
     return 0;
 }

@@ -170,6 +170,7 @@ const char *api_setting_text(struct bb_host *host, const char *name);
 int64_t api_setting_int(struct bb_host *host, const char *name);
 double api_setting_number(struct bb_host *host, const char *name);
 json_t *api_setting_json(struct bb_host *host, const char *name);
+const void *api_settings(struct bb_host *host);
 BB_PRINTF(2, 0) int api_open_fail(struct bb_host *host, const char *format, va_list args);
 struct bb_service api_service(struct bb_host *host, const char *name);
 bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);

@@ -48,6 +48,11 @@ json_t *api_setting_json(struct bb_host *host, const char *name)
     return may_ask(host, name, 'j') ? section_json(handle_of(host)->settings, name) : NULL;
 }
 
+const void *api_settings(struct bb_host *host)
+{
+    return handle_of(host)->bound;
+}
+
 int api_open_fail(struct bb_host *host, const char *format, va_list args)
 {
     struct host_handle *handle = handle_of(host);

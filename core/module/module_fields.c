@@ -1,8 +1,12 @@
 /* Judging tables of fields, see module_validate.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/field/field.h"
+#include "core/field/field_bind.h"
 #include "core/module/module_validate.h"
+
+#define SETTINGS_STRUCT_MAX 65536
 
 static void complain(struct setting_problems *problems, const char *place, const char *name,
                      const char *reason)
@@ -59,8 +63,21 @@ static bool repeats(const struct bb_field *rows, const struct bb_field *field)
     return false;
 }
 
-void fields_sane(const struct bb_table *fields, const char *place,
-                 struct setting_problems *problems)
+/* A row that is bound where `settings_size` is NULL, or not within that many bytes. */
+static void check_bind(const struct bb_table *fields, size_t row, const size_t *settings_size,
+                       const char *place, struct setting_problems *problems)
+{
+    const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[row];
+    const char *fault = settings_size      ? field_bind_fault(fields, row, *settings_size)
+                        : field->bind.size ? "is bound, but it is no setting"
+                                           : NULL;
+
+    if (fault)
+        complain(problems, place, field->name, fault);
+}
+
+static void check_fields(const struct bb_table *fields, const size_t *settings_size,
+                         const char *place, struct setting_problems *problems)
 {
     const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
 
@@ -70,7 +87,25 @@ void fields_sane(const struct bb_table *fields, const char *place,
             return;
         }
         check_field(&rows[i], place, problems);
+        check_bind(fields, i, settings_size, place, problems);
         if (repeats(rows, &rows[i]))
             complain(problems, place, rows[i].name, "is there twice");
     }
+}
+
+void fields_sane(const struct bb_table *fields, const char *place,
+                 struct setting_problems *problems)
+{
+    check_fields(fields, NULL, place, problems);
+}
+
+void settings_sane(const struct bb_module *descriptor, struct setting_problems *problems)
+{
+    char place[256];
+
+    snprintf(place, sizeof place, "%s: settings", descriptor->name);
+    if (descriptor->settings_size > SETTINGS_STRUCT_MAX)
+        setting_problem(problems, "module %s: `settings_size` is more than %d bytes", place,
+                        SETTINGS_STRUCT_MAX);
+    check_fields(&descriptor->settings, &descriptor->settings_size, place, problems);
 }

@@ -27,6 +27,7 @@ struct host_handle {
     struct generation *generation;
     struct core_module *module;
     const struct setting_section *settings;
+    const void *bound;     /* what of them is bound to a struct of the module; NULL: it has none */
     struct meter **meters; /* of the rows of `metrics`; NULL where the module reads itself */
     char *open_problem;    /* the text of bb_open_fail(), malloc'ed; taken by who opens */
     bool opening;          /* `open` runs: bb_host_alloc() is allowed */

@@ -285,11 +285,9 @@ static void check_schema(const struct core_module *module, struct setting_proble
 void module_validate(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_module *descriptor = module->descriptor;
-    char place[256];
 
     check_name(module, problems);
-    snprintf(place, sizeof place, "%s: settings", descriptor->name);
-    fields_sane(&descriptor->settings, place, problems);
+    settings_sane(descriptor, problems);
     for (size_t i = 0; i < descriptor->routes.count; i++)
         check_route(module, &MODULE_ROWS(bb_route, descriptor->routes)[i], problems);
     for (size_t i = 0; i < descriptor->events.count; i++)

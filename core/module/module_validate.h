@@ -19,8 +19,12 @@ void module_sql_check(const struct core_module *module, struct setting_problems 
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);
 
-/* A table of fields, nested ones too; `place` names it: "auth: settings". */
+/* A table of fields, nested ones too; `place` names it: "auth: event account.new". None of its rows
+ * may be bound: only settings are. */
 void fields_sane(const struct bb_table *fields, const char *place,
                  struct setting_problems *problems);
+
+/* The module's settings, and the struct that they are bound to. */
+void settings_sane(const struct bb_module *descriptor, struct setting_problems *problems);
 
 #endif

@@ -335,6 +335,16 @@ json_t *section_json(const struct setting_section *section, const char *name)
     return value->json;
 }
 
+const void *section_struct(const struct settings *settings, const struct setting_section *section,
+                           size_t size)
+{
+    void *members = arena_alloc(settings->arena, size);
+
+    for (size_t i = 0; members && i < section->count; i++)
+        field_bind_store(&section->values[i], members);
+    return members;
+}
+
 static const struct setting_section *bound(const struct settings *settings, const char *section,
                                            const char *name)
 {

@@ -133,4 +133,9 @@ int64_t section_int(const struct setting_section *section, const char *name);
 double section_number(const struct setting_section *section, const char *name);
 json_t *section_json(const struct setting_section *section, const char *name);
 
+/* A struct of `size` bytes with the values that are bound to it (struct bb_bind), in the arena of
+ * the settings. NULL without memory. */
+const void *section_struct(const struct settings *settings, const struct setting_section *section,
+                           size_t size);
+
 #endif

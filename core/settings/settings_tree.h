@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "core/field/field_bind.h"
 #include "core/settings/settings.h"
 
 enum node_kind { NODE_SCALAR = 1, NODE_LIST, NODE_MAP };
@@ -21,14 +22,6 @@ struct node {
     const char *text; /* scalar, ${…} replaced */
     struct node *first, *last, *next;
     size_t count; /* children */
-};
-
-struct setting_value {
-    const struct bb_field *field;
-    const char *text; /* normalised; NULL: absent */
-    int64_t integer;
-    double number;
-    json_t *json;
 };
 
 struct setting_section {

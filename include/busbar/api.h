@@ -185,6 +185,7 @@ struct bb_api {
 
     /* since minor 11: host.h */
     bool (*drained)(struct bb_worker_context *);
+    const void *(*settings)(struct bb_host *);
 
     /* since minor 11: stream.h */
     int (*stream_join)(struct bb_host *, struct bb_stream *, const char *);

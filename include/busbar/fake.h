@@ -41,7 +41,8 @@ void bb_fake_free(struct bb_fake *fake);
 
 /*
  * Sets a setting before bb_fake_open(), to a value as the settings file has it: text, a number,
- * true, or JSON for lists and objects. The others have the defaults of their table.
+ * true, or JSON for lists and objects. The others have the defaults of their table. bb_settings()
+ * has them from bb_fake_open() on.
  */
 void bb_fake_set(struct bb_fake *fake, const char *name, const char *value);
 

@@ -59,6 +59,22 @@ enum bb_field_flags {
     BB_DAYS = 32768
 };
 
+/*
+ * The member of the module's struct of settings that a setting is bound to, see bb_settings(): its
+ * type is `const char *` for texts, e-mails, UUIDs, times and choices (NULL: absent), int64_t for
+ * BB_INT, double for BB_NUMBER, bool for BB_BOOL, and json_t * for BB_OBJECT, BB_LIST and BB_ANY
+ * (NULL: absent). Numbers and booleans that are absent are 0 and false. Since minor 11.
+ */
+struct bb_bind {
+    uint32_t offset, size; /* bytes; size 0: not bound */
+};
+
+/* .bind = BB_BIND(struct hello_settings, greeting) */
+#define BB_BIND(type, member)                                                                      \
+    {                                                                                              \
+        offsetof(type, member), sizeof(((type *)0)->member)                                        \
+    }
+
 struct bb_field {
     const char *name;
     enum bb_type type;
@@ -70,6 +86,7 @@ struct bb_field {
     const char *fallback;       /* what absent is taken for, as text; NULL: stays absent */
     const char *help;           /* one sentence for the reference */
     const char *example;        /* for the reference, or NULL */
+    struct bb_bind bind;        /* rows of the module's table `settings` only; since minor 11 */
 };
 
 #endif

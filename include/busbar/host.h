@@ -47,6 +47,19 @@ static inline json_t *bb_setting_json(struct bb_host *host, const char *name)
     return host->api->setting_json(host, name);
 }
 
+/*
+ * The module's struct of `settings_size` bytes, in which each setting that is bound (struct
+ * bb_bind) has its value or its default; all else in it is zero. It is made before `open`, must not
+ * be written to, and lives as long as the generation, as do the texts and JSON that it points to.
+ * NULL where the module has no `settings_size`. Any thread. Since minor 11.
+ *
+ *     const struct hello_settings *settings = bb_settings(host);
+ */
+static inline const void *bb_settings(struct bb_host *host)
+{
+    return host->api->settings(host);
+}
+
 /* Says why `open` fails: `return bb_open_fail(host, "…")`. Always returns -1. */
 BB_PRINTF(2, 3)
 static inline int bb_open_fail(struct bb_host *host, const char *format, ...)

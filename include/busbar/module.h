@@ -226,8 +226,9 @@ struct bb_module {
      * in "*" stands for all services that begin so, which bb_service_at() has; since minor 4.
      */
     struct bb_table wants;
-    unsigned flags;   /* enum bb_module_flag; since minor 2 */
-    const char *help; /* what it is for: a sentence or two for the reference; since minor 5 */
+    unsigned flags;       /* enum bb_module_flag; since minor 2 */
+    const char *help;     /* what it is for: a sentence or two for the reference; since minor 5 */
+    size_t settings_size; /* of the struct that bb_settings() returns; 0: none; since minor 11 */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \

@@ -10,6 +10,7 @@
 #define SUITES(X)                                                                                  \
     X(address)                                                                                     \
     X(arena)                                                                                       \
+    X(bind)                                                                                        \
     X(chat_cursor)                                                                                 \
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \

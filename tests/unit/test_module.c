@@ -35,6 +35,8 @@ START_TEST(shorter_rows_are_filled_with_zeros)
     ck_assert_str_eq(fields[1].name, "b");
     ck_assert_int_eq(fields[1].type, BB_TEXT);
     ck_assert_ptr_null(fields[1].help);
+    ck_assert_uint_eq(fields[1].bind.size, 0);
+    ck_assert_uint_eq(copy->settings_size, 0);
 }
 END_TEST
 

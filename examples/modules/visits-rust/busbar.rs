@@ -1,4 +1,4 @@
-//! The contract of <busbar/*.h>, ABI 1.7, in Rust: structs, constants and the table of the host's
+//! The contract of <busbar/*.h>, ABI 1.11, in Rust: structs, constants and the table of the host's
 //! functions, each member in its place. The headers say what they mean. `./test install rust`
 //! compares the sizes and the order of the members with the headers.
 #![allow(non_camel_case_types, dead_code)]
@@ -76,6 +76,14 @@ pub const BB_NAME: c_uint = 256;
 pub const BB_EMPTY: c_uint = 512;
 pub const BB_NFKC: c_uint = 1024;
 
+/// BB_BIND(); size 0: not bound.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct bb_bind {
+    pub offset: u32,
+    pub size: u32,
+}
+
 #[repr(C)]
 pub struct bb_field {
     pub name: *const c_char,
@@ -89,6 +97,7 @@ pub struct bb_field {
     pub fallback: *const c_char,
     pub help: *const c_char,
     pub example: *const c_char,
+    pub bind: bb_bind,
 }
 
 // metric.h
@@ -275,6 +284,7 @@ pub struct bb_module {
     pub wants: bb_table,
     pub flags: c_uint,
     pub help: *const c_char,
+    pub settings_size: usize,
 }
 
 impl bb_module {
@@ -553,6 +563,7 @@ pub struct bb_api {
     pub answered: unsafe extern "C" fn(*mut bb_request) -> u64,
     pub gives_way: unsafe extern "C" fn(*mut bb_host) -> bool,
     pub drained: unsafe extern "C" fn(*mut bb_worker_context) -> bool,
+    pub settings: unsafe extern "C" fn(*mut bb_host) -> *const c_void,
     pub stream_join: unsafe extern "C" fn(*mut bb_host, *mut bb_stream, *const c_char) -> c_int,
     pub stream_publish: unsafe extern "C" fn(*mut bb_host, *const c_char, *mut bb_chunk) -> usize,
 }
