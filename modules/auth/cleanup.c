@@ -53,5 +53,5 @@ void auth_cleanup(struct bb_request *rq)
     sweep(rq, &expired_sessions, 1, "expired sessions");
     sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
     sweep(rq, &old_origins, 90, "networks of logins");
-    sweep(rq, &never_approved, auth->pending_days, "accounts that nobody has approved");
+    sweep(rq, &never_approved, auth->settings->pending_days, "accounts that nobody has approved");
 }

@@ -388,34 +388,34 @@ static const struct bb_route routes[] = {
 #define SETTING(key, least, most, preset, text) DURATION(key, 0, least, most, preset, text)
 #define DURATION(key, unit, least, most, preset, text)                                             \
     {                                                                                              \
-        .name = (key), .type = BB_INT, .flags = (unit), .min = (least), .max = (most),             \
-        .fallback = (preset), .help = (text)                                                       \
+        .name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),              \
+        .fallback = (preset), .bind = BB_BIND(struct auth_settings, key), .help = (text)           \
     }
 
 static const struct bb_field settings[] = {
-    DURATION("session_days", BB_DAYS, 1, 365, "7", "Life of a login's token, days."),
-    DURATION("client_minutes", BB_MINUTES, 1, 10080, "60",
-             "Life of an API client's token, minutes."),
-    SETTING("login_failures_per_account", 1, 1000000, "10",
+    DURATION(session_days, BB_DAYS, 1, 365, "7", "Life of a login's token, days."),
+    DURATION(client_minutes, BB_MINUTES, 1, 10080, "60", "Life of an API client's token, minutes."),
+    SETTING(login_failures_per_account, 1, 1000000, "10",
             "Failed logins to one account from one address in the window; ten times as many from "
             "everywhere."),
-    SETTING("login_failures_per_address", 1, 1000000, "50",
+    SETTING(login_failures_per_address, 1, 1000000, "50",
             "Failed logins from one address in the window, for accounts that have never logged in "
             "from it."),
-    DURATION("login_window", BB_SECONDS, 1, 86400, "60",
+    DURATION(login_window, BB_SECONDS, 1, 86400, "60",
              "The window, seconds from the first failure."),
-    SETTING("registrations_per_address", 1, 1000000, "20",
+    SETTING(registrations_per_address, 1, 1000000, "20",
             "Registrations from one address in the window."),
-    DURATION("pending_days", BB_DAYS, 1, 3650, "30",
+    DURATION(pending_days, BB_DAYS, 1, 3650, "30",
              "After so many days accounts are deleted that nobody has approved."),
     {.name = "register_silent",
      .type = BB_BOOL,
      .fallback = "false",
+     .bind = BB_BIND(struct auth_settings, register_silent),
      .help = "Whether registration always answers 202, so that nobody learns which e-mails exist."},
-    SETTING("argon2_rounds", 1, 64, "2", "Passes of argon2id."),
-    SETTING("argon2_memory", 64, 1048576, "19456", "Memory of one password hash, KiB."),
-    SETTING("argon2_lanes", 1, 16, "1", "Lanes of argon2id."),
-    SETTING("cache_entries", 0, 1048576, "16384",
+    SETTING(argon2_rounds, 1, 64, "2", "Passes of argon2id."),
+    SETTING(argon2_memory, 64, 1048576, "19456", "Memory of one password hash, KiB."),
+    SETTING(argon2_lanes, 1, 16, "1", "Lanes of argon2id."),
+    SETTING(cache_entries, 0, 1048576, "16384",
             "Tokens whose principal is kept in memory; 0 asks PostgreSQL every time."),
 };
 
@@ -491,6 +491,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .help = "Accounts, organizations, logins and tokens.",
     .schema = auth_schema,
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct auth_settings),
     .routes = BB_TABLE(routes),
     .services = BB_TABLE(services),
     .channels = BB_TABLE(channels),

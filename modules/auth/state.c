@@ -19,25 +19,25 @@ void auth_close(struct bb_host *host, void *state)
 int auth_open(struct bb_host *host, void **state)
 {
     struct auth *auth = bb_host_alloc(host, sizeof(*auth));
+    const struct auth_settings *settings = bb_settings(host);
     uint64_t seed[2];
 
     if (!auth)
         return bb_open_fail(host, "out of memory");
     auth->host = host;
-    auth->session_s = bb_setting_int(host, "session_days") * DAY_S;
-    auth->client_s = bb_setting_int(host, "client_minutes") * 60;
-    auth->pending_days = bb_setting_int(host, "pending_days");
-    auth->register_silent = bb_setting_int(host, "register_silent") != 0;
+    auth->settings = settings;
+    auth->session_s = settings->session_days * DAY_S;
+    auth->client_s = settings->client_minutes * 60;
     auth->cost = (struct auth_cost){
-        .rounds = (uint32_t)bb_setting_int(host, "argon2_rounds"),
-        .memory_kib = (uint32_t)bb_setting_int(host, "argon2_memory"),
-        .lanes = (uint32_t)bb_setting_int(host, "argon2_lanes"),
+        .rounds = (uint32_t)settings->argon2_rounds,
+        .memory_kib = (uint32_t)settings->argon2_memory,
+        .lanes = (uint32_t)settings->argon2_lanes,
     };
     if (bb_random(host, seed, sizeof(seed)) || auth_password_dummy(auth))
         return bb_open_fail(host, "no random bytes");
-    auth->cache = auth_cache_new((size_t)bb_setting_int(host, "cache_entries"), seed);
+    auth->cache = auth_cache_new((size_t)settings->cache_entries, seed);
     auth->keys = auth_keys_new();
-    auth->throttle = auth_throttle_new(host);
+    auth->throttle = auth_throttle_new(settings);
     if (auth->cache && auth->keys && auth->throttle) {
         *state = auth;
         return 0;

@@ -8,10 +8,13 @@
 static const struct bb_field settings[] = {
     {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
      .fallback = "/var/lib/busbar/bulk",
+     .bind = BB_BIND(struct bulk_settings, files),
      .help = "Directory of this host, for files while they arrive; nothing stays in it."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
+     .bind = BB_BIND(struct bulk_settings, jobs_per_account),
      .help = "Bulk uploads of an account that have not ended; beyond them 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
+     .bind = BB_BIND(struct bulk_settings, retention_days),
      .help = "Days that a bulk upload is kept after it ended, or after the upload if it was never confirmed."},
 };
 
@@ -232,6 +235,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .help = "Bulk upload of CSV files: upload, check, confirm, read the results.",
     .schema = bulk_schema,
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct bulk_settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .wants = BB_TABLE(wants),

@@ -15,8 +15,7 @@ int bulk_open(struct bb_host *host, void **state)
         bulk_watchers_close(bulk);
         return bb_open_fail(host, "out of memory");
     }
-    bulk->jobs_max = bb_setting_int(host, "jobs_per_account");
-    bulk->retention_days = bb_setting_int(host, "retention_days");
+    bulk->settings = bb_settings(host);
     *state = bulk;
     return 0;
 }

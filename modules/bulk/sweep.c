@@ -49,7 +49,8 @@ static int sweep_some(struct bb_request *rq, void *arg)
 {
     const struct bulk *bulk = rq->state;
     struct swept *swept = arg;
-    const struct bb_rows *rows = bb_query(rq, &sweep, BB_ARGS(bb_i(bulk->retention_days)));
+    const struct bb_rows *rows =
+        bb_query(rq, &sweep, BB_ARGS(bb_i(bulk->settings->retention_days)));
 
     swept->more = rows && bb_cell_int(rq, rows, 0, 0);
     swept->jobs += rows ? bb_cell_int(rq, rows, 0, 1) : 0;
@@ -60,7 +61,8 @@ void bulk_sweep(struct bb_request *rq)
 {
     const struct bulk *bulk = rq->state;
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
-    struct swept swept = {.more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->retention_days))) != NULL};
+    struct swept swept = {
+        .more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->settings->retention_days))) != NULL};
 
     while (swept.more && bb_now_ms(rq->host) < until)
         bb_scratch(rq, sweep_some, &swept);
@@ -106,7 +108,8 @@ static void tidy(void *arg)
 
 void bulk_tidy(struct bb_request *rq)
 {
-    struct tidy job = {.directory = bb_setting_text(rq->host, "files")};
+    const struct bulk *bulk = rq->state;
+    struct tidy job = {.directory = bulk->settings->files};
 
     if (!bb_offload(rq, BULK_POOL, tidy, &job) && job.removed)
         bb_log(rq, BB_INFO, "%zu files of uploads that never ended were removed", job.removed);

@@ -11,15 +11,20 @@ static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}}
 
 static const struct bb_field settings[] = {
     {.name = "threshold", .type = BB_INT, .min = 1, .max = 1000000000, .fallback = "1000",
+     .bind = BB_BIND(struct certificate_settings, threshold),
      .help = "Wh from which on a History reading, or a group's cycle, is issued."},
     {.name = "issuer", .type = BB_CHOICE, .choices = issuer, .fallback = "internal",
+     .bind = BB_BIND(struct certificate_settings, issuer),
      .help = "internal: what is requested succeeds; external: somebody says what became of it."},
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
+     .bind = BB_BIND(struct certificate_settings, issuers),
      .help = "Accounts that may say so, beside the Admins.", .example = "[registry@example.org]"},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
+     .bind = BB_BIND(struct certificate_settings, exports_per_account),
      .help = "Exports of the log that an account may have under way on a host; more: 429."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
+     .bind = BB_BIND(struct certificate_settings, exports),
      .help = "Exports under way on a host, of all accounts; more: 503."},
 };
 
@@ -374,6 +379,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .help = "Device groups, and the log of issued certificates.",
     .schema = certificate_schema,
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct certificate_settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .services = BB_TABLE(services),

@@ -10,11 +10,12 @@ int certificate_open(struct bb_host *host, void **state)
 
     if (!certificate)
         return bb_open_fail(host, "out of memory");
-    certificate->internal = strcmp(bb_setting_text(host, "issuer"), "internal") == 0;
-    certificate->issuers = bb_setting_json(host, "issuers");
-    certificate->threshold = bb_setting_int(host, "threshold");
-    certificate->exports = slots_new(host, bb_setting_int(host, "exports"),
-                                     bb_setting_int(host, "exports_per_account"), "exports");
+    const struct certificate_settings *settings = bb_settings(host);
+
+    certificate->settings = settings;
+    certificate->internal = strcmp(settings->issuer, "internal") == 0;
+    certificate->exports =
+        slots_new(host, settings->exports, settings->exports_per_account, "exports");
     if (!certificate->exports)
         return bb_open_fail(host, "out of memory");
 

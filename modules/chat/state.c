@@ -12,29 +12,24 @@ int chat_open(struct bb_host *host, void **state)
 
     if (!chat)
         return bb_open_fail(host, "out of memory");
-    chat->open_to_all = strcmp(bb_setting_text(host, "ownership"), "open") == 0;
-    chat->message_new_on_start = bb_setting_int(host, "message_new_on_start") != 0;
-    chat->max_entry_bytes = (size_t)bb_setting_int(host, "max_entry_bytes");
-
+    const struct chat_settings *settings = bb_settings(host);
     struct bb_service accounts = bb_service(host, "accounts");
 
+    chat->settings = settings;
+    chat->open_to_all = strcmp(settings->ownership, "open") == 0;
+    chat->stream_buffer = (size_t)settings->stream_buffer * 1024;
     chat->accounts = accounts.interface;
     chat->accounts_state = accounts.state;
-    chat->cache = chat_cache_new((size_t)bb_setting_int(host, "cached_conversations"));
+    chat->cache = chat_cache_new((size_t)settings->cached_conversations);
     if (!chat->cache)
         return bb_open_fail(host, "no memory for the cache of conversations");
-    chat->stream_interval_ms = bb_setting_int(host, "stream_interval");
-    chat->stream_heartbeat_ms = bb_setting_int(host, "stream_heartbeat") * 1000;
-    chat->stream_buffer = (size_t)bb_setting_int(host, "stream_buffer") * 1024;
-    chat->streams_per_account = (size_t)bb_setting_int(host, "streams_per_account");
     chat->hub = chat_hub_new(host);
     if (!chat->hub) {
         chat_cache_free(chat->cache);
         return bb_open_fail(host, "no memory for the live stream");
     }
     chat->long_answers =
-        slots_new(host, bb_setting_int(host, "long_answers"),
-                  bb_setting_int(host, "long_answers_per_account"), "long answers");
+        slots_new(host, settings->long_answers, settings->long_answers_per_account, "long answers");
     if (!chat->long_answers) {
         chat_hub_free(chat->hub);
         chat_cache_free(chat->cache);

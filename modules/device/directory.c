@@ -12,7 +12,7 @@ static double yield_of(const struct device *state, const char *own, const char *
         return strtod(own, NULL);
     if (index >= 0 && state->yields[index] > 0)
         return state->yields[index];
-    return state->default_yield;
+    return state->settings->default_yield;
 }
 
 static struct bb_device device_of(const struct device *state, const struct device_record *record)

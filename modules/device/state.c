@@ -11,11 +11,10 @@
 
 static int read_yields(struct bb_host *host, struct device *device)
 {
-    json_t *yields = bb_setting_json(host, "yields");
     const char *country;
     json_t *yield;
 
-    json_object_foreach(yields, country, yield)
+    json_object_foreach(device->settings->yields, country, yield)
     {
         int index = country_find(country);
 
@@ -30,24 +29,12 @@ static int read_yields(struct bb_host *host, struct device *device)
     return 0;
 }
 
-static struct store *open_store(struct bb_host *host, char why[STORE_WHY])
+static struct store *open_store(const struct device_settings *settings, char why[STORE_WHY])
 {
-    const struct store_s3_settings s3 = {
-        .directory = bb_setting_text(host, "documents"),
-        .endpoint = bb_setting_text(host, "s3_endpoint"),
-        .region = bb_setting_text(host, "s3_region"),
-        .bucket = bb_setting_text(host, "s3_bucket"),
-        .prefix = bb_setting_text(host, "s3_prefix"),
-        .access_key = bb_setting_text(host, "s3_access_key"),
-        .secret_key = bb_setting_text(host, "s3_secret_key"),
-        .ca = bb_setting_text(host, "s3_ca"),
-        .timeout_ms = bb_setting_int(host, "s3_timeout"),
-    };
-
-    if (!strcmp(bb_setting_text(host, "store"), "s3"))
-        return store_s3_new(&s3, why);
+    if (!strcmp(settings->store, "s3"))
+        return store_s3_new(settings, why);
     snprintf(why, STORE_WHY, "out of memory");
-    return store_directory_new(s3.directory);
+    return store_directory_new(settings->documents);
 }
 
 int device_open(struct bb_host *host, void **state)
@@ -61,17 +48,14 @@ int device_open(struct bb_host *host, void **state)
 
     device->accounts = accounts.interface;
     device->accounts_state = accounts.state;
-    device->default_yield = bb_setting_number(host, "default_yield");
-    device->types = bb_setting_json(host, "document_types");
-    device->quota = bb_setting_int(host, "documents_per_organization");
-    device->grace_s = bb_setting_int(host, "document_grace");
+    device->settings = bb_settings(host);
     if (read_yields(host, device))
         return -1;
     device->finder = type_finder_new(why, sizeof(why));
     if (!device->finder)
         return bb_open_fail(host, "libmagic: %s", why);
     device->zones = timezones_new(ZONES);
-    device->store = device->zones ? open_store(host, why) : NULL;
+    device->store = device->zones ? open_store(device->settings, why) : NULL;
     if (!device->store) {
         bool read = device->zones != NULL;
 

@@ -82,7 +82,7 @@ static time_t before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
 
-    return (time_t)(bb_wall_ms(rq->host) / 1000 - state->grace_s);
+    return (time_t)(bb_wall_ms(rq->host) / 1000 - state->settings->document_grace);
 }
 
 /* 0 with how many objects were removed, or -1. */
@@ -92,7 +92,7 @@ static int sweep_all(struct bb_request *rq, size_t *removed)
     struct sweep *sweep = bb_alloc(rq, sizeof(*sweep));
     int status = 0;
 
-    if (!bb_query(rq, &end_uploads, BB_ARGS(bb_i(state->grace_s))))
+    if (!bb_query(rq, &end_uploads, BB_ARGS(bb_i(state->settings->document_grace))))
         return failed(rq, "the database cannot be asked");
     sweep->list.store = state->store;
     sweep->list.before = before(rq);

@@ -25,9 +25,9 @@ struct docs {
     struct assets *pages; /* NULL: they are not installed */
 };
 
-/* What is said of the service beside the tables, from the settings of the module. */
-struct docs_about {
-    const char *title, *description, *contact; /* "" : none */
+/* What is said of the service beside the tables, and where the page's files are; "": none. */
+struct docs_settings {
+    const char *title, *description, *contact, *pages;
 };
 
 /*
@@ -40,7 +40,7 @@ struct docs_maker {
 };
 
 /* document.c: the whole, the caller's; NULL: no memory. */
-json_t *docs_document(struct bb_host *host, const struct docs_about *about);
+json_t *docs_document(struct bb_host *host);
 
 /* json_maker.c: take `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);

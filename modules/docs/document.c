@@ -19,7 +19,7 @@ static const char how[] =
     "A request whose head is malformed or too large is refused (400, 414, 431) before an "
     "operation is looked for.";
 
-static json_t *info_json(struct docs_maker *maker, const struct docs_about *about)
+static json_t *info_json(struct docs_maker *maker, const struct docs_settings *about)
 {
     json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
 
@@ -84,7 +84,7 @@ static void add_module(struct docs_maker *maker, const struct bb_module *module,
     }
 }
 
-json_t *docs_document(struct bb_host *host, const struct docs_about *about)
+json_t *docs_document(struct bb_host *host)
 {
     struct docs_maker maker = {.host = host};
     json_t *paths = json_object(), *tags = json_array();
@@ -94,8 +94,8 @@ json_t *docs_document(struct bb_host *host, const struct docs_about *about)
         add_module(&maker, module, paths, tags);
     json_t *document =
         json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info",
-                  info_json(&maker, about), "servers", "url", "/", "description", "This service.",
-                  "tags", tags, "paths", paths, "components", components(&maker));
+                  info_json(&maker, bb_settings(host)), "servers", "url", "/", "description",
+                  "This service.", "tags", tags, "paths", paths, "components", components(&maker));
     json_t *webhooks = docs_webhooks(&maker);
 
     if (webhooks)

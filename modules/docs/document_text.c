@@ -24,10 +24,7 @@ static void drop(struct docs_text *text)
 
 int docs_make(struct bb_host *host, struct docs *docs)
 {
-    struct docs_about about = {.title = bb_setting_text(host, "title"),
-                               .description = bb_setting_text(host, "description"),
-                               .contact = bb_setting_text(host, "contact")};
-    json_t *document = docs_document(host, &about);
+    json_t *document = docs_document(host);
     char *json = document ? json_dumps(document, JSON_COMPACT) : NULL;
 
     docs->json = (struct docs_text){.bytes = json, .length = json ? strlen(json) : 0};

@@ -9,12 +9,16 @@
 
 static const struct bb_field settings[] = {
     {.name = "title", .type = BB_TEXT, .min = 1, .max = 120, .fallback = "busbar",
+     .bind = BB_BIND(struct docs_settings, title),
      .help = "The name of the service, at the top of its reference."},
     {.name = "description", .type = BB_TEXT, .max = 4000, .fallback = "",
+     .bind = BB_BIND(struct docs_settings, description),
      .help = "What the reference says of the service first, in Markdown."},
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
+     .bind = BB_BIND(struct docs_settings, pages),
      .help = "The directory with the files of the page /swagger; empty: that of the installation."},
     {.name = "contact", .type = BB_TEXT, .max = 2048, .fallback = "",
+     .bind = BB_BIND(struct docs_settings, contact),
      .help = "The address of a page for those who have questions."},
 };
 
@@ -74,14 +78,14 @@ static const struct bb_command commands[] = {
 static int docs_open(struct bb_host *host, void **state)
 {
     struct docs *docs = bb_host_alloc(host, sizeof(*docs));
-    const char *own = bb_setting_text(host, "pages");
+    const struct docs_settings *own = bb_settings(host);
     char why[512];
     bool missing;
 
     if (!docs)
         return bb_open_fail(host, "out of memory");
     *state = docs;
-    docs->pages = assets_read(*own ? own : DOCS_PAGES, &missing, why, sizeof(why));
+    docs->pages = assets_read(*own->pages ? own->pages : DOCS_PAGES, &missing, why, sizeof(why));
     if (docs->pages)
         return 0;
     if (!missing)
@@ -110,6 +114,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("docs", "1.0.0"),
     .help = "This reference, for people and for generators of clients.",
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct docs_settings),
     .routes = BB_TABLE(routes),
     .wants = BB_TABLE(wants),
     .commands = BB_TABLE(commands),

@@ -7,12 +7,16 @@
 
 static const struct bb_field settings[] = {
     {.name = "margin", .type = BB_NUMBER, .min = 1, .max = 100, .fallback = "1.2",
+     .bind = BB_BIND(struct reading_settings, rule.margin),
      .help = "Factor that the plausible ceiling leaves above the expected energy."},
     {.name = "degradation", .type = BB_NUMBER, .min = 0, .max = 1, .fallback = "0.005",
+     .bind = BB_BIND(struct reading_settings, rule.degradation),
      .help = "Share of its power that a device loses in each year after the first."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
+     .bind = BB_BIND(struct reading_settings, exports),
      .help = "Exports of readings under way at a time on a host."},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
+     .bind = BB_BIND(struct reading_settings, exports_per_account),
      .help = "Of these an account's."},
 };
 
@@ -300,6 +304,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .help = "Meter readings, checked against what a device can plausibly generate.",
     .schema = reading_schema,
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct reading_settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .services = BB_TABLE(services),

@@ -8,18 +8,16 @@ int reading_open(struct bb_host *host, void **state)
 
     if (!reading)
         return bb_open_fail(host, "out of memory");
-    reading->rule.margin = bb_setting_number(host, "margin");
-    reading->rule.degradation = bb_setting_number(host, "degradation");
-
+    const struct reading_settings *settings = bb_settings(host);
     struct bb_service devices = bb_service(host, "devices");
 
+    reading->settings = settings;
     reading->devices = devices.interface;
     reading->devices_state = devices.state;
     reading->zones = zones_new();
     if (!reading->zones)
         return bb_open_fail(host, "no memory for time zones");
-    reading->exports = slots_new(host, bb_setting_int(host, "exports"),
-                                 bb_setting_int(host, "exports_per_account"), "exports");
+    reading->exports = slots_new(host, settings->exports, settings->exports_per_account, "exports");
     if (!reading->exports) {
         zones_free(reading->zones);
         return bb_open_fail(host, "out of memory");

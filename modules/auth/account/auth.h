@@ -22,16 +22,26 @@ struct auth_cost {
     uint32_t rounds, memory_kib, lanes;
 };
 
+/* The settings, in the units of the table in module.c. */
+struct auth_settings {
+    int64_t session_days, client_minutes; /* life of a token */
+    int64_t login_failures_per_account, login_failures_per_address, login_window;
+    int64_t registrations_per_address;
+    int64_t pending_days; /* life of an account that nobody approves */
+    bool register_silent; /* never says which e-mails exist */
+    int64_t argon2_rounds, argon2_memory, argon2_lanes;
+    int64_t cache_entries;
+};
+
 struct auth {
     struct bb_host *host;
+    const struct auth_settings *settings;
     struct auth_cache *cache;
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
     char dummy[AUTH_HASH_MAX];   /* verified for unknown accounts, so that they take as long */
     int64_t session_s, client_s; /* life of a token, seconds */
-    int64_t pending_days;        /* life of an account that nobody approves */
-    bool register_silent;        /* never says which e-mails exist */
 };
 
 /* ---- roles.c ---- */

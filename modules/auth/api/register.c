@@ -46,7 +46,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (status)
         return status;
-    if (auth->register_silent)
+    if (auth->settings->register_silent)
         return heard(rq);
     return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
@@ -91,5 +91,6 @@ int auth_register(struct bb_request *rq)
     if (status)
         return status;
     account.role = role_of(account.organisation_type);
-    return auth->register_silent ? register_silently(rq, &account) : register_openly(rq, &account);
+    return auth->settings->register_silent ? register_silently(rq, &account)
+                                           : register_openly(rq, &account);
 }

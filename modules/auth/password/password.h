@@ -26,7 +26,7 @@ int auth_password_check(struct bb_request *rq, uint64_t target, const char *pass
 /* Of logins: the account from this address, the account, the address. Of registrations: that. */
 enum throttle_counter { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_COUNTERS };
 
-struct auth_throttle *auth_throttle_new(struct bb_host *host);
+struct auth_throttle *auth_throttle_new(const struct auth_settings *settings);
 void auth_throttle_free(struct auth_throttle *throttle);
 
 /* A number for an e-mail that is tried; never 0. */

@@ -37,18 +37,18 @@ struct subject {
     uint64_t id[THROTTLE_COUNTERS];       /* in the table */
 };
 
-struct auth_throttle *auth_throttle_new(struct bb_host *host)
+struct auth_throttle *auth_throttle_new(const struct auth_settings *settings)
 {
     struct auth_throttle *throttle = calloc(1, sizeof(*throttle));
-    int64_t per_account = bb_setting_int(host, "login_failures_per_account");
+    int64_t per_account = settings->login_failures_per_account;
 
     if (!throttle)
         return NULL;
-    throttle->window_ms = bb_setting_int(host, "login_window") * 1000;
+    throttle->window_ms = settings->login_window * 1000;
     throttle->limits[THROTTLE_BOTH] = per_account;
     throttle->limits[THROTTLE_ACCOUNT] = per_account * 10;
-    throttle->limits[THROTTLE_ADDRESS] = bb_setting_int(host, "login_failures_per_address");
-    throttle->registrations = bb_setting_int(host, "registrations_per_address");
+    throttle->limits[THROTTLE_ADDRESS] = settings->login_failures_per_address;
+    throttle->registrations = settings->registrations_per_address;
     throttle->table = throttle_table_new();
     if (throttle->table)
         return throttle;

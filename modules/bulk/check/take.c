@@ -114,11 +114,12 @@ static int fill(struct bb_request *rq, const struct bulk_source *source, const s
 static int arrives(struct bb_request *rq, const struct bulk_job *job)
 {
     const struct bulk *bulk = rq->state;
-    const struct bb_rows *rows = bb_query(
-        rq, &arrive,
-        BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
-                bb_i(job->organisation), bb_t(job->type), bb_t(job->file), bb_t(job->separator),
-                bb_t(job->header), bb_i(job->rows), bb_t(job->created_at), bb_i(bulk->jobs_max)));
+    const struct bb_rows *rows =
+        bb_query(rq, &arrive,
+                 BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
+                         bb_i(job->organisation), bb_t(job->type), bb_t(job->file),
+                         bb_t(job->separator), bb_t(job->header), bb_i(job->rows),
+                         bb_t(job->created_at), bb_i(bulk->settings->jobs_per_account)));
 
     if (!rows)
         return bb_failed(rq);
@@ -126,7 +127,7 @@ static int arrives(struct bb_request *rq, const struct bulk_job *job)
         return 0;
     return bb_fail(rq, 409,
                    "You have %lld bulk uploads that have not ended: confirm, cancel or delete some",
-                   (long long)bulk->jobs_max);
+                   (long long)bulk->settings->jobs_per_account);
 }
 
 static int check(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,

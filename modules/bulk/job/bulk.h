@@ -43,12 +43,17 @@ struct bulk_type {
     bool together; /* see struct bb_bulk_rows */
 };
 
+struct bulk_settings {
+    const char *files;        /* directory of those that arrive */
+    int64_t jobs_per_account; /* that have not ended */
+    int64_t retention_days;
+};
+
 /* State of one generation. Types are known from `start` on. */
 struct bulk {
+    const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
     size_t type_count;
-    int64_t jobs_max; /* of an account that have not ended */
-    int64_t retention_days;
     _Atomic int64_t busy_ms; /* when the host last answered requests beside a batch; 0: never */
     atomic_size_t narrow;    /* rows of a batch where one of its rows is refused; 0: one */
     _Atomic int64_t waiting; /* rows of confirmed jobs, when last looked at */

@@ -20,11 +20,17 @@
 
 struct slots;
 
+struct certificate_settings {
+    int64_t threshold; /* Wh */
+    const char *issuer;
+    json_t *issuers; /* e-mails of external ones, in lower case */
+    int64_t exports, exports_per_account;
+};
+
 /* State of one generation. */
 struct certificate {
+    const struct certificate_settings *settings;
     bool internal;         /* certificate.issuer: internal */
-    json_t *issuers;       /* e-mails of external ones, in lower case */
-    int64_t threshold;     /* Wh */
     struct slots *exports; /* under way (modules/common/slots.h) */
     const struct bb_devices *devices;
     void *devices_state;

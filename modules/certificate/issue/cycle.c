@@ -172,7 +172,7 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
     const struct bb_rows *rows = bb_tx_query(
         rq, tx, &issue,
         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
-                bb_t(issued.uid), bb_i(certificate->threshold), bb_i(cycle->carry),
+                bb_t(issued.uid), bb_i(certificate->settings->threshold), bb_i(cycle->carry),
                 bb_i(cycle->organisation), bb_t(certificate_first_status(certificate)),
                 bb_b(certificate->internal)));
 

@@ -123,10 +123,11 @@ static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *i
 {
     const struct certificate *certificate = rq->state;
     bool internal = certificate->internal;
-    const struct bb_rows *rows = bb_tx_query(
-        rq, tx, &issue,
-        BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count), bb_i(certificate->threshold),
-                bb_i(READINGS), bb_t(certificate_first_status(certificate)), bb_b(internal)));
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &issue,
+                    BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count),
+                            bb_i(certificate->settings->threshold), bb_i(READINGS),
+                            bb_t(certificate_first_status(certificate)), bb_b(internal)));
 
     if (!rows)
         return bb_failed(rq);

@@ -11,7 +11,7 @@ static bool may_issue(struct bb_request *rq)
 
     if (rq->principal->role == BB_ROLE_ADMIN)
         return true;
-    json_array_foreach(certificate->issuers, i, email)
+    json_array_foreach(certificate->settings->issuers, i, email)
     {
         if (!strcmp(json_string_value(email), rq->principal->email))
             return true;

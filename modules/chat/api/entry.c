@@ -5,9 +5,10 @@ int chat_entry_read(struct bb_request *rq, struct chat_message *message)
 {
     const struct chat *chat = rq->state;
     json_t *entry = json_object_get(bb_body(rq), "chatEntry");
+    size_t most = (size_t)chat->settings->max_entry_bytes;
 
-    if (json_string_length(entry) > chat->max_entry_bytes)
-        return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", chat->max_entry_bytes);
+    if (json_string_length(entry) > most)
+        return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", most);
     message->username = bb_text(rq, "username");
     message->entry = json_string_value(entry);
     message->entry_json = entry;

@@ -108,7 +108,7 @@ static int emit(struct bb_request *rq, struct bb_tx *unit, const struct chat_fac
 
     if (chat_emit_created(rq, unit, facts, message) < 0)
         return -1;
-    return chat->message_new_on_start ? chat_emit_new(rq, unit, facts, message) : 0;
+    return chat->settings->message_new_on_start ? chat_emit_new(rq, unit, facts, message) : 0;
 }
 
 static int store(struct bb_request *rq, const struct chat_facts *facts,

@@ -18,19 +18,26 @@ struct chat_cache;
 struct chat_hub;
 struct slots;
 
+/* The settings, in the units of the table in module.c. */
+struct chat_settings {
+    const char *ownership;
+    int64_t max_entry_bytes;
+    bool message_new_on_start;
+    int64_t cached_conversations;
+    int64_t stream_interval, stream_heartbeat, stream_buffer, streams_per_account;
+    int64_t long_answers, long_answers_per_account;
+};
+
 /* State of one generation. */
 struct chat {
+    const struct chat_settings *settings;
     bool open_to_all; /* chat.ownership: open */
-    bool message_new_on_start;
-    size_t max_entry_bytes;
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
     struct chat_hub *hub;       /* of the live stream (live.h) */
     struct slots *long_answers; /* under way (modules/common/slots.h) */
     size_t stream_buffer;       /* bytes */
-    int64_t stream_interval_ms, stream_heartbeat_ms;
-    size_t streams_per_account;
 };
 
 /* What does not change in a conversation but by being shared. Borrowed until the request ends. */

@@ -210,7 +210,7 @@ static int add_message(struct reading *reading, const struct chat_row *at,
         add_event(reading, facts, part, "conversation.created",
                   chat_created_payload(facts, message)))
         return -1;
-    if ((at->seq > 1 || chat->message_new_on_start) &&
+    if ((at->seq > 1 || chat->settings->message_new_on_start) &&
         add_event(reading, facts, part + 1, "message.new", chat_new_payload(facts, message)))
         return -1;
     return 0;

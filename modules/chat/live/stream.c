@@ -91,7 +91,8 @@ static int refuse_too_many(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
 
-    if (chat_hub_count(chat->hub, rq->principal->account) < chat->streams_per_account)
+    if (chat_hub_count(chat->hub, rq->principal->account) <
+        (size_t)chat->settings->streams_per_account)
         return 0;
     bb_reply_header(rq, "Retry-After", "5");
     return bb_fail(rq, 429, "This account has too many streams open");

@@ -145,7 +145,7 @@ static void look(struct bb_request *rq, void *arg)
     if (now < tail->heartbeats_at)
         return;
     tail->heartbeats_at = now + HEARTBEATS_MS;
-    chat_hub_heartbeat(chat->hub, chat->stream_heartbeat_ms);
+    chat_hub_heartbeat(chat->hub, chat->settings->stream_heartbeat * 1000);
 }
 
 static void wait_for(struct tail *tail, int64_t ms)
@@ -180,7 +180,7 @@ static int64_t turn(struct tail *tail, int64_t next)
         atomic_store(&tail->looking, false);
     while (atomic_load(&tail->looking))
         wait_for(tail, IDLE_MS);
-    return atomic_load(&tail->again) ? 0 : now + chat->stream_interval_ms;
+    return atomic_load(&tail->again) ? 0 : now + chat->settings->stream_interval;
 }
 
 void chat_tail(struct bb_worker_context *context)

@@ -68,9 +68,9 @@ static bool allowed(const struct device *state, const char *type)
     size_t index;
     json_t *entry;
 
-    if (json_array_size(state->types) == 0)
+    if (json_array_size(state->settings->document_types) == 0)
         return true;
-    json_array_foreach(state->types, index, entry)
+    json_array_foreach(state->settings->document_types, index, entry)
     {
         const char *pattern = json_string_value(entry);
         size_t length = strlen(pattern);

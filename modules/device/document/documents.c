@@ -14,7 +14,7 @@ static const char *over_quota(struct bb_request *rq)
     const struct device *state = rq->state;
 
     return bb_format(rq, "The organization may have %" PRId64 " bytes of documents at most",
-                     state->quota);
+                     state->settings->documents_per_organization);
 }
 
 /* Before anything is put into the store; what parallel requests add is seen by their transactions.
@@ -23,9 +23,10 @@ int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t by
 {
     const struct device *state = rq->state;
 
-    return bb_query(
-               rq, &fit,
-               BB_ARGS(bb_i(organisation), bb_i(bytes), bb_i(state->quota), bb_t(over_quota(rq))))
+    return bb_query(rq, &fit,
+                    BB_ARGS(bb_i(organisation), bb_i(bytes),
+                            bb_i(state->settings->documents_per_organization),
+                            bb_t(over_quota(rq))))
                ? 0
                : bb_failed(rq);
 }
@@ -64,8 +65,9 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                BB_ARGS(bb_i(device->id), bb_t(documents->rows), bb_i((int64_t)documents->begun),
                        bb_i(device->organisation))) < 0 ||
         bb_add(rq, tx, &fit,
-               BB_ARGS(bb_i(device->organisation), bb_i(0), bb_i(state->quota),
-                       bb_t(over_quota(rq)))) < 0)
+               BB_ARGS(bb_i(device->organisation), bb_i(0),
+                       bb_i(state->settings->documents_per_organization), bb_t(over_quota(rq)))) <
+            0)
         return -1;
     bb_after(rq, tx, added, documents);
     return 0;

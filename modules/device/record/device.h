@@ -54,16 +54,27 @@ enum device_metric { METRIC_CALLS, METRIC_FAILURES };
 struct type_finder;
 struct store;
 
+/* The settings, in the units of the table in module.c. */
+struct device_settings {
+    double default_yield;  /* kWh/kW per year */
+    json_t *yields;        /* of countries */
+    const char *store;     /* "directory" or "s3" */
+    const char *documents; /* directory of `incoming/`, whatever the store */
+    const char *s3_endpoint, *s3_region, *s3_bucket, *s3_prefix, *s3_access_key, *s3_secret_key;
+    const char *s3_ca;                  /* file of certificates; "": the system's */
+    int64_t s3_timeout;                 /* milliseconds */
+    json_t *document_types;             /* that documents may have; empty: any */
+    int64_t documents_per_organization; /* bytes */
+    int64_t document_grace;             /* seconds before a file without a row is swept */
+};
+
 /* State of one generation. */
 struct device {
+    const struct device_settings *settings;
     const struct bb_accounts *accounts;
     void *accounts_state;
-    double default_yield;     /* kWh/kW per year */
     double yields[COUNTRIES]; /* 0: the default */
     struct store *store;
-    json_t *types;   /* that documents may have; empty: any */
-    int64_t quota;   /* bytes of documents of an organisation */
-    int64_t grace_s; /* before a file without a row is swept */
     struct type_finder *finder;
     struct timezones *zones;
 };

@@ -52,7 +52,7 @@ struct s3_request {
 };
 
 /* s3_settings.c: what is wrong with them, for the log; NULL: nothing. */
-const char *s3_settings_problem(const struct store_s3_settings *settings);
+const char *s3_settings_problem(const struct device_settings *settings);
 
 /* Milliseconds of the monotonic clock. */
 int64_t s3_now_ms(void);

@@ -3,6 +3,7 @@
 #include <openssl/x509_vfy.h>
 #include <string.h>
 
+#include "modules/device/record/device.h"
 #include "modules/device/store/s3.h"
 
 /* What need not be encoded in a path, so that what is signed is what is sent. */
@@ -76,21 +77,21 @@ static bool has_certificates(const char *path)
     return has;
 }
 
-const char *s3_settings_problem(const struct store_s3_settings *settings)
+const char *s3_settings_problem(const struct device_settings *settings)
 {
-    const char *problem = check_endpoint(settings->endpoint);
+    const char *problem = check_endpoint(settings->s3_endpoint);
 
     if (problem)
         return problem;
-    if (!*settings->bucket || *settings->bucket == '.' || !is_plain(settings->bucket, ""))
+    if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))
         return "s3_bucket: must be the name of a bucket";
-    if (!*settings->region || !is_plain(settings->region, ""))
+    if (!*settings->s3_region || !is_plain(settings->s3_region, ""))
         return "s3_region: must be the name of a region";
-    if (!*settings->access_key || !*settings->secret_key)
+    if (!*settings->s3_access_key || !*settings->s3_secret_key)
         return "s3_access_key and s3_secret_key: must be there where store is s3";
-    if (!is_plain_path(settings->prefix))
+    if (!is_plain_path(settings->s3_prefix))
         return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
-    if (*settings->ca && !has_certificates(settings->ca))
+    if (*settings->s3_ca && !has_certificates(settings->s3_ca))
         return "s3_ca: must be a file of certificates (PEM) that can be read";
     return NULL;
 }

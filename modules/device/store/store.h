@@ -39,6 +39,7 @@ enum {
 };
 
 struct store;
+struct device_settings;
 
 /* Names files that have arrived. They are taken from their paths, or left there. */
 struct store_keep {
@@ -99,15 +100,8 @@ struct store {
 /* NULL without memory. `directory` is borrowed. */
 struct store *store_directory_new(const char *directory);
 
-struct store_s3_settings {
-    const char *directory; /* of `incoming/` */
-    const char *endpoint, *region, *bucket, *prefix, *access_key, *secret_key;
-    const char *ca; /* file of certificates; "": the system's */
-    int64_t timeout_ms;
-};
-
 /* NULL with the reason in `why`. The settings are borrowed; nothing is connected to yet. */
-struct store *store_s3_new(const struct store_s3_settings *settings, char why[STORE_WHY]);
+struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
 
 /* For the pool: the arguments are the structs above. */
 void store_keep(void *keep);

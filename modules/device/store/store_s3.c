@@ -283,28 +283,28 @@ static void free_s3(struct store *store)
     free(s3);
 }
 
-struct store *store_s3_new(const struct store_s3_settings *settings, char why[STORE_WHY])
+struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY])
 {
     static const struct store_calls calls = {keep, open_one, list, remove_all, free_s3};
     const char *problem = s3_settings_problem(settings);
     struct s3 *s3 = problem ? NULL : calloc(1, sizeof(*s3));
-    size_t length = strlen(settings->endpoint);
+    size_t length = strlen(settings->s3_endpoint);
 
     if (!s3) {
         snprintf(why, STORE_WHY, "%s", problem ? problem : "out of memory");
         return NULL;
     }
-    while (length && settings->endpoint[length - 1] == '/')
+    while (length && settings->s3_endpoint[length - 1] == '/')
         length--;
-    s3->store = (struct store){&calls, settings->directory, DEVICE_S3_POOL};
-    snprintf(s3->base, sizeof(s3->base), "%.*s/%s", (int)length, settings->endpoint,
-             settings->bucket);
-    snprintf(s3->scope, sizeof(s3->scope), "aws:amz:%s:s3", settings->region);
-    s3->prefix = settings->prefix;
-    s3->access_key = settings->access_key;
-    s3->secret_key = settings->secret_key;
-    s3->ca = settings->ca;
-    s3->timeout_ms = settings->timeout_ms;
+    s3->store = (struct store){&calls, settings->documents, DEVICE_S3_POOL};
+    snprintf(s3->base, sizeof(s3->base), "%.*s/%s", (int)length, settings->s3_endpoint,
+             settings->s3_bucket);
+    snprintf(s3->scope, sizeof(s3->scope), "aws:amz:%s:s3", settings->s3_region);
+    s3->prefix = settings->s3_prefix;
+    s3->access_key = settings->s3_access_key;
+    s3->secret_key = settings->s3_secret_key;
+    s3->ca = settings->s3_ca;
+    s3->timeout_ms = settings->s3_timeout;
     pthread_mutex_init(&s3->lock, NULL);
     return &s3->store;
 }

@@ -62,7 +62,7 @@ static json_t *ceiling_json(struct bb_request *rq, const struct bb_device *devic
         !(device->capacity_kw > 0))
         return json_null();
     facts.commissioned = day.ms;
-    return json_integer((json_int_t)ceiling_wh(&reading->rule, &facts, start, end));
+    return json_integer((json_int_t)ceiling_wh(&reading->settings->rule, &facts, start, end));
 }
 
 static json_t *total_json(struct bb_request *rq, const struct bb_device *device,

@@ -25,9 +25,14 @@ enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 struct zones;
 struct slots;
 
+struct reading_settings {
+    struct ceiling_rule rule;
+    int64_t exports, exports_per_account;
+};
+
 /* State of one generation. */
 struct reading {
-    struct ceiling_rule rule;
+    const struct reading_settings *settings;
     const struct bb_devices *devices;
     void *devices_state;
     struct zones *zones;

@@ -34,7 +34,7 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
 
         if (!reading_placed(item) || !item->measured)
             continue;
-        double ceiling = ceiling_wh(&reading->rule, &device, item->start, item->end);
+        double ceiling = ceiling_wh(&reading->settings->rule, &device, item->start, item->end);
 
         if (item->wh > ceiling)
             over_ceiling(rq, submission, item, ceiling);

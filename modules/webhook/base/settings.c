@@ -2,9 +2,8 @@
 #include "modules/webhook/base/webhook.h"
 
 /* The table in module.c bounds numbers; how many delays there may be stands there, too. */
-static void read_delays(struct bb_host *host, struct schedule *schedule)
+static void read_delays(const json_t *list, struct schedule *schedule)
 {
-    const json_t *list = bb_setting_json(host, "retry_delays");
     size_t count = json_array_size(list);
 
     for (size_t i = 0; i < count && i < SCHEDULE_DELAYS_MAX; i++) {
@@ -14,34 +13,29 @@ static void read_delays(struct bb_host *host, struct schedule *schedule)
     }
 }
 
-static size_t size_of(struct bb_host *host, const char *name)
-{
-    return (size_t)bb_setting_int(host, name);
-}
-
 int webhook_settings_read(struct bb_host *host, struct webhook_settings *settings)
 {
+    const struct webhook_section *section = bb_settings(host);
     char why[256];
 
     *settings = (struct webhook_settings){
-        .transfers = {.timeout_ms = bb_setting_int(host, "timeout") * 1000,
-                      .idle_ms = bb_setting_int(host, "connection_idle") * 1000,
-                      .connections = size_of(host, "connections"),
-                      .connections_per_receiver = size_of(host, "connections_per_receiver"),
-                      .http2 = bb_setting_int(host, "http2") != 0},
-        .max_age_ms = bb_setting_int(host, "max_age") * 3600 * 1000,
-        .retention_days = bb_setting_int(host, "retention_days"),
-        .slots = size_of(host, "slots"),
-        .slots_per_webhook = size_of(host, "slots_per_webhook"),
-        .memory = size_of(host, "memory") * 1024 * 1024,
-        .queue_per_webhook = size_of(host, "queue_per_webhook"),
-        .per_account = size_of(host, "per_account"),
-        .tests = size_of(host, "tests"),
+        .transfers = {.timeout_ms = section->timeout * 1000,
+                      .idle_ms = section->connection_idle * 1000,
+                      .connections = (size_t)section->connections,
+                      .connections_per_receiver = (size_t)section->connections_per_receiver,
+                      .http2 = section->http2},
+        .max_age_ms = section->max_age * 3600 * 1000,
+        .retention_days = section->retention_days,
+        .slots = (size_t)section->slots,
+        .slots_per_webhook = (size_t)section->slots_per_webhook,
+        .memory = (size_t)section->memory * 1024 * 1024,
+        .queue_per_webhook = (size_t)section->queue_per_webhook,
+        .per_account = (size_t)section->per_account,
+        .tests = (size_t)section->tests,
     };
-    read_delays(host, &settings->schedule);
-    if (target_rules_read(&settings->targets, bb_setting_json(host, "allow_networks"),
-                          bb_setting_json(host, "allow_ports"),
-                          bb_setting_json(host, "open_networks"), why, sizeof(why)))
+    read_delays(section->retry_delays, &settings->schedule);
+    if (target_rules_read(&settings->targets, section->allow_networks, section->allow_ports,
+                          section->open_networks, why, sizeof(why)))
         return bb_open_fail(host, "%s", why);
     return 0;
 }

@@ -38,6 +38,16 @@
 struct sender;
 struct slots;
 
+/* The settings as the file has them, in the units of the table in module.c. */
+struct webhook_section {
+    json_t *retry_delays, *allow_networks, *allow_ports, *open_networks;
+    int64_t timeout, max_age, retention_days;
+    int64_t slots, slots_per_webhook;
+    int64_t connections, connections_per_receiver, connection_idle;
+    bool http2;
+    int64_t memory, queue_per_webhook, per_account, tests;
+};
+
 struct webhook_settings {
     struct schedule schedule; /* webhook.retry_delays */
     struct transfers_settings transfers;
