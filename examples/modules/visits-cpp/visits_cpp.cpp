@@ -23,16 +23,21 @@ std::string greet(std::string greeting, std::string_view name)
     return greeting.replace(greeting.find(place), place.size(), name);
 }
 
+struct visits_settings {
+    const char *greeting;
+    int64_t step;
+};
+
 int visit(bb_request *rq)
 {
+    const auto *settings = static_cast<const visits_settings *>(bb_settings(rq->host));
     const char *name = bb_text(rq, "name");
     const bb_rows *rows =
-        bb_query(rq, &count_visit,
-                 BB_ARGS(bb_t(rq->principal->email), bb_i(bb_setting_int(rq->host, "step"))));
+        bb_query(rq, &count_visit, BB_ARGS(bb_t(rq->principal->email), bb_i(settings->step)));
 
     if (!rows)
         return bb_failed(rq);
-    json_t *text = json_string(greet(bb_setting_text(rq->host, "greeting"), name).c_str());
+    json_t *text = json_string(greet(settings->greeting, name).c_str());
 
     return bb_reply(rq, 200,
                     json_pack("{s:o, s:I}", "text", text, "visits",
@@ -62,13 +67,15 @@ constexpr bb_field settings[] = {
      .type = BB_TEXT,
      .max = 80,
      .fallback = "Welcome, {name}",
-     .help = "What it says; {name} is the visitor's."},
+     .help = "What it says; {name} is the visitor's.",
+     .bind = BB_BIND(visits_settings, greeting)},
     {.name = "step",
      .type = BB_INT,
      .min = 1,
      .max = 10,
      .fallback = "1",
-     .help = "What a visit counts."},
+     .help = "What a visit counts.",
+     .bind = BB_BIND(visits_settings, step)},
 };
 constexpr bb_field body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .max = 80}};
@@ -91,4 +98,5 @@ const bb_module busbar_module = {
               "CREATE TABLE visits_cpp (email text PRIMARY KEY, n bigint NOT NULL);\n",
     .settings = BB_TABLE(settings),
     .routes = BB_TABLE(routes),
+    .settings_size = sizeof(visits_settings),
 };
