@@ -190,8 +190,9 @@ struct call *call_new(struct bb_request *rq, struct upstream *upstream,
     call->upstream = upstream;
     bb_defer(rq, call_leave, call);
     call->account = rq->principal ? rq->principal->account : NOBODYS;
-    call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : upstream->timeout_ms;
-    call->answer_max = request->answer_max ? request->answer_max : upstream->answer_max;
+    call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : upstream->settings->timeout;
+    call->answer_max =
+        request->answer_max ? request->answer_max : (size_t)upstream->settings->answer_max * 1024;
     call->method = strdup(request->method ? request->method : "GET");
     call->url = strdup(request->url);
     bool good =

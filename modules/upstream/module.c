@@ -12,33 +12,44 @@ static const struct bb_field port_item[] = {
 
 static const struct bb_field settings[] = {
     {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
+     .bind = BB_BIND(struct upstream_settings, timeout),
      .fallback = "10000",
      .help = "Milliseconds in which a request must have its whole answer, unless its module says "
              "otherwise; never longer than the deadline of the request that it is sent for."},
     {.name = "answer_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
+     .bind = BB_BIND(struct upstream_settings, answer_max),
      .help = "KiB that the body of an answer may have, unless the module says otherwise."},
     {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
+     .bind = BB_BIND(struct upstream_settings, calls),
      .help = "Requests to other servers that are under way at the same time, on each host."},
     {.name = "calls_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
+     .bind = BB_BIND(struct upstream_settings, calls_per_account),
      .help = "Of these, requests that are sent for one account; public routes, jobs and hooks count "
              "together as one."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
+     .bind = BB_BIND(struct upstream_settings, connections),
      .help = "Connections that are kept while nobody uses them, on each host."},
     {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
+     .bind = BB_BIND(struct upstream_settings, connection_idle),
      .fallback = "60", .help = "Seconds that a connection is kept without use."},
     {.name = "http2", .type = BB_BOOL, .fallback = "true",
+     .bind = BB_BIND(struct upstream_settings, http2),
      .help = "HTTP/2 is used where a server offers it over TLS."},
     {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
+     .bind = BB_BIND(struct upstream_settings, authorities),
      .help = "File of the certificates (PEM) that sign those of servers; empty: the system's."},
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .bind = BB_BIND(struct upstream_settings, allow_networks),
      .fields = BB_TABLE(network_item),
      .help = "Private or special networks that requests may reach all the same; an entry may name "
              "several, with commas between them.",
      .example = "[\"10.20.0.0/16\"]"},
     {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .bind = BB_BIND(struct upstream_settings, allow_ports),
      .fields = BB_TABLE(port_item),
      .help = "Ports that requests may reach beside those of web servers."},
     {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
+     .bind = BB_BIND(struct upstream_settings, open_networks),
      .fields = BB_TABLE(network_item),
      .help = "Networks that requests may reach on every port; they are allowed without "
              "allow_networks."},
@@ -79,31 +90,20 @@ static void close_upstream(struct bb_host *host, void *state)
     pthread_mutex_destroy(&upstream->lock);
 }
 
-static void read_settings(struct bb_host *host, struct upstream *upstream)
-{
-    upstream->timeout_ms = bb_setting_int(host, "timeout");
-    upstream->answer_max = (size_t)bb_setting_int(host, "answer_max") * 1024;
-    upstream->connections = (long)bb_setting_int(host, "connections");
-    upstream->idle_s = (long)bb_setting_int(host, "connection_idle");
-    upstream->http2 = bb_setting_int(host, "http2") != 0;
-    upstream->authorities = bb_setting_text(host, "authorities");
-}
-
 static int open_upstream(struct bb_host *host, void **state)
 {
+    const struct upstream_settings *own = bb_settings(host);
     struct upstream *upstream = bb_host_alloc(host, sizeof(*upstream));
     char why[256];
 
     if (!upstream)
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
-    read_settings(host, upstream);
-    if (target_rules_read(&upstream->targets, bb_setting_json(host, "allow_networks"),
-                          bb_setting_json(host, "allow_ports"),
-                          bb_setting_json(host, "open_networks"), why, sizeof(why)))
+    upstream->settings = own;
+    if (target_rules_read(&upstream->targets, own->allow_networks, own->allow_ports,
+                          own->open_networks, why, sizeof(why)))
         return bb_open_fail(host, "%s", why);
-    upstream->slots = slots_new(host, bb_setting_int(host, "calls"),
-                                bb_setting_int(host, "calls_per_account"), "calls");
+    upstream->slots = slots_new(host, own->calls, own->calls_per_account, "calls");
     if (!upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
         target_rules_free(&upstream->targets);
         return bb_open_fail(host, "out of memory");
@@ -127,6 +127,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("upstream", "1.0.0"),
     .help = "HTTP requests of other modules to other servers.",
     .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct upstream_settings),
     .services = BB_TABLE(services),
     .workers = BB_TABLE(workers),
     .metrics = BB_TABLE(metrics),

@@ -74,8 +74,8 @@ static CURLcode set_request(struct call *call)
 
 static CURLcode set_options(struct call *call)
 {
-    const struct upstream *upstream = call->upstream;
-    CURLcode bad = set_authorities(call->easy, upstream->authorities);
+    const struct upstream_settings *settings = call->upstream->settings;
+    CURLcode bad = set_authorities(call->easy, settings->authorities);
 
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L);
@@ -88,12 +88,12 @@ static CURLcode set_options(struct call *call)
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_HTTP_VERSION,
-        (long)(upstream->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+        (long)(settings->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     SET(CURLOPT_HTTP09_ALLOWED, 0L);
     SET(CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)call->timeout_ms);
     SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
-    SET(CURLOPT_MAXAGE_CONN, upstream->idle_s);
+    SET(CURLOPT_MAXAGE_CONN, (long)settings->connection_idle);
     SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
     SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
     SET(CURLOPT_TCP_KEEPALIVE, 1L);

@@ -30,15 +30,18 @@ enum upstream_outcome {
     UPSTREAM_OUTCOMES
 };
 
+/* The settings, in the units of the table in module.c. */
+struct upstream_settings {
+    int64_t timeout, answer_max, calls, calls_per_account, connections, connection_idle;
+    bool http2;
+    const char *authorities; /* a file of certificates; "": the system's */
+    json_t *allow_networks, *allow_ports, *open_networks;
+};
+
 /* The state of one generation. */
 struct upstream {
     struct bb_host *host;
-    int64_t timeout_ms;
-    size_t answer_max; /* bytes */
-    long connections;  /* kept alive */
-    long idle_s;       /* that one of them is kept without use */
-    bool http2;
-    const char *authorities; /* a file of certificates; "": the system's */
+    const struct upstream_settings *settings;
     struct target_rules targets;
     struct slots *slots;
     pthread_mutex_t lock;

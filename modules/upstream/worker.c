@@ -135,13 +135,14 @@ static void wait_for_news(struct work *work)
 
 static void open_multi(struct work *work)
 {
-    long together = work->upstream->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
+    const struct upstream_settings *settings = work->upstream->settings;
+    long together = settings->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
 
     work->multi = curl_multi_init();
     if (!work->multi)
         return;
     if (!curl_multi_setopt(work->multi, CURLMOPT_PIPELINING, together) &&
-        !curl_multi_setopt(work->multi, CURLMOPT_MAXCONNECTS, work->upstream->connections))
+        !curl_multi_setopt(work->multi, CURLMOPT_MAXCONNECTS, (long)settings->connections))
         return;
     curl_multi_cleanup(work->multi);
     work->multi = NULL;
