@@ -80,8 +80,10 @@ int api_completion_wait(struct bb_request *pub, struct bb_completion *completion
         return -1;
     }
     completion->waited = true;
+    int64_t longest = INT64_MAX - completion->loop->now_ms;
+
     if (timer_try(&completion->loop->timers, &completion->timer,
-                  completion->loop->now_ms + timeout_ms))
+                  completion->loop->now_ms + (timeout_ms < longest ? timeout_ms : longest)))
         return request_fail(rq, FAILED_MEMORY);
     if (request_wait(rq, &completion->done))
         return -1;

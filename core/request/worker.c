@@ -59,9 +59,9 @@ bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t others = workers_running(worker->all) + !generation_superseded(generation);
+    size_t holders = atomic_load(&generation->holders); /* first: a worker may end meanwhile */
 
-    return atomic_load(&generation->holders) <= others;
+    return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }
 
 void api_wake(struct bb_host *host, const char *name)

@@ -3,7 +3,9 @@
  * parks until the answer is there; the loop goes on with others, and the request itself is sent by
  * a thread of that module, which keeps connections alive. Where it may connect to is bounded as for
  * webhooks: public addresses and ports of web servers, and what the settings of `upstream` open.
- * Redirects are not followed, proxies are not used, certificates are verified.
+ * Redirects are not followed, proxies are not used, certificates are verified, and bodies are not
+ * decoded. What a server sends unasked on a connection that is kept is taken for its answer to the
+ * next request there.
  *
  *     static const struct bb_need needs[] = {{BB_UPSTREAM, 1}};
  *
@@ -33,7 +35,8 @@ struct bb_upstream_header {
     const char *value;
 };
 
-/* All of it is borrowed for the time of the call. */
+/* All of it is borrowed for the time of the call. At most 64 headers of 32 KiB together, and 16 MiB
+ * of body. */
 struct bb_upstream_request {
     size_t size;                              /* sizeof(struct bb_upstream_request) */
     const char *method;                       /* "POST"; NULL: "GET". Not CONNECT, not TRACE */
@@ -42,15 +45,18 @@ struct bb_upstream_request {
     size_t header_count;
     const void *body; /* NULL: none */
     size_t length;
-    int64_t timeout_ms; /* 0: the setting upstream.timeout; never beyond the caller's deadline */
-    size_t answer_max;  /* bytes of the answer's body; 0: the setting upstream.answer_max */
+    int64_t
+        timeout_ms; /* 0: the setting upstream.timeout; it ends at the caller's deadline anyway */
+    size_t answer_max; /* bytes of the answer's body; 0: the setting upstream.answer_max */
 };
 
-/* Lives as long as the memory of the request that called. */
+/* Lives as long as the memory of the request that called. Texts and body are as the server sent
+ * them, which need not be UTF-8. */
 struct bb_upstream_answer {
     size_t size;
     int status;        /* of the final answer, 200 to 599; 0: there is no whole answer */
-    int failed;        /* without one: what the caller may answer itself, 502, 503 or 504 */
+    int failed;        /* without one: what the caller may answer itself: 504 late, 503 too many are
+                        * under way or none is sent now, else 502 */
     const char *error; /* without one: why, as a text that names no URL; else NULL */
     bool sent;         /* the request may have been carried out, whether it was answered or not */
     const struct bb_upstream_header *headers;

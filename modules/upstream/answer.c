@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "modules/upstream/call.h"
+#include "modules/upstream/header.h"
 
 enum { FIRST_ROOM = 4096 };
 
@@ -43,7 +44,10 @@ size_t answer_head(char *data, size_t size, size_t count, void *arg)
 {
     struct call *call = arg;
 
-    (void)data;
+    if (size * count >= 5 && !strncmp(data, "HTTP/", 5))
+        call->head_ended = false;
+    else if (size * count > 0 && (data[0] == '\r' || data[0] == '\n'))
+        call->head_ended = true;
     call->header_bytes += size * count;
     call->too_large = call->header_bytes > CALL_HEADER_BYTES_MAX;
     return call->too_large ? 0 : size * count;
@@ -57,15 +61,22 @@ static char *put(char *at, const char *text, bool lower)
     return at + 1;
 }
 
+/* What is no header by its rules is left out. */
+static struct curl_header *next_header(CURL *easy, struct curl_header *at)
+{
+    do
+        at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at);
+    while (at && (!header_is_name(at->name) || !header_is_value(at->value)));
+    return at;
+}
+
 /* The two passes over libcurl's list: how much there is, and what. */
 static size_t text_bytes(CURL *easy, size_t *count)
 {
     size_t bytes = 0;
 
-    for (struct curl_header *at = NULL; (at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at));) {
+    for (struct curl_header *at = NULL; (at = next_header(easy, at)) != NULL; ++*count)
         bytes += strlen(at->name) + strlen(at->value) + 2;
-        ++*count;
-    }
     return bytes;
 }
 
@@ -78,13 +89,11 @@ bool answer_take_headers(struct call *call)
     if (!lines)
         return false;
     call->lines = lines;
-    for (struct curl_header *at = NULL;
-         (at = curl_easy_nextheader(call->easy, CURLH_HEADER, -1, at));) {
+    for (struct curl_header *at = NULL; (at = next_header(call->easy, at)) != NULL; lines++) {
         lines->name = text;
         text = put(text, at->name, true);
         lines->value = text;
         text = put(text, at->value, false);
-        lines++;
     }
     call->answer.headers = call->lines;
     call->answer.header_count = count;

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "modules/upstream/header.h"
+
+enum { MIB = 1024 * 1024 };
 enum { NOBODYS = -1 }; /* the account of jobs, hooks, commands and public routes together */
 
 /* ---- what may be sent ---------------------------------------------------------------------- */
@@ -13,36 +16,14 @@ static const char *const own_headers[] = {"host",
                                           "transfer-encoding",
                                           "connection",
                                           "keep-alive",
+                                          "proxy-connection",
+                                          "proxy-authorization",
                                           "expect",
                                           "upgrade",
+                                          "http2-settings",
                                           "te",
                                           "trailer",
-                                          "proxy-authorization",
                                           NULL};
-
-/* Characters of a token of RFC 9110. */
-static bool is_token(const char *text)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-
-    if (!*text)
-        return false;
-    for (; *text; text++) {
-        bool letter = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z');
-
-        if (!letter && !(*text >= '0' && *text <= '9') && !strchr(others, *text))
-            return false;
-    }
-    return true;
-}
-
-static bool is_value(const char *text)
-{
-    for (; *text; text++)
-        if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7F)
-            return false;
-    return true;
-}
 
 static bool is_one_of(const char *name, const char *const *list)
 {
@@ -62,7 +43,7 @@ static const char *headers_problem(struct bb_request *rq, const struct bb_upstre
     for (size_t i = 0; i < count; i++) {
         const char *name = headers[i].name, *value = headers[i].value;
 
-        if (!name || !value || !is_token(name) || !is_value(value))
+        if (!name || !value || !header_is_name(name) || !header_is_value(value))
             return "A header of the request is not valid";
         if (is_one_of(name, own_headers))
             return bb_format(rq, "The request must not bring the header %s", name);
@@ -96,6 +77,8 @@ const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
         return bb_format(rq, "The URL of the request %s", problem);
     if (request->length > CALL_BODY_MAX || (request->length && !request->body))
         return "The body of the request is too long, or not there";
+    if (request->length && request->method && !strcmp(request->method, "HEAD"))
+        return "A HEAD request has no body";
     return headers_problem(rq, request->headers, request->header_count);
 }
 
@@ -179,6 +162,20 @@ static bool copy_body(struct call *call, const struct bb_upstream_request *reque
     return call->body != NULL;
 }
 
+static void set_limits(struct call *call, const struct bb_upstream_request *request)
+{
+    const struct upstream_settings *settings = call->upstream->settings;
+    int64_t most = (int64_t)settings->memory * MIB;
+    size_t answer = request->answer_max;
+
+    call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
+    if (call->timeout_ms > CALL_TIMEOUT_MAX_MS)
+        call->timeout_ms = CALL_TIMEOUT_MAX_MS;
+    if (!answer)
+        answer = (size_t)settings->answer_max * 1024;
+    call->answer_max = answer < (size_t)most ? answer : (size_t)most;
+}
+
 struct call *call_new(struct bb_request *rq, struct upstream *upstream,
                       const struct bb_upstream_request *request)
 {
@@ -189,10 +186,11 @@ struct call *call_new(struct bb_request *rq, struct upstream *upstream,
     atomic_init(&call->holders, 1);
     call->upstream = upstream;
     bb_defer(rq, call_leave, call);
-    call->account = rq->principal ? rq->principal->account : NOBODYS;
-    call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : upstream->settings->timeout;
-    call->answer_max =
-        request->answer_max ? request->answer_max : (size_t)upstream->settings->answer_max * 1024;
+    if (rq->principal && rq->principal->account)
+        call->account = rq->principal->account;
+    else
+        call->account = NOBODYS;
+    set_limits(call, request);
     call->method = strdup(request->method ? request->method : "GET");
     call->url = strdup(request->url);
     bool good =

@@ -9,7 +9,8 @@
 #include "modules/upstream/upstream.h"
 
 enum {
-    CALL_HEADERS_MAX = 64,           /* of a request */
+    CALL_TIMEOUT_MAX_MS = 24 * 3600 * 1000, /* longer than any deadline */
+    CALL_HEADERS_MAX = 64,                  /* of a request */
     CALL_HEADER_BYTES_MAX = 32768,   /* of a request's headers together, and of an answer's */
     CALL_BODY_MAX = 16 * 1024 * 1024 /* bytes of a request's body */
 };
@@ -37,6 +38,7 @@ struct call {
     int64_t late_at_ms; /* when libcurl should have ended it long ago */
     int sendings;       /* of the request, as libcurl began them */
     bool too_large;     /* the answer is */
+    bool head_ended;    /* the empty line behind its last head has come */
 
     /* the answer */
     struct bb_upstream_answer answer;
@@ -55,6 +57,9 @@ struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 
 /* Gives a hold back; the last one frees. Any thread. */
 void call_release(struct call *call);
+
+/* Gives back the place of a call among those under way. Any thread. */
+void upstream_leave_place(struct upstream *upstream, const struct call *call);
 
 /* What there is instead of an answer; `error` is a constant, or lives as long as the call. */
 void call_fail(struct call *call, int failed, const char *error);

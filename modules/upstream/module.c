@@ -1,6 +1,8 @@
 /* upstream: its tables, and its state. A row is a line or three; clang-format makes it six. */
 #include "modules/upstream/upstream.h"
 
+#include <unistd.h>
+
 // clang-format off
 
 static const struct bb_field network_item[] = {
@@ -21,20 +23,27 @@ static const struct bb_field settings[] = {
      .help = "KiB that the body of an answer may have, unless the module says otherwise."},
     {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, calls),
-     .help = "Requests to other servers that are under way at the same time, on each host."},
+     .help = "Requests to other servers that are under way at the same time, on each host; those of a "
+             "configuration before a reload are not among them."},
     {.name = "calls_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, calls_per_account),
      .help = "Of these, requests that are sent for one account; public routes, jobs and hooks count "
              "together as one."},
+    {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
+     .bind = BB_BIND(struct upstream_settings, memory),
+     .help = "MiB that the bodies of requests under way and the largest answers that they may have "
+             "take together; more are refused."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, connections),
      .help = "Connections that are kept while nobody uses them, on each host."},
     {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
      .bind = BB_BIND(struct upstream_settings, connection_idle),
      .fallback = "60", .help = "Seconds that a connection is kept without use."},
-    {.name = "http2", .type = BB_BOOL, .fallback = "true",
+    {.name = "http2", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct upstream_settings, http2),
-     .help = "HTTP/2 is used where a server offers it over TLS."},
+     .help = "HTTP/2 is used where a server offers it over TLS. libcurl 7.88, that of Debian 12, resets a "
+             "stream after each answer without Content-Length, and servers that bound resets then "
+             "end the connection with all that is under way on it."},
     {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct upstream_settings, authorities),
      .help = "File of the certificates (PEM) that sign those of servers; empty: the system's."},
@@ -100,6 +109,8 @@ static int open_upstream(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
     upstream->settings = own;
+    if (*own->authorities && access(own->authorities, R_OK))
+        return bb_open_fail(host, "authorities: %s cannot be read", own->authorities);
     if (target_rules_read(&upstream->targets, own->allow_networks, own->allow_ports,
                           own->open_networks, why, sizeof(why)))
         return bb_open_fail(host, "%s", why);

@@ -21,6 +21,32 @@ static const struct bb_upstream_answer *not_sent(struct bb_request *rq, struct u
     return answer;
 }
 
+static size_t bytes_of(const struct call *call)
+{
+    return call->length + call->answer_max;
+}
+
+/* A slot, and memory for what is sent and for what may come. False: there is too much already. */
+static bool take_place(struct upstream *upstream, const struct call *call)
+{
+    size_t most = (size_t)upstream->settings->memory * 1024 * 1024, bytes = bytes_of(call);
+
+    if (slot_try(upstream->slots, call->account))
+        return false;
+    size_t before = atomic_fetch_add(&upstream->bytes, bytes);
+
+    if (!before || before + bytes <= most) /* else what is larger could never be done */
+        return true;
+    upstream_leave_place(upstream, call);
+    return false;
+}
+
+void upstream_leave_place(struct upstream *upstream, const struct call *call)
+{
+    atomic_fetch_sub(&upstream->bytes, bytes_of(call));
+    slot_release(upstream->slots, call->account);
+}
+
 /* NULL; or why there is nobody to hand it to. */
 static const char *hand_over(struct bb_request *rq, struct upstream *upstream, struct call *call)
 {
@@ -76,12 +102,12 @@ const struct bb_upstream_answer *upstream_send(void *state, struct bb_request *r
 
     if (!call)
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
-    if (slot_try(upstream->slots, call->account))
+    if (!take_place(upstream, call))
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503,
                         "Too many requests to other servers are under way");
     problem = hand_over(rq, upstream, call);
     if (!problem)
         return await(rq, call);
-    slot_release(upstream->slots, call->account);
+    upstream_leave_place(upstream, call);
     return not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
 }

@@ -61,14 +61,15 @@ static CURLcode set_request(struct call *call)
     CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_URL, call->url);
 
     SET(CURLOPT_HTTPHEADER, call->headers);
+    if (!strcmp(call->method, "HEAD")) {
+        SET(CURLOPT_NOBODY, 1L);
+        return bad;
+    }
     if (call->body || bodied) {
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->length);
         SET(CURLOPT_POSTFIELDS, call->body ? call->body : "");
-    } else if (!strcmp(call->method, "HEAD")) {
-        SET(CURLOPT_NOBODY, 1L);
     }
-    if (strcmp(call->method, "HEAD") != 0)
-        SET(CURLOPT_CUSTOMREQUEST, call->method);
+    SET(CURLOPT_CUSTOMREQUEST, call->method);
     return bad;
 }
 
@@ -79,6 +80,7 @@ static CURLcode set_options(struct call *call)
 
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_PROXY, "");
@@ -126,9 +128,19 @@ bool transfer_begin(struct call *call, CURLM *multi, struct target_guard *guard)
            !curl_multi_add_handle(multi, call->easy);
 }
 
+/* libcurl calls a single line of more than its 100 KiB lack of memory; CURLE_TOO_LARGE since 8.6.
+ */
+static bool line_too_long(const struct call *call, CURLcode code)
+{
+    enum { TOO_LARGE = 100 };
+
+    return (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) && call->sendings &&
+           !call->head_ended;
+}
+
 static const char *reason(const struct call *call, CURLcode code)
 {
-    if (call->too_large)
+    if (call->too_large || line_too_long(call, code))
         return "The answer is too large";
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return "The connection was closed without an answer";
@@ -149,19 +161,34 @@ static enum upstream_outcome fail(struct call *call, CURLcode code)
     return call->sendings ? UPSTREAM_BROKEN : UPSTREAM_UNREACHABLE;
 }
 
+/*
+ * libcurl takes a head that was cut for a whole one, 101 for a final status, any three digits for a
+ * status, and passes over a length of more digits than it can count.
+ */
+static bool is_whole(const struct call *call, long status)
+{
+    enum { DIGITS = 18 };
+    const char *length = bb_upstream_header(&call->answer, "content-length");
+
+    return call->head_ended && status >= 200 && status <= 599 &&
+           (!length || strlen(length) <= DIGITS);
+}
+
 /* Takes the answer, whose body ends with a NUL. */
-static bool take(struct call *call)
+static CURLcode take(struct call *call)
 {
     long status = 0;
 
-    if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) || !status ||
+    if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) ||
         !answer_take_headers(call))
-        return false;
+        return CURLE_OUT_OF_MEMORY;
+    if (!is_whole(call, status))
+        return CURLE_WEIRD_SERVER_REPLY;
     if (call->bytes)
         call->bytes[call->answer.length] = '\0';
     call->answer.body = call->bytes ? call->bytes : "";
     call->answer.status = (int)status;
-    return true;
+    return CURLE_OK;
 }
 
 enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode code)
@@ -169,10 +196,10 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
     enum upstream_outcome outcome = UPSTREAM_ANSWERED;
 
     call->answer.size = sizeof(call->answer);
+    if (code == CURLE_OK)
+        code = take(call);
     if (code != CURLE_OK)
         outcome = fail(call, code);
-    else if (!take(call))
-        outcome = fail(call, CURLE_OUT_OF_MEMORY);
     call->answer.sent = call->sendings > 0;
     if (call->easy) {
         curl_multi_remove_handle(multi, call->easy);

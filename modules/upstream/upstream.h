@@ -32,7 +32,7 @@ enum upstream_outcome {
 
 /* The settings, in the units of the table in module.c. */
 struct upstream_settings {
-    int64_t timeout, answer_max, calls, calls_per_account, connections, connection_idle;
+    int64_t timeout, answer_max, calls, calls_per_account, memory, connections, connection_idle;
     bool http2;
     const char *authorities; /* a file of certificates; "": the system's */
     json_t *allow_networks, *allow_ports, *open_networks;
@@ -48,6 +48,7 @@ struct upstream {
     struct call *incoming; /* guarded by the lock, the newest first */
     bool open;             /* guarded by the lock: the worker takes calls; not in a command */
     atomic_size_t under_way;
+    atomic_size_t bytes; /* that calls under way have, or may get, together */
 };
 
 /* The function of the service (send.c). */

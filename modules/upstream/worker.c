@@ -18,6 +18,7 @@ struct work {
     struct target_guard guard;
     struct call *flying;
     int64_t check_at_ms;
+    int64_t unused_at_ms; /* when connections will have been unused for long; 0: there are none */
 };
 
 /* What it ended with is for who asked, from the signal on. */
@@ -28,7 +29,7 @@ static void finish(struct work *work, struct call *call, enum upstream_outcome o
 
     upstream_count(upstream, outcome);
     atomic_fetch_sub(&upstream->under_way, 1);
-    slot_release(upstream->slots, call->account);
+    upstream_leave_place(upstream, call);
     call_release(call);
     bb_completion_signal(upstream->host, completion);
 }
@@ -46,6 +47,10 @@ static void end(struct work *work, struct call *call, CURLcode code)
 
 static void begin(struct work *work, struct call *call)
 {
+    if (atomic_load(&call->left)) {
+        finish(work, call, transfer_end(call, work->multi, CURLE_OPERATION_TIMEDOUT));
+        return;
+    }
     if (work->multi && transfer_begin(call, work->multi, &work->guard)) {
         call->next = work->flying;
         work->flying = call;
@@ -116,7 +121,13 @@ static int wait_ms(const struct work *work)
         return WITHOUT_MEMORY_MS;
     if (bb_stopping(work->context))
         return LEAVING_MS;
-    return work->flying ? CHECK_MS : WAIT_MS;
+    if (work->flying)
+        return CHECK_MS;
+    int64_t left = work->unused_at_ms - bb_now_ms(work->upstream->host);
+
+    if (!work->unused_at_ms || left > WAIT_MS)
+        return WAIT_MS;
+    return left < 0 ? 0 : (int)left + 1;
 }
 
 /* Until something comes on a socket, or a call is handed over. */
@@ -125,9 +136,7 @@ static void wait_for_news(struct work *work)
     struct curl_waitfd wake = {.fd = work->context->wake_fd, .events = CURL_WAIT_POLLIN};
     uint64_t count;
 
-    if (work->multi)
-        curl_multi_poll(work->multi, &wake, 1, wait_ms(work), NULL);
-    else
+    if (!work->multi || curl_multi_poll(work->multi, &wake, 1, wait_ms(work), NULL))
         usleep(WITHOUT_MEMORY_MS * 1000);
     while (read(work->context->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
         ;
@@ -148,18 +157,47 @@ static void open_multi(struct work *work)
     work->multi = NULL;
 }
 
-static void turn(struct work *work)
+static void close_multi(struct work *work, CURLcode code)
+{
+    while (work->flying)
+        end(work, work->flying, code);
+    if (work->multi)
+        curl_multi_cleanup(work->multi);
+    work->multi = NULL;
+    work->unused_at_ms = 0;
+}
+
+/* libcurl looks at connections that it keeps only where another request wants one. */
+static void close_unused(struct work *work)
+{
+    int64_t now = bb_now_ms(work->upstream->host);
+
+    if (work->flying)
+        work->unused_at_ms = now + work->upstream->settings->connection_idle * 1000;
+    else if (work->unused_at_ms && now >= work->unused_at_ms)
+        close_multi(work, CURLE_OK);
+}
+
+static void perform(struct work *work)
 {
     int running;
 
+    if (curl_multi_perform(work->multi, &running)) {
+        close_multi(work, CURLE_OUT_OF_MEMORY);
+        return;
+    }
+    collect(work);
+    check(work);
+}
+
+static void turn(struct work *work)
+{
+    close_unused(work);
     if (!work->multi)
         open_multi(work);
     begin_incoming(work);
-    if (work->multi) {
-        curl_multi_perform(work->multi, &running);
-        collect(work);
-        check(work);
-    }
+    if (work->multi)
+        perform(work);
     wait_for_news(work);
 }
 
@@ -183,8 +221,5 @@ void upstream_work(struct bb_worker_context *context)
     upstream->open = false;
     pthread_mutex_unlock(&upstream->lock);
     begin_incoming(&work);
-    while (work.flying)
-        end(&work, work.flying, CURLE_OPERATION_TIMEDOUT);
-    if (work.multi)
-        curl_multi_cleanup(work.multi);
+    close_multi(&work, CURLE_OPERATION_TIMEDOUT);
 }

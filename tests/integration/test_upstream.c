@@ -1,6 +1,10 @@
 /* Requests of modules to other servers: what is sent, what comes back, and what is refused. */
+#include <arpa/inet.h>
+#include <pthread.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "relay.h"
 #include "suites.h"
@@ -29,14 +33,14 @@ static void tear_down(void)
 START_TEST(a_request_goes_out_as_it_was_made)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
-    struct answer *answer =
-        relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
-              catcher_url(catcher, "a/b?c=d%20e"), "text", "{\"n\":1}", "headers", "Content-Type",
-              "application/json", "X-Empty", "", "Authorization", "Bearer of-the-other-server");
+    struct answer *answer = relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
+                                  catcher_url(catcher, "a/../b?c=d%20e"), "text", "{\"n\":1}",
+                                  "headers", "Content-Type", "application/json", "X-Empty", "",
+                                  "Authorization", "Bearer of-the-other-server");
     const struct caught *caught = catcher_wait(catcher, 1, 5000);
 
     ck_assert_int_eq(answer_int(ck_status(answer, 200), "status"), 200);
-    ck_assert_ptr_nonnull(strstr(caught->head, "POST /a/b?c=d%20e HTTP/1.1\r\n"));
+    ck_assert_ptr_nonnull(strstr(caught->head, "POST /a/../b?c=d%20e HTTP/1.1\r\n"));
     ck_assert_str_eq(caught_header(caught, "Host"), text("127.0.0.1:%d", catcher->port));
     ck_assert_str_eq(caught_header(caught, "Content-Type"), "application/json");
     ck_assert_str_eq(caught_header(caught, "Authorization"), "Bearer of-the-other-server");
@@ -59,9 +63,10 @@ START_TEST(each_method_is_sent_as_itself)
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     const char *length = bodiless[_i].length;
 
-    ck_status(
-        relay(open_host, "{ss ss}", "method", bodiless[_i].method, "url", catcher_url(catcher, "")),
-        200);
+    ck_status(relay(open_host, "{ss ss ss*}", "method", bodiless[_i].method, "url",
+                    catcher_url(catcher, ""), "text",
+                    strcmp(bodiless[_i].method, "HEAD") != 0 ? NULL : ""),
+              200);
     const struct caught *caught = catcher_wait(catcher, 1, 5000);
     const char *said = caught_header(caught, "Content-Length");
 
@@ -124,6 +129,15 @@ static const char *sized(int length)
                 (char *)kept(memset(kept(calloc(1, (size_t)length + 1)), 'x', (size_t)length)));
 }
 
+static const char whole[] = "HTTP/1.1 200 OK\r\nX-Name: value\r\nConnection: close\r\n\r\nbody";
+enum { HEAD_LENGTH = sizeof(whole) - sizeof("body") };
+
+/* A server that closes after so many bytes of it. */
+struct cut {
+    int listener;
+    size_t length;
+};
+
 /* By a limit of the request and by that of the settings, 1 MiB. */
 static const struct {
     int most, length;
@@ -162,6 +176,10 @@ START_TEST(heads_are_bounded)
 }
 
 static const char *const garbage[] = {
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nraw",
+    "HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n0123456789",
     "no HTTP at all\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Length: 20\r\n\r\n0123456789",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -176,6 +194,55 @@ START_TEST(what_is_no_answer_is_told)
 
     ck_assert_int_ge(answer->status, 502);
     ck_assert_int_eq((int)catcher_count(catcher), 1);
+}
+
+static void *answer_and_close(void *arg)
+{
+    const struct cut *cut = arg;
+    int fd = accept(cut->listener, NULL, NULL);
+    char request[4096];
+
+    if (fd < 0)
+        return NULL;
+    (void)!recv(fd, request, sizeof(request), 0);
+    (void)!send(fd, whole, cut->length, MSG_NOSIGNAL);
+    close(fd);
+    return NULL;
+}
+
+/* The body ends with the connection: it is whole once the head is. */
+START_TEST(a_head_that_is_cut_is_no_answer)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    struct cut cut = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+    ck_assert(!bind(cut.listener, (struct sockaddr *)&address, size) && !listen(cut.listener, 8) &&
+              !getsockname(cut.listener, (struct sockaddr *)&address, &size));
+    for (cut.length = 0; cut.length < sizeof(whole); cut.length++) {
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, answer_and_close, &cut), 0);
+        struct answer *answer = relay_tells(open_host, "{ss ss}", "method", "POST", "url",
+                                            text("http://127.0.0.1:%d/", ntohs(address.sin_port)));
+
+        pthread_join(thread, NULL);
+        ck_assert_msg(answer_int(answer, "status") == (cut.length < HEAD_LENGTH ? 0 : 200),
+                      "%zu bytes: %s", cut.length, answer->body);
+    }
+}
+
+START_TEST(what_is_no_header_is_left_out)
+{
+    struct catcher *catcher = catcher_start((const char *const[]){
+        "HTTP/1.1 200 OK\r\nX-Good: 1\r\n: none\r\nX Bad: 2\r\nX-Worse: \x01\r\n"
+        "Content-Length: 0\r\n\r\n",
+        NULL});
+    struct answer *answer =
+        ck_status(relay(open_host, "{ss}", "url", catcher_url(catcher, "")), 200);
+
+    ck_assert_str_eq(relay_header(answer, "x-good"), "1");
+    ck_assert_int_eq((int)json_array_size(json_object_get(answer->json, "headers")), 2);
 }
 
 /* ---- what is refused ---- */
@@ -233,6 +300,8 @@ START_TEST(a_request_is_looked_at)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", names[i], "x"), 502,
                  i < 5 ? "A header of the request" : "The request must not bring");
+    ck_error(relay(open_host, "{ss ss ss}", URL, "method", "HEAD", "text", "x"), 502,
+             "A HEAD request has no body");
     ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "b\r\nX-C: d"), 502,
              "A header of the request");
     ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "\x7F"), 502,
@@ -281,6 +350,8 @@ Suite *upstream_suite(void)
     tcase_add_test(tests, a_redirect_is_an_answer);
     tcase_add_loop_test(tests, a_body_may_have_so_many_bytes, 0, sizeof(sizes) / sizeof(sizes[0]));
     tcase_add_test(tests, heads_are_bounded);
+    tcase_add_test(tests, a_head_that_is_cut_is_no_answer);
+    tcase_add_test(tests, what_is_no_header_is_left_out);
     tcase_add_loop_test(tests, what_is_no_answer_is_told, 0, sizeof(garbage) / sizeof(garbage[0]));
     tcase_add_loop_test(tests, a_url_is_looked_at, 0, sizeof(bad_urls) / sizeof(bad_urls[0]));
     tcase_add_test(tests, an_address_is_looked_at);

@@ -72,6 +72,38 @@ START_TEST(where_nobody_listens_nothing_was_sent)
     ck_assert(json_is_false(json_object_get(answer->json, "sent")));
 }
 
+START_TEST(a_time_without_bound_is_no_time_of_its_own)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+
+    ck_status(
+        relay(host, "{ss sI}", "url", catcher_url(catcher, ""), "timeout", (json_int_t)INT64_MAX),
+        200);
+}
+
+/* Whether no socket of this machine is connected to that port, or closed by its side alone. */
+static bool none_connected(void *arg)
+{
+    const struct catcher *catcher = arg;
+    const char *all = file_text("/proc/net/tcp");
+
+    return !strstr(all, text(" 0100007F:%04X 01 ", catcher->port)) &&
+           !strstr(all, text(" 0100007F:%04X 08 ", catcher->port));
+}
+
+START_TEST(connections_that_nobody_uses_are_closed)
+{
+    struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 2\n");
+    struct host *own = host_start(&spec);
+    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+
+    ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
+    ck_assert(!none_connected(catcher));
+    ck_assert(wait_until(none_connected, catcher, 2 * SOON_MS));
+    ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
+    host_stop(own);
+}
+
 /* ---- connections that die ---- */
 
 START_TEST(what_may_not_be_done_twice_is_sent_once)
@@ -196,6 +228,32 @@ START_TEST(an_account_has_so_many_under_way)
     host_stop(few);
 }
 
+/* An answer may have 1 MiB, as the setting says, and that is all there is. */
+START_TEST(memory_for_answers_is_bounded)
+{
+    struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
+    struct host *own = host_start(&spec);
+    struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
+    struct waiting waiting;
+
+    start(&waiting, own, text("{\"url\":\"%s\",\"timeout\":2000}", catcher_url(silent, "")));
+    catcher_wait(silent, 1, SOON_MS);
+    ck_error(relay(own, "{ss si}", "url", catcher_url(other, ""), "most", 1), 503, "Too many");
+    ck_status(end(&waiting), 504);
+    ck_status(relay(own, "{ss}", "url", catcher_url(other, "")), 200);
+    host_stop(own);
+}
+
+START_TEST(authorities_that_cannot_be_read_are_told)
+{
+    struct host_spec spec = relay_spec("upstream_none", "upstream:\n  authorities: /none/there\n");
+    struct host *own = host_prepare(&spec);
+
+    ck_assert(!host_run(own));
+    ck_assert_ptr_nonnull(strstr(file_text(own->log), "authorities: /none/there cannot be read"));
+}
+
 /* ---- reloads and stops ---- */
 
 static bool one_generation(void *arg)
@@ -266,12 +324,16 @@ Suite *upstream_ends_suite(void)
     tcase_add_test(tests, a_silent_server_is_left_in_time);
     tcase_add_test(tests, the_deadline_of_the_route_is_kept);
     tcase_add_test(tests, where_nobody_listens_nothing_was_sent);
+    tcase_add_test(tests, a_time_without_bound_is_no_time_of_its_own);
+    tcase_add_test(tests, connections_that_nobody_uses_are_closed);
     tcase_add_test(tests, what_may_not_be_done_twice_is_sent_once);
     tcase_add_test(tests, what_may_be_done_twice_is_sent_again);
     tcase_add_test(tests, a_server_that_always_cuts_is_not_asked_for_ever);
     tcase_add_test(tests, a_certificate_must_be_signed_by_an_authority);
     tcase_add_test(tests, many_wait_together);
     tcase_add_test(tests, an_account_has_so_many_under_way);
+    tcase_add_test(tests, memory_for_answers_is_bounded);
+    tcase_add_test(tests, authorities_that_cannot_be_read_are_told);
     tcase_add_test(tests, a_request_that_a_reload_finds_under_way_goes_on);
     tcase_add_test(tests, a_request_that_a_stop_finds_under_way_goes_on);
     tcase_add_test(tests, a_command_sends_nothing);
