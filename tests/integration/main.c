@@ -2,7 +2,7 @@
  * Runs the integration tests: `run [suite…]`, all without an argument but those of faults and those
  * that need other programs. `run --suites` and `run --faults` print the names of two kinds. The
  * environment: BUSBAR_ROOT says where busbar is installed, BUSBAR_PLAIN where the build without
- * sanitizers is, for faults; BUSBAR_TEST_LANES is how many suites run at a time (lanes.h),
+ * sanitizers is, for faults; BUSBAR_TEST_JOBS is how many suites run at a time (workers.h),
  * BUSBAR_TEST_KEEP keeps the directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the
  * suites that need an S3 server, BUSBAR_TEST_UNSEEN prints which statuses of the API's reference
  * no answer had. The exit status is 0 if all passed.
@@ -15,8 +15,8 @@
 
 #include "client.h"
 #include "fault/faults.h"
-#include "lanes.h"
 #include "suites.h"
+#include "workers.h"
 
 static struct suite_row rows[] = {
 #define SUITE_ROW(name) {#name, name##_suite, false},
@@ -69,15 +69,15 @@ static bool known(const char *name)
     return false;
 }
 
-/* As BUSBAR_TEST_LANES says, at most one a suite; one without it. */
-static int lane_count(size_t suites)
+/* As BUSBAR_TEST_JOBS says, at most one a suite; one without it. */
+static int worker_count(size_t suites)
 {
-    const char *wanted = getenv("BUSBAR_TEST_LANES");
-    long lanes = wanted ? strtol(wanted, NULL, 10) : 1;
+    const char *wanted = getenv("BUSBAR_TEST_JOBS");
+    long workers = wanted ? strtol(wanted, NULL, 10) : 1;
 
-    if (lanes > (long)suites)
-        lanes = (long)suites;
-    return lanes < 1 ? 1 : (int)lanes;
+    if (workers > (long)suites)
+        workers = (long)suites;
+    return workers < 1 ? 1 : (int)workers;
 }
 
 static int list(int from, int to)
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         else
             chosen[count++] = &rows[i];
     }
-    int failed = lanes_run(chosen, count, &rows[SUITE_COUNT - 1], lane_count(count));
+    int failed = workers_run(chosen, count, &rows[SUITE_COUNT - 1], worker_count(count));
 
     curl_global_cleanup();
     return failed ? 1 : 0;

@@ -97,6 +97,7 @@ static const struct bb_route routes[] = {
      .body = BB_TABLE(body),
      .handler = relay,
      .errors = errors,
+     .deadline_ms = 30000,
      .body_max = 33554432},
     {.method = "POST",
      .path = "/relay/soon",

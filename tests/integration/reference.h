@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* Once in the runner, before there are lanes: what they tell each other of what was seen. */
+/* Once in the runner, before there are workers: what they tell each other of what was seen. */
 void reference_share(void);
 
 /* Has `busbar reference` print the document; in the process that forks the tests. */

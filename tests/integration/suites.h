@@ -5,8 +5,24 @@
 
 #include <check.h>
 
-/* In this order; logs is the last one, for it looks at what all the others left. */
+/* In this order: the longest first, so that none goes on alone at the end; logs is the last one,
+ * for it looks at what all the others left. */
 #define SUITES(X)                                                                                  \
+    X(bulk_kills)                                                                                  \
+    X(certificate_history)                                                                         \
+    X(device_s3)                                                                                   \
+    X(chat_unread)                                                                                 \
+    X(reload_refused)                                                                              \
+    X(bulk_run)                                                                                    \
+    X(checkout)                                                                                    \
+    X(chat_long)                                                                                   \
+    X(bodies)                                                                                      \
+    X(stream_behind)                                                                               \
+    X(certificate_exports)                                                                         \
+    X(framing)                                                                                     \
+    X(reading_list)                                                                                \
+    X(reload)                                                                                      \
+    X(device_refused)                                                                              \
     X(heads)                                                                                       \
     X(health)                                                                                      \
     X(lookalikes)                                                                                  \
@@ -28,10 +44,7 @@
     X(chat_rules)                                                                                  \
     X(chat_limits)                                                                                 \
     X(chat_owners)                                                                                 \
-    X(chat_unread)                                                                                 \
-    X(chat_long)                                                                                   \
     X(stream)                                                                                      \
-    X(stream_behind)                                                                               \
     X(stream_resume)                                                                               \
     X(stream_restore)                                                                              \
     X(stream_end)                                                                                  \
@@ -41,7 +54,6 @@
     X(keys)                                                                                        \
     X(look_ups)                                                                                    \
     X(statements)                                                                                  \
-    X(checkout)                                                                                    \
     X(failover)                                                                                    \
     X(cluster)                                                                                     \
     X(ledger)                                                                                      \
@@ -50,15 +62,12 @@
     X(topics)                                                                                      \
     X(upstream)                                                                                    \
     X(upstream_ends)                                                                               \
-    X(reload)                                                                                      \
-    X(reload_refused)                                                                              \
     X(reload_status)                                                                               \
     X(reload_load)                                                                                 \
     X(stop)                                                                                        \
     X(tour)                                                                                        \
     X(access_order)                                                                                \
     X(tolerance)                                                                                   \
-    X(framing)                                                                                     \
     X(cut_off)                                                                                     \
     X(half_close)                                                                                  \
     X(responses)                                                                                   \
@@ -69,7 +78,6 @@
     X(attacks)                                                                                     \
     X(fair)                                                                                        \
     X(turns)                                                                                       \
-    X(bodies)                                                                                      \
     X(cases)                                                                                       \
     X(devices)                                                                                     \
     X(device_owners)                                                                               \
@@ -78,9 +86,7 @@
     X(device_duplicates)                                                                           \
     X(device_list)                                                                                 \
     X(device_files)                                                                                \
-    X(device_refused)                                                                              \
     X(device_uploads)                                                                              \
-    X(device_s3)                                                                                   \
     X(device_s3_backup)                                                                            \
     X(device_s3_faults)                                                                            \
     X(device_s3_sweep)                                                                             \
@@ -88,17 +94,14 @@
     X(readings)                                                                                    \
     X(reading_batches)                                                                             \
     X(reading_export)                                                                              \
-    X(reading_list)                                                                                \
     X(bulk)                                                                                        \
     X(bulk_daily)                                                                                  \
     X(bulk_devices)                                                                                \
     X(bulk_events)                                                                                 \
     X(bulk_files)                                                                                  \
     X(bulk_reads)                                                                                  \
-    X(bulk_run)                                                                                    \
     X(bulk_contacts)                                                                               \
     X(bulk_import)                                                                                 \
-    X(bulk_kills)                                                                                  \
     X(bulk_stream)                                                                                 \
     X(certificates)                                                                                \
     X(certificate_groups)                                                                          \
@@ -108,8 +111,6 @@
     X(certificate_model)                                                                           \
     X(certificate_year)                                                                            \
     X(certificate_month)                                                                           \
-    X(certificate_exports)                                                                         \
-    X(certificate_history)                                                                         \
     X(certificate_finalize)                                                                        \
     X(certificate_loads)                                                                           \
     X(certificate_runs)                                                                            \
@@ -128,13 +129,12 @@
     X(injection)                                                                                   \
     X(logs)
 
-/* They measure times, which others would lengthen: they run alone (lanes.h). */
+/* They measure times, which others would lengthen: they run alone (workers.h). */
 #define ALONE_SUITES(X)                                                                            \
     X(login)                                                                                       \
     X(limits)                                                                                      \
     X(body_limits)                                                                                 \
     X(crowd)                                                                                       \
-    X(certificate_history)                                                                         \
     X(fair)                                                                                        \
     X(turns)                                                                                       \
     X(reload_load)                                                                                 \

@@ -7,17 +7,17 @@
 #include "suites.h"
 #include "talk.h"
 
-enum { BATCH_MS = 1000, LARGE = 100, ENTRIES = 5000 };
+enum { BATCH_MS = 1000, PATIENT_MS = 20000, LARGE = 100, ENTRIES = 5000 };
 
 static struct host *host;
 static PGconn *db;
 
 /* A database, and a host that is not running but settles when told to. */
-static void begin(const char *name)
+static void begin(const char *name, int statement_ms)
 {
     host = host_start(&(struct host_spec){.name = name,
                                           .database = database_make(the_postgres, name),
-                                          .db = text("  statement_timeout: %d\n", BATCH_MS),
+                                          .db = text("  statement_timeout: %d\n", statement_ms),
                                           .modules = METER_MODULES});
     db = database_connect(the_postgres, name);
     host_kill(host);
@@ -52,7 +52,7 @@ static void settle_rest(int certificates)
 
 START_TEST(what_another_run_settles_is_left_to_it)
 {
-    begin("settle_two");
+    begin("settle_two", BATCH_MS);
     request(1200);
     PGconn *other = database_connect(the_postgres, "settle_two");
 
@@ -70,7 +70,7 @@ END_TEST
  * A batch that is joined by that knowledge takes seconds. */
 START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
 {
-    begin("settle_stale");
+    begin("settle_stale", BATCH_MS);
     sql_run(db, "ALTER TABLE certificate SET (autovacuum_enabled = off)");
     sql_run(db, "ALTER TABLE certificate_entry SET (autovacuum_enabled = off)");
     sql_run(db, "BEGIN");
@@ -85,7 +85,7 @@ END_TEST
 /* What is requested at large is settled a part at a time; the rest is not counted for each part. */
 START_TEST(entries_of_large_certificates_are_counted_once)
 {
-    begin("settle_large");
+    begin("settle_large", PATIENT_MS);
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), 1, NULL, now(), now(),"
                      " 1000, false, now() FROM generate_series(1, %d) n",
                      LARGE));
@@ -112,7 +112,7 @@ static void read_meters(int devices)
 
 START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
 {
-    begin("fresh_stale");
+    begin("fresh_stale", BATCH_MS);
     sql_run(db, "ALTER TABLE reading_device SET (autovacuum_enabled = off)");
     sql_run(db, "BEGIN");
     read_meters(1000);
