@@ -218,6 +218,13 @@ const char *bb_fake_event(const struct bb_fake *fake, size_t index)
     return raised ? raised->descriptor.name : NULL;
 }
 
+const struct bb_audience *bb_fake_audience(const struct bb_fake *fake, size_t index)
+{
+    const struct raised *raised = raised_at(fake, index);
+
+    return raised ? raised->descriptor.audience : NULL;
+}
+
 json_t *bb_fake_payload(const struct bb_fake *fake, size_t index)
 {
     const struct raised *raised = raised_at(fake, index);

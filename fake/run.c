@@ -125,16 +125,18 @@ static bool concerns(const struct bb_hook *hook, const char *event)
     return !strcmp(hook->event, event) || !strcmp(hook->event, "*");
 }
 
-static struct bb_event event_make(struct run *run, const char *name, const json_t *payload)
+static struct bb_event event_make(struct run *run, const char *name, const json_t *payload,
+                                  const struct bb_audience *audience)
 {
-    static const struct bb_audience nobody = {.size = sizeof nobody};
+    static const char *const no_emails[] = {NULL};
+    static const struct bb_audience nobody = {.size = sizeof nobody, .emails = no_emails};
 
     return (struct bb_event){.size = sizeof(struct bb_event),
                              .name = name,
                              .id = bb_new_uuid(&run->rq),
                              .wall_ms = bb_wall_ms(&run->fake->host),
                              .payload = payload,
-                             .audience = &nobody};
+                             .audience = audience ? audience : &nobody};
 }
 
 /* In a transaction of somebody else; its statements run with it. */
@@ -155,11 +157,17 @@ static int run_within(struct run *run, const struct bb_event *event)
 
 int bb_fake_raise(struct bb_fake *fake, const char *name, const char *payload)
 {
+    return bb_fake_raise_to(fake, name, payload, NULL);
+}
+
+int bb_fake_raise_to(struct bb_fake *fake, const char *name, const char *payload,
+                     const struct bb_audience *audience)
+{
     struct run *run = fake_run_begin(fake);
     const struct bb_table *hooks = &fake->host.module->hooks;
 
     run->body = parse(payload);
-    struct bb_event event = event_make(run, name, run->body);
+    struct bb_event event = event_make(run, name, run->body, audience);
     int vetoed = run_within(run, &event);
 
     for (size_t i = 0; !vetoed && i < hooks->count; i++) {

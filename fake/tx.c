@@ -162,6 +162,23 @@ void fake_tx_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb
     *end = after;
 }
 
+/* From what the publisher gave, which may lie on its stack; NULL: nobody but Admins. */
+static const struct bb_audience *audience_copy(struct pool *pool, const struct bb_audience *from)
+{
+    struct bb_audience *copy = fake_pool_alloc(pool, sizeof *copy);
+    size_t count = 0;
+
+    while (from && from->emails && from->emails[count])
+        count++;
+    const char **emails = fake_pool_alloc(pool, (count + 1) * sizeof *emails);
+
+    for (size_t i = 0; i < count; i++)
+        emails[i] = fake_pool_text(pool, from->emails[i]);
+    *copy = (struct bb_audience){
+        .size = sizeof *copy, .organisation = from ? from->organisation : 0, .emails = emails};
+    return copy;
+}
+
 int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
                  const struct bb_audience *audience)
 {
@@ -169,12 +186,13 @@ int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
     struct run *run = run_of(tx->rq);
     struct raised *raised = fake_pool_alloc(&run->pool, sizeof *raised), **end = &tx->raised;
 
-    (void)audience;
     if (!payload || !fake_table_find(&run->fake->host.module->events, name))
         fake_die("the event %s has no payload, or the module does not declare it", name);
     while (*end)
         end = &(*end)->next;
-    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor, .name = name};
+    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
+                                           .name = name,
+                                           .audience = audience_copy(&run->pool, audience)};
     raised->payload = payload;
     *end = raised;
     return 0;

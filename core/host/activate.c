@@ -11,7 +11,7 @@
 #include "core/http/http.h"
 #include "core/postgres/pg.h"
 #include "core/postgres/pg_listener.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
@@ -138,7 +138,7 @@ void activate(struct engine *engine, struct generation *g)
     generation_start(g);
     change.from = swap(engine, g);
     kept_settings_keep(g);
-    running_reload(false);
+    activity_reload(false);
     change_loops(&change);
     workers_go(g->workers);
     reclaim(engine->reclaimer, change.from);

@@ -14,7 +14,7 @@
 #include "core/host/migrator.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/sd_notify.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/recovery/supervised.h"
 
 enum { ASKERS_MAX = 32 };
@@ -203,7 +203,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     struct generation *live = engine_generation(engine);
     int64_t began = clock_mono_ms();
 
-    running_reload(true); /* until the new settings are those to be kept */
+    activity_reload(true); /* until the new settings are those to be kept */
     struct generation *next = build(engine, live, problems);
 
     generation_release(live);
@@ -213,7 +213,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
         next = NULL;
     }
     if (!next) {
-        running_reload(false);
+        activity_reload(false);
         return -1;
     }
     apply_log(next);

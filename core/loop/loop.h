@@ -71,7 +71,7 @@ struct loop_stats {
     atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* by pool */
     atomic_size_t shared[LOOP_PG_POOLS],
-        sharers[LOOP_PG_POOLS]; /* … and executions, ever: pg_gather.c */
+        sharers[LOOP_PG_POOLS]; /* … and executions, ever: pg_keyed.c */
 };
 
 enum { LOOP_ADMITTED = 1024 };

@@ -48,7 +48,7 @@ struct pg_op {
     int *lengths;
     int *formats;
     PGresult *result;         /* owned until taken */
-    struct pg_shared *shared; /* or this, of which it has a part: pg_gather.c */
+    struct pg_shared *shared; /* or this, of which it has a part: pg_keyed.c */
     const int *order;         /* of `shared`: which rows are its own */
     int rows;                 /* … and how many */
 };
@@ -162,7 +162,7 @@ void pg_tx_drop(struct pg_tx *tx);
 /* Fills a failure from an error result; op NULL: of the commit. */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
 
-/* pg_connect.c: what PQconnectStartParams() takes. */
+/* pg_options.c: what PQconnectStartParams() takes. */
 struct pg_target {
     const struct pg_settings *settings;
     const char *keys[20], *values[20], **options;

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 
 enum { NAMES_MAX = 256 /* channels */ };
 
 static void tell(const struct core_module *module, const struct bb_channel *channel,
                  const char *payload)
 {
-    struct running before = running_enter((struct running){
+    struct activity before = activity_enter((struct activity){
         .module = module->descriptor->name, .kind = "channel", .name = channel->name});
 
     channel->heard(module->handle.host.state, payload);
-    running_leave(before);
+    activity_leave(before);
 }
 
 static void tell_generation(const struct generation *generation, const char *name,

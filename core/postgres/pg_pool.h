@@ -121,7 +121,7 @@ int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count);
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
 /*
- * pg_gather.c: entries of a batch that ask the same keyed statements of different keys share one
+ * pg_keyed.c: entries of a batch that ask the same keyed statements of different keys share one
  * execution of each. The first of them is the one that is sent; the others follow it.
  */
 /* Finds those of a batch. In the unit pool an entry shares only if it is the first of its key. */

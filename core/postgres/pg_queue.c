@@ -20,7 +20,7 @@ static struct pg_entry *entry_of(struct fair_entry *queued)
 }
 
 /* So many connections of the pool may be at work for one owner alone. */
-static size_t running_max(const struct pg_pool *pool)
+static size_t activity_max(const struct pg_pool *pool)
 {
     return quota_part(pool->pg->settings.share, pool->count);
 }
@@ -40,7 +40,7 @@ struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq)
 
 bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
 {
-    return quota_owner_host(&owner->owner) || owner->running < running_max(pool);
+    return quota_owner_host(&owner->owner) || owner->running < activity_max(pool);
 }
 
 /* What PostgreSQL had to do for the owner, as far as it takes long. */

@@ -15,7 +15,7 @@ void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const
 {
     *call = (struct lifecycle_call){
         .thread = pthread_self(), .now = {.module = module, .kind = kind}, .stood_ms = -1};
-    call->before = running_enter(call->now);
+    call->before = activity_enter(call->now);
     pthread_mutex_lock(&lock);
     call->next = running;
     running = call;
@@ -36,7 +36,7 @@ void lifecycle_call_end(struct lifecycle_call *call)
     pthread_mutex_lock(&lock);
     forget(call);
     pthread_mutex_unlock(&lock);
-    running_leave(call->before);
+    activity_leave(call->before);
 }
 
 static void tell(const struct lifecycle_call *call)

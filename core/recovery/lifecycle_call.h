@@ -1,6 +1,6 @@
 /*
  * Calls of a module's verbs (`open`, `start`, `quiesce`, `close`) and of the constructors of its
- * file: each is noted for reports (running.h), and for who looks whether it returns. While the host
+ * file: each is noted for reports (activity.h), and for who looks whether it returns. While the host
  * serves they run in reloads, on threads that no loop waits for, so that nobody else would miss
  * them.
  */
@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 
 /* One call, on the stack of who makes it. Private to lifecycle_call.c. */
 struct lifecycle_call {
     struct lifecycle_call *next;
     pthread_t thread;
-    struct running now, before;
+    struct activity now, before;
     int64_t stood_ms; /* how long it was seen to take; -1: nobody has looked yet */
     bool told;
 };

@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/recovery/supervised.h"
 
 static void keep(char *out, size_t size, const char *text)
@@ -26,11 +26,11 @@ static void keep(char *out, size_t size, const char *text)
 
 void report_who(struct report *report)
 {
-    struct running now = running_now();
+    struct activity now = activity_now();
     struct crash_look *who = &report->who;
     struct signal_text what = {.fd = -1};
 
-    report->guard = report->address && running_guards((const void *)report->address); // NOLINT
+    report->guard = report->address && activity_guards((const void *)report->address); // NOLINT
     signal_text_text(&what, now.name);
     signal_text_text(&what, now.name && now.method ? ", " : NULL);
     signal_text_text(&what, now.method);
@@ -280,7 +280,7 @@ void report_tell(struct report *report)
     }
     keep(note.how, sizeof note.how, report->reason ? report->reason : how);
     keep(note.report, sizeof note.report, report->path);
-    note.reloading = !report->foreign && running_reloads();
+    note.reloading = !report->foreign && activity_reloads();
     supervised_crashed(&note);
 }
 

@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/request/pool_parts.h"
 
 static struct pool_call *call_of(struct fair_entry *queued)
@@ -102,9 +102,9 @@ static void *worker(void *arg)
     struct work_pool *pool = arg;
 
     thread_name(pool->host ? pool->host->module->name : "busbar", pool->descriptor->name);
-    running_enter((struct running){.module = pool->host ? pool->host->module->name : NULL,
-                                   .kind = "pool",
-                                   .name = pool->descriptor->name});
+    activity_enter((struct activity){.module = pool->host ? pool->host->module->name : NULL,
+                                     .kind = "pool",
+                                     .name = pool->descriptor->name});
     become_nicer(pool->descriptor);
     thread_wants_short_slices();
     while (await_call(pool)) {

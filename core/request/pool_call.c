@@ -1,7 +1,7 @@
 /* Calls of requests: bb_offload(), while the fiber waits. */
 #include "core/base/json_in.h"
 #include "core/base/text.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/request/module_error.h"
 #include "core/request/pool_parts.h"
 
@@ -15,9 +15,9 @@ struct work {
 };
 
 /* What the thread has noted, the pool, with the request that it works for. */
-static struct running running_for(const struct core_request *rq)
+static struct activity activity_for(const struct core_request *rq)
 {
-    struct running now = running_now();
+    struct activity now = activity_now();
 
     now.request = rq->id;
     now.method = rq->route ? rq->route->method : NULL;
@@ -30,10 +30,10 @@ static void work_run(void *arg)
 {
     struct work *work = arg;
     bool *before = json_starves(&work->rq->starved);
-    struct running thread = running_enter(running_for(work->rq));
+    struct activity thread = activity_enter(activity_for(work->rq));
 
     work->run(work->arg);
-    running_leave(thread);
+    activity_leave(thread);
     json_starves(before);
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/json_in.h"
 #include "core/base/text.h"
 #include "core/loop/fiber.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 #include "core/request/reply.h"
 
 static void deadline_fire(struct timer *timer)
@@ -129,7 +129,7 @@ struct core_request *request_running(void)
 }
 
 /* In a handler of a signal: it reads, and takes no lock. */
-static bool describe(struct running *running)
+static bool describe(struct activity *running)
 {
     static const char *const kinds[] = {
         [REQUEST_HTTP] = "handler",
@@ -143,10 +143,10 @@ static bool describe(struct running *running)
         return false;
     const struct bb_host *host = rq->pub.host;
 
-    *running = (struct running){.module = host ? host->module->name : NULL,
-                                .kind = rq->hooked ? "hook" : kinds[rq->kind],
-                                .name = rq->hooked ? rq->hooked : rq->name,
-                                .request = rq->id};
+    *running = (struct activity){.module = host ? host->module->name : NULL,
+                                 .kind = rq->hooked ? "hook" : kinds[rq->kind],
+                                 .name = rq->hooked ? rq->hooked : rq->name,
+                                 .request = rq->id};
     if (rq->route && !rq->hooked) {
         running->name = NULL;
         running->method = rq->route->method;
@@ -157,7 +157,7 @@ static bool describe(struct running *running)
 
 void requests_report(void)
 {
-    running_sources(describe, fiber_guards);
+    activity_sources(describe, fiber_guards);
 }
 
 static void fiber_entry(void *arg)

@@ -11,7 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/recovery/running.h"
+#include "core/recovery/activity.h"
 
 enum { LEAVE_MS = 8000 }; /* before anybody said how long a worker may take to return */
 
@@ -93,9 +93,9 @@ static void *worker_main(void *arg)
 
     thread_name(worker->context.host->module->name, worker->descriptor->name);
     thread_wants_short_slices();
-    running_enter((struct running){.module = worker->context.host->module->name,
-                                   .kind = "worker",
-                                   .name = worker->descriptor->name});
+    activity_enter((struct activity){.module = worker->context.host->module->name,
+                                     .kind = "worker",
+                                     .name = worker->descriptor->name});
     if (wait_for_go(worker->all))
         worker->descriptor->run(&worker->context);
     atomic_fetch_add(&worker->all->ended, 1);

@@ -95,6 +95,11 @@ int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, con
  */
 int bb_fake_raise(struct bb_fake *fake, const char *event, const char *payload);
 
+/* The same of an event that those may see; borrowed. NULL: Admins alone, as bb_fake_raise() has it.
+ */
+int bb_fake_raise_to(struct bb_fake *fake, const char *event, const char *payload,
+                     const struct bb_audience *audience);
+
 /* Runs a job, or a command with its options as JSON text; the command's exit status, else 0. */
 int bb_fake_job(struct bb_fake *fake, const char *name);
 int bb_fake_command(struct bb_fake *fake, const char *name, const char *options);
@@ -120,6 +125,9 @@ const char *bb_fake_parameter(const struct bb_fake *fake, size_t index, size_t p
 /* Events raised and committed; NULL: so many there are not. */
 const char *bb_fake_event(const struct bb_fake *fake, size_t index);
 json_t *bb_fake_payload(const struct bb_fake *fake, size_t index);
+
+/* Who may see it beside the Admins; its e-mails are never NULL. */
+const struct bb_audience *bb_fake_audience(const struct bb_fake *fake, size_t index);
 
 /* Bytes that all streams opened so far were sent; and their clients leave, as bb_fake_free() has
  * it. */

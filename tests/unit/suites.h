@@ -17,11 +17,12 @@
     X(csv)                                                                                         \
     X(fair_queue)                                                                                  \
     X(fake)                                                                                        \
+    X(fake_events)                                                                                 \
     X(fake_stream)                                                                                 \
     X(fake_text)                                                                                   \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
-    X(gather)                                                                                      \
+    X(keyed)                                                                                       \
     X(head)                                                                                        \
     X(http_epoll)                                                                                  \
     X(history)                                                                                     \

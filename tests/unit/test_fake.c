@@ -75,7 +75,14 @@ START_TEST(a_post_is_one_unit_with_its_event)
     ck_assert_str_eq(
         json_string_value(json_object_get(bb_fake_payload(fake, 0), "deviceProjectName")),
         "Rooftop 7");
+    const struct bb_audience *audience = bb_fake_audience(fake, 0);
+
+    ck_assert_int_eq(audience->organisation, 3);
+    ck_assert_str_eq(audience->emails[0], "ada@solar.example");
+    ck_assert_str_eq(audience->emails[1], "bo@wind.example");
+    ck_assert_ptr_null(audience->emails[2]);
     ck_assert_ptr_null(bb_fake_event(fake, 1));
+    ck_assert_ptr_null(bb_fake_audience(fake, 1));
 }
 END_TEST
 

@@ -210,9 +210,9 @@ START_TEST(an_execution_that_fails_is_asked_again_one_by_one)
     ck_assert(!first->members && !second->follows);
 }
 
-Suite *gather_suite(void)
+Suite *keyed_suite(void)
 {
-    Suite *suite = suite_create("gather");
+    Suite *suite = suite_create("keyed");
     TCase *cases = tcase_create("gather");
 
     tcase_add_checked_fixture(cases, set_up, tear_down);
