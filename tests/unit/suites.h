@@ -11,6 +11,7 @@
     X(address)                                                                                     \
     X(arena)                                                                                       \
     X(bind)                                                                                        \
+    X(bus)                                                                                         \
     X(chat_cursor)                                                                                 \
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
@@ -29,6 +30,9 @@
     X(inspect)                                                                                     \
     X(json)                                                                                        \
     X(json_out)                                                                                    \
+    X(pg_batch)                                                                                    \
+    X(pg_listener)                                                                                 \
+    X(pg_lost)                                                                                     \
     X(pg_pool)                                                                                     \
     X(listener)                                                                                    \
     X(log)                                                                                         \
@@ -42,6 +46,7 @@
     X(multipart)                                                                                   \
     X(pace)                                                                                        \
     X(pool)                                                                                        \
+    X(postgres)                                                                                    \
     X(query)                                                                                       \
     X(reader)                                                                                      \
     X(reply)                                                                                       \
@@ -59,6 +64,7 @@
     X(timer)                                                                                       \
     X(timezones)                                                                                   \
     X(token)                                                                                       \
+    X(transaction)                                                                                 \
     X(webhook_queue)                                                                               \
     X(webhook_schedule)                                                                            \
     X(webhook_sign)                                                                                \

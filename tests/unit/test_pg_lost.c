@@ -1,0 +1,213 @@
+/*
+ * Connections that are lost with something under way, or whose answers make no sense: what is asked
+ * again, and what is never sent twice.
+ */
+#include <check.h>
+
+#include "pg_stage.h"
+#include "suite.h"
+#include "suites.h"
+
+enum { TRIES = 4, SYNCED = 6 /* bytes of the answer to a Sync */ };
+
+static struct stage_call first, second;
+
+static void set_up(void)
+{
+    stage_set_up();
+    first = (struct stage_call){.sql.text = "SELECT 'first'"};
+    second = (struct stage_call){.sql.text = "SELECT 'second'"};
+}
+
+/* In one batch, for the connection does not stand yet. */
+static void ask_both(void)
+{
+    stage_ask(&first);
+    stage_ask(&second);
+    stage_finish();
+}
+
+/* In the message before it, its head, its columns, its value, and behind it. */
+START_TEST(a_row_that_is_cut_is_asked_for_again)
+{
+    static const size_t bytes[] = {0, 1, 4, 6, 12, 20};
+
+    stage_play_cut(SCRIPT_EXECUTE, "first", bytes[_i]);
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+}
+END_TEST
+
+START_TEST(a_read_is_sent_so_many_times_and_no_more)
+{
+    for (int i = 0; i < TRIES; i++)
+        stage_play_cut(SCRIPT_EXECUTE, "first", 0);
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), TRIES);
+    stage_do(&second);
+    stage_expect_row(&second);
+}
+END_TEST
+
+START_TEST(a_read_is_asked_again_when_the_server_is_shut_down)
+{
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+}
+END_TEST
+
+/* Nobody knows what else is missing on such a connection. */
+START_TEST(an_answer_that_makes_no_sense_is_asked_for_again)
+{
+    stage_play(SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL);
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+static void make_writes(void)
+{
+    first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
+    second.sql = (struct bb_sql){"INSERT second", BB_SQL_WRITE};
+}
+
+/* It may have been done. */
+static void is_unknown_and_sent_once(void)
+{
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    ck_assert_uint_eq(first.told, 0);
+    second.work = first.work;
+    stage_do(&second); /* by now it would have been sent again */
+    ck_assert_int_eq(second.failure.kind, FAILED_NOT);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+
+START_TEST(a_write_is_never_sent_twice)
+{
+    make_writes();
+    stage_play_cut(SCRIPT_EXECUTE, "first", 0);
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
+{
+    make_writes();
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_write_whose_answer_makes_no_sense_is_never_sent_twice)
+{
+    make_writes();
+    stage_play(SCRIPT_EXECUTE, "first", _i ? SCRIPT_NOTHING : SCRIPT_JUNK, NULL);
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+/* Wherever the answer to its Sync ends, but behind it. */
+START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
+{
+    stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
+    first.work = stage_unit;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    ck_assert_int_eq(first.status, 503);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
+{
+    stage_play_cut(SCRIPT_SYNC, NULL, SYNCED);
+    first.work = stage_unit;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(first.told, 1);
+    ck_assert_int_eq(first.status, 200);
+}
+END_TEST
+
+START_TEST(a_write_in_a_transaction_that_was_left_open_is_no_success)
+{
+    make_writes();
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, _i ? "T" : "E");
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
+{
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T");
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+/* The other connection serves meanwhile; what was given up may still be answered, or not. */
+START_TEST(half_an_answer_costs_nobody_else_the_time)
+{
+    pg_script_add(&stage_server,
+                  (struct script_line){SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL, 12});
+    first.deadline_ms = STAGE_SHORT_MS;
+    stage_open(PG_READ, 2);
+    stage_ask(&first);
+    pg_flush(stage_loop.pg);
+    stage_finish();
+    stage_expect_failure(&first, FAILED_DEADLINE);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_ne(pg_script_conn_of(&stage_server, "second"),
+                      pg_script_conn_of(&stage_server, "first"));
+}
+END_TEST
+
+Suite *pg_lost_suite(void)
+{
+    const TTest *const tests[] = {
+        a_read_is_sent_so_many_times_and_no_more,
+        a_read_is_asked_again_when_the_server_is_shut_down,
+        an_answer_that_makes_no_sense_is_asked_for_again,
+        a_write_is_never_sent_twice,
+        a_write_is_never_sent_twice_by_a_server_that_is_shut_down,
+        a_commit_whose_answer_came_is_one_though_nothing_else_comes,
+        a_read_in_a_transaction_that_was_left_open_is_asked_again,
+        half_an_answer_costs_nobody_else_the_time,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("pg_lost", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, a_row_that_is_cut_is_asked_for_again, 0, 6);
+    tcase_add_loop_test(cases, a_write_whose_answer_makes_no_sense_is_never_sent_twice, 0, 2);
+    tcase_add_loop_test(cases, a_commit_that_is_cut_is_unknown_and_never_sent_twice, 0, SYNCED);
+    tcase_add_loop_test(cases, a_write_in_a_transaction_that_was_left_open_is_no_success, 0, 2);
+    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
+    tcase_set_timeout(cases, STAGE_SECONDS);
+    return suite;
+}
