@@ -65,6 +65,7 @@ static void forget_server(struct pg_conn *conn)
     conn->outcome_unknown = false;
     conn->astray = false;
     conn->spoilt = false;
+    conn->dismissed = false;
     conn->prepared_count = 0;
     if (conn->prepared)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
@@ -125,6 +126,19 @@ static void conn_connected(struct pg_conn *conn)
     conn->pool->pg->heard_ms = loop->now_ms;
     if (conn->pool->kind == PG_TX)
         pg_tx_hand_over(conn);
+}
+
+/*
+ * What the server says unasked. Behind an error that is fatal it closes the connection, a moment
+ * later: what would be sent until then is not done, but nobody would know.
+ */
+static void take_notice(void *arg, const PGresult *result)
+{
+    struct pg_conn *conn = arg;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    if (severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC")))
+        conn->dismissed = true;
 }
 
 static void conn_progress(struct pg_conn *conn)
@@ -202,7 +216,7 @@ static void conn_attempt(struct pg_conn *conn)
         come_again(conn);
         return;
     }
-    PQsetNoticeReceiver(conn->pg, pg_drop_notice, NULL);
+    PQsetNoticeReceiver(conn->pg, take_notice, conn);
     timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + pg->settings.connect_ms);
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));

@@ -49,7 +49,8 @@ struct pg_conn {
     bool outcome_unknown; /* an answer could not be kept: drop it, nobody knows what became of its
                              batches */
     bool astray;          /* a batch has left a transaction open or failed: drop it likewise */
-    bool spoilt; /* a batch has changed its settings: drop it behind that batch's answers */
+    bool spoilt;    /* a batch has changed its settings: drop it behind that batch's answers */
+    bool dismissed; /* the server has said that it ends it: send nothing more */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
     struct pg_expect *expects;      /* a ring */
     size_t expect_first, expect_count, expect_room;

@@ -290,7 +290,8 @@ void pg_results_read(struct pg_conn *conn)
         if (read_one(conn, &after_null))
             break;
     }
-    if (conn->expect_count && PQisBusy(conn->pg) && is_starved(conn))
+    /* with nothing expected, too: that is how libpq takes what the server says unasked */
+    if (PQisBusy(conn->pg) && conn->expect_count && is_starved(conn))
         conn->outcome_unknown = true;
     if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
@@ -300,6 +301,8 @@ void pg_results_read(struct pg_conn *conn)
         pg_conn_lost(conn, "a transaction was left open");
     else if (conn->spoilt)
         pg_conn_lost(conn, "a setting was changed");
+    else if (conn->dismissed)
+        pg_conn_lost(conn, "the server ends it");
 }
 
 /* Whether the entry may be sent again although nobody knows what became of it. */
