@@ -1,8 +1,8 @@
 /*
  * Calls of a module's verbs (`open`, `start`, `quiesce`, `close`) and of the constructors of its
- * file: each is noted for reports (activity.h), and for who looks whether it returns. While the host
- * serves they run in reloads, on threads that no loop waits for, so that nobody else would miss
- * them.
+ * file: each is noted for reports (activity.h), and for who looks whether it returns. While the
+ * host serves they run in reloads, on threads that no loop waits for, so that nobody else would
+ * miss them.
  */
 #ifndef CORE_LIFECYCLE_CALL_H
 #define CORE_LIFECYCLE_CALL_H
