@@ -29,8 +29,8 @@
 #define clock_wall_ms fake_core_clock_wall_ms
 #define email_valid fake_core_email_valid
 #define field_at fake_core_field_at
-#define field_bind_fault fake_core_field_bind_fault
-#define field_bind_store fake_core_field_bind_store
+#define settings_struct_fault fake_core_settings_struct_fault
+#define settings_struct_store fake_core_settings_struct_store
 #define field_check_text fake_core_field_check_text
 #define field_empty_is_absent fake_core_field_empty_is_absent
 #define field_find fake_core_field_find

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/field/field.h"
-#include "core/field/field_bind.h"
+#include "core/field/settings_struct.h"
 #include "fake/api.h"
 
 /* What the test has set, or the default; NULL: neither. */
@@ -62,7 +62,7 @@ static void place(struct bb_fake *fake, const struct bb_field *field)
         value.integer = fake_setting_int(&fake->host, field->name);
     if (field->type == BB_NUMBER)
         value.number = fake_setting_number(&fake->host, field->name);
-    field_bind_store(&value, fake->bound);
+    settings_struct_store(&value, fake->bound);
 }
 
 void fake_settings_place(struct bb_fake *fake)
@@ -76,7 +76,7 @@ void fake_settings_place(struct bb_fake *fake)
     for (size_t i = 0; i < settings->count; i++) {
         struct bb_field room;
         const struct bb_field *field = field_at(settings, i, &room);
-        const char *fault = field_bind_fault(settings, i, module->settings_size);
+        const char *fault = settings_struct_fault(settings, i, module->settings_size);
 
         if (fault)
             fake_die("the setting %s %s", field->name, fault);

@@ -61,7 +61,7 @@ struct generation {
     struct engine *engine;                 /* set before it serves; NULL in checks */
     const struct bb_api *api;              /* what its modules call; NULL until they are opened */
     atomic_bool superseded;                /* another one is live */
-    struct work_pools *pools;              /* these three: activate.c; NULL in checks */
+    struct work_pools *pools;              /* these three: reload_swap.c; NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
     struct generation *next_alive; /* under the engine's lock */

@@ -109,7 +109,7 @@ void generation_place_reports(const struct generation *g, struct setting_problem
 static void prepare_start(const struct generation *g, struct setting_problems *problems)
 {
     if (g->number > 1)
-        return; /* of a reload, which may be refused yet: activate() follows */
+        return; /* of a reload, which may be refused yet: swap_generation() follows */
     generation_place_reports(g, problems);
     start_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }

@@ -10,12 +10,12 @@
 #include "core/base/quota_table.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/host/activate.h"
 #include "core/host/control.h"
 #include "core/host/job.h"
 #include "core/host/kept_settings.h"
 #include "core/host/reclaim.h"
 #include "core/host/reload.h"
+#include "core/host/reload_swap.h"
 #include "core/host/serve.h"
 #include "core/host/stop.h"
 #include "core/http/http.h"
@@ -139,7 +139,7 @@ void engine_free(struct engine *engine)
     for (enum quota quota = 0; quota < QUOTAS; quota++)
         quota_table_free(engine->quotas[quota]);
     generation_quiesce(g);
-    activate_discard(g);
+    swap_discard(g);
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
@@ -275,7 +275,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     engine->reclaimer = reclaimer_new(engine);
     engine->reloader = reloader_new(engine);
     if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
-        activate_first(engine);
+        swap_first(engine);
         control = control_new(engine);
         watchdog = watchdog_new(engine);
         run_loops(engine);
@@ -293,7 +293,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
 static int serve(struct engine *engine, const sigset_t *set)
 {
     if (engine_init(engine, loops_wanted(engine)) || grow_listener(engine) ||
-        activate_start_threads(engine, engine->generation))
+        swap_start_threads(engine, engine->generation))
         return 1;
     return serve_beside(engine, set);
 }

@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/engine/engine.h"
-#include "core/host/activate.h"
+#include "core/host/reload_swap.h"
 #include "core/host/serve.h"
 #include "core/migrate/migrate.h"
 #include "core/postgres/resolver.h"
@@ -93,7 +93,7 @@ static int run_command(struct engine *engine, struct core_module *module,
 {
     struct command_run *run = NULL;
 
-    if (!engine_init(engine, 1) && !activate_pools(engine->generation))
+    if (!engine_init(engine, 1) && !swap_pools(engine->generation))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
     if (!run) {
         json_decref(options);

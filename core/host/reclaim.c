@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/host/activate.h"
+#include "core/host/reload_swap.h"
 #include "core/request/request.h"
 #include "core/request/worker.h"
 
@@ -63,7 +63,7 @@ static void close_it(struct reclaimer *reclaimer, struct reclaiming *reclaiming)
     snprintf(number, sizeof number, "%u", g->number);
     snprintf(ms, sizeof ms, "%lld", (long long)(clock_mono_ms() - g->superseded_ms));
     remove_alive(reclaimer->engine, g);
-    activate_discard(g);
+    swap_discard(g);
     log_line(BB_INFO, "generation closed", "generation", number, "drained_ms", ms, NULL);
 }
 

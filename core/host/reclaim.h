@@ -1,7 +1,7 @@
 /*
  * Reclaiming: what becomes of a superseded generation. A thread of its own waits until the last
  * holder has gone, and then closes the modules, so that nothing of a module is closed below the
- * module's own code, and no loop waits for it. `reload.drain` seconds after the activation what
+ * module's own code, and no loop waits for it. `reload.drain` seconds after the swap what
  * still holds it is cut: fibers find their deadline over, clients' connections are ended. A worker
  * that does not return, and a call that never ends in a pool, cannot be cut; the generation stays
  * then, which is logged once and seen in `busbar status`.

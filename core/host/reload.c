@@ -9,9 +9,9 @@
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/generation/generation_lacks.h"
-#include "core/host/activate.h"
 #include "core/host/control.h"
 #include "core/host/migrator.h"
+#include "core/host/reload_swap.h"
 #include "core/migrate/migrate.h"
 #include "core/observe/sd_notify.h"
 #include "core/recovery/activity.h"
@@ -70,7 +70,7 @@ static int migrate(const struct generation *from, const struct generation *to,
 static int start_threads(struct engine *engine, struct generation *to,
                          struct setting_problems *problems)
 {
-    if (!activate_start_threads(engine, to))
+    if (!swap_start_threads(engine, to))
         return 0;
     setting_problem(problems, "threads of the modules cannot be started");
     return -1;
@@ -102,7 +102,7 @@ static struct generation *build(struct engine *engine, const struct generation *
         !start_threads(engine, g, problems))
         return g;
     if (g)
-        activate_discard(g);
+        swap_discard(g);
     return NULL;
 }
 
@@ -209,7 +209,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     generation_release(live);
     if (next && engine_hold(engine)) {
         setting_problem(problems, "the host is stopping");
-        activate_discard(next);
+        swap_discard(next);
         next = NULL;
     }
     if (!next) {
@@ -221,7 +221,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     unsigned number = next->number;
     size_t modules = next->module_count;
 
-    activate(engine, next);
+    swap_generation(engine, next);
     supervised_forgive(); /* what was left out is tried again */
     engine_unhold(engine);
     hand_migration_on(reloader, next); /* may wait for the database: not while the loops must */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/field/field.h"
-#include "core/field/field_bind.h"
+#include "core/field/settings_struct.h"
 #include "core/module/module_validate.h"
 
 #define SETTINGS_STRUCT_MAX 65536
@@ -68,7 +68,7 @@ static void check_bind(const struct bb_table *fields, size_t row, const size_t *
                        const char *place, struct setting_problems *problems)
 {
     const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[row];
-    const char *fault = settings_size      ? field_bind_fault(fields, row, *settings_size)
+    const char *fault = settings_size      ? settings_struct_fault(fields, row, *settings_size)
                         : field->bind.size ? "is bound, but it is no setting"
                                            : NULL;
 

@@ -341,7 +341,7 @@ const void *section_struct(const struct settings *settings, const struct setting
     void *members = arena_alloc(settings->arena, size);
 
     for (size_t i = 0; members && i < section->count; i++)
-        field_bind_store(&section->values[i], members);
+        settings_struct_store(&section->values[i], members);
     return members;
 }
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-#include "core/field/field_bind.h"
+#include "core/field/settings_struct.h"
 #include "core/settings/settings.h"
 
 enum node_kind { NODE_SCALAR = 1, NODE_LIST, NODE_MAP };

@@ -51,7 +51,7 @@ struct upstream {
     atomic_size_t bytes; /* that calls under way have, or may get, together */
 };
 
-/* The function of the service (send.c). */
+/* The function of the service (service.c). */
 const struct bb_upstream_answer *upstream_send(void *state, struct bb_request *rq,
                                                const struct bb_upstream_request *request);
 

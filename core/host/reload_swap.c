@@ -1,4 +1,4 @@
-#include "core/host/activate.h"
+#include "core/host/reload_swap.h"
 
 #include <stdlib.h>
 
@@ -15,23 +15,23 @@
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
-int activate_pools(struct generation *g)
+int swap_pools(struct generation *g)
 {
     g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
     return g->pools ? 0 : -1;
 }
 
-int activate_start_threads(struct engine *engine, struct generation *g)
+int swap_start_threads(struct engine *engine, struct generation *g)
 {
     g->engine = engine;
-    if (activate_pools(g))
+    if (swap_pools(g))
         return -1;
     g->workers = workers_new(g);
     g->jobs = g->workers ? jobs_new(engine, g) : NULL;
     return g->jobs && !reclaim_prepare(g) ? 0 : -1;
 }
 
-void activate_discard(struct generation *g)
+void swap_discard(struct generation *g)
 {
     if (g->workers)
         workers_free(g->workers);
@@ -52,7 +52,7 @@ static void add_alive(struct engine *engine, struct generation *g)
     pthread_mutex_unlock(&engine->lock);
 }
 
-void activate_first(struct engine *engine)
+void swap_first(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
@@ -128,7 +128,7 @@ static void change_loops(const struct change *change)
     engine_each_loop(change->engine, change_loop, (void *)(uintptr_t)change);
 }
 
-void activate(struct engine *engine, struct generation *g)
+void swap_generation(struct engine *engine, struct generation *g)
 {
     struct change change = {.engine = engine, .to = g};
 

@@ -1,4 +1,4 @@
-#include "core/field/field_bind.h"
+#include "core/field/settings_struct.h"
 
 #include <stdalign.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool overlap(const struct bb_bind *a, const struct bb_bind *b)
            b->offset < (size_t)a->offset + a->size;
 }
 
-const char *field_bind_fault(const struct bb_table *settings, size_t row, size_t size)
+const char *settings_struct_fault(const struct bb_table *settings, size_t row, size_t size)
 {
     struct bb_field room, other_room;
     const struct bb_field *field = field_at(settings, row, &room);
@@ -60,7 +60,7 @@ const char *field_bind_fault(const struct bb_table *settings, size_t row, size_t
     return NULL;
 }
 
-void field_bind_store(const struct setting_value *value, void *settings)
+void settings_struct_store(const struct setting_value *value, void *settings)
 {
     const struct bb_field *field = value->field;
     void *member = (char *)settings + field->bind.offset;
