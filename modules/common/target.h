@@ -63,4 +63,18 @@ struct target_socket {
 /* CURLOPT_OPENSOCKETFUNCTION */
 curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address);
 
+/* ---- target_options.c ---- */
+
+struct target_options {
+    int64_t timeout_ms; /* for a whole request */
+    int64_t idle_s;     /* that a connection is kept without use */
+    bool http2;         /* where the server offers it over TLS */
+};
+
+/*
+ * Sets what all requests have that go where the guard allows: http and https alone, no redirects,
+ * proxies, .netrc or users in URLs, certificates verified. CURLE_OK, or what libcurl says.
+ */
+CURLcode target_set_options(CURL *easy, const struct target_options *options);
+
 #endif

@@ -1,12 +1,9 @@
 /* One call as one transfer of libcurl. On the worker's thread. */
 #include <unistd.h>
 
-#include "config.h"
 #include "modules/upstream/call.h"
 
-#define LIFETIME_S 600L    /* of a connection: a name's new address is heeded by then */
-#define AUTHORITIES_S 600L /* how long the authorities are kept after they were read */
-#define LATE_MS 250        /* beyond libcurl's own limit */
+#define LATE_MS 250 /* beyond libcurl's own limit */
 
 /* May be sent again over another connection when the first one dies (RFC 9110, 9.2.2). */
 static bool is_idempotent(const char *method)
@@ -76,30 +73,13 @@ static CURLcode set_request(struct call *call)
 static CURLcode set_options(struct call *call)
 {
     const struct upstream_settings *settings = call->upstream->settings;
-    CURLcode bad = set_authorities(call->easy, settings->authorities);
+    const struct target_options options = {.timeout_ms = call->timeout_ms,
+                                           .idle_s = settings->connection_idle,
+                                           .http2 = settings->http2};
+    CURLcode bad = target_set_options(call->easy, &options);
 
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
+    bad = bad ? bad : set_authorities(call->easy, settings->authorities);
     SET(CURLOPT_PATH_AS_IS, 1L);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_NOPROXY, "*");
-    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_HTTP_VERSION,
-        (long)(settings->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-    SET(CURLOPT_HTTP09_ALLOWED, 0L);
-    SET(CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)call->timeout_ms);
-    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
-    SET(CURLOPT_MAXAGE_CONN, (long)settings->connection_idle);
-    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
-    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
-    SET(CURLOPT_TCP_KEEPALIVE, 1L);
-    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
     SET(CURLOPT_PRIVATE, call);
     return bad;
 }

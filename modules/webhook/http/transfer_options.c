@@ -6,12 +6,8 @@
 #include <strings.h>
 #include <time.h>
 
-#include "config.h"
 #include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/transfer_sockets.h"
-
-#define LIFETIME_S 600L    /* of a connection: a name's new address is heeded by then */
-#define AUTHORITIES_S 600L /* how long the system's authorities are kept after they were read */
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -91,29 +87,13 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
 static CURLcode set_options(CURL *easy, const struct transfers *all)
 {
     const struct transfers_settings *settings = &all->settings;
-    CURLcode bad = all->authorities ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
+    const struct target_options options = {.timeout_ms = settings->timeout_ms,
+                                           .idle_s = settings->idle_ms / 1000,
+                                           .http2 = settings->http2};
+    CURLcode bad = target_set_options(easy, &options);
 
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_NOPROXY, "*");
-    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_HTTP_VERSION,
-        (long)(settings->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-    SET(CURLOPT_HTTP09_ALLOWED, 0L);
-    SET(CURLOPT_TIMEOUT_MS, (long)settings->timeout_ms);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)settings->timeout_ms);
-    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
-    SET(CURLOPT_MAXAGE_CONN, (long)(settings->idle_ms / 1000));
-    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
-    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
-    SET(CURLOPT_TCP_KEEPALIVE, 1L);
-    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    if (all->authorities)
+        SET(CURLOPT_CAPATH, NULL);
     SET(CURLOPT_POST, 1L);
     return bad;
 }
