@@ -177,15 +177,24 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 
 /* ---- writing ---- */
 
+/* What waits, but for a heartbeat, takes room from a chunk; the first chunk may have any length. */
+static bool has_room(const struct bb_stream *stream, size_t length)
+{
+    size_t waiting = stream->beating ? 0 : stream->queue.bytes;
+
+    return !waiting || waiting + length <= stream->options.limit;
+}
+
 int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
 {
-    int status = -1;
+    int status = chunk->length ? -1 : 0;
 
     pthread_mutex_lock(&stream->lock);
-    bool room =
-        !stream->queue.bytes || stream->queue.bytes + chunk->length <= stream->options.limit;
-    if (!stream->cut && !stream->ending && !stream->over && room && chunk->length)
+    if (status && !stream->cut && !stream->ending && !stream->over &&
+        has_room(stream, chunk->length)) {
         status = chunks_add(&stream->queue, chunk);
+        stream->beating = false;
+    }
     if (status && !stream->ending)
         stream->cut = true;
     if (stream->options.heartbeat)
@@ -193,6 +202,17 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
     post(stream);
     pthread_mutex_unlock(&stream->lock);
     return status;
+}
+
+void stream_beat(struct bb_stream *stream, struct bb_chunk *heartbeat, int64_t now_ms)
+{
+    pthread_mutex_lock(&stream->lock);
+    if (stream_is_silent(stream, now_ms) && !chunks_add(&stream->queue, heartbeat)) {
+        stream->beating = true;
+        stream->sent_ms = now_ms;
+        post(stream);
+    }
+    pthread_mutex_unlock(&stream->lock);
 }
 
 size_t api_stream_waiting(struct bb_stream *stream)
@@ -299,9 +319,9 @@ void stream_closed(struct bb_stream *stream)
 {
     loop_watch(stream->loop, &stream->watch, -1, 0);
     delist(stream);
-    topics_leave(stream);
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
+    topics_leave(stream); /* until now the module may have joined it to one */
     atomic_fetch_sub(&open_count, 1);
     pthread_mutex_lock(&stream->lock);
     bool posted = stream->posted;

@@ -110,29 +110,30 @@ static bool look_at(struct bb_stream *stream)
     return false;
 }
 
-/* Where something waits the client has not even taken that. */
-static bool is_silent(struct bb_stream *stream, int64_t now_ms)
+static bool wants_heartbeat(struct bb_stream *stream, int64_t now_ms)
 {
+    const struct bb_stream_options *options = &stream->options;
+
+    if (!options->heartbeat || !*options->heartbeat || options->heartbeat_ms <= 0)
+        return false;
     pthread_mutex_lock(&stream->lock);
-    bool silent = !stream->queue.bytes && !stream->ending &&
-                  now_ms - stream->sent_ms >= stream->options.heartbeat_ms;
+    bool silent = stream_is_silent(stream, now_ms);
     pthread_mutex_unlock(&stream->lock);
     return silent;
 }
 
-/* Without memory the next round tries again. */
 static void send_heartbeat(struct bb_stream *stream, int64_t now_ms)
 {
     const char *heartbeat = stream->options.heartbeat;
 
-    if (!heartbeat || !*heartbeat || !is_silent(stream, now_ms))
+    if (!wants_heartbeat(stream, now_ms))
         return;
     struct bb_chunk *chunk = api_chunk_new(strlen(heartbeat));
 
     if (!chunk)
         return;
     memcpy(chunk->bytes, heartbeat, chunk->length);
-    api_stream_send(stream, chunk);
+    stream_beat(stream, chunk, now_ms);
     api_chunk_release(chunk);
 }
 

@@ -135,8 +135,19 @@ size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chun
     return count;
 }
 
+/* Most streams are in none, and must not wait for those who publish. */
+static bool is_in_one(struct bb_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool joined = stream->places != NULL;
+    pthread_mutex_unlock(&stream->lock);
+    return joined;
+}
+
 void topics_leave(struct bb_stream *stream)
 {
+    if (!is_in_one(stream))
+        return;
     pthread_mutex_lock(&lock);
     for (struct topic_place *place = take_from_stream(stream), *next; place; place = next) {
         next = place->next_of_stream;

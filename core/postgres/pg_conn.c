@@ -128,16 +128,26 @@ static void conn_connected(struct pg_conn *conn)
         pg_tx_hand_over(conn);
 }
 
+/* The server ends the session by a fatal error; an immediate shutdown, or the crash of another
+ * session, it tells as a warning. */
+static bool is_dismissal(const PGresult *result)
+{
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    return (severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) ||
+           (code && (!strcmp(code, "57P01") || !strcmp(code, "57P02")));
+}
+
 /*
- * What the server says unasked. Behind an error that is fatal it closes the connection, a moment
- * later: what would be sent until then is not done, but nobody would know.
+ * What the server says unasked. Behind a dismissal it closes the connection, a moment later: what
+ * would be sent until then is not done, but nobody would know.
  */
 static void take_notice(void *arg, const PGresult *result)
 {
     struct pg_conn *conn = arg;
-    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 
-    if (severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC")))
+    if (is_dismissal(result))
         conn->dismissed = true;
 }
 

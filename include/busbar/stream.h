@@ -44,7 +44,8 @@ struct bb_stream_options {
      * after a reload not before reload.drain seconds have passed. */
     bool whole;
     /* What is sent when nothing has been for so long, give or take half a second, so that the
-     * client and proxies see that it goes on: ":\n\n". Static; NULL: nothing. Since minor 11. */
+     * client and proxies see that it goes on: ":\n\n". Static; NULL, or 0 ms: nothing. Since
+     * minor 11. */
     const char *heartbeat;
     int64_t heartbeat_ms;
 };
@@ -73,8 +74,9 @@ static inline void bb_chunk_release(struct bb_host *host, struct bb_chunk *chunk
 }
 
 /*
- * Queues a chunk, which the stream then holds as well and which must not change any more. 0; or -1
- * when the queue is full or memory ran out: the stream is cut then. Any thread; does not wait.
+ * Queues a chunk, which the stream then holds as well and which must not change any more. 0, an
+ * empty chunk included, which does nothing; or -1 when the queue is full or memory ran out: the
+ * stream is cut then. Any thread; does not wait.
  */
 static inline int bb_stream_send(struct bb_host *host, struct bb_stream *stream,
                                  struct bb_chunk *chunk)

@@ -88,6 +88,7 @@ void call_release(struct call *call)
 {
     if (atomic_fetch_sub(&call->holders, 1) != 1)
         return;
+    atomic_fetch_sub(&call->upstream->bytes, call->bytes_held);
     curl_slist_free_all(call->headers);
     free(call->method);
     free(call->url);
@@ -105,6 +106,8 @@ void call_fail(struct call *call, int failed, const char *error)
     call->answer.headers = NULL;
     call->answer.header_count = call->answer.length = 0;
     call->answer.body = "";
+    free(call->bytes);
+    call->bytes = NULL;
 }
 
 /* The request that asked has ended: whatever comes now is for nobody. */

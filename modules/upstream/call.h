@@ -23,6 +23,7 @@ struct call {
     atomic_bool left;      /* nobody waits for it any more */
     bool handed, answered; /* to the worker; by it, as who asked knows */
     int64_t account;       /* whose slot it holds */
+    size_t bytes_held;     /* of upstream.memory: body and largest answer, at last the answer's */
 
     /* the request, copied */
     char *method, *url;
@@ -58,8 +59,9 @@ struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 /* Gives a hold back; the last one frees. Any thread. */
 void call_release(struct call *call);
 
-/* Gives back the place of a call among those under way. Any thread. */
-void upstream_leave_place(struct upstream *upstream, const struct call *call);
+/* Gives back the place of a call among those under way; the answer's bytes stay its own until it is
+ * freed. Any thread. */
+void upstream_leave_place(struct upstream *upstream, struct call *call);
 
 /* What there is instead of an answer; `error` is a constant, or lives as long as the call. */
 void call_fail(struct call *call, int failed, const char *error);

@@ -31,14 +31,15 @@ static const struct bb_field settings[] = {
              "together as one."},
     {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, memory),
-     .help = "MiB that the bodies of requests under way and the largest answers that they may have "
-             "take together; more are refused."},
+     .help = "MiB that the bodies of requests under way, the largest answers that they may have, and the "
+             "answers that modules still hold take together; more are refused."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, connections),
      .help = "Connections that are kept while nobody uses them, on each host."},
     {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
      .bind = BB_BIND(struct upstream_settings, connection_idle),
-     .fallback = "60", .help = "Seconds that a connection is kept without use."},
+     .fallback = "60", .help = "Seconds without use after which a connection is not used again; it is closed when the next "
+             "one is looked for, or when no request has been under way for so long."},
     {.name = "http2", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct upstream_settings, http2),
      .help = "HTTP/2 is used where a server offers it over TLS. libcurl 7.88, that of Debian 12, resets a "

@@ -21,29 +21,37 @@ static const struct bb_upstream_answer *not_sent(struct bb_request *rq, struct u
     return answer;
 }
 
-static size_t bytes_of(const struct call *call)
+/* A single call may have more than there is: else what is larger could never be done. */
+static bool take_bytes(struct upstream *upstream, struct call *call)
 {
-    return call->length + call->answer_max;
+    size_t most = (size_t)upstream->settings->memory * 1024 * 1024;
+    size_t bytes = call->length + call->answer_max, held = atomic_load(&upstream->bytes);
+
+    do
+        if (held && held + bytes > most)
+            return false;
+    while (!atomic_compare_exchange_weak(&upstream->bytes, &held, held + bytes));
+    call->bytes_held = bytes;
+    return true;
 }
 
 /* A slot, and memory for what is sent and for what may come. False: there is too much already. */
-static bool take_place(struct upstream *upstream, const struct call *call)
+static bool take_place(struct upstream *upstream, struct call *call)
 {
-    size_t most = (size_t)upstream->settings->memory * 1024 * 1024, bytes = bytes_of(call);
-
     if (slot_try(upstream->slots, call->account))
         return false;
-    size_t before = atomic_fetch_add(&upstream->bytes, bytes);
-
-    if (!before || before + bytes <= most) /* else what is larger could never be done */
+    if (take_bytes(upstream, call))
         return true;
-    upstream_leave_place(upstream, call);
+    slot_release(upstream->slots, call->account);
     return false;
 }
 
-void upstream_leave_place(struct upstream *upstream, const struct call *call)
+void upstream_leave_place(struct upstream *upstream, struct call *call)
 {
-    atomic_fetch_sub(&upstream->bytes, bytes_of(call));
+    size_t over = call->bytes_held - call->answer.length;
+
+    call->bytes_held = call->answer.length;
+    atomic_fetch_sub(&upstream->bytes, over);
     slot_release(upstream->slots, call->account);
 }
 

@@ -1,4 +1,5 @@
 /* One call as one transfer of libcurl. On the worker's thread. */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "modules/upstream/call.h"
@@ -186,5 +187,7 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
         curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
+    free(call->body); /* who asked may go on for long, and ask again */
+    call->body = NULL;
     return outcome;
 }

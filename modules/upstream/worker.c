@@ -183,7 +183,7 @@ static void perform(struct work *work)
     int running;
 
     if (curl_multi_perform(work->multi, &running)) {
-        close_multi(work, CURLE_OUT_OF_MEMORY);
+        close_multi(work, CURLE_ABORTED_BY_CALLBACK);
         return;
     }
     collect(work);

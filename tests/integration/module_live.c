@@ -1,8 +1,19 @@
 /* Streams that join topics, and what is published there: on this host, or by a channel on all. */
 #include <busbar/busbar.h>
 
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { JOINED_MAX = 256, JOINED_TOPICS = 20 };
+
+/* Streams that a worker joins to topics, listed under a lock as modules do. */
+struct live {
+    struct bb_host *host;
+    pthread_mutex_t lock;
+    struct bb_stream *joined[JOINED_MAX];
+    size_t count;
+};
 
 static struct bb_chunk *event_of(struct bb_host *host, const char *text)
 {
@@ -48,6 +59,76 @@ static int listen_to(struct bb_request *rq)
     return status;
 }
 
+static int tell_empty(struct bb_request *rq)
+{
+    struct bb_chunk *chunk = bb_chunk_new(rq->host, 0);
+    size_t count = chunk ? bb_stream_publish(rq->host, bb_segment(rq, "topic"), chunk) : 0;
+
+    bb_chunk_release(rq->host, chunk);
+    return bb_reply(rq, 200, json_pack("{si}", "count", (int)count));
+}
+
+static void leave(struct bb_stream *stream, void *arg)
+{
+    struct live *live = arg;
+
+    pthread_mutex_lock(&live->lock);
+    for (size_t i = 0; i < live->count; i++)
+        if (live->joined[i] == stream)
+            live->joined[i] = live->joined[--live->count];
+    pthread_mutex_unlock(&live->lock);
+}
+
+static int be_joined(struct bb_request *rq)
+{
+    struct live *live = rq->state;
+    const struct bb_stream_options options = {.size = sizeof(options),
+                                              .type = "text/event-stream; charset=utf-8",
+                                              .limit = 65536,
+                                              .closed = leave,
+                                              .arg = live};
+    struct bb_stream *stream;
+    int status = bb_stream_open(rq, &options, &stream);
+
+    if (status != 200)
+        return status;
+    pthread_mutex_lock(&live->lock);
+    if (live->count < JOINED_MAX)
+        live->joined[live->count++] = stream;
+    pthread_mutex_unlock(&live->lock);
+    return status;
+}
+
+static const char *const topics[JOINED_TOPICS] = {"0",  "1",  "2",  "3",  "4",  "5",  "6",
+                                                  "7",  "8",  "9",  "10", "11", "12", "13",
+                                                  "14", "15", "16", "17", "18", "19"};
+
+/* How many streams there are. */
+static size_t join_all(struct live *live)
+{
+    pthread_mutex_lock(&live->lock);
+    size_t count = live->count;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < JOINED_TOPICS; j++)
+            bb_stream_join(live->host, live->joined[i], topics[j]);
+    pthread_mutex_unlock(&live->lock);
+    return count;
+}
+
+static void join(struct bb_worker_context *context)
+{
+    struct live *live = context->host->state;
+
+    for (unsigned n = 0; !bb_stopping(context); n++) {
+        size_t count = join_all(live);
+
+        for (size_t j = 0; j < JOINED_TOPICS && count && n % 20 == 0; j++)
+            publish(live->host, topics[j], "joined");
+        usleep(count ? 10 : 20000); /* a pace, not a wait */
+    }
+}
+
 static int tell(struct bb_request *rq)
 {
     const char *topic = bb_segment(rq, "topic"), *text = bb_text(rq, "text");
@@ -61,7 +142,12 @@ static int tell(struct bb_request *rq)
 
 static int open_live(struct bb_host *host, void **state)
 {
-    *state = host;
+    struct live *live = bb_host_alloc(host, sizeof(*live));
+
+    if (!live || pthread_mutex_init(&live->lock, NULL))
+        return bb_open_fail(host, "out of memory");
+    live->host = host;
+    *state = live;
     return 0;
 }
 
@@ -74,7 +160,7 @@ static void heard(void *state, const char *payload)
         return;
     memcpy(topic, payload, (size_t)(blank - payload));
     topic[blank - payload] = '\0';
-    publish(state, topic, blank + 1);
+    publish(((struct live *)state)->host, topic, blank + 1);
 }
 
 static const struct bb_field segments[] = {{.name = "topic", .type = BB_TEXT, .max = 60}};
@@ -98,13 +184,19 @@ static const struct bb_route routes[] = {
      .body = BB_TABLE(body),
      .body_max = 100000,
      .handler = tell},
+    {.method = "POST",
+     .path = "/live-empty/:topic",
+     .roles = BB_ANYONE,
+     .segments = BB_TABLE(segments),
+     .handler = tell_empty},
+    {.method = "GET", .path = "/live-joined", .roles = BB_ANYONE, .handler = be_joined},
 };
+
+static const struct bb_worker workers[] = {{"join", join}};
 
 static const struct bb_channel channels[] = {{"test_live", heard}};
 
 BB_EXPORT const struct bb_module busbar_module = {
-    BB_MODULE_HEAD("live", "1.0.0"),
-    .routes = BB_TABLE(routes),
-    .channels = BB_TABLE(channels),
-    .open = open_live,
+    BB_MODULE_HEAD("live", "1.0.0"), .routes = BB_TABLE(routes), .channels = BB_TABLE(channels),
+    .workers = BB_TABLE(workers),    .open = open_live,
 };

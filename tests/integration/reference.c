@@ -289,7 +289,7 @@ static bool is_foreign(const char *target)
     static const char *const paths[] = {"/bad/",     "/late",      "/api/poke/",  "/api/keys/",
                                         "/api/wave", "/api/hello", "/api/visits", "/witness",
                                         "/-/",       "/stats",     "/crash",      "/api/contacts",
-                                        "/ids?",     "/count?",    "/relay",      "/live/"};
+                                        "/ids?",     "/count?",    "/relay",      "/live"};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         if (!strncmp(target, paths[i], strlen(paths[i])))

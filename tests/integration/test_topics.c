@@ -139,6 +139,33 @@ START_TEST(who_does_not_read_is_left_behind)
     sse_close(reads);
 }
 
+START_TEST(an_empty_chunk_is_nothing)
+{
+    struct sse *sse = listen_on(host, "/live/empty");
+
+    ck_assert_int_eq(
+        answer_int(ck_status(http(host, "POST", "/live-empty/empty", NULL, NULL), 200), "count"),
+        1);
+    ck_assert_int_eq(tell(host, "/live/empty", "after"), 1);
+    expect_data(sse, "after");
+    sse_close(sse);
+}
+
+/* A worker of the module joins all of its streams again and again, under a lock of its own. */
+START_TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
+{
+    enum { ROUNDS = 30, TOGETHER = 20 };
+    struct sse *sse[TOGETHER];
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < TOGETHER; i++)
+            sse[i] = listen_on(host, "/live-joined");
+        for (int i = 0; i < TOGETHER; i++)
+            sse_close(sse[i]);
+    }
+    ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
+}
+
 START_TEST(a_silent_stream_has_its_heartbeats)
 {
     struct sse *sse = listen_on(host, "/live/heart");
@@ -196,6 +223,8 @@ Suite *topics_suite(void)
     tcase_add_test(tests, who_has_left_is_not_counted);
     tcase_add_test(tests, a_crowd_on_all_loops_hears_everything_in_order);
     tcase_add_test(tests, who_does_not_read_is_left_behind);
+    tcase_add_test(tests, an_empty_chunk_is_nothing);
+    tcase_add_test(tests, who_joins_while_a_client_leaves_joins_no_freed_stream);
     tcase_add_test(tests, a_silent_stream_has_its_heartbeats);
     tcase_add_test(tests, a_channel_takes_it_to_all_hosts);
     tcase_add_test(tests, a_reload_lets_them_come_again);

@@ -245,6 +245,33 @@ START_TEST(memory_for_answers_is_bounded)
     host_stop(own);
 }
 
+/* What one request has sent and had answered before does not stay with it. */
+START_TEST(a_request_that_sends_much_holds_little)
+{
+    enum { TIMES = 60, BYTES = 900000, MOST_KB = 30000 };
+    static const char *const environment[] = {/* a sanitizer would keep what was freed */
+                                              "ASAN_OPTIONS=quarantine_size_mb=1:exitcode=99:"
+                                              "detect_stack_use_after_return=0",
+                                              NULL};
+    struct host_spec spec = relay_spec("upstream_bodies", RELAY_LOCAL "  memory: 2\n");
+
+    spec.environment = environment;
+    struct host *own = host_start(&spec);
+    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+    char *body = kept(calloc(1, BYTES + 1));
+    const char *url = catcher_url(catcher, "");
+
+    memset(body, 'x', BYTES);
+    ck_status(relay(own, "{ss ss ss}", "method", "POST", "url", url, "text", body), 200);
+    int64_t before = process_status(own->pid, "VmRSS:");
+
+    ck_status(relay(own, "{ss ss ss si}", "method", "POST", "url", url, "text", body, "times",
+                    (int)TIMES),
+              200);
+    ck_assert_int_lt(process_status(own->pid, "VmRSS:"), before + MOST_KB);
+    host_stop(own);
+}
+
 START_TEST(authorities_that_cannot_be_read_are_told)
 {
     struct host_spec spec = relay_spec("upstream_none", "upstream:\n  authorities: /none/there\n");
@@ -333,6 +360,7 @@ Suite *upstream_ends_suite(void)
     tcase_add_test(tests, many_wait_together);
     tcase_add_test(tests, an_account_has_so_many_under_way);
     tcase_add_test(tests, memory_for_answers_is_bounded);
+    tcase_add_test(tests, a_request_that_sends_much_holds_little);
     tcase_add_test(tests, authorities_that_cannot_be_read_are_told);
     tcase_add_test(tests, a_request_that_a_reload_finds_under_way_goes_on);
     tcase_add_test(tests, a_request_that_a_stop_finds_under_way_goes_on);

@@ -94,22 +94,33 @@ void pg_say_welcome(struct script_conn *conn, bool standby)
     pg_say(conn, 'Z', "I", 1);
 }
 
-void pg_say_error(struct script_conn *conn, bool fatal, const char *sqlstate)
+static void say_problem(struct script_conn *conn, char type, const char *severity,
+                        const char *sqlstate)
 {
     struct body body = {.length = 0};
     char text[64];
 
     put(&body, "S", 1);
-    put_text(&body, fatal ? "FATAL" : "ERROR");
+    put_text(&body, severity);
     put(&body, "V", 1);
-    put_text(&body, fatal ? "FATAL" : "ERROR");
+    put_text(&body, severity);
     put(&body, "C", 1);
     put_text(&body, sqlstate);
     put(&body, "M", 1);
     snprintf(text, sizeof text, "the script says %s", sqlstate);
     put_text(&body, text);
     put_text(&body, "");
-    say(conn, 'E', &body);
+    say(conn, type, &body);
+}
+
+void pg_say_warning(struct script_conn *conn, const char *sqlstate)
+{
+    say_problem(conn, 'N', "WARNING", sqlstate);
+}
+
+void pg_say_error(struct script_conn *conn, bool fatal, const char *sqlstate)
+{
+    say_problem(conn, 'E', fatal ? "FATAL" : "ERROR", sqlstate);
     conn->skips = true;
     if (conn->status == 'T')
         conn->status = 'E';

@@ -14,6 +14,7 @@ void pg_say_welcome(struct script_conn *conn, bool standby);
 void pg_say_setting(struct script_conn *conn, const char *name, const char *value);
 
 /* Behind it everything is skipped up to the Sync, and a transaction has failed. */
+void pg_say_warning(struct script_conn *conn, const char *sqlstate);
 void pg_say_error(struct script_conn *conn, bool fatal, const char *sqlstate);
 
 /* A SELECT has one column of text; nothing else has any. */

@@ -137,8 +137,12 @@ static void hang_up_all(struct pg_script *script)
 
 void pg_script_end_sessions(struct pg_script *script, const char *sqlstate)
 {
-    for (unsigned i = 0; sqlstate && i < script->accepted; i++)
-        pg_say_error(&script->conns[i], true, sqlstate);
+    for (unsigned i = 0; sqlstate && i < script->accepted; i++) {
+        if (!strcmp(sqlstate, "57P02")) /* as PostgreSQL tells a crash and an immediate shutdown */
+            pg_say_warning(&script->conns[i], sqlstate);
+        else
+            pg_say_error(&script->conns[i], true, sqlstate);
+    }
     hang_up_all(script);
 }
 
