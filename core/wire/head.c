@@ -35,13 +35,6 @@ void head_begin(struct head_reading *reading)
     reading->absolute = false;
 }
 
-enum head_state head_refuse(struct head_reading *reading, int status, const char *reason)
-{
-    reading->head.status = status;
-    reading->head.reason = reason;
-    return HEAD_REFUSED;
-}
-
 static int refuse(struct head_reading *reading, int status, const char *reason)
 {
     head_refuse(reading, status, reason);

@@ -207,3 +207,10 @@ int head_request_line(struct head_reading *reading, char *text, size_t from, siz
         return refuse(reading, 501, "This method is not known");
     return take_target(reading, text + from, text + space + 1);
 }
+
+enum head_state head_refuse(struct head_reading *reading, int status, const char *reason)
+{
+    reading->head.status = status;
+    reading->head.reason = reason;
+    return HEAD_REFUSED;
+}

@@ -1,23 +1,23 @@
 /*
  * "upstream" 1: HTTP requests to other servers, given by the module `upstream`. The calling fiber
- * parks until the answer is there; the loop goes on with others, and the request itself is sent by
- * a thread of that module, which keeps connections alive. Where it may connect to is bounded as for
- * webhooks: public addresses and ports of web servers, and what the settings of `upstream` open.
- * Redirects are not followed, proxies are not used, certificates are verified, and bodies are not
- * decoded. What a server sends unasked on a connection that is kept is taken for its answer to the
- * next request there.
+ * parks until the response is there; the loop goes on with others, and the request itself is sent
+ * by a thread of that module, which keeps connections alive. Where it may connect to is bounded as
+ * for webhooks: public addresses and ports of web servers, and what the settings of `upstream`
+ * open. Redirects are not followed, proxies are not used, certificates are verified, and bodies are
+ * not decoded. What a server sends unasked on a connection that is kept is taken for its response
+ * to the next request there.
  *
  *     static const struct bb_need needs[] = {{BB_UPSTREAM, 1}};
  *
  *     state->upstream = bb_service(host, BB_UPSTREAM);          // in `open`
  *
- *     const struct bb_upstream_answer *answer = bb_upstream_send(
+ *     const struct bb_upstream_response *response = bb_upstream_send(
  *         state->upstream, rq,
  *         &(struct bb_upstream_request){.size = sizeof(struct bb_upstream_request),
  *                                       .url = "https://registry.example/v1/devices"});
  *
- *     if (!answer->status)
- *         return bb_fail_text(rq, answer->failed, answer->error);
+ *     if (!response->status)
+ *         return bb_fail_text(rq, response->failed, response->error);
  *
  * Since minor 11.
  */
@@ -31,7 +31,7 @@
 #define BB_UPSTREAM "upstream" /* the name of the service */
 
 struct bb_upstream_header {
-    const char *name; /* of an answer in lower case */
+    const char *name; /* of a response in lower case */
     const char *value;
 };
 
@@ -47,14 +47,14 @@ struct bb_upstream_request {
     size_t length;
     int64_t
         timeout_ms; /* 0: the setting upstream.timeout; it ends at the caller's deadline anyway */
-    size_t answer_max; /* bytes of the answer's body; 0: the setting upstream.answer_max */
+    size_t response_max; /* bytes of the response's body; 0: the setting upstream.response_max */
 };
 
 /* Lives as long as the memory of the request that called. Texts and body are as the server sent
  * them, which need not be UTF-8. */
-struct bb_upstream_answer {
+struct bb_upstream_response {
     size_t size;
-    int status;        /* of the final answer, 200 to 599; 0: there is no whole answer */
+    int status;        /* of the final response, 200 to 599; 0: there is no whole response */
     int failed;        /* without one: what the caller may answer itself: 504 late, 503 too many are
                         * under way or none is sent now, else 502 */
     const char *error; /* without one: why, as a text that names no URL; else NULL */
@@ -68,8 +68,8 @@ struct bb_upstream_answer {
 struct bb_upstream {
     size_t size;
     /* See bb_upstream_send(). */
-    const struct bb_upstream_answer *(*send)(void *state, struct bb_request *rq,
-                                             const struct bb_upstream_request *request);
+    const struct bb_upstream_response *(*send)(void *state, struct bb_request *rq,
+                                               const struct bb_upstream_request *request);
 };
 
 /*
@@ -78,7 +78,7 @@ struct bb_upstream {
  * DELETE may go out again over another connection when the first one dies, others never do. The
  * header traceparent is that of bb_traceparent() unless the caller gives one.
  */
-static inline const struct bb_upstream_answer *
+static inline const struct bb_upstream_response *
 bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
                  const struct bb_upstream_request *request)
 {
@@ -88,12 +88,12 @@ bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
 }
 
 /* The first header of that name, in lower case; NULL: there is none. */
-static inline const char *bb_upstream_header(const struct bb_upstream_answer *answer,
+static inline const char *bb_upstream_header(const struct bb_upstream_response *response,
                                              const char *name)
 {
-    for (size_t i = 0; i < answer->header_count; i++)
-        if (!strcmp(answer->headers[i].name, name))
-            return answer->headers[i].value;
+    for (size_t i = 0; i < response->header_count; i++)
+        if (!strcmp(response->headers[i].name, name))
+            return response->headers[i].value;
     return NULL;
 }
 

@@ -100,12 +100,12 @@ void call_release(struct call *call)
 
 void call_fail(struct call *call, int failed, const char *error)
 {
-    call->answer.status = 0;
-    call->answer.failed = failed;
-    call->answer.error = error;
-    call->answer.headers = NULL;
-    call->answer.header_count = call->answer.length = 0;
-    call->answer.body = "";
+    call->response.status = 0;
+    call->response.failed = failed;
+    call->response.error = error;
+    call->response.headers = NULL;
+    call->response.header_count = call->response.length = 0;
+    call->response.body = "";
     free(call->bytes);
     call->bytes = NULL;
 }
@@ -169,14 +169,14 @@ static void set_limits(struct call *call, const struct bb_upstream_request *requ
 {
     const struct upstream_settings *settings = call->upstream->settings;
     int64_t most = (int64_t)settings->memory * MIB;
-    size_t answer = request->answer_max;
+    size_t most_wanted = request->response_max;
 
     call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
     if (call->timeout_ms > CALL_TIMEOUT_MAX_MS)
         call->timeout_ms = CALL_TIMEOUT_MAX_MS;
-    if (!answer)
-        answer = (size_t)settings->answer_max * 1024;
-    call->answer_max = answer < (size_t)most ? answer : (size_t)most;
+    if (!most_wanted)
+        most_wanted = (size_t)settings->response_max * 1024;
+    call->response_max = most_wanted < (size_t)most ? most_wanted : (size_t)most;
 }
 
 struct call *call_new(struct bb_request *rq, struct upstream *upstream,

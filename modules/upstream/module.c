@@ -16,11 +16,11 @@ static const struct bb_field settings[] = {
     {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
      .bind = BB_BIND(struct upstream_settings, timeout),
      .fallback = "10000",
-     .help = "Milliseconds in which a request must have its whole answer, unless its module says "
+     .help = "Milliseconds in which a request must have its whole response, unless its module says "
              "otherwise; never longer than the deadline of the request that it is sent for."},
-    {.name = "answer_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
-     .bind = BB_BIND(struct upstream_settings, answer_max),
-     .help = "KiB that the body of an answer may have, unless the module says otherwise."},
+    {.name = "response_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
+     .bind = BB_BIND(struct upstream_settings, response_max),
+     .help = "KiB that the body of a response may have, unless the module says otherwise."},
     {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, calls),
      .help = "Requests to other servers that are under way at the same time, on each host; those of a "
@@ -31,8 +31,8 @@ static const struct bb_field settings[] = {
              "together as one."},
     {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, memory),
-     .help = "MiB that the bodies of requests under way, the largest answers that they may have, and the "
-             "answers that modules still hold take together; more are refused."},
+     .help = "MiB that the bodies of requests under way, the largest responses that they may have, and the "
+             "responses that modules still hold take together; more are refused."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, connections),
      .help = "Connections that are kept while nobody uses them, on each host."},
@@ -43,7 +43,7 @@ static const struct bb_field settings[] = {
     {.name = "http2", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct upstream_settings, http2),
      .help = "HTTP/2 is used where a server offers it over TLS. libcurl 7.88, that of Debian 12, resets a "
-             "stream after each answer without Content-Length, and servers that bound resets then "
+             "stream after each response without Content-Length, and servers that bound resets then "
              "end the connection with all that is under way on it."},
     {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct upstream_settings, authorities),
@@ -83,7 +83,7 @@ static double under_way(void *state, size_t value)
 static const struct bb_metric metrics[] = {
     {.name = "calls_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
      .help = "Requests of modules to other servers: answered with whatever status; refused, busy or "
-             "unreachable, which were not sent; broken or late, without a whole answer."},
+             "unreachable, which were not sent; broken or late, without a whole response."},
     {.name = "calls", .kind = BB_GAUGE, .read = under_way,
      .help = "Requests of modules to other servers that are under way."},
 };

@@ -8,24 +8,24 @@ void upstream_count(const struct upstream *upstream, enum upstream_outcome outco
     bb_metric_add(upstream->host, 0, outcome, 1);
 }
 
-/* An answer for a request that never became a call. */
-static const struct bb_upstream_answer *not_sent(struct bb_request *rq, struct upstream *upstream,
-                                                 enum upstream_outcome outcome, int failed,
-                                                 const char *error)
+/* A response for a request that never became a call. */
+static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
+                                                   enum upstream_outcome outcome, int failed,
+                                                   const char *error)
 {
-    struct bb_upstream_answer *answer = bb_alloc(rq, sizeof(*answer));
+    struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
 
-    *answer = (struct bb_upstream_answer){
-        .size = sizeof(*answer), .failed = failed, .error = error, .body = ""};
+    *response = (struct bb_upstream_response){
+        .size = sizeof(*response), .failed = failed, .error = error, .body = ""};
     upstream_count(upstream, outcome);
-    return answer;
+    return response;
 }
 
 /* A single call may have more than there is: else what is larger could never be done. */
 static bool take_bytes(struct upstream *upstream, struct call *call)
 {
     size_t most = (size_t)upstream->settings->memory * 1024 * 1024;
-    size_t bytes = call->length + call->answer_max, held = atomic_load(&upstream->bytes);
+    size_t bytes = call->length + call->response_max, held = atomic_load(&upstream->bytes);
 
     do
         if (held && held + bytes > most)
@@ -48,9 +48,9 @@ static bool take_place(struct upstream *upstream, struct call *call)
 
 void upstream_leave_place(struct upstream *upstream, struct call *call)
 {
-    size_t over = call->bytes_held - call->answer.length;
+    size_t over = call->bytes_held - call->response.length;
 
-    call->bytes_held = call->answer.length;
+    call->bytes_held = call->response.length;
     atomic_fetch_sub(&upstream->bytes, over);
     slot_release(upstream->slots, call->account);
 }
@@ -81,25 +81,25 @@ static const char *hand_over(struct bb_request *rq, struct upstream *upstream, s
 }
 
 /* The worker may still be at work on the call where it did not answer in time. */
-static const struct bb_upstream_answer *await(struct bb_request *rq, struct call *call)
+static const struct bb_upstream_response *await(struct bb_request *rq, struct call *call)
 {
     if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS)) {
-        const struct bb_upstream_answer late = {.size = sizeof(late),
-                                                .failed = 504,
-                                                .error = "The request was not answered in time",
-                                                .sent = true,
-                                                .body = ""};
-        struct bb_upstream_answer *answer = bb_alloc(rq, sizeof(*answer));
+        const struct bb_upstream_response late = {.size = sizeof(late),
+                                                  .failed = 504,
+                                                  .error = "The request was not answered in time",
+                                                  .sent = true,
+                                                  .body = ""};
+        struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
 
-        *answer = late;
-        return answer;
+        *response = late;
+        return response;
     }
     call->answered = true;
-    return &call->answer;
+    return &call->response;
 }
 
-const struct bb_upstream_answer *upstream_send(void *state, struct bb_request *rq,
-                                               const struct bb_upstream_request *request)
+const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
+                                                 const struct bb_upstream_request *request)
 {
     struct upstream *upstream = state;
     const char *problem = call_problem(rq, upstream, request);

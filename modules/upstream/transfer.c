@@ -87,10 +87,10 @@ static CURLcode set_options(struct call *call)
 
 static CURLcode set_functions(struct call *call)
 {
-    CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, answer_body);
+    CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, response_body);
 
     SET(CURLOPT_WRITEDATA, call);
-    SET(CURLOPT_HEADERFUNCTION, answer_head);
+    SET(CURLOPT_HEADERFUNCTION, response_head);
     SET(CURLOPT_HEADERDATA, call);
     SET(CURLOPT_PREREQFUNCTION, on_sending);
     SET(CURLOPT_PREREQDATA, call);
@@ -122,9 +122,9 @@ static bool line_too_long(const struct call *call, CURLcode code)
 static const char *reason(const struct call *call, CURLcode code)
 {
     if (call->too_large || line_too_long(call, code))
-        return "The answer is too large";
+        return "The response is too large";
     if (code == CURLE_ABORTED_BY_CALLBACK)
-        return "The connection was closed without an answer";
+        return "The connection was closed without a response";
     return curl_easy_strerror(code);
 }
 
@@ -149,26 +149,26 @@ static enum upstream_outcome fail(struct call *call, CURLcode code)
 static bool is_whole(const struct call *call, long status)
 {
     enum { DIGITS = 18 };
-    const char *length = bb_upstream_header(&call->answer, "content-length");
+    const char *length = bb_upstream_header(&call->response, "content-length");
 
     return call->head_ended && status >= 200 && status <= 599 &&
            (!length || strlen(length) <= DIGITS);
 }
 
-/* Takes the answer, whose body ends with a NUL. */
+/* Takes the response, whose body ends with a NUL. */
 static CURLcode take(struct call *call)
 {
     long status = 0;
 
     if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) ||
-        !answer_take_headers(call))
+        !response_take_headers(call))
         return CURLE_OUT_OF_MEMORY;
     if (!is_whole(call, status))
         return CURLE_WEIRD_SERVER_REPLY;
     if (call->bytes)
-        call->bytes[call->answer.length] = '\0';
-    call->answer.body = call->bytes ? call->bytes : "";
-    call->answer.status = (int)status;
+        call->bytes[call->response.length] = '\0';
+    call->response.body = call->bytes ? call->bytes : "";
+    call->response.status = (int)status;
     return CURLE_OK;
 }
 
@@ -176,12 +176,12 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
 {
     enum upstream_outcome outcome = UPSTREAM_ANSWERED;
 
-    call->answer.size = sizeof(call->answer);
+    call->response.size = sizeof(call->response);
     if (code == CURLE_OK)
         code = take(call);
     if (code != CURLE_OK)
         outcome = fail(call, code);
-    call->answer.sent = call->sendings > 0;
+    call->response.sent = call->sendings > 0;
     if (call->easy) {
         curl_multi_remove_handle(multi, call->easy);
         curl_easy_cleanup(call->easy);

@@ -25,14 +25,14 @@ enum upstream_outcome {
     UPSTREAM_REFUSED,     /* never sent: it is not allowed, or no request */
     UPSTREAM_BUSY,        /* never sent: too many are under way */
     UPSTREAM_UNREACHABLE, /* never sent: no connection */
-    UPSTREAM_BROKEN,      /* sent, and no whole answer came */
+    UPSTREAM_BROKEN,      /* sent, and no whole response came */
     UPSTREAM_LATE,        /* not answered in time */
     UPSTREAM_OUTCOMES
 };
 
 /* The settings, in the units of the table in module.c. */
 struct upstream_settings {
-    int64_t timeout, answer_max, calls, calls_per_account, memory, connections, connection_idle;
+    int64_t timeout, response_max, calls, calls_per_account, memory, connections, connection_idle;
     bool http2;
     const char *authorities; /* a file of certificates; "": the system's */
     json_t *allow_networks, *allow_ports, *open_networks;
@@ -52,8 +52,8 @@ struct upstream {
 };
 
 /* The function of the service (service.c). */
-const struct bb_upstream_answer *upstream_send(void *state, struct bb_request *rq,
-                                               const struct bb_upstream_request *request);
+const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
+                                                 const struct bb_upstream_request *request);
 
 /* The thread (worker.c). */
 void upstream_work(struct bb_worker_context *context);

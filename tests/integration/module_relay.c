@@ -3,7 +3,7 @@
 
 enum { HEADERS_MAX = 200 };
 
-static json_t *headers_json(const struct bb_upstream_answer *answer)
+static json_t *headers_json(const struct bb_upstream_response *answer)
 {
     json_t *list = json_array();
 
@@ -13,7 +13,7 @@ static json_t *headers_json(const struct bb_upstream_answer *answer)
     return list;
 }
 
-static json_t *answer_json(const struct bb_upstream_answer *answer)
+static json_t *answer_json(const struct bb_upstream_response *answer)
 {
     return json_pack("{si si ss? sb so si ss% ss?}", "status", answer->status, "failed",
                      answer->failed, "error", answer->error, "sent", (int)answer->sent, "headers",
@@ -41,7 +41,7 @@ static json_t *number(struct bb_request *rq, const char *name)
     return json_object_get(bb_body(rq), name);
 }
 
-static const struct bb_upstream_answer *send_it(struct bb_request *rq)
+static const struct bb_upstream_response *send_it(struct bb_request *rq)
 {
     struct bb_upstream_header *headers = bb_alloc(rq, HEADERS_MAX * sizeof(*headers));
     const char *text = bb_text(rq, "text");
@@ -54,7 +54,7 @@ static const struct bb_upstream_answer *send_it(struct bb_request *rq)
         .body = text,
         .length = text ? strlen(text) : 0,
         .timeout_ms = json_integer_value(number(rq, "timeout")),
-        .answer_max = (size_t)json_integer_value(number(rq, "most")),
+        .response_max = (size_t)json_integer_value(number(rq, "most")),
     };
 
     return bb_upstream_send(bb_service(rq->host, BB_UPSTREAM), rq, &request);
@@ -62,7 +62,7 @@ static const struct bb_upstream_answer *send_it(struct bb_request *rq)
 
 static int relay(struct bb_request *rq)
 {
-    const struct bb_upstream_answer *answer = send_it(rq);
+    const struct bb_upstream_response *answer = send_it(rq);
 
     for (json_int_t i = 1; i < json_integer_value(number(rq, "times")); i++)
         answer = send_it(rq);

@@ -155,7 +155,7 @@ START_TEST(a_body_may_have_so_many_bytes)
     ck_assert_int_eq(answer_int(answer, "status"), sizes[_i].fits ? 200 : 0);
     ck_assert_int_eq(answer_int(answer, "length"), sizes[_i].fits ? sizes[_i].length : 0);
     if (!sizes[_i].fits)
-        ck_assert_str_eq(answer_text(answer, "error"), "The answer is too large");
+        ck_assert_str_eq(answer_text(answer, "error"), "The response is too large");
 }
 
 START_TEST(heads_are_bounded)

@@ -41,8 +41,8 @@
     X(module)                                                                                      \
     X(module_files)                                                                                \
     X(helpers)                                                                                     \
-    X(names)                                                                                       \
-    X(notify)                                                                                      \
+    X(resolver)                                                                                    \
+    X(sd_notify)                                                                                   \
     X(multipart)                                                                                   \
     X(pace)                                                                                        \
     X(pool)                                                                                        \
@@ -52,10 +52,10 @@
     X(reply)                                                                                       \
     X(route)                                                                                       \
     X(schema)                                                                                      \
-    X(seal)                                                                                        \
+    X(aead)                                                                                        \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
-    X(share)                                                                                       \
+    X(quota)                                                                                       \
     X(background)                                                                                  \
     X(spending)                                                                                    \
     X(slow)                                                                                        \

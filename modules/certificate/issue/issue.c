@@ -4,20 +4,7 @@
  */
 #include "modules/certificate/base/certificate.h"
 
-#define TURN_MS 500
-
 enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; as shells say of SIGINT */
-
-int64_t certificate_step_failed(struct bb_request *rq, const char *step)
-{
-    bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
-    return -1;
-}
-
-int64_t certificate_turn(struct bb_request *rq)
-{
-    return bb_now_ms(rq->host) + TURN_MS;
-}
 
 struct work {
     int64_t histories, cycles, finalized; /* a run's; -1: that step failed */

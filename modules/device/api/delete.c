@@ -53,7 +53,7 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         !bb_tx_query(rq, tx, &self, BB_ARGS(bb_i(record->id))) ||
         device_emit_deleted(rq, tx, record))
         return bb_failed(rq);
-    return device_reply(rq, 200, json_pack("{s:b}", "success", 1));
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 int device_delete(struct bb_request *rq)

@@ -122,5 +122,5 @@ int device_documents_list(struct bb_request *rq)
     int refused =
         device_find(rq, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0), &record);
 
-    return refused ? refused : device_reply(rq, 200, bb_json_read(rq, record.documents));
+    return refused ? refused : bb_reply(rq, 200, bb_json_read(rq, record.documents));
 }

@@ -75,7 +75,7 @@ static int filter_values(struct bb_request *rq, const struct device_scope *scope
     values[LIST_WANTED] = bb_t(lost ? NULL : bb_json(rq, wanted, &length));
     values[LIST_GROUPED] = bb_b(bb_service(rq->host, "certificates").interface != NULL);
     json_decref(wanted);
-    return lost ? device_no_memory(rq) : 0;
+    return lost ? bb_no_memory(rq) : 0;
 }
 
 /* ---- order and cursor ---- */
@@ -173,7 +173,7 @@ static int answer(struct bb_request *rq, const struct list_order *order, const s
 
         texts[row] = device_text(rq, &record);
         if (!texts[row])
-            return device_no_memory(rq);
+            return bb_no_memory(rq);
     }
     return device_reply_texts(rq, texts, count);
 }
@@ -226,5 +226,5 @@ int device_get(struct bb_request *rq)
     int refused =
         device_find(rq, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0), &record);
 
-    return refused ? refused : device_reply(rq, 200, device_json(rq, &record));
+    return refused ? refused : bb_reply(rq, 200, device_json(rq, &record));
 }

@@ -27,7 +27,7 @@ int device_countries(struct bb_request *rq)
         list = append(list, json_pack("{s:s, s:s, s:s}", "alpha2", two, "alpha3", three, "name",
                                       country_name(i)));
     }
-    return device_reply(rq, 200, list);
+    return bb_reply(rq, 200, list);
 }
 
 static int reply_codes(struct bb_request *rq, const struct code *codes)
@@ -36,7 +36,7 @@ static int reply_codes(struct bb_request *rq, const struct code *codes)
 
     for (; codes->code && list; codes++)
         list = append(list, json_pack("{s:s, s:s}", "code", codes->code, "name", codes->name));
-    return device_reply(rq, 200, list);
+    return bb_reply(rq, 200, list);
 }
 
 int device_fuel_codes(struct bb_request *rq)
@@ -56,5 +56,5 @@ int device_time_zones(struct bb_request *rq)
 
     for (size_t i = 0; i < timezones_count(state->zones) && list; i++)
         list = append(list, json_pack("{s:s}", "name", timezones_name(state->zones, i)));
-    return device_reply(rq, 200, list);
+    return bb_reply(rq, 200, list);
 }

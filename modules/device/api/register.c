@@ -38,7 +38,7 @@ static int store(struct bb_request *rq, const struct device_record *record,
     json_t *json = device_json(rq, record);
 
     if (!json)
-        return device_no_memory(rq);
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
     return status ? status : device_failed(rq);

@@ -70,7 +70,7 @@ static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct chang
         return bb_fail(rq, 404, "Device not found");
     struct device_record record = device_record_of(rq, rows, 0);
 
-    return device_reply(rq, 200, device_json(rq, &record));
+    return bb_reply(rq, 200, device_json(rq, &record));
 }
 
 /* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
@@ -148,7 +148,7 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         leave_group(rq, tx, &record) ||
         device_emit_updated(rq, tx, &record, &change->values, change->documents.rows != NULL))
         return bb_failed(rq);
-    return device_reply(rq, 200, device_json(rq, &record));
+    return bb_reply(rq, 200, device_json(rq, &record));
 }
 
 static int apply(struct bb_request *rq, const char *name,

@@ -172,7 +172,7 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
     const char *names = new_names(rq, arrival);
 
     if (!names)
-        return device_no_memory(rq);
+        return bb_no_memory(rq);
     const struct bb_rows *rows = bb_query(rq, &begin, BB_ARGS(bb_t(names)));
 
     if (!rows)
@@ -213,7 +213,7 @@ static int take_rows(struct bb_request *rq, const struct arrival *arrival,
     json_t *row;
 
     if (!list)
-        return device_no_memory(rq);
+        return bb_no_memory(rq);
     documents->rows = bb_json(rq, list, &length);
     json_array_foreach(list, index, row)
     {

@@ -102,7 +102,7 @@ static int remove_one(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (device_emit_updated(rq, tx, &record, &unchanged, true))
         return bb_failed(rq);
-    return device_reply(rq, 200, json_pack("{s:b}", "success", 1));
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 int device_document_delete(struct bb_request *rq)

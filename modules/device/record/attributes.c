@@ -102,7 +102,7 @@ int device_attributes_check(struct bb_request *rq, const char *attributes)
 
     json_decref(json);
     if (!text)
-        return device_no_memory(rq);
+        return bb_no_memory(rq);
     return length <= DEVICE_ATTRIBUTES_MAX ? 0
                                            : bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
 }

@@ -151,7 +151,7 @@ bool device_field_number(enum device_field field);
 /*
  * Reads a device from an object as it was sent; what is no field is an attribute. The problems of
  * all fields, of all kinds, are appended to `errors`. `whole`: a registration, which must name the
- * device. 0; or -1: no memory, `return device_no_memory(rq)`.
+ * device. 0; or -1: no memory, `return bb_no_memory(rq)`.
  */
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);
@@ -184,8 +184,6 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
 /* All but what the database has as JSON, and the times. */
 json_t *device_facts_json(const struct device_record *record);
-int device_reply(struct bb_request *rq, int status, json_t *json);
-int device_no_memory(struct bb_request *rq);
 /* bb_failed() for a write of a device: says which rule was broken. */
 int device_failed(struct bb_request *rq);
 

@@ -115,7 +115,7 @@ int device_duplicates(struct bb_request *rq)
             list = NULL;
         }
     }
-    return device_reply(rq, 200, list);
+    return bb_reply(rq, 200, list);
 }
 
 /* 0 or -1. */

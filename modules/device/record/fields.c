@@ -233,7 +233,7 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
 
     if (!errors || device_read(rq, bb_body(rq), whole, values, errors)) {
         json_decref(errors);
-        return device_no_memory(rq);
+        return bb_no_memory(rq);
     }
     if (json_array_size(errors))
         return bb_refuse(rq, errors);

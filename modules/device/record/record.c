@@ -4,16 +4,6 @@
 
 #include "modules/device/record/device.h"
 
-int device_no_memory(struct bb_request *rq)
-{
-    return bb_fail(rq, 503, "Out of memory");
-}
-
-int device_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return json ? bb_reply(rq, status, json) : device_no_memory(rq);
-}
-
 int device_failed(struct bb_request *rq)
 {
     if (!strcmp(bb_constraint(rq), "device_external"))

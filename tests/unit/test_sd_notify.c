@@ -127,9 +127,9 @@ START_TEST(without_a_manager_nothing_is_sent)
 }
 END_TEST
 
-Suite *notify_suite(void)
+Suite *sd_notify_suite(void)
 {
-    Suite *suite = suite_create("notify");
+    Suite *suite = suite_create("sd_notify");
     TCase *tests = tcase_create("all");
 
     tcase_add_test(tests, a_manager_at_a_path_hears);

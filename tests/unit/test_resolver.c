@@ -208,9 +208,9 @@ START_TEST(addresses_of_redis_have_their_turns)
 }
 END_TEST
 
-Suite *names_suite(void)
+Suite *resolver_suite(void)
 {
-    Suite *suite = suite_create("names");
+    Suite *suite = suite_create("resolver");
     TCase *tests = tcase_create("all");
 
     tcase_set_timeout(tests, 30);

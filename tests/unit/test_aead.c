@@ -111,9 +111,9 @@ START_TEST(without_keys_nothing_works)
 }
 END_TEST
 
-Suite *seal_suite(void)
+Suite *aead_suite(void)
 {
-    Suite *suite = suite_create("seal");
+    Suite *suite = suite_create("aead");
     TCase *all = tcase_create("all");
 
     tcase_add_checked_fixture(all, arena_setup, arena_teardown);

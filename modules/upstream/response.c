@@ -1,4 +1,4 @@
-/* An answer, as libcurl hands it over. On the worker's thread. */
+/* A response, as libcurl hands it over. On the worker's thread. */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -25,22 +25,22 @@ static bool make_room(struct call *call, size_t length)
     return true;
 }
 
-size_t answer_body(char *data, size_t size, size_t count, void *arg)
+size_t response_body(char *data, size_t size, size_t count, void *arg)
 {
     struct call *call = arg;
-    size_t length = size * count, all = call->answer.length + length;
+    size_t length = size * count, all = call->response.length + length;
 
-    call->too_large = all > call->answer_max;
+    call->too_large = all > call->response_max;
     if (call->too_large || !make_room(call, all))
         return 0;
-    memcpy(call->bytes + call->answer.length, data, length);
-    call->answer.length = all;
+    memcpy(call->bytes + call->response.length, data, length);
+    call->response.length = all;
     return length;
 }
 
 /* Lines of all answers count, those before a final one too; libcurl keeps the fields of the last.
  */
-size_t answer_head(char *data, size_t size, size_t count, void *arg)
+size_t response_head(char *data, size_t size, size_t count, void *arg)
 {
     struct call *call = arg;
 
@@ -80,7 +80,7 @@ static size_t text_bytes(CURL *easy, size_t *count)
     return bytes;
 }
 
-bool answer_take_headers(struct call *call)
+bool response_take_headers(struct call *call)
 {
     size_t count = 0, bytes = text_bytes(call->easy, &count);
     struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
@@ -95,7 +95,7 @@ bool answer_take_headers(struct call *call)
         lines->value = text;
         text = put(text, at->value, false);
     }
-    call->answer.headers = call->lines;
-    call->answer.header_count = count;
+    call->response.headers = call->lines;
+    call->response.header_count = count;
     return true;
 }

@@ -97,9 +97,9 @@ START_TEST(many_owners_are_told_apart)
     ck_assert_int_eq(take(&anna, EACH), QUOTA_TAKEN);
 }
 
-Suite *share_suite(void)
+Suite *quota_suite(void)
 {
-    Suite *suite = suite_create("share");
+    Suite *suite = suite_create("quota");
     TCase *cases = tcase_create("share");
 
     tcase_add_checked_fixture(cases, set_up, tear_down);

@@ -1,0 +1,15 @@
+/* What the steps of the job share: how long each has, and what is said of one that fails. */
+#include "modules/certificate/base/certificate.h"
+
+enum { TURN_MS = 500 };
+
+int64_t certificate_step_failed(struct bb_request *rq, const char *step)
+{
+    bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
+    return -1;
+}
+
+int64_t certificate_turn(struct bb_request *rq)
+{
+    return bb_now_ms(rq->host) + TURN_MS;
+}
