@@ -400,6 +400,8 @@ pub struct bb_stream_options {
     pub closed: Option<extern "C" fn(*mut bb_stream, *mut c_void)>,
     pub arg: *mut c_void,
     pub whole: bool,
+    pub heartbeat: *const c_char,
+    pub heartbeat_ms: i64,
 }
 
 pub const BB_SQL_WRITE: c_uint = 1;
