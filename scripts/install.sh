@@ -248,13 +248,15 @@ install_man() {
     done
 }
 
-# `make docs` writes pages that lead to nothing but each other, and a document of every module.
+# `make docs` writes pages that lead to nothing but each other, and a document of every module that has
+# routes.
 install_reference() {
     local pages=$top/build/gcc/reference link module bad=0
 
     make -C "$top/build/gcc" -s --no-print-directory docs >&2 || return 1
     [ -s "$pages/openapi.yaml" ] || bad=1
     for module in "$top"/modules/*/module.c; do
+        grep -q '\.routes = ' "$module" || continue
         module=$(basename "$(dirname "$module")")
         grep -q "\"tags\":\[\"$module\"\]" "$pages/openapi.json" || {
             say "make docs has nothing of the module $module"
