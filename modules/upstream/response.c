@@ -84,10 +84,11 @@ bool response_take_headers(struct call *call)
 {
     size_t count = 0, bytes = text_bytes(call->easy, &count);
     struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
-    char *text = (char *)(lines + count);
 
     if (!lines)
         return false;
+    char *text = (char *)(lines + count);
+
     call->lines = lines;
     for (struct curl_header *at = NULL; (at = next_header(call->easy, at)) != NULL; lines++) {
         lines->name = text;
