@@ -187,11 +187,12 @@ static bool has_room(const struct bb_stream *stream, size_t length)
 
 int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
 {
-    int status = chunk->length ? -1 : 0;
+    int status = -1;
 
+    if (!chunk->length)
+        return 0;
     pthread_mutex_lock(&stream->lock);
-    if (status && !stream->cut && !stream->ending && !stream->over &&
-        has_room(stream, chunk->length)) {
+    if (!stream->cut && !stream->ending && !stream->over && has_room(stream, chunk->length)) {
         status = chunks_add(&stream->queue, chunk);
         stream->beating = false;
     }

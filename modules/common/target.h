@@ -77,4 +77,11 @@ struct target_options {
  */
 CURLcode target_set_options(CURL *easy, const struct target_options *options);
 
+/*
+ * Whether the system's authorities are in a file. libcurl keeps what it reads from one for the next
+ * connections, and not what it reads from the directory that Debian has beside it: reading that
+ * takes ten times as long as a handshake.
+ */
+bool target_authorities_in_a_file(void);
+
 #endif

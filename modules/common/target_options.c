@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "config.h"
 #include "modules/common/target.h"
 
@@ -32,4 +34,15 @@ CURLcode target_set_options(CURL *easy, const struct target_options *options)
     SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
 #undef SET
     return bad;
+}
+
+bool target_authorities_in_a_file(void)
+{
+    CURL *easy = curl_easy_init();
+    char *file = NULL;
+    bool good =
+        easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && access(file, R_OK) == 0;
+
+    curl_easy_cleanup(easy);
+    return good;
 }

@@ -168,15 +168,14 @@ static bool copy_body(struct call *call, const struct bb_upstream_request *reque
 static void set_limits(struct call *call, const struct bb_upstream_request *request)
 {
     const struct upstream_settings *settings = call->upstream->settings;
-    int64_t most = (int64_t)settings->memory * MIB;
-    size_t most_wanted = request->response_max;
+    size_t memory = (size_t)settings->memory * MIB, wanted = request->response_max;
 
     call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
     if (call->timeout_ms > CALL_TIMEOUT_MAX_MS)
         call->timeout_ms = CALL_TIMEOUT_MAX_MS;
-    if (!most_wanted)
-        most_wanted = (size_t)settings->response_max * 1024;
-    call->response_max = most_wanted < (size_t)most ? most_wanted : (size_t)most;
+    if (!wanted)
+        wanted = (size_t)settings->response_max * 1024;
+    call->response_max = wanted < memory ? wanted : memory;
 }
 
 struct call *call_new(struct bb_request *rq, struct upstream *upstream,

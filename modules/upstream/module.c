@@ -110,6 +110,7 @@ static int open_upstream(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
     upstream->settings = own;
+    upstream->authorities_in_a_file = *own->authorities || target_authorities_in_a_file();
     if (*own->authorities && access(own->authorities, R_OK))
         return bb_open_fail(host, "authorities: %s cannot be read", own->authorities);
     if (target_rules_read(&upstream->targets, own->allow_networks, own->allow_ports,
@@ -118,6 +119,8 @@ static int open_upstream(struct bb_host *host, void **state)
     upstream->slots = slots_new(host, own->calls, own->calls_per_account, "calls");
     if (!upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
         target_rules_free(&upstream->targets);
+        if (upstream->slots)
+            slots_free(upstream->slots);
         return bb_open_fail(host, "out of memory");
     }
     *state = upstream;

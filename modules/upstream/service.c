@@ -8,17 +8,23 @@ void upstream_count(const struct upstream *upstream, enum upstream_outcome outco
     bb_metric_add(upstream->host, 0, outcome, 1);
 }
 
-/* A response for a request that never became a call. */
-static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
-                                                   enum upstream_outcome outcome, int failed,
-                                                   const char *error)
+static const struct bb_upstream_response *without_response(struct bb_request *rq, int failed,
+                                                           const char *error, bool sent)
 {
     struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
 
     *response = (struct bb_upstream_response){
-        .size = sizeof(*response), .failed = failed, .error = error, .body = ""};
-    upstream_count(upstream, outcome);
+        .size = sizeof(*response), .failed = failed, .error = error, .sent = sent, .body = ""};
     return response;
+}
+
+/* Of a request that never became a call. */
+static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
+                                                   enum upstream_outcome outcome, int failed,
+                                                   const char *error)
+{
+    upstream_count(upstream, outcome);
+    return without_response(rq, failed, error, false);
 }
 
 /* A single call may have more than there is: else what is larger could never be done. */
@@ -83,17 +89,8 @@ static const char *hand_over(struct bb_request *rq, struct upstream *upstream, s
 /* The worker may still be at work on the call where it did not answer in time. */
 static const struct bb_upstream_response *await(struct bb_request *rq, struct call *call)
 {
-    if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS)) {
-        const struct bb_upstream_response late = {.size = sizeof(late),
-                                                  .failed = 504,
-                                                  .error = "The request was not answered in time",
-                                                  .sent = true,
-                                                  .body = ""};
-        struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
-
-        *response = late;
-        return response;
-    }
+    if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS))
+        return without_response(rq, 504, "The request was not answered in time", true);
     call->answered = true;
     return &call->response;
 }

@@ -1,6 +1,5 @@
 /* One call as one transfer of libcurl. On the worker's thread. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "modules/upstream/call.h"
 
@@ -32,21 +31,13 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
                : CURL_PREREQFUNC_ABORT;
 }
 
-/*
- * libcurl keeps what it reads from a file for the next connections, and not what it reads from the
- * directory that Debian has beside the file: reading that takes ten times as long as a handshake.
- */
-static CURLcode set_authorities(CURL *easy, const char *own)
+static CURLcode set_authorities(CURL *easy, const struct upstream *upstream)
 {
-    char *file = NULL;
+    const char *own = upstream->settings->authorities;
+    CURLcode bad = *own ? curl_easy_setopt(easy, CURLOPT_CAINFO, own) : CURLE_OK;
 
-    if (*own)
-        return curl_easy_setopt(easy, CURLOPT_CAINFO, own)
-                   ? CURLE_OUT_OF_MEMORY
-                   : curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    if (!curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && !access(file, R_OK))
-        return curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    return CURLE_OK;
+    return bad || !upstream->authorities_in_a_file ? bad
+                                                   : curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
 }
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(call->easy, (option), (value)))
@@ -79,7 +70,7 @@ static CURLcode set_options(struct call *call)
                                            .http2 = settings->http2};
     CURLcode bad = target_set_options(call->easy, &options);
 
-    bad = bad ? bad : set_authorities(call->easy, settings->authorities);
+    bad = bad ? bad : set_authorities(call->easy, call->upstream);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_PRIVATE, call);
     return bad;
@@ -179,14 +170,14 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
     call->response.size = sizeof(call->response);
     if (code == CURLE_OK)
         code = take(call);
-    if (code != CURLE_OK)
-        outcome = fail(call, code);
-    call->response.sent = call->sendings > 0;
-    if (call->easy) {
+    if (call->easy) { /* before what its callbacks write to is given up */
         curl_multi_remove_handle(multi, call->easy);
         curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
+    if (code != CURLE_OK)
+        outcome = fail(call, code);
+    call->response.sent = call->sendings > 0;
     free(call->body); /* who asked may go on for long, and ask again */
     call->body = NULL;
     return outcome;

@@ -42,6 +42,7 @@ struct upstream_settings {
 struct upstream {
     struct bb_host *host;
     const struct upstream_settings *settings;
+    bool authorities_in_a_file; /* its own, or the system's: no directory is read */
     struct target_rules targets;
     struct slots *slots;
     pthread_mutex_t lock;

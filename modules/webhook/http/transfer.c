@@ -379,20 +379,6 @@ void transfers_free(struct transfers *all)
     free(all);
 }
 
-/* libcurl keeps what it reads from a file for the next connections, and not what it reads from the
- * directory that Debian has beside the file: reading it takes ten times as long as a handshake. */
-static bool authorities_in_a_file(void)
-{
-    CURL *easy = curl_easy_init();
-    char *file = NULL;
-
-    bool good =
-        easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && access(file, R_OK) == 0;
-
-    curl_easy_cleanup(easy);
-    return good;
-}
-
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
                                 void (*landed)(void *, struct transfer_result *), void *landed_arg)
@@ -403,7 +389,7 @@ struct transfers *transfers_new(const struct target_rules *rules,
         return NULL;
     all->guard.rules = rules;
     all->settings = *settings;
-    all->authorities = authorities_in_a_file();
+    all->authorities = target_authorities_in_a_file();
     all->landed = landed;
     all->landed_arg = landed_arg;
     all->timer_at = all->wake_fd = -1;
