@@ -26,13 +26,63 @@ static const struct passwd *service_user(void)
     return geteuid() ? NULL : getpwnam("postgres");
 }
 
-static void become_service(void)
-{
-    const struct passwd *user = service_user();
+/*
+ * What a child needs, made before the fork: other threads may hold the locks of malloc() and of the
+ * environment at that moment, and nobody lets go of them in the child. It calls nothing that is not
+ * safe in a signal handler.
+ */
+struct child {
+    const struct process_spec *spec;
+    char **environment;        /* NULL-terminated; the array is the child's, the texts are not */
+    const struct passwd *user; /* NULL: as whoever runs the tests */
+    pid_t parent;
+};
 
-    if (!user)
-        return;
-    if (setgroups(0, NULL) || setgid(user->pw_gid) || setuid(user->pw_uid))
+/* Whether both are of the same variable. */
+static bool same_name(const char *one, const char *other)
+{
+    size_t length = strcspn(one, "=");
+
+    return !strncmp(one, other, length + 1);
+}
+
+/* A pair takes the place of the one before it that has its name. */
+static void add_pair(char **all, size_t *count, const char *pair)
+{
+    size_t at = 0;
+
+    while (at < *count && !same_name(pair, all[at]))
+        at++;
+    all[at] = (char *)(uintptr_t)pair;
+    *count += at == *count;
+}
+
+static size_t count_of(const char *const *pairs)
+{
+    size_t count = 0;
+
+    while (pairs && pairs[count])
+        count++;
+    return count;
+}
+
+char **process_environment(const char *const *more)
+{
+    const char *const *own = (const char *const *)environ;
+    size_t count = count_of(own);
+    char **all = calloc(count + count_of(more) + 1, sizeof *all);
+
+    if (!all)
+        abort();
+    memcpy(all, own, count * sizeof *all);
+    for (size_t i = 0; i < count_of(more); i++)
+        add_pair(all, &count, more[i]);
+    return all;
+}
+
+static void become(const struct passwd *user)
+{
+    if (user && (setgroups(0, NULL) || setgid(user->pw_gid) || setuid(user->pw_uid)))
         _exit(126);
 }
 
@@ -53,33 +103,42 @@ static void close_others(void)
         close(fd);
 }
 
-static _Noreturn void run_child(const struct process_spec *spec, pid_t parent)
+/* Errors are those of write(), which nobody is left to tell. */
+static void say(const char *words)
 {
+    (void)!write(2, words, strlen(words));
+}
+
+static _Noreturn void run_child(const struct child *child)
+{
+    const struct process_spec *spec = child->spec;
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     redirect(spec->log);
     close_others();
-    for (int i = 0; spec->environment && spec->environment[i]; i++)
-        putenv((char *)(uintptr_t)spec->environment[i]);
-    if (spec->as_service)
-        become_service();
+    become(child->user);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid(), which clears it */
-    if (getppid() != parent || (spec->as_service && chdir("/")))
+    if (getppid() != child->parent || (spec->as_service && chdir("/")))
         _exit(126);
-    execvp(spec->argv[0], (char *const *)(uintptr_t)spec->argv);
-    fprintf(stderr, "%s: %s\n", spec->argv[0], strerror(errno));
+    execvpe(spec->argv[0], (char *const *)(uintptr_t)spec->argv, child->environment);
+    say(spec->argv[0]);
+    say(" cannot be executed\n");
     _exit(127);
 }
 
 pid_t process_start(const struct process_spec *spec)
 {
-    pid_t parent = getpid();
+    struct child child = {.spec = spec,
+                          .environment = process_environment(spec->environment),
+                          .user = spec->as_service ? service_user() : NULL,
+                          .parent = getpid()};
     pid_t pid = fork();
 
     if (pid == 0)
-        run_child(spec, parent);
+        run_child(&child);
+    free(child.environment);
     if (pid < 0) /* check's macros want a test to be running, and after the last one none is */
         ck_abort_msg("fork: %s", strerror(errno));
     return pid;

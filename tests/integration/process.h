@@ -18,6 +18,13 @@ struct process_spec {
     bool as_service;                /* never root: PostgreSQL and Redis */
 };
 
+/*
+ * The tests' environment with `more`, "NAME=value" each up to NULL (or no list: NULL), which take
+ * the place of what has their name. The array is NULL-terminated and to be freed, its texts are
+ * not. It is made before a fork: in a child of a process with threads, putenv() may wait for ever.
+ */
+char **process_environment(const char *const *more);
+
 /* Starts it; the pid. Fails the test when it cannot. */
 pid_t process_start(const struct process_spec *spec);
 

@@ -59,6 +59,7 @@
     X(ledger)                                                                                      \
     X(bad_module)                                                                                  \
     X(late)                                                                                        \
+    X(processes)                                                                                   \
     X(topics)                                                                                      \
     X(upstream)                                                                                    \
     X(upstream_ends)                                                                               \

@@ -195,7 +195,7 @@ struct screen {
     size_t length;
 };
 
-static _Noreturn void be_on_terminal(const struct host *of, const char **argv, const char *out)
+static _Noreturn void be_on_terminal(const char **argv, char **environment, const char *out)
 {
     int fd = out ? open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600) : 1;
     sigset_t none;
@@ -205,9 +205,7 @@ static _Noreturn void be_on_terminal(const struct host *of, const char **argv, c
     signal(SIGINT, SIG_DFL); /* shells ignore it in what they run in the background */
     if (fd < 0 || dup2(fd, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL))
         _exit(126);
-    for (int i = 0; of->environment && of->environment[i]; i++)
-        putenv((char *)(uintptr_t)of->environment[i]);
-    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    execvpe(argv[0], (char *const *)(uintptr_t)argv, environment);
     _exit(127);
 }
 
@@ -217,11 +215,13 @@ static struct screen *screen_of(const char *const *words, bool whole)
     struct winsize size = {.ws_row = 24, .ws_col = 80};
     struct screen *screen = kept(calloc(1, sizeof *screen));
     const char **argv = command_of(host, words);
+    char **environment = process_environment(host->environment);
 
     screen->out = whole ? NULL : harness_path(text("screen-%d.out", ++runs));
     screen->pid = forkpty(&screen->fd, NULL, NULL, &size);
     if (!screen->pid)
-        be_on_terminal(host, argv, screen->out);
+        be_on_terminal(argv, environment, screen->out);
+    free(environment);
     ck_assert_int_gt(screen->pid, 0);
     return screen;
 }

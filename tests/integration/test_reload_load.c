@@ -12,7 +12,7 @@
 #include "suites.h"
 #include "wave.h"
 
-enum { RELOADS = 100, WARM = 20, CLIENTS = 6, DELIVERED_MS = 60000 };
+enum { RELOADS = 100, WARM = 20, CLIENTS = 6, DELIVERED_MS = 60000, CLOSED_MS = 10000 };
 enum { RELOAD_MS = 100, START_MS = 300 }; /* with all modules; to the first answer */
 
 #define LOCAL WEBHOOK_LOCAL
@@ -103,9 +103,17 @@ struct sums {
     long files;
 };
 
+/* The log tells of a generation once its threads have ended, which is later than its drain. */
+static bool all_closed(void *arg)
+{
+    (void)arg;
+    return wave_logged(wave, "generation closed") == wave_logged(wave, " is live: ");
+}
+
 static struct sums sum_up(void)
 {
     wave_drained(wave);
+    ck_assert(wait_until(all_closed, NULL, CLOSED_MS));
     struct sums sums = {process_status(wave->host->pid, "VmRSS:"),
                         process_status(wave->host->pid, "Threads:"), descriptors()};
 
