@@ -75,8 +75,8 @@ char **process_environment(const char *const *more)
     if (!all)
         abort();
     memcpy(all, own, count * sizeof *all);
-    for (size_t i = 0; i < count_of(more); i++)
-        add_pair(all, &count, more[i]);
+    for (; more && *more; more++)
+        add_pair(all, &count, *more);
     return all;
 }
 
@@ -282,19 +282,41 @@ bool process_shadowed(void)
 #endif
 }
 
+/* Bytes that are to be expected, so that a log of megabytes is not copied as it grows. */
+static size_t room_for(int fd)
+{
+    struct stat about;
+
+    return fstat(fd, &about) || about.st_size < 4000 ? 4096 : (size_t)about.st_size + 4096;
+}
+
+/* Up to its end, or an error, NUL-terminated. */
+static char *read_whole(int fd)
+{
+    size_t room = room_for(fd), length = 0;
+    char *content = malloc(room);
+    ssize_t got;
+
+    while (content && (got = read(fd, content + length, room - length - 1)) > 0) {
+        length += (size_t)got;
+        if (length + 1 == room)
+            content = realloc(content, room *= 2);
+    }
+    if (!content)
+        abort();
+    content[length] = '\0';
+    return content;
+}
+
 char *file_text(const char *path)
 {
-    FILE *file = fopen(path, "re");
-    char *content = NULL;
-    size_t size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (!file)
+    if (fd < 0)
         return kept(strdup(""));
-    if (getdelim(&content, &size, '\0', file) < 0) {
-        free(content);
-        content = strdup("");
-    }
-    fclose(file);
+    char *content = read_whole(fd);
+
+    close(fd);
     return kept(content);
 }
 

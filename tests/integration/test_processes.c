@@ -7,7 +7,7 @@
 #include "harness.h"
 #include "suites.h"
 
-enum { THREADS = 3, CHILDREN = 200, SOON_MS = 20000 };
+enum { THREADS = 3, CHILDREN = 100, SOON_MS = 20000 };
 enum { BLOCKS = 4096, LEAST = 128, STEP = 16, SIZES = 64 }; /* bytes */
 
 static atomic_bool over;
