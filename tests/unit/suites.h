@@ -26,6 +26,8 @@
     X(keyed)                                                                                       \
     X(head)                                                                                        \
     X(http_epoll)                                                                                  \
+    X(http_leaving)                                                                                \
+    X(http_requests)                                                                               \
     X(history)                                                                                     \
     X(inspect)                                                                                     \
     X(json)                                                                                        \

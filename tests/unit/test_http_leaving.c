@@ -1,0 +1,270 @@
+/*
+ * Clients that leave: in every stage of a request, by closing, by a reset and by ending only their
+ * side. That nothing of them is left in the host is looked at behind each test (http_stage.h).
+ */
+#include <check.h>
+#include <string.h>
+
+#include "core/http/http_txn.h"
+#include "http_client.h"
+#include "http_routes.h"
+#include "http_stage.h"
+#include "suite.h"
+#include "suites.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"
+#define LARGE "GET /large HTTP/1.1\r\nHost: h\r\n\r\n"
+
+static struct client *client;
+
+static void set_up(void)
+{
+    http_stage_set_up();
+    http_stage_open(NULL, NULL);
+    client = client_new();
+}
+
+/* The ways to leave at once. */
+static void (*const ways[])(struct client *) = {client_leave, client_reset};
+enum { WAYS = COUNT(ways) };
+
+static const char *const parts[] = {
+    "",
+    "G",
+    "GET /park HTTP/1.1\r\nHost: h\r\n\r",
+    "POST /park HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n",
+    "POST /park HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234",
+    "POST /park HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n12",
+    "POST /park HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
+    "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234",
+};
+
+/* The host has read the part. */
+START_TEST(who_leaves_within_a_request_leaves_nothing)
+{
+    client_say(client, parts[_i / WAYS]);
+    client_expect_read(client);
+    ways[_i % WAYS](client);
+    http_stage_expect_connections(0);
+    ck_assert_uint_eq(http_stage_loop.requests, 0);
+    ck_assert_uint_eq(http_routes.begun, 0);
+}
+END_TEST
+
+/* The host hears of the part and of its end by one event; the sweep finds what that does not. */
+START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
+{
+    client_expect_stage(client, STAGE_HEADER);
+    client_say(client, parts[_i / WAYS]);
+    ways[_i % WAYS](client);
+    http_stage_expect_connections(0);
+    ck_assert_uint_eq(http_routes.begun, 0);
+}
+END_TEST
+
+START_TEST(who_ends_its_side_within_a_request_is_told_so)
+{
+    client_say(client, parts[_i]);
+    client_expect_read(client);
+    client_shut(client);
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    const char *status = !_i ? "" : strstr(parts[_i], "nothing") ? "HTTP/1.1 404" : "HTTP/1.1 400";
+
+    ck_assert_msg(!strncmp(client_heard(client), status, 12), "%s", client_heard(client));
+    ck_assert_uint_eq(http_routes.begun, 0);
+}
+END_TEST
+
+/* The handler may have done something by then: it goes on to its end, and nobody hears of it. */
+START_TEST(who_leaves_a_handler_that_waits_does_not_end_it)
+{
+    client_say(client, PARK);
+    http_routes_expect_parked(1);
+    ways[_i](client);
+    struct client *other = client_new();
+
+    client_ask(other, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    ck_assert_uint_eq(http_routes.parked, 1);
+    http_routes_go_on();
+    http_stage_expect_connections(1);
+    ck_assert_uint_eq(http_routes.ended, 1);
+    ck_assert_uint_eq(http_routes.failed, 0);
+    ck_assert_uint_eq(http_stage_loop.requests, 0);
+}
+END_TEST
+
+START_TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served)
+{
+    client_say(client, PARK PARK);
+    http_routes_expect_parked(1);
+    client_reset(client);
+    http_routes_go_on();
+    http_stage_expect_connections(0);
+    ck_assert_uint_eq(http_routes.begun, 1);
+}
+END_TEST
+
+START_TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
+{
+    http_routes.token_parks = true;
+    client_say(client, "GET /own HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n");
+    http_routes_expect_parked(1);
+    client_reset(client);
+    http_routes_go_on();
+    http_stage_expect_connections(0);
+    ck_assert_uint_eq(http_routes.ended, 1);
+}
+END_TEST
+
+START_TEST(who_ends_its_side_gets_its_answer_and_then_the_end)
+{
+    client_say(client, PARK);
+    if (_i)
+        http_routes_expect_parked(1);
+    client_shut(client);
+    http_routes_expect_parked(1);
+    http_routes_go_on();
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    ck_assert_uint_eq(client_times(client, "HTTP/1.1 200"), 1);
+    ck_assert_uint_eq(client_times(client, "\"parked\""), 1);
+}
+END_TEST
+
+/* It does not read, so that the answer fills the sockets. */
+static void begin_large(void)
+{
+    client = client_deaf("127.0.0.1");
+    client_say(client, LARGE);
+    client_expect_stage(client, STAGE_WRITE);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), LARGE_ANSWER);
+}
+
+START_TEST(who_leaves_a_large_answer_leaves_nothing)
+{
+    begin_large();
+    ways[_i](client);
+    http_stage_expect_connections(1);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
+}
+END_TEST
+
+START_TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
+{
+    begin_large();
+    client_shut(client);
+    client_listen(client);
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    const char *body = strstr(client_heard(client), "\r\n\r\n");
+
+    ck_assert_ptr_nonnull(body);
+    ck_assert_uint_eq(strlen(body + 4), LARGE_ANSWER);
+}
+END_TEST
+
+/* The bytes behind the request are not read: the kernel would reset the connection for them. */
+START_TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
+{
+    client = client_deaf("127.0.0.1");
+    client_say(client, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    client_expect_stage(client, STAGE_WRITE);
+    client_say_many(client, 'x', 100000);
+    client_listen(client);
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    ck_assert_uint_eq(strlen(strstr(client_heard(client), "\r\n\r\n") + 4), LARGE_ANSWER);
+}
+END_TEST
+
+START_TEST(who_comes_too_late_with_its_answer_has_it_from_the_host)
+{
+    client_ask(client, "GET /brief HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
+    ck_assert_uint_eq(http_routes.failed, 1);
+    client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+}
+END_TEST
+
+/* A thread still uses the memory of the request, so the handler cannot end. */
+START_TEST(a_handler_that_cannot_end_in_time_does_not_keep_its_client)
+{
+    client_ask(client, "GET /late HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n",
+               "\"statusCode\":503");
+    ck_assert_uint_eq(client_times(client, "\"requestId\":\"mine\""), 1);
+    ck_assert_uint_eq(http_routes.failed, 1);
+    ck_assert_uint_eq(http_routes.parked, 1);
+    client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    if (_i) {
+        client_reset(client);
+        http_stage_expect_connections(0);
+    }
+    ck_assert_uint_eq(http_stage_loop.requests, 1);
+    http_routes_go_on();
+    http_stage_expect_no_requests();
+}
+END_TEST
+
+/* Then libmicrohttpd has not yet heard of the successor when the connection ends. */
+START_TEST(who_left_before_its_time_was_over_leaves_nothing)
+{
+    client_say(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect_stage(client, STAGE_HANDLER);
+    client_reset(client);
+    http_routes_expect_parked(1);
+    http_routes_go_on();
+    http_stage_expect_connections(0);
+    http_stage_expect_no_requests();
+}
+END_TEST
+
+static void cut_all(void)
+{
+    requests_cut(&http_stage_loop, &http_stage_generation);
+}
+
+/* As at the end of reload.drain. */
+START_TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
+{
+    struct client *other = client_new();
+
+    client_say(client, PARK);
+    client_say(other, "POST /park HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234");
+    http_routes_expect_parked(1);
+    client_expect_stage(other, STAGE_BODY);
+    cut_all();
+    client_expect(client, "\"statusCode\":503");
+    client_expect_end(other);
+    ck_assert_uint_eq(other->in_length, 0);
+    ck_assert_uint_eq(http_routes.failed, 1);
+    http_stage_expect_no_requests();
+}
+END_TEST
+
+Suite *http_leaving_suite(void)
+{
+    const TTest *const tests[] = {
+        who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served,
+        who_leaves_while_its_token_is_looked_at_is_not_served,
+        who_ends_its_side_gets_the_whole_of_a_large_answer,
+        who_sends_on_behind_its_last_request_gets_the_whole_answer,
+        who_comes_too_late_with_its_answer_has_it_from_the_host,
+        who_left_before_its_time_was_over_leaves_nothing,
+        a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("http_leaving", TESTS(tests), &cases);
+    int each = COUNT(parts);
+
+    tcase_add_loop_test(cases, who_leaves_within_a_request_leaves_nothing, 0, each * WAYS);
+    tcase_add_loop_test(cases, who_leaves_with_its_last_bytes_leaves_nothing, 0, each * WAYS);
+    tcase_add_loop_test(cases, who_ends_its_side_within_a_request_is_told_so, 0, each);
+    tcase_add_loop_test(cases, who_leaves_a_handler_that_waits_does_not_end_it, 0, WAYS);
+    tcase_add_loop_test(cases, who_ends_its_side_gets_its_answer_and_then_the_end, 0, 2);
+    tcase_add_loop_test(cases, who_leaves_a_large_answer_leaves_nothing, 0, WAYS);
+    tcase_add_loop_test(cases, a_handler_that_cannot_end_in_time_does_not_keep_its_client, 0, 2);
+    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    return suite;
+}
