@@ -28,8 +28,8 @@ static bool same_rights(const struct bb_principal *a, const struct bb_principal 
 {
     return a->account == b->account && a->role == b->role && a->organisation == b->organisation &&
            a->organisation_count == b->organisation_count && !strcmp(a->email, b->email) &&
-           !memcmp(a->organisations, b->organisations,
-                   a->organisation_count * sizeof *a->organisations);
+           (!a->organisation_count || !memcmp(a->organisations, b->organisations,
+                                              a->organisation_count * sizeof *a->organisations));
 }
 
 static void look_entry(struct core_request *rq)
