@@ -25,9 +25,12 @@
     X(field)                                                                                       \
     X(keyed)                                                                                       \
     X(head)                                                                                        \
+    X(http_drain)                                                                                  \
     X(http_epoll)                                                                                  \
     X(http_leaving)                                                                                \
+    X(http_limits)                                                                                 \
     X(http_requests)                                                                               \
+    X(http_stream)                                                                                 \
     X(history)                                                                                     \
     X(inspect)                                                                                     \
     X(json)                                                                                        \

@@ -219,29 +219,6 @@ START_TEST(who_left_before_its_time_was_over_leaves_nothing)
 }
 END_TEST
 
-static void cut_all(void)
-{
-    requests_cut(&http_stage_loop, &http_stage_generation);
-}
-
-/* As at the end of reload.drain. */
-START_TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
-{
-    struct client *other = client_new();
-
-    client_say(client, PARK);
-    client_say(other, "POST /park HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234");
-    http_routes_expect_parked(1);
-    client_expect_stage(other, STAGE_BODY);
-    cut_all();
-    client_expect(client, "\"statusCode\":503");
-    client_expect_end(other);
-    ck_assert_uint_eq(other->in_length, 0);
-    ck_assert_uint_eq(http_routes.failed, 1);
-    http_stage_expect_no_requests();
-}
-END_TEST
-
 Suite *http_leaving_suite(void)
 {
     const TTest *const tests[] = {
@@ -251,7 +228,6 @@ Suite *http_leaving_suite(void)
         who_sends_on_behind_its_last_request_gets_the_whole_answer,
         who_comes_too_late_with_its_answer_has_it_from_the_host,
         who_left_before_its_time_was_over_leaves_nothing,
-        a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come,
     };
     TCase *cases;
     Suite *suite = suite_of("http_leaving", TESTS(tests), &cases);

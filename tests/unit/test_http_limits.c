@@ -1,0 +1,367 @@
+/*
+ * What clients may take: time, connections, memory. The tests do not wait for the limits of time,
+ * see http_stage_pass().
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "http_client.h"
+#include "http_routes.h"
+#include "http_stage.h"
+#include "suite.h"
+#include "suites.h"
+
+#define GET_A "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n"
+#define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"
+#define CHUNKED "POST /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define BUDGET "  max_bodies: 1048576\n  max_answers: 1048576\n"
+
+enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 2000, MANY = 40 };
+
+static struct client *client;
+
+/* Just before the limit nothing ends; then it does. */
+static void pass(int64_t limit_ms)
+{
+    http_stage_pass(limit_ms - SLACK_MS);
+    client_ask(client_new(), GET_A, "\"a\"");
+    ck_assert(!client->ended);
+    ck_assert_uint_eq(client->in_length, 0);
+    http_stage_pass(SLACK_MS);
+}
+
+static void begin(void)
+{
+    http_stage_open(NULL, NULL);
+    client = client_new();
+}
+
+static void ends_with(const char *status)
+{
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    ck_assert_msg(!strncmp(client_heard(client), status, strlen(status)), "%s",
+                  client_heard(client));
+    ck_assert_uint_eq(client_times(client, "HTTP/1.1"), *status ? 1 : 0);
+}
+
+START_TEST(a_head_has_its_time)
+{
+    begin();
+    client_say(client, "GET /named/a HTTP/1.1\r\nHost");
+    client_expect_read(client);
+    pass(HTTP_STAGE_HEADER_MS);
+    ends_with("HTTP/1.1 408");
+}
+END_TEST
+
+START_TEST(who_says_nothing_hears_nothing)
+{
+    begin();
+    client_expect_stage(client, STAGE_HEADER);
+    pass(HTTP_STAGE_HEADER_MS);
+    ends_with("");
+}
+END_TEST
+
+START_TEST(a_connection_may_be_idle_for_its_time)
+{
+    begin();
+    client_ask(client, GET_A, "\"a\"");
+    client_expect_stage(client, STAGE_IDLE);
+    client_forget(client);
+    pass(HTTP_STAGE_IDLE_MS + HTTP_STAGE_HEADER_MS);
+    ends_with("");
+}
+END_TEST
+
+/* The bytes of the next head end the time that is for idle connections. */
+START_TEST(the_next_head_has_its_time_from_its_first_byte)
+{
+    begin();
+    client_ask(client, GET_A, "\"a\"");
+    client_expect_stage(client, STAGE_IDLE);
+    client_say(client, "GET");
+    client_expect_stage(client, STAGE_HEADER);
+    client_forget(client);
+    pass(HTTP_STAGE_HEADER_MS);
+    ends_with("HTTP/1.1 408");
+}
+END_TEST
+
+START_TEST(a_body_has_its_time)
+{
+    static const char *const framings[] = {
+        "Content-Length: 9\r\n\r\n1234", "Transfer-Encoding: chunked\r\n\r\n4\r\n12",
+        "Transfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n", "Transfer-Encoding: chunked\r\n\r\n4"};
+
+    begin();
+    client_say(client, "POST /pass HTTP/1.1\r\nHost: h\r\n");
+    client_say(client, framings[_i]);
+    client_expect_stage(client, STAGE_BODY);
+    client_expect_read(client);
+    pass(HTTP_STAGE_BODY_MS);
+    ends_with("HTTP/1.1 408");
+    ck_assert_uint_eq(http_routes.begun, 1); /* by the other client of pass() */
+}
+END_TEST
+
+/* Its answer is decided before the body comes, and stays the same. */
+START_TEST(a_body_that_nobody_wants_has_the_same_time)
+{
+    begin();
+    client_say(client, "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234");
+    client_expect_stage(client, STAGE_BODY);
+    client_expect_read(client);
+    pass(HTTP_STAGE_BODY_MS);
+    ends_with("HTTP/1.1 404");
+}
+END_TEST
+
+START_TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
+{
+    begin();
+    client_say(client, CHUNKED "4\r\nwxyz\r\n");
+    client_expect_stage(client, STAGE_BODY);
+    client_expect_read(client);
+    ck_assert_uint_eq(client->in_length, 0);
+    http_stage_pass(DROPS_MS);
+    ends_with("HTTP/1.1 404");
+}
+END_TEST
+
+/* The request has its own deadline. */
+START_TEST(a_handler_has_more_time_than_a_connection)
+{
+    begin();
+    client_say(client, PARK);
+    http_routes_expect_parked(1);
+    pass((int64_t)HTTP_STAGE_IDLE_MS * 10);
+    client_ask(client_new(), GET_A, "\"a\"");
+    http_routes_go_on();
+    client_expect(client, "\"parked\"");
+}
+END_TEST
+
+static struct client *begin_large(const char *address)
+{
+    struct client *deaf = client_deaf(address);
+
+    client_say(deaf, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect_stage(deaf, STAGE_WRITE);
+    return deaf;
+}
+
+START_TEST(an_answer_has_its_time_by_its_size)
+{
+    http_stage_open(NULL, NULL);
+    client = begin_large("127.0.0.1");
+    pass(HTTP_STAGE_WRITE_MS + LARGE_ANSWER / BYTES_PER_MS);
+    http_stage_expect_connections(1);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
+    client_listen(client);
+    client_expect_end(client);
+    ck_assert_uint_lt(client->in_length, LARGE_ANSWER);
+}
+END_TEST
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static void open_places(unsigned all, unsigned each)
+{
+    http_stage_open(NULL, &(struct http_settings){.max_connections = all, .per_address = each});
+}
+
+/* So many connections of an address, each idle after a request. */
+static void fill(const char *address, struct client **some, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        some[i] = client_from(address);
+        client_ask(some[i], GET_A, "\"a\"");
+        client_expect_stage(some[i], STAGE_IDLE);
+    }
+}
+
+/* Without a word. */
+static void is_refused(struct client *one)
+{
+    client_expect_end(one);
+    ck_assert_uint_eq(one->in_length, 0);
+}
+
+START_TEST(an_address_has_its_places_and_no_more)
+{
+    struct client *some[3];
+
+    open_places(MANY, 3);
+    fill(CLIENT_STRANGER, some, 3);
+    is_refused(client_from(CLIENT_STRANGER));
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    client_ask(client_from("127.0.0.3"), GET_A, "\"a\"");
+    client_leave(some[1]);
+    http_stage_expect_connections(3);
+    client_ask(client_from(CLIENT_STRANGER), GET_A, "\"a\"");
+    client_ask(some[0], GET_A, "\"a\"");
+}
+END_TEST
+
+/* The machine itself, for who asks how the host is must not be kept out by the idle. */
+START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
+{
+    struct client *some[3];
+
+    open_places(MANY, 3);
+    fill("127.0.0.1", some, 3);
+    some[0]->in_length = 0;
+    client_ask(some[0], GET_A, "\"a\"");
+    client_say(some[1], PARK);
+    http_routes_expect_parked(1);
+    http_stage_loop.http->connections->limit_ms += 1; /* that of some[2], the last one */
+    client_connection(some[0])->limit_ms -= 1;
+    client_ask(client_new(), GET_A, "\"a\"");
+    client_expect_end(some[0]);
+    http_routes_go_on();
+    client_expect(some[1], "\"parked\"");
+    ck_assert(!some[2]->ended);
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
+}
+END_TEST
+
+START_TEST(the_address_with_most_connections_makes_room)
+{
+    struct client *most[5], *few[3];
+
+    open_places(8, 8);
+    fill(CLIENT_STRANGER, most, 5);
+    fill("127.0.0.3", few, 3);
+    client_say(most[0], PARK);
+    http_routes_expect_parked(1);
+    client_connection(most[3])->limit_ms -= 1000; /* the oldest of those that do nothing */
+    client_ask(client_from("127.0.0.4"), GET_A, "\"a\"");
+    client_expect_end(most[3]);
+    http_stage_expect_connections(8);
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(!few[i]->ended);
+    ck_assert(!most[0]->ended && !most[1]->ended && !most[2]->ended && !most[4]->ended);
+}
+END_TEST
+
+START_TEST(who_works_makes_no_room)
+{
+    struct client *some[4];
+
+    open_places(4, 4);
+    fill(CLIENT_STRANGER, some, 4);
+    for (unsigned i = 0; i < 4; i++)
+        client_say(some[i], PARK);
+    http_routes_expect_parked(4);
+    is_refused(client_from("127.0.0.3"));
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    client_ask(client_new(), GET_A, "\"a\""); /* of the places that are reserved */
+    http_routes_go_on();
+    for (unsigned i = 0; i < 4; i++)
+        client_expect(some[i], "\"parked\"");
+}
+END_TEST
+
+/* What it said before it was refused is not served. */
+START_TEST(who_is_refused_is_not_served)
+{
+    struct client *some[2];
+
+    open_places(MANY, 2);
+    fill(CLIENT_STRANGER, some, 2);
+    struct client *late = client_from(CLIENT_STRANGER);
+
+    client_say(late, PARK);
+    client_expect_end(late);
+    ck_assert_uint_eq(http_routes.begun, 2);
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void begin_kept(struct client *one, size_t bytes)
+{
+    char head[160];
+
+    snprintf(head, sizeof head,
+             "POST /keep HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+             "Content-Length: %d\r\n\r\n",
+             KEPT_BODY);
+    client_say(one, head);
+    client_say_many(one, ' ', bytes);
+}
+
+START_TEST(large_bodies_share_their_memory)
+{
+    struct client *first, *second, *third;
+
+    http_stage_open(BUDGET "  share: 60\n", NULL);
+    first = client_from(CLIENT_STRANGER);
+    begin_kept(first, 600000);
+    client_expect_read(first);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
+    second = client_from(CLIENT_STRANGER); /* the same address has its share */
+    begin_kept(second, KEPT_BODY);
+    client_expect(second, "\"statusCode\":429");
+    third = client_from("127.0.0.3"); /* another one has a share, and there is too little */
+    begin_kept(third, KEPT_BODY);
+    client_expect(third, "\"statusCode\":503");
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
+    client_reset(first);
+    http_stage_expect_connections(2);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 0);
+    client_ask(second, GET_A, "\"a\"");
+    ck_assert_uint_eq(http_routes.begun, 1);
+}
+END_TEST
+
+START_TEST(large_answers_share_their_memory)
+{
+    http_stage_open(BUDGET, NULL);
+    client = begin_large(CLIENT_STRANGER); /* alone it may be larger than the bound */
+    struct client *same = client_from(CLIENT_STRANGER), *other = client_from("127.0.0.3");
+
+    client_ask(other, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
+    client_ask(same, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":429");
+    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx",
+               "\"statusCode\":429"); /* what changes something is not begun */
+    client_ask(same, GET_A, "\"a\"");
+    client_ask(other, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+    client_reset(client);
+    http_stage_expect_connections(2);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
+    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+}
+END_TEST
+
+Suite *http_limits_suite(void)
+{
+    const TTest *const tests[] = {
+        a_head_has_its_time,
+        who_says_nothing_hears_nothing,
+        a_connection_may_be_idle_for_its_time,
+        the_next_head_has_its_time_from_its_first_byte,
+        a_body_that_nobody_wants_has_the_same_time,
+        chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment,
+        a_handler_has_more_time_than_a_connection,
+        an_answer_has_its_time_by_its_size,
+        an_address_has_its_places_and_no_more,
+        the_machine_itself_makes_room_by_its_oldest_idle_connection,
+        the_address_with_most_connections_makes_room,
+        who_works_makes_no_room,
+        who_is_refused_is_not_served,
+        large_bodies_share_their_memory,
+        large_answers_share_their_memory,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("http_limits", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, a_body_has_its_time, 0, 4);
+    tcase_add_checked_fixture(cases, http_stage_set_up, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    return suite;
+}
