@@ -67,6 +67,7 @@ static int be_late(struct bb_request *pub)
     request_wait_in_time(here.rq, &never);
     http_routes.failed += here.rq->leave(here.rq);
     enter(&here);
+    here.goes_on = http_routes.late_ends;
     request_wait_always(here.rq, &here.goes_on);
     leave(&here);
     return reply_json(here.rq, 200, json_string("late"));
@@ -135,6 +136,8 @@ static void closed(struct bb_stream *stream, void *arg)
         if (http_routes.streams[i] == stream)
             http_routes.streams[i] = NULL;
     }
+    if (http_routes.tells_end)
+        http_routes_publish("news", "closed\n");
 }
 
 static int open_stream(struct bb_request *pub, bool whole)

@@ -38,6 +38,8 @@ struct http_routes {
     unsigned failed; /* of those, because their time was over */
     struct bb_stream *streams[STREAMS];
     unsigned opened, closed; /* streams, ever */
+    bool tells_end;          /* whoever closes, all in the topic "news" hear "closed" */
+    bool late_ends;          /* GET /late ends as soon as it has left its client */
     int64_t heartbeat_ms;    /* of streams that are opened from now on; 0: none */
     /* The authenticator: */
     int token;        /* 0: tokens are good; else the status that it answers */

@@ -116,6 +116,7 @@ void http_stage_open(const char *section, const struct http_settings *limits)
     ck_assert_int_eq(listeners_open(&engine.listeners, "127.0.0.1:0", CONNECTIONS), 0);
     http_stage_loop.http = http_new(&http_stage_loop, &all);
     ck_assert_ptr_nonnull(http_stage_loop.http);
+    timer_clear(&http_stage_loop.timers, &http_stage_loop.http->sweep);
     ck_assert_int_eq(streams_init(&http_stage_loop), 0);
 }
 

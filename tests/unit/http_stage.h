@@ -39,7 +39,10 @@ unsigned http_stage_port(void);
 /* Turns the loop until is_so(of) is true; fails the test when that takes far too long. */
 void http_stage_until(bool (*is_so)(const void *of), const void *of);
 
-/* Sweeps as if so many milliseconds had passed for all connections. */
+/*
+ * Sweeps as if so many milliseconds had passed for all connections. Before a stop there is no other
+ * sweep: it would hide that an event was missed.
+ */
 void http_stage_pass(int64_t ms);
 
 /* Waits until the host has so many connections; until it has no request any more. */

@@ -58,22 +58,32 @@ START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
     client_expect_stage(client, STAGE_HEADER);
     client_say(client, parts[_i / WAYS]);
     ways[_i % WAYS](client);
-    http_stage_expect_connections(0);
-    ck_assert_uint_eq(http_routes.begun, 0);
+    client_ask(client_new(), "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    http_stage_pass(0);
+    client_ask(client_new(), "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    http_stage_pass(0); /* of a body the first one only ended what can be read */
+    http_stage_expect_connections(2);
+    ck_assert_uint_eq(http_routes.begun, 2);
 }
 END_TEST
 
 START_TEST(who_ends_its_side_within_a_request_is_told_so)
 {
-    client_say(client, parts[_i]);
-    client_expect_read(client);
+    const char *part = parts[_i / 2];
+    const char *status = !*part ? "" : strstr(part, "nothing") ? "HTTP/1.1 404" : "HTTP/1.1 400";
+
+    client_expect_stage(client, STAGE_HEADER);
+    client_say(client, part);
+    if (_i % 2)
+        client_expect_read(client);
     client_shut(client);
+    client_ask(client_new(), "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    http_stage_pass(0);
     client_expect_end(client);
     ck_assert(!client->reset);
-    const char *status = !_i ? "" : strstr(parts[_i], "nothing") ? "HTTP/1.1 404" : "HTTP/1.1 400";
 
     ck_assert_msg(!strncmp(client_heard(client), status, 12), "%s", client_heard(client));
-    ck_assert_uint_eq(http_routes.begun, 0);
+    ck_assert_uint_eq(http_routes.begun, 1);
 }
 END_TEST
 
@@ -206,6 +216,17 @@ START_TEST(a_handler_that_cannot_end_in_time_does_not_keep_its_client)
 }
 END_TEST
 
+/* Before libmicrohttpd has heard of the successor: it still knows the request. */
+START_TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
+{
+    http_routes.late_ends = true;
+    client_ask(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
+    ck_assert_uint_eq(http_routes.ended, 1);
+    http_stage_expect_no_requests();
+    client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+}
+END_TEST
+
 /* Then libmicrohttpd has not yet heard of the successor when the connection ends. */
 START_TEST(who_left_before_its_time_was_over_leaves_nothing)
 {
@@ -227,6 +248,7 @@ Suite *http_leaving_suite(void)
         who_ends_its_side_gets_the_whole_of_a_large_answer,
         who_sends_on_behind_its_last_request_gets_the_whole_answer,
         who_comes_too_late_with_its_answer_has_it_from_the_host,
+        a_handler_may_end_as_soon_as_its_client_is_answered,
         who_left_before_its_time_was_over_leaves_nothing,
     };
     TCase *cases;
@@ -235,7 +257,7 @@ Suite *http_leaving_suite(void)
 
     tcase_add_loop_test(cases, who_leaves_within_a_request_leaves_nothing, 0, each * WAYS);
     tcase_add_loop_test(cases, who_leaves_with_its_last_bytes_leaves_nothing, 0, each * WAYS);
-    tcase_add_loop_test(cases, who_ends_its_side_within_a_request_is_told_so, 0, each);
+    tcase_add_loop_test(cases, who_ends_its_side_within_a_request_is_told_so, 0, each * 2);
     tcase_add_loop_test(cases, who_leaves_a_handler_that_waits_does_not_end_it, 0, WAYS);
     tcase_add_loop_test(cases, who_ends_its_side_gets_its_answer_and_then_the_end, 0, 2);
     tcase_add_loop_test(cases, who_leaves_a_large_answer_leaves_nothing, 0, WAYS);

@@ -190,6 +190,23 @@ START_TEST(who_has_left_keeps_nobody_from_hearing_what_is_published)
 }
 END_TEST
 
+/* The one that closes is still in the topic, and a message to its loop is on the way. */
+START_TEST(a_module_may_publish_that_a_stream_has_closed)
+{
+    struct client *other = client_new();
+
+    http_routes.tells_end = true;
+    open_stream(client, STREAM);
+    open_stream(other, STREAM);
+    client_expect_stage(client, STAGE_HANDLER);
+    client_reset(client);
+    client_expect(other, "closed\n");
+    ck_assert_uint_eq(http_routes.closed, 1);
+    ck_assert_uint_eq(http_routes_publish("news", "one\n"), 1);
+    client_expect(other, "one\n");
+}
+END_TEST
+
 static char piece[SIZE + 1];
 
 /* What it does not read fills the sockets, then its queue. */
@@ -219,6 +236,20 @@ static unsigned publish_until_cut(unsigned streams)
     return count;
 }
 
+/* Until its client's sockets take no more; the requests between are for turns of the loop. */
+static void fill(struct bb_stream *stream)
+{
+    struct client *other = client_new();
+
+    while (!api_stream_waiting(stream)) {
+        ck_assert_uint_eq(http_routes_publish("news", piece), 2);
+        http_stage_until(has_taken_all, &http_routes.streams[0]);
+        client_ask(other, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+        client_ask(other, "GET /named/b HTTP/1.1\r\nHost: h\r\n\r\n", "\"b\"");
+    }
+    client_leave(other);
+}
+
 START_TEST(who_does_not_read_is_cut_and_nobody_else_is)
 {
     open_stream(client, STREAM);
@@ -241,11 +272,8 @@ START_TEST(a_stream_that_is_written_has_the_time_of_an_answer)
     open_stream(client, STREAM);
     struct client *deaf = open_deaf();
 
-    while (client_connection(deaf)->stage != STAGE_WRITE ||
-           !api_stream_waiting(http_routes.streams[1])) {
-        ck_assert_uint_eq(http_routes_publish("news", piece), 2);
-        http_stage_until(has_taken_all, &http_routes.streams[0]);
-    }
+    fill(http_routes.streams[1]);
+    ck_assert_int_eq(client_connection(deaf)->stage, STAGE_WRITE);
     http_stage_pass(HTTP_STAGE_WRITE_MS + SIZE);
     http_routes_expect_closed(1);
     http_routes_send(http_routes.streams[0], "still\n");
@@ -276,10 +304,7 @@ START_TEST(a_stop_does_not_wait_for_who_does_not_read)
     open_stream(client, STREAM);
     struct client *deaf = open_deaf();
 
-    while (!api_stream_waiting(http_routes.streams[1])) {
-        ck_assert_uint_eq(http_routes_publish("news", piece), 2);
-        http_stage_until(has_taken_all, &http_routes.streams[0]);
-    }
+    fill(http_routes.streams[1]);
     streams_stop(&http_stage_loop);
     client_expect_end(client);
     ck_assert_uint_eq(http_routes.closed, 1);
@@ -398,6 +423,7 @@ Suite *http_stream_suite(void)
         an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side,
         a_silent_stream_has_heartbeats,
         who_has_joined_a_topic_hears_what_is_published_there,
+        a_module_may_publish_that_a_stream_has_closed,
         who_does_not_read_is_cut_and_nobody_else_is,
         a_stream_that_is_written_has_the_time_of_an_answer,
         a_stop_ends_streams_and_lets_nobody_open_one,
