@@ -8,6 +8,7 @@
 #include "core/http/http_txn.h"
 #include "core/request/reply.h"
 #include "fixture.h"
+#include "http_client.h"
 #include "http_stage.h"
 
 enum { BRIEF_MS = 20, ACCOUNT = 7 };
@@ -316,4 +317,35 @@ void http_routes_expect_opened(unsigned count)
 void http_routes_expect_closed(unsigned count)
 {
     expect(&http_routes.closed, count);
+}
+
+/* ---- requests of clients --------------------------------------------------------------------- */
+
+struct bb_stream *http_routes_open(struct client *by, const char *request)
+{
+    unsigned opened = http_routes.opened;
+
+    client_say(by, request);
+    http_routes_expect_opened(opened + 1);
+    return http_routes.streams[opened];
+}
+
+/* Behind its last chunk an answer that is whole has one of length 0, or is ended by the host. */
+bool http_routes_is_whole(const struct client *client)
+{
+    const char *heard = client_heard(client);
+    bool chunked = strstr(heard, "Transfer-Encoding: chunked") != NULL;
+
+    if (!client->ended || client->reset)
+        return false;
+    return !chunked || !strcmp(heard + strlen(heard) - strlen("\r\n0\r\n\r\n"), "\r\n0\r\n\r\n");
+}
+
+struct client *http_routes_begin_large(const char *address)
+{
+    struct client *deaf = client_deaf(address);
+
+    client_say(deaf, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_expect_stage(deaf, STAGE_WRITE);
+    return deaf;
 }

@@ -21,6 +21,8 @@
 #include "core/generation/generation.h"
 #include "core/http/stream.h"
 
+struct client;
+
 enum {
     LARGE_ANSWER = 8 * 1024 * 1024, /* more than the sockets of a connection take */
     KEPT_BODY = 1024 * 1024,
@@ -64,5 +66,13 @@ void http_routes_expect_closed(unsigned count);
 /* Sends text on a stream, publishes it in a topic. */
 int http_routes_send(struct bb_stream *stream, const char *text);
 size_t http_routes_publish(const char *topic, const char *text);
+
+/* The stream that the client's request opens. */
+struct bb_stream *http_routes_open(struct client *by, const char *request);
+/* Has the answer come to its end, as far as its client can tell? */
+bool http_routes_is_whole(const struct client *client);
+
+/* A client from this address that does not read the large answer, which is being written. */
+struct client *http_routes_begin_large(const char *address);
 
 #endif

@@ -158,6 +158,11 @@ void http_stage_pass(int64_t ms)
     connections_sweep(http);
 }
 
+void http_stage_look_at_streams(void)
+{
+    timer_set(&http_stage_loop.timers, &http_stage_loop.streams->timer, clock_mono_ms());
+}
+
 static bool has_so_many(const void *of)
 {
     return http_stage_loop.http->connection_count == *(const size_t *)of;

@@ -44,6 +44,8 @@ void http_stage_until(bool (*is_so)(const void *of), const void *of);
  * sweep: it would hide that an event was missed.
  */
 void http_stage_pass(int64_t ms);
+/* The host looks at its streams in the next turn, not when it would do so by itself. */
+void http_stage_look_at_streams(void);
 
 /* Waits until the host has so many connections; until it has no request any more. */
 void http_stage_expect_connections(size_t count);

@@ -28,9 +28,12 @@
     X(http_drain)                                                                                  \
     X(http_epoll)                                                                                  \
     X(http_leaving)                                                                                \
-    X(http_limits)                                                                                 \
     X(http_requests)                                                                               \
+    X(http_shares)                                                                                 \
     X(http_stream)                                                                                 \
+    X(http_stream_ends)                                                                            \
+    X(http_times)                                                                                  \
+    X(http_topics)                                                                                 \
     X(history)                                                                                     \
     X(inspect)                                                                                     \
     X(json)                                                                                        \

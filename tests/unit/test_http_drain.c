@@ -1,6 +1,6 @@
 /*
  * A stop, and the end of a reload: what is under way is answered, and nothing new begins. Streams
- * are in test_http_stream.c.
+ * are in test_http_stream_ends.c and test_http_topics.c.
  */
 #include <arpa/inet.h>
 #include <check.h>
