@@ -38,7 +38,7 @@ size_t response_body(char *data, size_t size, size_t count, void *arg)
     return length;
 }
 
-/* Lines of all answers count, those before a final one too; libcurl keeps the fields of the last.
+/* Lines of all responses count, those before a final one too; libcurl keeps the fields of the last.
  */
 size_t response_head(char *data, size_t size, size_t count, void *arg)
 {
