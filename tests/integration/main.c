@@ -21,7 +21,7 @@
 /*
  * Leaks are looked for in hosts and in the unit tests. Here text() and kept() let memory live as
  * long as the process, and each test ends a process of its own, with all that was there before it:
- * looking through that took a fifth of the time of all processors.
+ * that would be looked through at the end of each.
  */
 int without_leaks(void) __asm__("__lsan_is_turned_off"); /* AddressSanitizer calls it so */
 int without_leaks(void)

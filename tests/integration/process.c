@@ -285,9 +285,10 @@ bool process_shadowed(void)
 /* Bytes that are to be expected, so that a log of megabytes is not copied as it grows. */
 static size_t room_for(int fd)
 {
+    enum { MORE = 4096 }; /* that a log may have grown meanwhile; files of /proc tell no size */
     struct stat about;
 
-    return fstat(fd, &about) || about.st_size < 4000 ? 4096 : (size_t)about.st_size + 4096;
+    return MORE + (fstat(fd, &about) ? 0 : (size_t)about.st_size);
 }
 
 /* Up to its end, or an error, NUL-terminated. */
