@@ -241,11 +241,11 @@ static const char *int_text(const struct bb_field *field, const char *text, stru
 static const char *number_text(const struct bb_field *field, const char *text,
                                const struct place *place, struct problems *problems)
 {
-    const char *digits = text + (*text == '-');
+    const char *digits = text + (*text == '-' || *text == '+');
     char *end = NULL;
     double number = NAN;
 
-    if (*digits >= '0' && *digits <= '9' && !digits[strspn(digits, "0123456789.eE+-")])
+    if (*digits && strchr("0123456789.", *digits) && !digits[strspn(digits, "0123456789.eE+-")])
         number = strtod(text, &end);
     if (!end || *end) {
         place_problem(place, problems, "must be a number");

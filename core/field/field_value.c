@@ -105,7 +105,7 @@ static void type_problem(const struct bb_field *field, const struct place *place
         [BB_INT] = "must be a whole number",
         [BB_NUMBER] = "must be a number",
         [BB_BOOL] = "must be true or false",
-        [BB_TIME] = "must be an ISO 8601 date and time",
+        [BB_TIME] = "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z",
         [BB_OBJECT] = "must be an object",
         [BB_LIST] = "must be a list",
         [BB_ANY] = "must be a JSON value",
@@ -193,24 +193,39 @@ static const char *name_string(const struct bb_field *field, const char *text, s
 }
 
 /*
- * The time, if it is one. A blank before its offset is the + of a query that was not encoded.
- * PostgreSQL reads the rest as text_time_parse() does: sessions are in UTC.
+ * The time in the form that text_time_parse() and PostgreSQL read (sessions are in UTC), or NULL.
+ * Rewrites "t", "z", a comma before the fraction, an hour of one digit, and a blank before the
+ * offset. A blank before an offset without a sign is the + of a query that was not encoded.
  */
 static const char *time_string(const char *text, struct arena *arena)
 {
     enum { CLOCK = sizeof "2026-04-01T" - 1 };
-    const char *blank = strlen(text) > CLOCK ? strchr(text + CLOCK, ' ') : NULL;
+    size_t length = strlen(text), out = 0;
+    char *whole = arena_alloc(arena, length + 2);
     int64_t ms;
 
-    if (blank) {
-        char *whole = arena_text(arena, text, strlen(text));
+    if (!whole)
+        return NULL;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
 
-        if (!whole)
-            return NULL;
-        whole[blank - text] = '+';
-        text = whole;
+        if (i == CLOCK && text[i + 1] == ':')
+            whole[out++] = '0';
+        if (i == CLOCK - 1 && c == 't')
+            c = 'T';
+        if (i > CLOCK && c == ' ' &&
+            (text[i + 1] == '+' || text[i + 1] == '-' || text[i + 1] == 'Z' || text[i + 1] == 'z'))
+            continue;
+        if (i > CLOCK && c == ' ')
+            c = '+';
+        if (i > CLOCK && c == 'z')
+            c = 'Z';
+        if (i > CLOCK && c == ',')
+            c = '.';
+        whole[out++] = c;
     }
-    return text_time_parse(text, &ms) ? NULL : text;
+    whole[out] = '\0';
+    return text_time_parse(whole, &ms) ? NULL : whole;
 }
 
 const char *field_string(const struct bb_field *field, const char *text, struct arena *arena,
@@ -287,11 +302,11 @@ static json_t *as_number(json_t *value, const struct problems *problems)
         return json_incref(value);
     memcpy(decimal, text, length);
     decimal[length] = '\0';
-    const char *at = decimal + (*decimal == '-');
+    const char *at = decimal + (*decimal == '-' || *decimal == '+');
     size_t whole = strspn(at, DIGITS), point = at[whole] == '.',
            part = point ? strspn(at + whole + 1, DIGITS) : 0;
 
-    if (!whole || point != (part > 0) || at[whole + point + part])
+    if (!(whole + part) || at[whole + point + part])
         return json_incref(value);
     errno = 0;
     long long integer = strtoll(decimal, NULL, 10);

@@ -282,6 +282,11 @@ START_TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
                 {"1969-12-31T16:00-0800", 0, false},
 
                 {"1969-12-31T24:00Z", 0, false},
+                {"1970-01-01t00:00:00z", 0, false},
+                {"1970-01-01T00:00:00,500Z", 500, false},
+                {"1970-01-01 01:00:00 +0100", 0, false},
+                {"1970-01-01 00:00 Z", 0, false},
+                {"1970-01-01 0:00", 0, true},
                 {"2024-02-29T00:00:00Z", INT64_C(1709164800000), false}};
     static const char *const bad[] = {"",
                                       "1970-01-01T05+05",
@@ -296,7 +301,10 @@ START_TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
                                       "2026-1-1",
                                       "2026-01-01T",
                                       "1e9",
-                                      "2026-01-01T00:00:00z",
+                                      "2026-01-01T00:00:00 ",
+                                      "2026-01-01T00:00:00 01:00",
+                                      "2026-01-01T00:00:00,Z",
+                                      "2026-01-01T:00Z",
                                       "2026-01-01T00:00:00+",
                                       "20260101",
                                       "2026-01-01Z",
@@ -339,9 +347,9 @@ START_TEST(units_and_types_are_known_in_any_case_and_power_is_none)
     ck_assert_int_eq(unit_type("Aggregate"), 0);
 }
 
-START_TEST(decimal_numbers_are_those_of_json_and_with_a_plus)
+START_TEST(decimal_numbers_are_those_of_json_and_of_loggers)
 {
-    static const char *const bad[] = {"",    "-",   ".5",  "5.",  "1e",  "1e400", "0x10",
+    static const char *const bad[] = {"",    "-",   ".",   "+.",  "1e",  "1e400", "0x10",
                                       "nan", "1,5", "1 2", "--1", "inf", "5kWh",  NULL};
     double number;
 
@@ -350,6 +358,9 @@ START_TEST(decimal_numbers_are_those_of_json_and_with_a_plus)
     ck_assert(unit_decimal("0012.5", &number) && number == 12.5);
     ck_assert(unit_decimal("-3", &number) && number == -3);
     ck_assert(unit_decimal("+2.5E-1", &number) && number == 0.25);
+    ck_assert(unit_decimal(".005", &number) && number == 0.005);
+    ck_assert(unit_decimal("5.", &number) && number == 5);
+    ck_assert(unit_decimal("+5", &number) && number == 5);
 }
 
 Suite *ceiling_suite(void)
@@ -371,7 +382,7 @@ Suite *ceiling_suite(void)
     tcase_add_test(tests, dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them);
     tcase_add_test(tests, every_day_of_four_centuries_has_its_year);
     tcase_add_test(tests, units_and_types_are_known_in_any_case_and_power_is_none);
-    tcase_add_test(tests, decimal_numbers_are_those_of_json_and_with_a_plus);
+    tcase_add_test(tests, decimal_numbers_are_those_of_json_and_of_loggers);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;

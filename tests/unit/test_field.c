@@ -119,7 +119,8 @@ START_TEST(problems_are_worded)
     fails("{\"least\":0}", "least", "must be at least 1");
     fails("{\"number\":\"5\"}", "number", "must be a number");
     fails("{\"yes\":1}", "yes", "must be true or false");
-    fails("{\"when\":\"2026-02-30\"}", "when", "must be an ISO 8601 date and time");
+    fails("{\"when\":\"2026-02-30\"}", "when",
+          "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z");
     fails("{\"colour\":\"Red\"}", "colour", "must be one of: red, green");
     fails("{\"colour\":null}", "colour", "must be one of: red, green");
     fails("{\"free\":[]}", "free", "must be an object");
@@ -130,7 +131,7 @@ START_TEST(problems_are_worded)
     fails("{\"reads\":[{}]}", "reads[0].value", "is required");
     fails("{\"reads\":[5]}", "reads[0]", "must be an object");
     fails("{\"reads\":[{\"value\":1,\"starttimestamp\":\"x\"}]}", "reads[0].starttimestamp",
-          "must be an ISO 8601 date and time");
+          "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z");
     fails("{\"words\":[\"a\",\"abcd\"]}", "words[1]", "must be at most 3 characters");
     fails("[]", "body", "must be an object");
 }
@@ -291,8 +292,8 @@ START_TEST(bad_texts_are_refused)
     static const char *const ints[] = {
         "",        "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5", "9223372036854775808",
         "\xD9\xA5"};
-    static const char *const numbers[] = {"",     "-",  "nan", "inf", "1e400",
-                                          "0x10", ".5", "1e",  " 1",  "1,5"};
+    static const char *const numbers[] = {"",     "-", "nan", "inf", "1e400",
+                                          "0x10", ".", "1e",  " 1",  "1,5"};
 
     for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
         text_fails("least", ints[i]);
@@ -324,7 +325,7 @@ END_TEST
 
 START_TEST(other_strings_are_no_numbers)
 {
-    static const char *const others[] = {"1e3",  "0x10", "+5",  ".5",  "5.",    "1,5", "1.5.2",
+    static const char *const others[] = {"1e3",  "0x10", "+",   ".",   "+.",    "1,5", "1.5.2",
                                          "five", "5 kW", "nan", "inf", "1 000", "-",   "\u0665"};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -363,6 +364,13 @@ START_TEST(blanks_around_values_are_none_of_them)
     passes("{\"text\":\"a b\"}", "{\"text\":\"a b\"}");
     passes("{\"colour\":\" red \"}", "{\"colour\":\"red\"}");
     passes("{\"when\":\"2026-01-01 \"}", "{\"when\":\"2026-01-01\"}");
+    passes("{\"when\":\"2026-01-13t00:00:00z\"}", "{\"when\":\"2026-01-13T00:00:00Z\"}");
+    passes("{\"when\":\"2026-01-13T00:00:00,000Z\"}", "{\"when\":\"2026-01-13T00:00:00.000Z\"}");
+    passes("{\"when\":\"2026-01-13 0:00:00 +0000\"}", "{\"when\":\"2026-01-13 00:00:00+0000\"}");
+    passes("{\"when\":\"2026-01-13 0:00 Z\"}", "{\"when\":\"2026-01-13 00:00Z\"}");
+    passes("{\"number\":\"+5\"}", "{\"number\":5}");
+    passes("{\"number\":\".5\"}", "{\"number\":0.5}");
+    passes("{\"number\":\"5.\"}", "{\"number\":5}");
     passes("{\"words\":[\" abc\"]}", "{\"words\":[\"abc\"]}");
     passes("{\"letter\":\" a \",\"secret\":\" b \"}", "{\"secret\":\" b \",\"letter\":\" a \"}");
     passes("{\"free\":{\"x\":\" y \"},\"any\":\" z \"}",

@@ -92,7 +92,7 @@ static void read_value(struct bb_request *rq, struct reading_submission *submiss
     if (!value) {
         reading_problem(rq, submission, item->index, "value", "is required");
     } else if (!read_number(rq, value, &number)) {
-        reading_problem(rq, submission, item->index, "value", "must be a number");
+        reading_problem(rq, submission, item->index, "value", "must be a number, such as 48.2");
     } else if (number < 0) {
         reading_problem(rq, submission, item->index, "value", "must not be negative");
     } else if (factor > 0) {
@@ -113,7 +113,7 @@ static bool read_moment(struct bb_request *rq, struct reading_submission *submis
         return false;
     if (text && moment_parse(text, moment) == 0)
         return true;
-    reading_problem(rq, submission, index, name, "must be an ISO 8601 date, or date and time");
+    reading_problem(rq, submission, index, name, MOMENT_FORM);
     return false;
 }
 

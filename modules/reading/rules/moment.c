@@ -77,17 +77,18 @@ static bool take_fraction(const char **at, int *ms)
     return count > 0;
 }
 
-/* 24:00 is the end of a day. */
+/* 24:00 is the end of a day. The hour may have one digit. */
 static bool take_clock(const char **at, int64_t *ms)
 {
     int hour, minute, second = 0, fraction = 0;
 
-    if (!take(at, 2, &hour) || !skip(at, ':') || !take(at, 2, &minute))
+    if (!take(at, **at && (*at)[1] == ':' ? 1 : 2, &hour) || !skip(at, ':') ||
+        !take(at, 2, &minute))
         return false;
     if (skip(at, ':')) {
         if (!take(at, 2, &second))
             return false;
-        if (skip(at, '.') && !take_fraction(at, &fraction))
+        if ((skip(at, '.') || skip(at, ',')) && !take_fraction(at, &fraction))
             return false;
     }
     *ms = ((hour * 60 + minute) * INT64_C(60) + second) * 1000 + fraction;
@@ -121,10 +122,13 @@ int moment_parse(const char *text, struct moment *moment)
     if (date) {
         local = true;
     } else {
-        if ((!skip(&text, 'T') && !skip(&text, ' ')) || !take_clock(&text, &clock))
+        if (!skip(&text, 'T') && !skip(&text, 't') && !skip(&text, ' '))
+            return -1;
+        if (!take_clock(&text, &clock))
             return -1;
         local = !*text;
-        if (!local && !skip(&text, 'Z') && !take_offset(&text, &offset))
+        skip(&text, ' ');
+        if (!local && !skip(&text, 'Z') && !skip(&text, 'z') && !take_offset(&text, &offset))
             return -1;
         if (*text)
             return -1;

@@ -20,9 +20,15 @@ int64_t moment_days(int year, int month, int day);
 int moment_year(int64_t days);
 
 /*
- * Reads "YYYY-MM-DD", or that with "T" or a blank and "hh:mm[:ss[.fraction]]" and then nothing,
- * "Z", "±hh:mm", "±hhmm" or "±hh". 0, or -1: it is no such text, or no date of the calendar.
+ * Reads "YYYY-MM-DD", alone or followed by "T" or a blank and a time: "hh:mm[:ss[.fraction]]", and
+ * then nothing, "Z", "±hh:mm", "±hhmm" or "±hh". Also takes "t" and "z", a comma before the
+ * fraction, an hour of one digit, and a blank before the offset. Returns 0, or -1 if the text has
+ * another form or the calendar has no such date.
  */
 int moment_parse(const char *text, struct moment *moment);
+
+/* How a problem names the form that is taken. */
+#define MOMENT_FORM                                                                                \
+    "must be an ISO 8601 date, or date and time, such as 2026-04-01 or 2026-04-01T12:00:00Z"
 
 #endif

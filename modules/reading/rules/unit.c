@@ -31,28 +31,28 @@ const char *unit_type_name(char type)
     return type == 'H' ? "History" : "Delta";
 }
 
-static bool digits(const char **at)
+static size_t digits(const char **at)
 {
     size_t count = strspn(*at, "0123456789");
 
     *at += count;
-    return count > 0;
+    return count;
 }
 
 bool unit_decimal(const char *text, double *number)
 {
     const char *at = text + (*text == '-' || *text == '+');
-    bool good = digits(&at);
+    size_t count = digits(&at);
 
     if (*at == '.') {
         at++;
-        good = digits(&at) && good;
+        count += digits(&at);
     }
-    if (good && (*at == 'e' || *at == 'E')) {
+    if (count && (*at == 'e' || *at == 'E')) {
         at++;
         at += *at == '-' || *at == '+';
-        good = digits(&at);
+        count = digits(&at);
     }
-    *number = good && !*at ? strtod(text, NULL) : NAN;
+    *number = count && !*at ? strtod(text, NULL) : NAN;
     return isfinite(*number);
 }

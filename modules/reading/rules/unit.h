@@ -13,8 +13,8 @@ char unit_type(const char *type);
 /* "History" or "Delta". */
 const char *unit_type_name(char type);
 
-/* A number in decimal digits, as JSON writes one, with a plus too. False: it is none, or too large.
- */
+/* Reads a number in decimal digits as JSON writes one, and also "+5", ".5" and "5.". Returns false
+ * if the text is not a number, or the number is too large. */
 bool unit_decimal(const char *text, double *number);
 
 #endif
