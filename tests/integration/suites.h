@@ -94,6 +94,7 @@
     X(device_s3_tls)                                                                               \
     X(readings)                                                                                    \
     X(reading_batches)                                                                             \
+    X(clock_changes)                                                                               \
     X(reading_export)                                                                              \
     X(bulk)                                                                                        \
     X(bulk_daily)                                                                                  \

@@ -95,6 +95,45 @@ START_TEST(rows_become_the_readings_that_requests_make)
                      "\"Europe/Berlin\"");
 }
 
+/* Other rows lie between, so that the two hours are in different parts of the file. */
+START_TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
+{
+    enum { BETWEEN = 2100 };
+    char *csv = NULL;
+    size_t length;
+    FILE *out = open_memstream(&csv, &length);
+
+    plant(m, "autumn");
+    plant(m, "between");
+    fputs(HEAD "autumn,Delta,2025-10-26T00:00,2025-10-26T01:00,1,Wh,Europe/London\n"
+               "autumn,Delta,2025-10-26T01:00,2025-10-26 1:00,.5,Wh,Europe/London\n",
+          out);
+    for (int i = 0; i < BETWEEN; i++)
+        fprintf(out,
+                "between,Delta,2025-06-%02dt%02d:%02d:00z,2025-06-%02d %02d:%02d:00 +0000,+5,Wh,\n",
+                i / 1440 + 1, i / 60 % 24, i % 60, (i + 1) / 1440 + 1, (i + 1) / 60 % 24,
+                (i + 1) % 60);
+    fputs("autumn,Delta,2025-10-26T01:00,2025-10-26T02:00,3,Wh,Europe/London\n"
+          "autumn,Delta,2025-03-30T01:00,2025-03-30T02:00,3,Wh,Europe/London\n",
+          out);
+    ck_assert_int_eq(fclose(out), 0);
+    const char *id = upload_reads(m, csv);
+    struct answer *log = bulk_store(m, id);
+
+    ck_assert_int_eq(bulk_number(log, "check", "failed"), 1);
+    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), BETWEEN + 3);
+    log = bulk_log_of(m, id, "status=failed");
+    ck_assert_msg(
+        strstr(bulk_row(log, 0), "startDate: is skipped when the clocks of Europe/London"), "%s",
+        bulk_row(log, 0));
+    ck_assert_uint_eq(json_array_size(stored("autumn")->json), 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(json_string_value(json_object_get(
+                             json_array_get(stored("autumn")->json, (size_t)i), "endDate")),
+                         text("2025-10-26T%02d:00:00.000Z", i));
+    free(csv);
+}
+
 /* Every kind of bad row among good ones; C07: a device of somebody else. */
 START_TEST(bad_rows_have_the_problems_of_single_requests)
 {
@@ -139,7 +178,7 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
         ck_assert_str_eq(bulk_row(log, 7),
                          "8 s1 failed type: must be History or Delta; unit: must be Wh, kWh, MWh or"
                          " GWh; value: must not be negative; startDate: must be an ISO 8601 date,"
-                         " or date and time");
+                         " or date and time, such as 2026-04-01 or 2026-04-01T12:00:00Z");
         ck_assert_str_eq(bulk_row(log, 8), "9 - failed externalId: is required");
         ck_assert_str_eq(bulk_row(log, 9), "10 s1 failed startDate: is required for History");
         ck_assert_str_eq(bulk_row(log, 10),
@@ -363,6 +402,7 @@ Suite *bulk_reads_suite(void)
     const TTest *const tests[] = {
         what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored,
         rows_become_the_readings_that_requests_make,
+        rows_resolve_a_repeated_hour_by_what_came_before_them,
         bad_rows_have_the_problems_of_single_requests,
         delta_rows_of_many_devices_begin_where_the_ones_before_them_end,
         rows_find_devices_by_every_key_that_requests_know,

@@ -48,6 +48,7 @@ struct reading_item {
     struct moment sent_start, sent_end;
     bool begins, ends;  /* the instants are known */
     int64_t start, end; /* ms since 1970 */
+    bool unsure;        /* of a check: rows that are not known here decide which hour is meant */
     bool measured;      /* the energy is known */
     double wh;          /* rounded to a whole number; may be beyond int64_t */
 };
@@ -74,6 +75,7 @@ struct reading_submission {
     bool open;               /* some Delta has no start */
     const char *named;       /* timezone of the request, or NULL */
     bool misnamed;           /* there is no such zone */
+    bool provisional;        /* a check of rows, of which earlier ones are not stored yet */
     const struct zone *zone; /* that, or else the device's; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */
@@ -125,6 +127,9 @@ void reading_read(struct bb_request *rq, struct reading_submission *submission);
 /* One reading of it. */
 void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item);
+/* local.c: instants of the dates; Delta readings without a start have none yet. 0, or -1:
+ * `bb_failed(rq)`. */
+int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
 /* period.c: instants, and the order by end; what is wrong is noted. */
 int reading_place(struct bb_request *rq, struct reading_submission *submission);
 /* The same in two steps, of which the second takes so many devices' submissions at once. */

@@ -40,17 +40,6 @@ static void read_commissioning(struct bb_request *rq, struct reading_submission 
         submission->zone ? zone_instant(submission->zone, day.ms) : day.ms;
 }
 
-/* Dates without an offset are UTC, unless the request names a time zone. False: it is not known. */
-static bool instant(const struct reading_submission *submission, bool has,
-                    const struct moment *moment, int64_t *at)
-{
-    if (!has || (moment->local && submission->misnamed))
-        return false;
-    *at = moment->local && submission->named ? zone_instant(submission->zone, moment->ms)
-                                             : moment->ms;
-    return true;
-}
-
 static int by_end(const void *left, const void *right)
 {
     const struct reading_item *a = left, *b = right;
@@ -190,12 +179,8 @@ int reading_date(struct bb_request *rq, struct reading_submission *submission)
     if (refused)
         return refused;
     read_commissioning(rq, submission);
-    for (size_t i = 0; i < submission->count; i++) {
-        struct reading_item *item = &submission->items[i];
-
-        item->ends = instant(submission, item->has_end, &item->sent_end, &item->end);
-        item->begins = instant(submission, item->has_start, &item->sent_start, &item->start);
-    }
+    if (reading_place_moments(rq, submission))
+        return bb_failed(rq);
     sort(submission);
     return 0;
 }

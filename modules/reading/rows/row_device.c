@@ -32,8 +32,11 @@ int rows_read(struct bb_request *rq, struct call *call, struct reading_submissio
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
 
-    *submission = (struct reading_submission){
-        .flat = true, .named = ones->zone, .device = *ones->device, .numbers = numbers};
+    *submission = (struct reading_submission){.flat = true,
+                                              .named = ones->zone,
+                                              .device = *ones->device,
+                                              .numbers = numbers,
+                                              .provisional = !call->tx};
     submission->items = bb_alloc(rq, count * sizeof(*submission->items));
     submission->notes = bb_alloc(rq, (count + 1) * sizeof(*submission->notes));
     for (size_t i = 0; i < count; i++) {
@@ -97,6 +100,8 @@ static void claim(struct bb_request *rq, const struct reading_submission *submis
     for (size_t i = 0; i < submission->count; i++) {
         const struct reading_item *item = &submission->items[i];
 
+        if (item->unsure)
+            continue;
         ones[item->index].row->claim =
             (struct bb_bulk_claim){.name = name,
                                    .field = "value",

@@ -192,3 +192,20 @@ int64_t zone_instant(const struct zone *zone, int64_t local_ms)
 
     return local_ms - INT64_C(1000) * (later ? behind : before);
 }
+
+struct zone_times zone_times(const struct zone *zone, int64_t local_ms)
+{
+    struct zone_times times = {.count = 0};
+    int64_t local = seconds(local_ms);
+    int32_t before = zone_offset(zone, local - 86400), behind = zone_offset(zone, local + 86400);
+    int64_t change = local - before;
+
+    if (zone_offset(zone, local - before) == before)
+        times.at[times.count++] = local_ms - INT64_C(1000) * before;
+    if (behind != before && zone_offset(zone, local - behind) == behind)
+        times.at[times.count++] = local_ms - INT64_C(1000) * behind;
+    times.closes = local_ms % 1000 == 0 && behind != before &&
+                   zone_offset(zone, change - 1) == before && zone_offset(zone, change) != before;
+    times.change = change * 1000;
+    return times;
+}

@@ -29,10 +29,22 @@ int32_t zone_offset(const struct zone *zone, int64_t at);
 int64_t zone_local(const struct zone *zone, int64_t at_ms);
 
 /*
- * The instant, in ms since 1970, of a local time that is given as if its clock were that of UTC. A
- * local time that occurs twice is the first of both; one that is skipped counts on from before the
- * change, as if the clock had not been put forward.
+ * Returns the instant, in ms since 1970, of a local time that is given as if its clock showed UTC:
+ * the first instant of a local time that occurs twice. A local time that is skipped counts on from
+ * before the change, as if the clock had not been put forward.
  */
 int64_t zone_instant(const struct zone *zone, int64_t local_ms);
+
+/* When the clock of a zone shows a local time. */
+struct zone_times {
+    int count;     /* 0: a change skips it; 1; or 2: a change repeats it */
+    int64_t at[2]; /* ms since 1970, in their order */
+    /* The clock is changed when it reaches this local time, at `change`. The end of the hour before
+     * the change may be written so, as 24:00 is the end of a day. */
+    bool closes;
+    int64_t change;
+};
+
+struct zone_times zone_times(const struct zone *zone, int64_t local_ms);
 
 #endif

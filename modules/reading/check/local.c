@@ -1,0 +1,288 @@
+/*
+ * Local times that a clock change repeats or skips.
+ *
+ * A repeated time is resolved by the order of the readings. A start takes the pass that touches the
+ * row before it or a stored reading, else the first one; an end takes the first pass after its
+ * start. Where that could be either, and where a time is skipped, the reading is refused: one
+ * hour's energy must not be stored for two hours, nor a reading that is sent again for the hour
+ * after it.
+ */
+#include <stdlib.h>
+
+#include "modules/reading/base/reading.h"
+
+/* The stored readings around an instant: one that ends then, and the first one that ends later. */
+struct around {
+    bool touched;
+    char type;
+    int64_t wh;
+    bool next;
+    int64_t next_start, next_end;
+};
+
+/* A reading between its neighbors in the order of the request. */
+struct placing {
+    struct reading_submission *submission;
+    struct reading_item *item;
+    const struct reading_item *before, *behind; /* NULL: none */
+    struct zone_times starts, ends;
+};
+
+/* $1 device, $2 instants */
+#define ENDS(condition)                                                                            \
+    "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
+    " t (type) CROSS JOIN LATERAL (SELECT r.* FROM reading r WHERE r.device = $1::bigint"          \
+    " AND r.type = t.type AND r.end_at " condition                                                 \
+    " reading_time(x.at) ORDER BY r.end_at LIMIT 1) r ORDER BY r.end_at LIMIT 1)"
+static const struct bb_sql stored = {
+    "SELECT o.type, o.wh, " READING_MS("n.start_at") ", " READING_MS(
+        "n.end_at") " FROM unnest($2::bigint[]) WITH ORDINALITY AS x (at, number)"
+                    " LEFT JOIN LATERAL " ENDS("=") " o ON true LEFT JOIN LATERAL " ENDS(
+                        ">") " n ON true ORDER BY x.number",
+    0};
+
+/* Looks at both passes of a repeated time. 0, or -1: `bb_failed(rq)`. */
+static int look(struct bb_request *rq, const struct reading_submission *submission,
+                const struct zone_times *times, struct around around[2])
+{
+    const struct bb_rows *rows =
+        bb_query(rq, &stored, BB_ARGS(bb_i(submission->device.id), bb_ints(times->at, 2)));
+
+    for (size_t i = 0; i < 2 && rows; i++) {
+        const char *type = bb_cell(rq, rows, i, 0);
+
+        around[i] = (struct around){.touched = type != NULL, .next = bb_cell(rq, rows, i, 3)};
+        if (type) {
+            around[i].type = *type;
+            around[i].wh = bb_cell_int(rq, rows, i, 1);
+        }
+        if (around[i].next) {
+            around[i].next_start = bb_cell_int(rq, rows, i, 2);
+            around[i].next_end = bb_cell_int(rq, rows, i, 3);
+        }
+    }
+    return rows ? 0 : -1;
+}
+
+static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
+{
+    long long minutes = (local - at) / 60000, size = llabs(minutes);
+
+    return bb_format(rq, "%.19s%c%02lld:%02lld", bb_time_text(rq, local), minutes < 0 ? '-' : '+',
+                     size / 60, size % 60);
+}
+
+static void note_skipped(struct bb_request *rq, struct reading_submission *submission,
+                         const struct reading_item *item, const char *field, int64_t local)
+{
+    int64_t at = zone_instant(submission->zone, local);
+
+    reading_problem(rq, submission, item->index, field,
+                    "is skipped when the clocks of %s are put forward: send it with its offset, "
+                    "such as %s",
+                    submission->named, with_offset(rq, local, at));
+}
+
+static void note_repeated(struct bb_request *rq, struct reading_submission *submission,
+                          const struct reading_item *item, const char *field, int64_t local,
+                          const struct zone_times *times)
+{
+    reading_problem(rq, submission, item->index, field,
+                    "occurs twice when the clocks of %s are set back: send it with its offset, "
+                    "%s or %s",
+                    submission->named, with_offset(rq, local, times->at[0]),
+                    with_offset(rq, local, times->at[1]));
+}
+
+/* When the clock shows a time as it was sent. A date alone is the beginning of its day. */
+static struct zone_times times_of(const struct reading_submission *submission,
+                                  const struct moment *moment)
+{
+    if (moment->local && submission->named && !moment->date)
+        return zone_times(submission->zone, moment->ms);
+    int64_t at = moment->local && submission->named ? zone_instant(submission->zone, moment->ms)
+                                                    : moment->ms;
+
+    return (struct zone_times){.count = 1, .at = {at}};
+}
+
+/* The first of the possible ends after a start. False: there is none, and *end is the last one. */
+static bool end_after(const struct zone_times *ends, int64_t start, int64_t *end)
+{
+    if (!ends->count && ends->closes && ends->change > start) {
+        *end = ends->change;
+        return true;
+    }
+    for (int i = 0; i < ends->count; i++) {
+        *end = ends->at[i];
+        if (*end > start)
+            return true;
+    }
+    return false;
+}
+
+static bool is_free(const struct around *around, int64_t end)
+{
+    return !around->next || around->next_start >= end;
+}
+
+/*
+ * Finds the pass of a repeated start that touches the row before it, else a stored reading; of two
+ * passes that touch stored readings, the free one. *pass is -1 if it may be either.
+ */
+static int pass_of_start(struct bb_request *rq, const struct placing *p, const int64_t end[2],
+                         int *pass)
+{
+    const struct zone_times *starts = &p->starts;
+    struct around around[2];
+
+    for (int i = 0; i < 2; i++)
+        if (p->before && p->before->ends && p->before->end == starts->at[i]) {
+            *pass = i;
+            return 0;
+        }
+    p->item->unsure = p->submission->provisional;
+    if (look(rq, p->submission, starts, around))
+        return -1;
+    *pass = around[1].touched;
+    if (around[0].touched && around[1].touched && is_free(&around[0], end[0]))
+        *pass = is_free(&around[1], end[1]) ? -1 : 0;
+    return 0;
+}
+
+/* Whether the clock was set back between this reading and the next one of the request. */
+static bool clock_goes_back(const struct placing *p)
+{
+    return p->behind && p->behind->has_start && p->behind->sent_start.local &&
+           p->behind->sent_start.ms < p->item->sent_end.ms;
+}
+
+/* A start that occurs twice, and its end. 0, or -1: `bb_failed(rq)`. */
+static int place_repeated_start(struct bb_request *rq, const struct placing *p)
+{
+    struct reading_item *item = p->item;
+    const struct zone_times *starts = &p->starts, *ends = &p->ends;
+    int64_t end[2];
+    bool fits[2];
+    int pass;
+
+    for (int i = 0; i < 2; i++)
+        fits[i] = end_after(ends, starts->at[i], &end[i]);
+    bool closes = ends->closes && ends->change > starts->at[0];
+
+    if (closes)
+        end[0] = ends->change;
+    pass = fits[0] ? 0 : 1;
+    if (fits[0] && fits[1] && pass_of_start(rq, p, end, &pass))
+        return -1;
+    if (item->unsure) { /* rows of another part of the file decide: claim what is sure */
+        pass = 1;
+    } else if (pass < 0) {
+        note_repeated(rq, p->submission, item, "startDate", item->sent_start.ms, starts);
+        return 0;
+    }
+    if (pass == 0 && closes && !clock_goes_back(p)) {
+        const struct zone_times either = {.at = {ends->change, ends->at[0]}};
+
+        note_repeated(rq, p->submission, item, "endDate", item->sent_end.ms, &either);
+        return 0;
+    }
+    item->start = starts->at[pass];
+    item->end = end[pass];
+    item->begins = item->ends = true;
+    return 0;
+}
+
+/* The end of a Delta reading without a start, which occurs twice. 0, or -1: `bb_failed(rq)`. */
+static int place_repeated_end(struct bb_request *rq, const struct placing *p)
+{
+    struct reading_item *item = p->item;
+    const struct zone_times *ends = &p->ends;
+    struct around around[2];
+    bool second;
+
+    if (p->before && p->before->ends && p->before->end < ends->at[1]) {
+        second = p->before->end >= ends->at[0];
+    } else {
+        if (look(rq, p->submission, ends, around))
+            return -1;
+        bool later = around[0].next && around[0].next_end < ends->at[1];
+
+        second = around[0].touched || later;
+        item->unsure = p->submission->provisional && !second;
+        /* sent again, or the one of the hour after it? */
+        if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
+            item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
+            note_repeated(rq, p->submission, item, "endDate", item->sent_end.ms, ends);
+            return 0;
+        }
+    }
+    item->end = ends->at[second];
+    item->ends = true;
+    return 0;
+}
+
+static int place(struct bb_request *rq, struct placing *p)
+{
+    struct reading_submission *submission = p->submission;
+    struct reading_item *item = p->item;
+    bool begins = item->has_start && !(item->sent_start.local && submission->misnamed);
+    bool closes = item->has_end && !(item->sent_end.local && submission->misnamed);
+
+    if (begins)
+        p->starts = times_of(submission, &item->sent_start);
+    if (closes)
+        p->ends = times_of(submission, &item->sent_end);
+    if (begins && !p->starts.count)
+        note_skipped(rq, submission, item, "startDate", item->sent_start.ms);
+    if (closes && !p->ends.count && !p->ends.closes)
+        note_skipped(rq, submission, item, "endDate", item->sent_end.ms);
+    begins = begins && p->starts.count;
+    closes = closes && (p->ends.count || p->ends.closes);
+    if (begins && closes && p->starts.count == 2)
+        return place_repeated_start(rq, p);
+    if (closes && item->open && p->ends.count == 2)
+        return place_repeated_end(rq, p);
+    item->begins = begins;
+    item->ends = closes;
+    item->start = p->starts.at[0];
+    item->end = p->ends.count ? p->ends.at[0] : p->ends.change;
+    if (begins && closes)
+        (void)end_after(&p->ends, item->start, &item->end);
+    return 0;
+}
+
+/* Whether the readings were sent with the latest one first. */
+static bool backwards(const struct reading_submission *submission)
+{
+    size_t rising = 0, falling = 0;
+
+    for (size_t i = 1; i < submission->count; i++) {
+        int64_t before = submission->items[i - 1].sent_end.ms;
+
+        rising += submission->items[i].sent_end.ms > before;
+        falling += submission->items[i].sent_end.ms < before;
+    }
+    return falling > rising;
+}
+
+int reading_place_moments(struct bb_request *rq, struct reading_submission *submission)
+{
+    struct reading_item *items = submission->items;
+    size_t count = submission->count;
+    bool turned = backwards(submission);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = turned ? count - 1 - i : i;
+        struct placing placing = {
+            .submission = submission,
+            .item = &items[at],
+            .before = i ? &items[turned ? at + 1 : at - 1] : NULL,
+            .behind = i + 1 < count ? &items[turned ? at - 1 : at + 1] : NULL,
+        };
+
+        if (place(rq, &placing))
+            return -1;
+    }
+    return 0;
+}

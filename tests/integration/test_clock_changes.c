@@ -1,0 +1,272 @@
+/* Readings in local times around the hours that a clock change repeats or skips. */
+#include <string.h>
+
+#include "readings.h"
+#include "suites.h"
+#include "talk.h"
+
+#define COMMISSIONED INT64_C(1577836800000) /* 2020-01-01 */
+#define MINUTE_MS INT64_C(60000)
+
+static void set_up(void)
+{
+    readings_open("clock_changes");
+}
+
+/* Periods that follow each other, as a logger with a local clock writes them. */
+struct series {
+    const char *zone;
+    int64_t begin; /* ms since 1970 */
+    int minutes;   /* of each period */
+    const char *times[8];
+};
+
+static const struct series autumn[] = {
+    {"Europe/London",
+     INT64_C(1761433200000),
+     60,
+     {"2025-10-26T00:00", "2025-10-26T01:00", "2025-10-26T01:00", "2025-10-26T02:00",
+      "2025-10-26T03:00"}},
+    {"Europe/London",
+     INT64_C(1761433200000) + 30 * MINUTE_MS,
+     30,
+     {"2025-10-26T00:30", "2025-10-26T01:00", "2025-10-26T01:30", "2025-10-26T01:00",
+      "2025-10-26T01:30", "2025-10-26T02:00", "2025-10-26T02:30"}},
+    {"Europe/Berlin",
+     INT64_C(1761433200000),
+     60,
+     {"2025-10-26T01:00", "2025-10-26T02:00", "2025-10-26T02:00", "2025-10-26T03:00",
+      "2025-10-26T04:00"}},
+    {"America/New_York",
+     INT64_C(1762056000000),
+     60,
+     {"2025-11-02T00:00", "2025-11-02T01:00", "2025-11-02T01:00", "2025-11-02T02:00",
+      "2025-11-02T03:00"}},
+    {"Australia/Lord_Howe",
+     INT64_C(1743861600000),
+     30,
+     {"2025-04-06T01:00", "2025-04-06T01:30", "2025-04-06T01:30", "2025-04-06T02:00",
+      "2025-04-06T02:30"}},
+};
+enum { AUTUMNS = sizeof(autumn) / sizeof(autumn[0]) };
+
+static int periods(const struct series *series)
+{
+    int count = 0;
+
+    while (count < 7 && series->times[count + 1])
+        count++;
+    return count;
+}
+
+static json_t *period(const struct series *series, int i, bool open)
+{
+    json_t *read = json_pack("{ss si}", "endDate", series->times[i + 1], "value", 300);
+
+    if (!open)
+        json_object_set_new(read, "startDate", json_string(series->times[i]));
+    return read;
+}
+
+/* Sends readings in the series' zone, of 300 Wh each. */
+static struct answer *post(const char *key, const char *zone, json_t *reads)
+{
+    return meter_post(host, m, key,
+                      json_pack("{ss ss ss so}", "type", "Delta", "unit", "Wh", "timezone", zone,
+                                "reads", reads));
+}
+
+static void expect_series(const char *key, const struct series *series)
+{
+    struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
+
+    ck_assert_uint_eq(json_array_size(list->json), (size_t)periods(series));
+    for (int i = 0; i < periods(series); i++) {
+        int64_t start = series->begin + i * series->minutes * MINUTE_MS;
+        const json_t *read = item_of(list, NULL, (size_t)i);
+
+        ck_assert_str_eq(text_in(read, "startDate"), time_text(start));
+        ck_assert_str_eq(text_in(read, "endDate"), time_text(start + series->minutes * MINUTE_MS));
+    }
+}
+
+static const char *device(const char *kind, int number)
+{
+    const char *key = text("%s-%d", kind, number);
+
+    meter_make(host, m, key, 10, COMMISSIONED);
+    return key;
+}
+
+START_TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
+{
+    for (int s = 0; s < AUTUMNS; s++) {
+        const struct series *series = &autumn[s];
+        const char *one = device("one", s), *ends = device("ends", s);
+
+        for (int i = 0; i < periods(series); i++) {
+            ck_status(post(one, series->zone, json_pack("[o]", period(series, i, false))), 201);
+            ck_status(post(ends, series->zone, json_pack("[o]", period(series, i, i > 0))),
+                      i > 0 && !strcmp(series->times[i], series->times[i + 1]) ? 400 : 201);
+            if (i > 0 && !strcmp(series->times[i], series->times[i + 1])) {
+                /* the same end and energy: sent again? */
+                json_t *again = period(series, i, true);
+
+                json_object_set_new(again, "value", json_integer(299));
+                ck_status(post(ends, series->zone, json_pack("[o]", again)), 201);
+            }
+        }
+        expect_series(one, series);
+        expect_series(ends, series);
+    }
+}
+
+START_TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
+{
+    for (int s = 0; s < AUTUMNS; s++) {
+        const struct series *series = &autumn[s];
+        const char *keys[] = {device("rising", s), device("falling", s), device("open", s)};
+        json_t *reads[] = {json_array(), json_array(), json_array()};
+
+        for (int i = 0; i < periods(series); i++) {
+            json_array_append_new(reads[0], period(series, i, false));
+            json_array_insert_new(reads[1], 0, period(series, i, false));
+            json_array_append_new(reads[2], period(series, i, i > 0));
+        }
+        for (int i = 0; i < 3; i++) {
+            ck_status(post(keys[i], series->zone, reads[i]), 201);
+            expect_series(keys[i], series);
+        }
+    }
+}
+
+/* Both hours from 1 to 2, as in the file of an inverter. */
+START_TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
+{
+    const char *key = device("labels", 0);
+    json_t *reads = json_array();
+
+    for (int i = 0; i < 4; i++) {
+        int hour = i < 2 ? i : i - 1;
+
+        json_array_append_new(reads, json_pack("{ss ss si}", "startDate",
+                                               text("2025-10-26T%02d:00", hour), "endDate",
+                                               text("2025-10-26T%02d:00", hour + 1), "value", 300));
+    }
+    ck_status(post(key, "Europe/London", reads), 201);
+    expect_series(key, &autumn[0]);
+}
+
+static void expect_problem(struct answer *answer, long status, const char *field, const char *words)
+{
+    expect_field(answer, status, field);
+    ck_assert_msg(strstr(answer->body, words) != NULL, "%s", answer->body);
+}
+
+static struct answer *one(const char *key, const char *zone, const char *start, const char *end)
+{
+    return post(key, zone,
+                json_pack("[{ss ss si}]", "startDate", start, "endDate", end, "value", 300));
+}
+
+START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
+{
+    const char *key = device("either", 0);
+
+    /* one hour up to the change, or two */
+    expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 400,
+                   "reads[0].endDate",
+                   "send it with its offset, 2025-10-26T02:00:00+01:00 or "
+                   "2025-10-26T02:00:00+00:00");
+    ck_status(one(key, "Europe/London", "2025-10-26T01:00+00:00", "2025-10-26T02:00"), 201);
+    ck_status(one(key, "Europe/London", "2025-10-26T01:00+01:00", "2025-10-26T01:00"), 201);
+    ck_status(one(key, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
+    expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 409,
+                   "reads[0]", "the same one");
+    ck_assert_int_eq(stored(key), 3);
+    /* both passes are free, and both touch */
+    const char *gaps = device("gaps", 0);
+
+    ck_status(one(gaps, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
+    ck_status(one(gaps, "Europe/London", "2025-10-26T01:30+01:00", "2025-10-26T01:00+00:00"), 201);
+    expect_problem(one(gaps, "Europe/London", "2025-10-26T01:00", "2025-10-26T01:30"), 400,
+                   "reads[0].startDate",
+                   "occurs twice when the clocks of Europe/London are set back");
+}
+
+START_TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
+{
+    static const struct {
+        const char *zone, *day, *hours[4];
+    } springs[] = {
+        {"Europe/London", "2025-03-30", {"00:00", "01:00", "02:00", "03:00"}},
+        {"Europe/Berlin", "2025-03-30", {"01:00", "02:00", "03:00", "04:00"}},
+        {"America/New_York", "2025-03-09", {"01:00", "02:00", "03:00", "04:00"}},
+        {"Australia/Lord_Howe", "2025-10-05", {"01:30", "02:00", "02:30", "03:00"}},
+    };
+
+    for (int i = 0; i < 4; i++) {
+        const char *key = device("spring", i), *at[4];
+
+        for (int j = 0; j < 4; j++)
+            at[j] = text("%sT%s", springs[i].day, springs[i].hours[j]);
+        ck_status(one(key, springs[i].zone, at[0], at[1]), 201);
+        expect_problem(one(key, springs[i].zone, at[1], at[2]), 400, "reads[0].startDate",
+                       "are put forward: send it with its offset");
+        ck_status(one(key, springs[i].zone, at[2], at[3]), 201);
+        struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
+
+        ck_assert_str_eq(text_in(item_of(list, NULL, 0), "endDate"),
+                         text_in(item_of(list, NULL, 1), "startDate"));
+    }
+    expect_problem(
+        one(device("within", 0), "Europe/London", "2025-03-30T00:30", "2025-03-30T01:30"), 400,
+        "reads[0].endDate", "when the clocks of Europe/London are put forward");
+    /* the day begins with the change, at 01:00 */
+    ck_status(one(device("cairo", 0), "Africa/Cairo", "2025-04-25", "2025-04-26"), 201);
+}
+
+START_TEST(dates_and_numbers_are_taken_as_loggers_write_them)
+{
+    static const char *const starts[] = {"2025-06-01t00:00:00z", "2025-06-01T00:00:00,000Z",
+                                         "2025-06-01 00:00:00 +0000", "2025-06-01 0:00"};
+    static const struct {
+        const char *text;
+        int64_t wh;
+    } values[] = {{".5", 1}, {"+5", 5}, {"5.", 5}, {"+.5e1", 5}};
+
+    for (int i = 0; i < 4; i++) {
+        struct answer *made =
+            ck_status(meter_post(host, m, device("forms", i),
+                                 json_pack("{ss ss ss ss ss}", "type", "Delta", "unit", "Wh",
+                                           "startDate", starts[i], "endDate", "2025-06-01T01:00Z",
+                                           "value", values[i].text)),
+                      201);
+
+        ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"),
+                         "2025-06-01T00:00:00.000Z");
+        ck_assert_int_eq(int_in(item_of(made, "reads", 0), "value"), values[i].wh);
+    }
+    struct answer *list =
+        ck_status(meter_list(host, m, "forms-0",
+                             "?start=2025-06-01%200:00:00%20%2B0000&end=2025-06-02t00:00z"),
+                  200);
+
+    ck_assert_uint_eq(json_array_size(list->json), 1);
+    expect_problem(one("forms-0", "UTC", "01.06.2025", "2025-06-02"), 400, "reads[0].startDate",
+                   "such as 2026-04-01 or 2026-04-01T12:00:00Z");
+}
+
+Suite *clock_changes_suite(void)
+{
+    const TTest *const tests[] = {
+        each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length,
+        rows_of_a_request_resolve_a_repeated_hour_by_their_order,
+        an_hour_that_is_written_twice_in_a_request_is_two_hours,
+        a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides,
+        a_local_time_that_is_skipped_is_refused_with_the_clock_change,
+        dates_and_numbers_are_taken_as_loggers_write_them,
+    };
+
+    return stage_suite("clock_changes", set_up, 120, TESTS(tests));
+}
