@@ -97,7 +97,7 @@ exec_child() {
 
 # ---- Debian packages -----------------------------------------------------------------------------
 
-build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config libmicrohttpd-dev
+build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-dev
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
     libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev)
@@ -246,7 +246,7 @@ build() {
     sum=$(source_sum "$@")
     [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
     case $top in
-    *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make and libtool want a path without spaces
+    *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make wants a path without spaces
 or special characters; move the sources" ;;
     esac
     say "building $name (in build/$name; the first time takes a minute or two)"

@@ -38,7 +38,7 @@ const char *harness_modules(bool plain)
     return plain ? plain_path("lib/busbar/modules") : modules;
 }
 
-/* Beside this program; libtool keeps it in .libs. */
+/* In the directory of this program. */
 char *harness_test_module(const char *name)
 {
     char self[4096];
@@ -47,9 +47,7 @@ char *harness_test_module(const char *name)
     ck_assert_int_gt(length, 0);
     self[length] = '\0';
     *strrchr(self, '/') = '\0';
-    if (!strcmp(self + strlen(self) - 6, "/.libs"))
-        return text("%s/%s.so", self, name);
-    return text("%s/.libs/%s.so", self, name);
+    return text("%s/%s.so", self, name);
 }
 
 /* Short, because sockets lie in it; open to enter, because PostgreSQL runs as somebody else. */
