@@ -1,5 +1,19 @@
 #include "suite.h"
 
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    int count;
+    char **words;
+    const char *suite; /* the one that is being made */
+} selected;
+
 Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases)
 {
     Suite *suite = suite_create(name);
@@ -9,4 +23,153 @@ Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase
         tcase_add_test(*cases, tests[i]);
     suite_add_tcase(suite, *cases);
     return suite;
+}
+
+void suite_select(int count, char **words)
+{
+    selected.count = count;
+    selected.words = words;
+    setenv("CK_TIMEOUT_MULTIPLIER", "10", 0);
+    setenv("CK_MAX_MSG_SIZE", "65536", 0);
+}
+
+bool suite_is_selected(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (int i = 0; i < selected.count; i++) {
+        const char *word = selected.words[i];
+
+        if (!strncmp(word, name, length) && (!word[length] || word[length] == ':'))
+            return true;
+    }
+    return false;
+}
+
+/* A test is selected by its own name, or because no word names another test of its suite. */
+static bool is_test_selected(const char *test)
+{
+    size_t length = selected.suite ? strlen(selected.suite) : 0;
+    bool named_others = false;
+
+    for (int i = 0; length && i < selected.count; i++) {
+        const char *word = selected.words[i];
+
+        if (strncmp(word, selected.suite, length) != 0 || word[length] != ':')
+            continue;
+        if (!strcmp(word + length + 1, test))
+            return true;
+        named_others = true;
+    }
+    return !named_others;
+}
+
+/* The linker sends check's function here (-Wl,--wrap=_tcase_add_test in tests/Makefile.inc), so
+ * that single tests can be selected without a list of them in each suite. */
+void __real__tcase_add_test(TCase *, const TTest *, int, int, int, int);
+void __wrap__tcase_add_test(TCase *, const TTest *, int, int, int, int);
+
+void __wrap__tcase_add_test(TCase *cases, const TTest *test, int signal, int exit_value, int start,
+                            int end)
+{
+    if (is_test_selected(test->name))
+        __real__tcase_add_test(cases, test, signal, exit_value, start, end);
+}
+
+static double seconds(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+double suite_processor_seconds(void)
+{
+    struct rusage self, children;
+
+    if (getrusage(RUSAGE_SELF, &self) || getrusage(RUSAGE_CHILDREN, &children))
+        return 0;
+    return seconds(self.ru_utime) + seconds(self.ru_stime) + seconds(children.ru_utime) +
+           seconds(children.ru_stime);
+}
+
+static double elapsed_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void count_failures(SRunner *runner, struct suite_sums *sums)
+{
+    TestResult **results = srunner_failures(runner);
+    int failed = srunner_ntests_failed(runner);
+
+    for (int i = 0; i < failed; i++)
+        atomic_fetch_add(tr_rtype(results[i]) == CK_FAILURE ? &sums->failures : &sums->errors, 1);
+    free(results);
+}
+
+/* check prints failures to standard output only. */
+static void print_failures(SRunner *runner, const char *name, FILE *failed)
+{
+    fflush(stdout);
+    int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+
+    fprintf(failed, "Failed in suite %s:\n", name);
+    fflush(failed);
+    if (saved < 0 || dup2(fileno(failed), STDOUT_FILENO) < 0)
+        perror("tests: the failures cannot be kept");
+    srunner_print(runner, CK_NORMAL);
+    fflush(stdout);
+    if (saved >= 0 && dup2(saved, STDOUT_FILENO) >= 0)
+        close(saved);
+}
+
+bool suite_run(const char *name, Suite *(*make)(void), double (*processor)(void),
+               struct suite_sums *sums, FILE *failed)
+{
+    double began = elapsed_seconds(), used = processor();
+
+    selected.suite = name;
+    SRunner *runner = srunner_create(make());
+
+    srunner_run_all(runner, CK_SILENT);
+    atomic_fetch_add(&sums->checks, srunner_ntests_run(runner));
+    if (srunner_ntests_run(runner) == 0) {
+        fprintf(failed, "Failed in suite %s:\nthere is no such test\n", name);
+        fflush(failed);
+        atomic_fetch_add(&sums->checks, 1);
+        atomic_fetch_add(&sums->errors, 1);
+    }
+    if (srunner_ntests_failed(runner)) {
+        count_failures(runner, sums);
+        print_failures(runner, name, failed);
+    }
+    int bad = srunner_ntests_failed(runner);
+
+    srunner_free(runner);
+    printf("%s %-24s %6.1f s elapsed, %6.1f s of processor time\n", bad ? "FAILED" : "    ok", name,
+           elapsed_seconds() - began, processor() - used);
+    fflush(stdout);
+    return !bad;
+}
+
+int suite_summary(const struct suite_sums *sums, FILE *const *failed, int count)
+{
+    int checks = atomic_load(&sums->checks), failures = atomic_load(&sums->failures);
+    int errors = atomic_load(&sums->errors), bad = failures + errors;
+    char *line = NULL;
+    size_t size = 0;
+
+    printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n",
+           checks ? (checks - bad) * 100 / checks : 0, checks, failures, errors);
+    for (int i = 0; i < count; i++) {
+        rewind(failed[i]);
+        while (getline(&line, &size, failed[i]) > 0) {
+            if (!strstr(line, "%: Checks: "))
+                fputs(line, stdout);
+        }
+    }
+    free(line);
+    return bad;
 }

@@ -1,13 +1,62 @@
-/* Suites whose tests stand in a table, for the unit and the integration tests. */
+/*
+ * Runs suites of check tests, for the unit and the integration tests: chooses suites and single
+ * tests by the words of the command line, and reports one line for each suite.
+ */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
 #include <check.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 
-/* A table of tests, and how many there are: two arguments. */
+/* A table of tests and its length: two arguments. */
 #define TESTS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* A suite of one case with these tests. *cases is that case, for its fixtures and time limit. */
+/* Makes a suite with one case that has these tests. Sets *cases to that case, for fixtures and the
+ * time limit. */
 Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases);
+
+/* What the tests of one or several suites gave. Processes may share it. */
+struct suite_sums {
+    atomic_int checks, failures, errors;
+};
+
+/*
+ * Remembers the words of the command line, each SUITE or SUITE:TEST; they must live as long as the
+ * process. Also prepares check: time limits ten times as long as the tests state them, because
+ * they only end tests that hang, and messages of up to 64 KiB.
+ */
+void suite_select(int count, char **words);
+
+/* True if a word names this suite. */
+bool suite_is_selected(const char *name);
+
+/* Processor time of this process and the children that it has waited for. Seconds. */
+double suite_processor_seconds(void);
+
+/*
+ * Makes a suite with the tests that were selected, runs it, adds its results to *sums, prints its
+ * failures to `failed`, and prints one line with the elapsed time and the processor time, which
+ * processor() returns in seconds. Returns true if all passed.
+ */
+bool suite_run(const char *name, Suite *(*make)(void), double (*processor)(void),
+               struct suite_sums *sums, FILE *failed);
+
+/* Prints check's summary line and what suite_run() wrote to the files. Returns the number of failed
+ * tests. */
+int suite_summary(const struct suite_sums *sums, FILE *const *failed, int count);
+
+/* The text from the first difference on, for messages about long texts. */
+#define ASSERT_SAME_TEXT(actual, expected)                                                         \
+    do {                                                                                           \
+        const char *same_a = (actual), *same_b = (expected);                                       \
+        size_t same_at = 0;                                                                        \
+        while (same_a[same_at] && same_a[same_at] == same_b[same_at])                              \
+            same_at++;                                                                             \
+        ck_assert_msg(same_a[same_at] == same_b[same_at],                                          \
+                      "%s differs from %s at byte %zu: \"%.200s\" instead of \"%.200s\"", #actual, \
+                      #expected, same_at, same_a + same_at, same_b + same_at);                     \
+    } while (0)
 
 #endif

@@ -68,6 +68,9 @@ char *redis_make(const char *name, pid_t *pid);
 /* A new database, a copy of the template: migrated, with the Admin in it. */
 char *database_make(struct postgres *pg, const char *name);
 
+/* Drops all databases that tests made, to bound the disk space of a run. */
+void databases_drop(struct postgres *pg);
+
 /* A connection to it; the caller's to PQfinish(). */
 PGconn *database_connect(struct postgres *pg, const char *database);
 

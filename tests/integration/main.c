@@ -1,8 +1,8 @@
 /*
- * Runs the integration tests: `run [suite…]`, all without an argument but those of faults and those
- * that need other programs. `run --suites` and `run --faults` print the names of two kinds. The
- * environment: BUSBAR_ROOT says where busbar is installed, BUSBAR_PLAIN where the build without
- * sanitizers is, for faults; BUSBAR_TEST_JOBS is how many suites run at a time (workers.h),
+ * Runs the integration tests: `run [SUITE[:TEST]…]`, all without an argument but those of faults
+ * and those that need other programs. `run --suites` and `run --faults` print the names of two
+ * kinds. The environment: BUSBAR_ROOT says where busbar is installed, BUSBAR_PLAIN where the build
+ * without sanitizers is, for faults; BUSBAR_TEST_JOBS is how many suites run at a time (workers.h),
  * BUSBAR_TEST_KEEP keeps the directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the
  * suites that need an S3 server, BUSBAR_TEST_UNSEEN prints which statuses of the API's reference
  * no answer had. The exit status is 0 if all passed.
@@ -15,6 +15,7 @@
 
 #include "client.h"
 #include "fault/faults.h"
+#include "suite.h"
 #include "suites.h"
 #include "workers.h"
 
@@ -62,19 +63,12 @@ static bool lacks_s3(int row)
     return getenv("BUSBAR_TEST_NO_S3") && !strncmp(rows[row].name, "device_s3", 9);
 }
 
-static bool asked_for(int row, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(rows[row].name, argv[i]))
-            return true;
-    }
-    return argc == 1 && row >= FIRST_SUITE;
-}
-
 static bool known(const char *name)
 {
     for (int i = 0; i < SUITE_COUNT; i++) {
-        if (!strcmp(rows[i].name, name))
+        size_t length = strlen(rows[i].name);
+
+        if (!strncmp(rows[i].name, name, length) && (!name[length] || name[length] == ':'))
             return true;
     }
     return false;
@@ -122,6 +116,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    suite_select(argc - 1, argv + 1);
     signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
     client_open_library();
@@ -129,7 +124,7 @@ int main(int argc, char **argv)
     size_t count = 0;
 
     for (int i = 0; i < SUITE_COUNT - 1; i++) {
-        if (!asked_for(i, argc, argv))
+        if (argc > 1 ? !suite_is_selected(rows[i].name) : i < FIRST_SUITE)
             continue;
         rows[i].alone = runs_alone(rows[i].name);
         if (lacks_s3(i))

@@ -86,15 +86,14 @@ static void become(const struct passwd *user)
         _exit(126);
 }
 
-static void redirect(const char *log)
+static void redirect(const struct process_spec *spec)
 {
-    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int log = open(spec->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int out = spec->output ? open(spec->output, O_WRONLY | O_CREAT | O_TRUNC, 0600) : log;
     int in = open("/dev/null", O_RDONLY);
 
-    if (out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+    if (log < 0 || out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(log, 2) < 0)
         _exit(126);
-    close(out);
-    close(in);
 }
 
 static void close_others(void)
@@ -116,7 +115,7 @@ static _Noreturn void run_child(const struct child *child)
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    redirect(spec->log);
+    redirect(spec);
     close_others();
     become(child->user);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid(), which clears it */
@@ -164,7 +163,7 @@ int process_stop(pid_t pid, int signal, int ms)
     int status = 0;
 
     kill(pid, signal);
-    if (process_wait(pid, ms, &status))
+    if (process_wait(pid, ms * PATIENCE, &status))
         return status;
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
@@ -176,7 +175,7 @@ int process_run(const struct process_spec *spec)
     int status = 0;
     pid_t pid = process_start(spec);
 
-    if (!process_wait(pid, 60000, &status))
+    if (!process_wait(pid, 60000 * PATIENCE, &status))
         status = process_stop(pid, SIGKILL, 1000);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -223,7 +222,7 @@ int64_t now_ms(void)
 
 bool wait_until(bool (*condition)(void *), void *arg, int ms)
 {
-    int64_t end = now_ms() + ms;
+    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
 
     while (!condition(arg)) {
         if (now_ms() >= end)

@@ -15,6 +15,7 @@ struct process_spec {
     const char *const *argv;        /* NULL-terminated */
     const char *const *environment; /* "NAME=value", added to the tests' own; NULL-terminated */
     const char *log;                /* file that output and errors are appended to */
+    const char *output;             /* another file for standard output; NULL: the log */
     bool as_service;                /* never root: PostgreSQL and Redis */
 };
 
@@ -31,7 +32,8 @@ pid_t process_start(const struct process_spec *spec);
 /* Waits for its end; false after `ms` without one. *status as waitpid() gives it. */
 bool process_wait(pid_t pid, int ms, int *status);
 
-/* Sends the signal and waits; SIGKILL after `ms`. The status as waitpid() gives it. */
+/* Sends the signal and waits; SIGKILL after `ms` times PATIENCE. The status as waitpid() gives it.
+ */
 int process_stop(pid_t pid, int signal, int ms);
 
 /* The calling test cannot run here: ./test counts it as skipped. The test has to return then. */
@@ -43,7 +45,8 @@ void test_skipped(const char *reason);
  */
 bool process_as_root(const char *const *argv);
 
-/* Starts it and waits for its end, at most 60 s. The exit status; 128 + n for a signal. */
+/* Starts it and waits for its end, at most 60 s times PATIENCE. The exit status; 128 + n for a
+ * signal. */
 int process_run(const struct process_spec *spec);
 
 /* Makes a directory that the service user owns, mode 0700. */
@@ -57,7 +60,14 @@ bool process_shadowed(void);
 
 int64_t now_ms(void);
 
-/* Asks every few milliseconds until the answer is true; false when `ms` have passed. */
+/*
+ * Limits only end what hangs, and a busy machine may be slow: wait_until(), process_stop() and
+ * process_run() wait this many times as long as their callers state.
+ */
+enum { PATIENCE = 10 };
+
+/* Checks the condition every few milliseconds. Returns false if it is still false after `ms` times
+ * PATIENCE. */
 bool wait_until(bool (*condition)(void *), void *arg, int ms);
 
 /* printf into memory that lives as long as the process, so that tests need not free. */

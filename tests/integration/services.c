@@ -174,6 +174,20 @@ char *database_make(struct postgres *pg, const char *name)
     return text("%s", name);
 }
 
+void databases_drop(struct postgres *pg)
+{
+    /* Runs between tests, where check's assertions end the process: a failure only leaves files. */
+    PGconn *db = PQconnectdb(text("host=%s dbname=postgres user=busbar", pg->sockets));
+    PGresult *names =
+        PQexec(db, "SELECT quote_ident(datname) FROM pg_database WHERE NOT "
+                   "datistemplate AND datname NOT IN ('postgres', 'template_busbar')");
+
+    for (int i = 0; i < PQntuples(names); i++)
+        PQclear(PQexec(db, text("DROP DATABASE %s WITH (FORCE)", PQgetvalue(names, i, 0))));
+    PQclear(names);
+    PQfinish(db);
+}
+
 static bool redis_answers(void *arg)
 {
     const char *log = harness_path("redis-ping.log");

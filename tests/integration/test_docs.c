@@ -10,6 +10,7 @@
 #include "client.h"
 #include "matrix.h"
 #include "schema.h"
+#include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -141,7 +142,7 @@ START_TEST(the_document_has_one_content_under_its_names)
     struct answer *second = ck_status(get("/openapi.json"), 200);
     struct answer *yaml = ck_status(get("/openapi.yaml"), 200);
 
-    ck_assert_str_eq(first->body, second->body);
+    ASSERT_SAME_TEXT(first->body, second->body);
     ck_assert_str_eq(answer_text(first, "openapi"), "3.1.0");
     ck_assert_str_eq(
         json_string_value(json_object_get(json_object_get(first->json, "info"), "title")),
@@ -293,51 +294,13 @@ START_TEST(headers_are_told_where_they_come)
 
 START_TEST(the_command_prints_what_is_served)
 {
-    int status;
-    const char *said = strchr(host_ask(host, "reference", &status), '{');
+    const char *document = harness_path("reference.json");
+    const char *const argv[] = {harness_program(false), "-c", host->conf, "reference", NULL};
+    const struct process_spec command = {
+        .argv = argv, .log = harness_path("reference.log"), .output = document};
 
-    ck_assert_int_eq(status, 0);
-    ck_assert_ptr_nonnull(said);
-    ck_assert_str_eq(said, text("%s\n", ck_status(get("/swagger-json"), 200)->body));
-}
-
-/* Milliseconds that a request took the host, as its log has it; below 0: the line is not there. */
-static double host_ms(const char *id)
-{
-    const char *line = strstr(file_text(host->log), text("msg=\"request\" request=%s ", id));
-    const char *ms = line ? strstr(line, " ms=") : NULL;
-
-    return ms ? strtod(ms + strlen(" ms="), NULL) : -1;
-}
-
-static bool is_logged(void *id)
-{
-    return host_ms(id) >= 0;
-}
-
-/* The least of some: what others take of the processor is no part of it. */
-static double least_ms(const char *path)
-{
-    double least = 1e9;
-
-    for (int i = 0; i < 20; i++) {
-        char *id = text("%s", answer_header(ck_status(get(path), 200), "X-Request-Id"));
-
-        ck_assert_msg(wait_until(is_logged, id, 5000), "%s is not in the log", id);
-        least = host_ms(id) < least ? host_ms(id) : least;
-    }
-    return least;
-}
-
-/* For who reads the run: a figure, which this build's sanitizers lengthen, and no limit. */
-START_TEST(what_the_document_costs_the_host_is_told)
-{
-    double document = least_ms("/swagger-json"), health = least_ms("/api/health");
-
-    printf("integration: figure: /swagger-json takes the host %.3f ms (1 at most is wanted), %.1f "
-           "times as long as /api/health\n",
-           document, document / health);
-    fflush(stdout);
+    ck_assert_int_eq(process_run(&command), 0);
+    ASSERT_SAME_TEXT(file_text(document), text("%s\n", ck_status(get("/swagger-json"), 200)->body));
 }
 
 /* ---- the page ---- */
@@ -379,7 +342,7 @@ START_TEST(files_come_as_the_client_takes_them)
         const char *coding = answer_header(file, "Content-Encoding");
 
         ck_assert_pstr_eq(coding, rows[i][1]);
-        ck_assert_str_eq(file->body, rows[i][2]);
+        ASSERT_SAME_TEXT(file->body, rows[i][2]);
         ck_assert_str_eq(answer_header(file, "Content-Type"), "text/javascript; charset=utf-8");
         ck_assert_ptr_nonnull(strstr(answer_header(file, "Cache-Control"), "immutable"));
         ck_assert_str_eq(answer_header(file, "Vary"), "Accept-Encoding");
@@ -512,7 +475,6 @@ Suite *docs_suite(void)
     tcase_add_test(tests, the_columns_of_rows_are_told);
     tcase_add_test(tests, headers_are_told_where_they_come);
     tcase_add_test(tests, the_command_prints_what_is_served);
-    tcase_add_test(tests, what_the_document_costs_the_host_is_told);
     tcase_add_test(tests, the_page_keeps_others_out);
     tcase_add_test(tests, files_come_as_the_client_takes_them);
     tcase_add_test(tests, what_the_browser_has_is_not_sent_again);

@@ -13,13 +13,14 @@
 
 #include "harness.h"
 #include "reference.h"
+#include "suite.h"
 
 enum { WORKERS_MAX = 8 };
 
 /* What the workers share. */
 struct board {
     atomic_size_t next; /* row */
-    atomic_int checks, failures, errors;
+    struct suite_sums sums;
     const char *running[WORKERS_MAX]; /* the suite of each worker */
 };
 
@@ -65,45 +66,32 @@ static Suite *servers_suite(void)
 
 static const struct suite_row servers = {"servers", servers_suite, false};
 
-/* check prints to standard output alone: a summary, and the failures behind it. */
-static void keep_failures(SRunner *runner, FILE *failed)
+/* PostgreSQL's processor time so far, ended backends included: fields 14 to 17 of proc(5). */
+static double postgres_seconds(void)
 {
-    fflush(stdout);
-    int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    FILE *file = the_postgres ? fopen(text("/proc/%d/stat", (int)the_postgres->pid), "re") : NULL;
+    long user = 0, system = 0, children_user = 0, children_system = 0;
 
-    if (saved < 0 || dup2(fileno(failed), STDOUT_FILENO) < 0)
-        perror("integration: the failures cannot be kept");
-    srunner_print(runner, CK_NORMAL);
-    fflush(stdout);
-    if (saved >= 0 && dup2(saved, STDOUT_FILENO) >= 0)
-        close(saved);
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld %ld %ld",
+               &user, &system, &children_user, &children_system) != 4)
+        user = system = children_user = children_system = 0;
+    fclose(file);
+    return (double)(user + system + children_user + children_system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static void count_failures(SRunner *runner, struct board *board)
+static double processor_seconds(void)
 {
-    TestResult **results = srunner_failures(runner);
-    int failed = srunner_ntests_failed(runner);
-
-    for (int i = 0; i < failed; i++)
-        atomic_fetch_add(tr_rtype(results[i]) == CK_FAILURE ? &board->failures : &board->errors, 1);
-    free(results);
+    return suite_processor_seconds() + postgres_seconds();
 }
 
 static void run_suite(struct workers *all, const struct worker *worker, const struct suite_row *row)
 {
-    SRunner *runner = srunner_create(row->make());
-    int64_t began = now_ms();
-
     all->board->running[worker - all->workers] = row->name;
-    srunner_run_all(runner, CK_SILENT);
-    atomic_fetch_add(&all->board->checks, srunner_ntests_run(runner));
-    if (srunner_ntests_failed(runner)) {
-        count_failures(runner, all->board);
-        keep_failures(runner, worker->failed);
-    }
-    srunner_free(runner);
-    printf(" %s (%.1f s)\n", row->name, (double)(now_ms() - began) / 1000);
-    fflush(stdout);
+    if (suite_run(row->name, row->make, processor_seconds, &all->board->sums, worker->failed) &&
+        the_postgres && the_postgres->pid)
+        databases_drop(the_postgres);
 }
 
 /* The suites that nobody has taken yet and that may meet others. */
@@ -127,7 +115,7 @@ static void run_alone(struct workers *all, const struct worker *worker)
 
 static int bad(const struct workers *all)
 {
-    return atomic_load(&all->board->failures) + atomic_load(&all->board->errors);
+    return atomic_load(&all->board->sums.failures) + atomic_load(&all->board->sums.errors);
 }
 
 static void worker_close(struct workers *all, const struct worker *worker,
@@ -164,36 +152,19 @@ static void worker_wait(struct workers *all, const struct worker *worker)
         fprintf(worker->failed, "integration: a worker ended with status %#x in suite %s\n",
                 (unsigned)status, all->board->running[worker - all->workers]);
         fflush(worker->failed);
-        atomic_fetch_add(&all->board->checks, 1);
-        atomic_fetch_add(&all->board->errors, 1);
+        atomic_fetch_add(&all->board->sums.checks, 1);
+        atomic_fetch_add(&all->board->sums.errors, 1);
     }
-}
-
-/* But for check's summaries of single suites. */
-static void print_failures(const struct worker *worker)
-{
-    char *line = NULL;
-    size_t size = 0;
-
-    rewind(worker->failed);
-    while (getline(&line, &size, worker->failed) > 0) {
-        if (!strstr(line, "%: Checks: "))
-            fputs(line, stdout);
-    }
-    free(line);
 }
 
 static int tell(const struct workers *all, int workers)
 {
-    int checks = atomic_load(&all->board->checks), failed = bad(all);
+    FILE *failed[WORKERS_MAX];
 
-    reference_tell_unseen();
-    printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n",
-           checks ? (checks - failed) * 100 / checks : 0, checks,
-           atomic_load(&all->board->failures), atomic_load(&all->board->errors));
     for (int i = 0; i < workers; i++)
-        print_failures(&all->workers[i]);
-    return failed;
+        failed[i] = all->workers[i].failed;
+    reference_tell_unseen();
+    return suite_summary(&all->board->sums, failed, workers);
 }
 
 static void open_all(struct workers *all, int workers)
@@ -217,8 +188,6 @@ int workers_run(const struct suite_row *const *rows, size_t count, const struct 
     if (workers > WORKERS_MAX)
         workers = WORKERS_MAX;
     open_all(&all, workers);
-    printf("Running suite(s):\n");
-    fflush(stdout);
     for (int i = 1; i < workers; i++)
         worker_start(&all, &all.workers[i], last);
     run_suite(&all, &all.workers[0], &servers);
