@@ -232,11 +232,9 @@ static void land(struct transfer *transfer, CURLcode code)
 {
     struct transfer_result result = {.arg = transfer->arg,
                                      .retry_after_s = transfer->retry_after_s};
-    long status = 0, connects = 0;
+    long status = 0;
 
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &connects);
-    result.connected = connects > 0;
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->cut))
         result.status = (int)status;
     if (!result.status) {

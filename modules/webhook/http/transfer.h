@@ -50,7 +50,6 @@ struct transfer_result {
     const char *answer;
     size_t answer_length;
     int64_t retry_after_s;
-    bool connected; /* over a connection that was opened for it */
 };
 
 struct transfers_settings {

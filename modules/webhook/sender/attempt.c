@@ -182,7 +182,6 @@ void attempt_landed(void *arg, struct transfer_result *result)
     delivery->retry.at_ms = sender->now_ms;
     delivery->verdict = schedule_next(&sender->settings->schedule, delivery->tries, result->status,
                                       result->retry_after_s, &delivery->delay_ms);
-    delivery->item.connected = result->connected;
     queue_landed(&sender->queue, &delivery->item, delivered, sender->now_ms);
     if (delivery->outcome) {
         webhook_outcome_say(delivery->outcome, delivered, result->status, delivery->took_ms,

@@ -5,11 +5,11 @@
 #define OVERHEAD 512 /* what a delivery costs beside its bytes */
 #define FIRST_CAP 4  /* of a flow that has just proved fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4   /* of a flow whose receiver answers within the millisecond … */
-#define CAP_PER_MS 2 /* … and for each one that it takes */
-#define FAR_MS 20    /* from here on the cap grows by each delivery, else by each round of them */
-#define WHILE 64     /* attempts from which the shortest time is taken */
-#define NEVER_MS 1000000
+#define NEAR_CAP 4    /* of any fast flow; what its traffic needs comes on top */
+#define RATE_MAX 2    /* deliveries in a millisecond that a flow is given room for */
+#define DRAIN_MS 1000 /* in which the waiting items of a flow should be gone */
+#define FAR_MS 20     /* from here on the cap grows by each delivery, else by each round of them */
+#define WHILE 64      /* attempts from which the mean is taken */
 #define UNPROVED 8 /* part of the limits up to which a flow may hold unless it is in its stride */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
@@ -102,8 +102,7 @@ void queue_init(struct queue *queue, const struct queue_limits *limits)
 
 void queue_flow_init(struct queue_flow *flow)
 {
-    *flow = (struct queue_flow){
-        .class = QUEUE_FRESH, .cap = 1, .best_ms = NEVER_MS, .best_before_ms = NEVER_MS};
+    *flow = (struct queue_flow){.class = QUEUE_FRESH, .cap = 1};
 }
 
 /* One that fails or is slow has one attempt in flight, and holding more would only make bursts. */
@@ -279,51 +278,65 @@ static size_t more(size_t cap, size_t max)
     return cap < max ? cap + 1 : max;
 }
 
-static void note_time(struct queue_flow *flow, int64_t took_ms)
+static void note_time(struct queue_flow *flow, int64_t took_ms, int64_t now_ms)
 {
-    if (took_ms < flow->best_ms)
-        flow->best_ms = took_ms;
-    if (++flow->best_of < WHILE)
+    if (!flow->now.count)
+        flow->now.since_ms = now_ms - took_ms;
+    flow->now.took_ms += took_ms;
+    if (++flow->now.count < WHILE)
         return;
-    flow->best_before_ms = flow->best_ms;
-    flow->best_ms = NEVER_MS;
-    flow->best_of = 0;
+    flow->before = flow->now;
+    flow->now = (struct queue_pace){.since_ms = now_ms};
 }
 
-static int64_t best_of(const struct queue_flow *flow)
+static double mean_ms(const struct queue_flow *flow)
 {
-    return flow->best_ms < flow->best_before_ms ? flow->best_ms : flow->best_before_ms;
+    unsigned count = flow->now.count + flow->before.count;
+
+    return count ? (double)(flow->now.took_ms + flow->before.took_ms) / count : 0;
 }
 
-/* What the distance of its receiver asks for, as far as it is known. */
-static size_t wanted(const struct queue *queue, const struct queue_flow *flow)
+/* How many a millisecond the flow has to send. */
+static double rate(const struct queue_flow *flow, int64_t now_ms)
 {
-    int64_t best = best_of(flow);
-    size_t cap = NEAR_CAP + (best == NEVER_MS ? 0 : CAP_PER_MS * (size_t)best);
+    const struct queue_pace *first = flow->before.count ? &flow->before : &flow->now;
+    int64_t elapsed_ms = now_ms - first->since_ms;
+    double sent = elapsed_ms > 0
+                      ? (double)(flow->now.count + flow->before.count) / (double)elapsed_ms
+                      : RATE_MAX;
+    double all = sent + (double)flow->waiting_count / DRAIN_MS;
+
+    return all < RATE_MAX ? all : RATE_MAX;
+}
+
+/* The number in flight that the flow's traffic needs. */
+static size_t wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
+{
+    size_t cap = NEAR_CAP + (size_t)(rate(flow, now_ms) * mean_ms(flow) + 0.5);
     size_t most = queue->limits.flow_flying;
 
     return cap < most ? cap : most;
 }
 
 /* After one that was delivered in time. */
-static void grow(const struct queue *queue, struct queue_flow *flow)
+static void grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
-    size_t most = wanted(queue, flow);
+    size_t most = wanted(queue, flow, now_ms);
 
-    if (flow->cap < most && best_of(flow) < FAR_MS && ++flow->grown_of < flow->cap)
+    if (flow->cap < most && mean_ms(flow) < FAR_MS && ++flow->grown_of < flow->cap)
         return;
     flow->grown_of = 0;
     flow->cap = more(flow->cap, most);
 }
 
-static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, bool connected,
-                  int64_t took_ms)
+static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, int64_t took_ms,
+                  int64_t now_ms)
 {
     size_t half = flow->cap > 1 ? flow->cap / 2 : 1;
     size_t flying = queue->limits.flow_flying;
 
-    if (delivered && !connected)
-        note_time(flow, took_ms);
+    if (delivered)
+        note_time(flow, took_ms, now_ms);
     if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
         move_class(queue, flow, QUEUE_SLOW, 1);
     else if (took_ms > QUEUE_SLOW_MS)
@@ -331,7 +344,7 @@ static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, 
     else if (flow->class != QUEUE_FAST)
         move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
     else if (delivered)
-        grow(queue, flow);
+        grow(queue, flow, now_ms);
     else
         flow->cap = half;
 }
@@ -357,7 +370,7 @@ void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, 
     item->place = QUEUE_RESTING;
     flow->flying--;
     queue->flying[flow->class]--;
-    adapt(queue, flow, delivered, item->connected, now_ms - item->started_ms);
+    adapt(queue, flow, delivered, now_ms - item->started_ms, now_ms);
     ring_settle(queue, flow);
 }
 

@@ -9,9 +9,10 @@
  *     fresh  not heard of yet: one delivery at a time      a quarter
  *     slow   took longer, or takes longer just now         a quarter; cap 1, growing
  *
- * The cap of a fast flow grows as far as its receiver's distance asks for: who answers at once
- * needs few connections for a high rate, who is far away needs many. The shortest time of late
- * tells, since longer ones may be due to the crowd in flight itself.
+ * The cap of a fast flow grows as far as its traffic needs: by Little's law the number in flight is
+ * the rate times the mean time of an attempt. A receiver that answers at once needs few connections
+ * for a high rate, one that is far away needs many. The rate is that of recent deliveries plus
+ * what it takes to send the waiting items within a second.
  *
  * An attempt takes a slot only while it is young. One older than QUEUE_YOUNG_MS waits for its
  * receiver and no longer counts against its class, so hanging receivers, however many, hold up
@@ -50,12 +51,17 @@ struct queue_item {
     uint32_t size;   /* bytes that it costs to send; set before queue_admit() */
     uint32_t shared; /* of them, that others hold as well: see queue_hold() */
     enum queue_place place;
-    bool connected;     /* the attempt that landed had to connect first, which lengthened it */
     enum queue_age age; /* of the attempt in flight, as queue_tick() last saw it */
 };
 
 struct queue_list {
     struct queue_item *first, *last;
+};
+
+struct queue_pace {
+    int64_t since_ms;
+    int64_t took_ms; /* all attempts together */
+    unsigned count;
 };
 
 struct queue_flow {
@@ -66,11 +72,9 @@ struct queue_flow {
     size_t young; /* of them */
     size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
-    size_t cap; /* in flight at most, adapts */
-    int64_t best_ms,
-        best_before_ms; /* the shortest of the attempts of a while, and of one before */
-    unsigned best_of;   /* attempts in the while that is not over */
-    size_t grown_of;    /* delivered since the cap grew */
+    size_t cap;                    /* in flight at most, adapts */
+    struct queue_pace now, before; /* of the attempts of a while, and of the while before */
+    size_t grown_of;               /* delivered since the cap grew */
     int64_t deficit;
     enum queue_class class;
     struct queue_flow **ring; /* where it is; NULL: in none */
