@@ -252,6 +252,86 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     return problem;
 }
 
+/* In ASCII, what browsers encode in each part. So are spaces and all bytes beyond ASCII. */
+#define OF_PATH " \"#<>?^`{}"
+#define OF_QUERY " \"#<>'"
+#define OF_FRAGMENT " \"<>`"
+
+/* Returns the end of the output, and sets *changed if a byte was encoded. */
+static char *encode_part(char *out, const char *part, const char *set, bool *changed)
+{
+    for (; *part; part++) {
+        if ((unsigned char)*part < 0x80 && !strchr(set, *part)) {
+            *out++ = *part;
+            continue;
+        }
+        out += sprintf(out, "%%%02X", (unsigned char)*part);
+        *changed = true;
+    }
+    return out;
+}
+
+/* NULL: nothing had to be encoded, or there is no memory. */
+static char *encode_parts(CURLU *parts)
+{
+    enum { SCHEME, HOST, PORT, PATH, QUERY, FRAGMENT, COUNT };
+    static const CURLUPart which[COUNT] = {CURLUPART_SCHEME, CURLUPART_HOST,  CURLUPART_PORT,
+                                           CURLUPART_PATH,   CURLUPART_QUERY, CURLUPART_FRAGMENT};
+    char *text[COUNT] = {NULL};
+    size_t length = sizeof("://:?#");
+    bool changed = false;
+
+    for (int i = 0; i < COUNT; i++)
+        length += curl_url_get(parts, which[i], &text[i], 0) ? 0 : 3 * strlen(text[i]);
+    char *url = text[SCHEME] && text[HOST] && text[PATH] ? malloc(length) : NULL;
+
+    if (url) {
+        char *at = url + sprintf(url, "%s://%s%s%s", text[SCHEME], text[HOST],
+                                 text[PORT] ? ":" : "", text[PORT] ? text[PORT] : "");
+
+        at = encode_part(at, text[PATH], OF_PATH, &changed);
+        if (text[QUERY]) {
+            *at++ = '?';
+            at = encode_part(at, text[QUERY], OF_QUERY, &changed);
+        }
+        if (text[FRAGMENT]) {
+            *at++ = '#';
+            at = encode_part(at, text[FRAGMENT], OF_FRAGMENT, &changed);
+        }
+        *at = '\0';
+    }
+    for (int i = 0; i < COUNT; i++)
+        curl_free(text[i]);
+    if (changed)
+        return url;
+    free(url);
+    return NULL;
+}
+
+char *target_encode(const char *given)
+{
+    size_t length;
+    char *zone = NULL, *encoded = NULL;
+
+    given += strspn(given, " ");
+    for (length = strlen(given); length && given[length - 1] == ' ';)
+        length--;
+    char *url = strndup(given, length);
+    CURLU *parts = curl_url();
+
+    if (url && parts &&
+        !curl_url_set(parts, CURLUPART_URL, url,
+                      CURLU_PATH_AS_IS | CURLU_ALLOW_SPACE | CURLU_DISALLOW_USER) &&
+        curl_url_get(parts, CURLUPART_ZONEID, &zone, 0) == CURLUE_NO_ZONEID)
+        encoded = encode_parts(parts);
+    curl_free(zone);
+    curl_url_cleanup(parts);
+    if (!encoded)
+        return url;
+    free(url);
+    return encoded;
+}
+
 /* In characters, not bytes; *bad: one that must not stand in a URL. */
 static size_t count_characters(const char *url, bool *bad)
 {

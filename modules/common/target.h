@@ -41,6 +41,14 @@ void target_rules_free(struct target_rules *rules);
 /* NULL: the URL may be called; else what it must be or not, to follow the field's name. */
 const char *target_problem(const struct target_rules *rules, const char *url);
 
+/*
+ * Returns the URL with its path, query and fragment percent-encoded as browsers do it (WHATWG URL),
+ * because servers refuse such bytes raw. Spaces around the URL are dropped. A URL that needs no
+ * encoding stays as it is, and so does one that cannot be parsed: the result is what
+ * target_problem() must judge. The caller frees it; NULL: no memory.
+ */
+char *target_encode(const char *url);
+
 #define TARGET_OWN_MAX 64 /* addresses of the machine that are remembered */
 
 struct target_guard {

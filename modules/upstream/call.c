@@ -63,7 +63,7 @@ static bool is_method(const char *method)
 }
 
 const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
-                         const struct bb_upstream_request *request)
+                         const struct bb_upstream_request *request, const char **url)
 {
     if (request->size < sizeof(*request))
         return "The request's struct is of another version";
@@ -71,7 +71,13 @@ const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
         return "The method of the request is not valid";
     if (!request->url)
         return "The request has no URL";
-    const char *problem = target_problem(&upstream->targets, request->url);
+    char *encoded = target_encode(request->url);
+
+    if (!encoded)
+        return "The URL of the request cannot be read now: out of memory";
+    bb_defer(rq, free, encoded);
+    *url = encoded;
+    const char *problem = target_problem(&upstream->targets, encoded);
 
     if (problem)
         return bb_format(rq, "The URL of the request %s", problem);
@@ -179,7 +185,7 @@ static void set_limits(struct call *call, const struct bb_upstream_request *requ
 }
 
 struct call *call_new(struct bb_request *rq, struct upstream *upstream,
-                      const struct bb_upstream_request *request)
+                      const struct bb_upstream_request *request, const char *url)
 {
     struct call *call = calloc(1, sizeof(*call));
 
@@ -194,7 +200,7 @@ struct call *call_new(struct bb_request *rq, struct upstream *upstream,
         call->account = NOBODYS;
     set_limits(call, request);
     call->method = strdup(request->method ? request->method : "GET");
-    call->url = strdup(request->url);
+    call->url = strdup(url);
     bool good =
         call->method && call->url && copy_body(call, request) && add_headers(rq, call, request);
 

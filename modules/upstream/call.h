@@ -48,13 +48,16 @@ struct call {
     size_t room, header_bytes;
 };
 
-/* Why a request cannot be sent, in the request's memory; NULL: it can. */
+/*
+ * Why a request cannot be sent, in the request's memory; NULL: it can, and *url is its URL,
+ * percent-encoded (target_encode()), which lives as long as `rq`.
+ */
 const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
-                         const struct bb_upstream_request *request);
+                         const struct bb_upstream_request *request, const char **url);
 
 /* A copy of a request without a problem, which `rq` holds until it ends; NULL: no memory. */
 struct call *call_new(struct bb_request *rq, struct upstream *upstream,
-                      const struct bb_upstream_request *request);
+                      const struct bb_upstream_request *request, const char *url);
 
 /* Gives a hold back; the last one frees. Any thread. */
 void call_release(struct call *call);

@@ -99,11 +99,12 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
                                                  const struct bb_upstream_request *request)
 {
     struct upstream *upstream = state;
-    const char *problem = call_problem(rq, upstream, request);
+    const char *url;
+    const char *problem = call_problem(rq, upstream, request, &url);
 
     if (problem)
         return not_sent(rq, upstream, UPSTREAM_REFUSED, 502, problem);
-    struct call *call = call_new(rq, upstream, request);
+    struct call *call = call_new(rq, upstream, request, url);
 
     if (!call)
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");

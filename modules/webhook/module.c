@@ -122,7 +122,7 @@ static const struct bb_field event_item[] = {
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
      .max = TARGET_URL_MAX,
-     .help = "Target of the deliveries, http or https.",
+     .help = "Target of the deliveries, http or https. Stored percent-encoded, as browsers do it.",
      .example = "https://platform.example.org/hook"},
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .max = 256,
      .fields = BB_TABLE(event_item),

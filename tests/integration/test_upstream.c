@@ -34,13 +34,13 @@ START_TEST(a_request_goes_out_as_it_was_made)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     struct answer *answer = relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
-                                  catcher_url(catcher, "a/../b?c=d%20e"), "text", "{\"n\":1}",
-                                  "headers", "Content-Type", "application/json", "X-Empty", "",
-                                  "Authorization", "Bearer of-the-other-server");
+                                  catcher_url(catcher, "a/../b?c=d%20e\xC3\xBC"), "text",
+                                  "{\"n\":1}", "headers", "Content-Type", "application/json",
+                                  "X-Empty", "", "Authorization", "Bearer of-the-other-server");
     const struct caught *caught = catcher_wait(catcher, 1, 5000);
 
     ck_assert_int_eq(answer_int(ck_status(answer, 200), "status"), 200);
-    ck_assert_ptr_nonnull(strstr(caught->head, "POST /a/../b?c=d%20e HTTP/1.1\r\n"));
+    ck_assert_ptr_nonnull(strstr(caught->head, "POST /a/../b?c=d%20e%C3%BC HTTP/1.1\r\n"));
     ck_assert_str_eq(caught_header(caught, "Host"), text("127.0.0.1:%d", catcher->port));
     ck_assert_str_eq(caught_header(caught, "Content-Type"), "application/json");
     ck_assert_str_eq(caught_header(caught, "Authorization"), "Bearer of-the-other-server");

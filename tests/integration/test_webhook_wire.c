@@ -255,6 +255,33 @@ START_TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
     forget(&made);
 }
 
+/* Servers refuse such bytes raw. */
+START_TEST(an_address_is_stored_and_called_percent_encoded)
+{
+    static const char *const answers[] = {ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct answer *created = ck_status(
+        webhook_try(host, admin, catcher_url(catcher, "h\xC3\xB6 k?name=\xC3\xBC&x=<\"'>#f"),
+                    "message.new"),
+        201);
+    struct webhook_made made = {.id = answer_int(created, "id"),
+                                .path =
+                                    text("%s/%jd", WEBHOOKS, (intmax_t)answer_int(created, "id"))};
+
+    ck_assert_str_eq(answer_text(created, "url"),
+                     catcher_url(catcher, "h%C3%B6%20k?name=%C3%BC&x=%3C%22%27%3E#f"));
+    say(&made, "to the first address", "delivered");
+    ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 1, 5000)->head,
+                                 "POST /h%C3%B6%20k?name=%C3%BC&x=%3C%22%27%3E HTTP/1.1\r\n"));
+    ck_status(webhook_change(host, admin, &made,
+                             json_pack("{ss}", "url", catcher_url(catcher, "\xE2\x82\xAC"))),
+              200);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "to the second address"), 201);
+    ck_assert_ptr_nonnull(
+        strstr(catcher_wait(catcher, 2, 5000)->head, "POST /%E2%82%AC HTTP/1.1\r\n"));
+    forget(&made);
+}
+
 Suite *webhook_wire_suite(void)
 {
     Suite *suite = suite_create("webhook_wire");
@@ -271,6 +298,7 @@ Suite *webhook_wire_suite(void)
     tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);
     tcase_add_test(tests, a_delivery_is_in_the_trace_of_the_request_that_raised_its_event);
     tcase_add_test(tests, without_a_trace_of_the_client_a_delivery_is_in_a_new_one);
+    tcase_add_test(tests, an_address_is_stored_and_called_percent_encoded);
     suite_add_tcase(suite, tests);
     return suite;
 }

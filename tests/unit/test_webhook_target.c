@@ -1,5 +1,6 @@
 /* The target guard: what may be registered, and what may be connected to. */
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "modules/common/target.h"
@@ -291,6 +292,35 @@ START_TEST(a_refused_address_gets_no_socket)
 }
 END_TEST
 
+START_TEST(urls_are_encoded_as_browsers_do)
+{
+    static const char *const pairs[][2] = {
+        {"http://a.example", "http://a.example"},
+        {"http://A.example:80/%c3%BC/../b?", "http://A.example:80/%c3%BC/../b?"},
+        {"https://a.example/%zz?%", "https://a.example/%zz?%"},
+        {"http://a.example/\xC3\xBC", "http://a.example/%C3%BC"},
+        {"  http://a.example/x  ", "http://a.example/x"},
+        {"http://a.example?q=\xE2\x82\xAC", "http://a.example/?q=%E2%82%AC"},
+        {"http://a.example:8080/a b\"<>^`{}'|?c d\"<>'^`{}|?#e f\"<>`'{}",
+         "http://a.example:8080/a%20b%22%3C%3E%5E%60%7B%7D'|"
+         "?c%20d%22%3C%3E%27^`{}|?#e%20f%22%3C%3E%60'{}"},
+        {"http://[2001:db8::1]/\xC3\xBC", "http://[2001:db8::1]/%C3%BC"},
+        /* not to be taken apart: target_problem() refuses them */
+        {"http://user@a.example/\xC3\xBC", "http://user@a.example/\xC3\xBC"},
+        {"http://[fe80::1%25eth0]/\xC3\xBC", "http://[fe80::1%25eth0]/\xC3\xBC"},
+        {"http://a b.example/", "http://a b.example/"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        char *encoded = target_encode(pairs[i][0]);
+
+        ck_assert_str_eq(encoded, pairs[i][1]);
+        free(encoded);
+    }
+}
+END_TEST
+
 Suite *webhook_target_suite(void)
 {
     Suite *suite = suite_create("webhook_target");
@@ -301,6 +331,7 @@ Suite *webhook_target_suite(void)
     tcase_add_test(tests, local_addresses_are_refused_in_every_spelling);
     tcase_add_test(tests, other_schemes_and_forms_are_refused);
     tcase_add_test(tests, a_url_has_at_most_2048_characters);
+    tcase_add_test(tests, urls_are_encoded_as_browsers_do);
     tcase_add_test(tests, ports_of_other_services_are_refused_unless_allowed);
     tcase_add_test(tests, allowed_networks_are_taken);
     tcase_add_test(tests, an_entry_may_name_several_networks_and_open_ones_have_all_ports);

@@ -47,7 +47,7 @@ int webhook_check_mine(struct bb_request *rq); /* parks */
 
 /* ---- fields.c: what POST and PATCH name; each 0, or the status of a 400 ---- */
 
-int webhook_check_url(struct bb_request *rq, const char *url);
+int webhook_check_url(struct bb_request *rq, const char **url);      /* encodes it, see target.h */
 int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: good */
 
 /* *events: the JSON array's names, each once, as JSON text in the request's memory. */

@@ -66,7 +66,7 @@ int webhook_change(struct bb_request *rq)
         .url = bb_text(rq, "url"),
         .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
     };
-    int refused = change.url ? webhook_check_url(rq, change.url) : 0;
+    int refused = change.url ? webhook_check_url(rq, &change.url) : 0;
 
     if (!refused && events)
         refused = webhook_check_events(rq, events, &change.events);

@@ -51,7 +51,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int webhook_create(struct bb_request *rq)
 {
     struct creation new = {.url = bb_text(rq, "url"), .secret = bb_text(rq, "secret")};
-    int refused = webhook_check_url(rq, new.url);
+    int refused = webhook_check_url(rq, &new.url);
 
     if (!refused)
         refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);

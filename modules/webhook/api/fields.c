@@ -1,14 +1,21 @@
 /* What the field tables cannot say of a url and a list of events. */
 #include "modules/webhook/api/api.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "modules/webhook/http/sign.h"
 
-int webhook_check_url(struct bb_request *rq, const char *url)
+int webhook_check_url(struct bb_request *rq, const char **url)
 {
     const struct webhook *webhook = rq->state;
-    const char *problem = target_problem(&webhook->settings.targets, url);
+    char *encoded = target_encode(*url);
+
+    if (!encoded)
+        return bb_no_memory(rq);
+    bb_defer(rq, free, encoded);
+    *url = encoded;
+    const char *problem = target_problem(&webhook->settings.targets, encoded);
 
     return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
 }
