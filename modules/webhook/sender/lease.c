@@ -2,8 +2,10 @@
  * The lease of this process: a row in webhook_host, whose id is in every delivery that it owns.
  *
  * Every three seconds the row's time is renewed. A host is dead when its row is ten seconds old; or
- * at once when it ran on this machine (same boot, same process namespace) and its process (number
- * and start time) is gone: that is how a host killed and started again finds its own deliveries.
+ * at once when it ran on this machine (same boot, same process namespace) and the kernel says that
+ * no process has its number (ESRCH): that is how a host killed and started again finds its own
+ * deliveries. Nothing else counts as death: a file of /proc that cannot be opened may be hidden
+ * (ProtectProc=invisible, another user), or descriptors may have run out.
  * Its row is deleted, and what belongs to no row is nobody's. A host that was only asleep finds its
  * row gone, forgets all it had in memory and takes a new id; nothing that it still says with the
  * old one is heeded. It does not even start an attempt when its last good heartbeat is eight
@@ -14,7 +16,9 @@
  */
 #include "modules/webhook/sender/internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -25,8 +29,8 @@
 
 /* Of the own row `me`, and of every other host: $2 is the machine. */
 #define HOSTS                                                                                      \
-    " SELECT me.id, (SELECT paused FROM webhook_switch), o.id, o.process, o.machine = $2::text,"   \
-    " o.heartbeat_at < now() - interval '10 s'"                                                    \
+    " SELECT me.id, (SELECT paused FROM webhook_switch), o.id, o.process,"                         \
+    " o.machine = $2::text AND o.machine <> '', o.heartbeat_at < now() - interval '10 s'"          \
     " FROM me LEFT JOIN webhook_host o ON o.id <> me.id ORDER BY o.id LIMIT 256"
 enum { HOST_ME, HOST_PAUSED, HOST_ID, HOST_PROCESS, HOST_HERE, HOST_SILENT };
 
@@ -42,7 +46,7 @@ static const struct bb_sql renew = {
 };
 static const struct bb_sql bury = {
     "DELETE FROM webhook_host WHERE id = ANY($1::bigint[])"
-    " AND (machine = $2::text OR heartbeat_at < now() - interval '10 s')",
+    " AND ((machine = $2::text AND machine <> '') OR heartbeat_at < now() - interval '10 s')",
     BB_SQL_WRITE,
 };
 /* Owners without a row, one step in the index for each owner; what they had is nobody's. */
@@ -83,30 +87,6 @@ struct tending {
 /* ---- who we are
  * -------------------------------------------------------------------------------------- */
 
-/* Start time of a process in clock ticks since the boot, or 0: there is none. */
-static long long started(long process)
-{
-    char path[64], text[1024];
-    long long start = 0;
-
-    snprintf(path, sizeof(path), "/proc/%ld/stat", process);
-    FILE *file = fopen(path, "re");
-
-    if (!file)
-        return 0;
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-
-    fclose(file);
-    text[length] = '\0';
-    char *at = strrchr(text, ')'); /* the name before it may hold anything */
-
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        start = strtoll(at, NULL, 10);
-    return start;
-}
-
 static void describe(struct tending *tending)
 {
     char boot[64] = "", space[48] = "";
@@ -119,22 +99,17 @@ static void describe(struct tending *tending)
         fclose(file);
     }
     boot[strcspn(boot, "\n")] = '\0';
-    if (length > 0 && boot[0])
+    if (length > 0 && boot[0]) /* else the machine is unknown: "" */
         snprintf(tending->machine, sizeof(tending->machine), "%s %s", boot, space);
-    else /* not known: equal to no other */
-        snprintf(tending->machine, sizeof(tending->machine), "? %ld %" PRId64, (long)getpid(),
-                 tending->sent_ms);
-    snprintf(tending->process, sizeof(tending->process), "%ld %lld", (long)getpid(),
-             started(getpid()));
+    snprintf(tending->process, sizeof(tending->process), "%ld", (long)getpid());
 }
 
-/* Of this machine: whether it runs no more. */
+/* Whether no process of this machine has the number. In doubt a process has it. */
 static bool gone(const char *process)
 {
-    char *end;
-    long number = strtol(process, &end, 10);
+    long number = strtol(process, NULL, 10);
 
-    return started(number) != strtoll(end, NULL, 10);
+    return number > 0 && number <= INT_MAX && kill((pid_t)number, 0) && errno == ESRCH;
 }
 
 /* ---- on a loop
