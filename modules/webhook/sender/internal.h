@@ -123,6 +123,11 @@ struct pairs {
     size_t count, room;
 };
 
+/* A scan continues after this delivery. */
+struct scan_place {
+    int64_t webhook, id;
+};
+
 struct sender {
     struct bb_host *host;
     const struct webhook_settings *settings;
@@ -170,6 +175,8 @@ struct sender {
     int64_t record_ms;     /* when they go, unless something lets them go before: record_at() */
     struct pairs release;  /* to be given back to nobody */
     struct pairs suspects; /* of the last scan, sorted as it gave them */
+    struct scan_place own_after; /* where the scans go on */
+    int64_t unowned_after;
 };
 
 /* The next whole multiple of a period: an idle sender wakes once for all that it does again and
