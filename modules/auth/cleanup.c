@@ -20,16 +20,21 @@ static const struct bb_sql retired_keys = {
 
 static const struct bb_sql old_origins = {
     "DELETE FROM auth_origin WHERE (account, network) IN (SELECT account, network FROM auth_origin "
-    "WHERE seen < now() - make_interval(days => $1::int) ORDER BY seen LIMIT " BATCH_TEXT ")",
+    "WHERE seen < now() - make_interval(days => $1::int) ORDER BY seen LIMIT " BATCH_TEXT
+    " FOR UPDATE SKIP LOCKED)",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-/* With the organisation that came with it, unless somebody else is in it or acts for it. */
+/*
+ * With the organisation that came with it, unless somebody else is in it or acts for it. The rows
+ * are locked where they are judged: a DELETE that first waited for an approval would judge by what
+ * it saw before, and take the approved account away.
+ */
 static const struct bb_sql never_approved = {
     "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "
     "WHERE a.status = 'Pending' AND a.approved IS NULL "
     "AND a.created < now() - make_interval(days => $1::int) "
     "AND NOT EXISTS (SELECT FROM auth_organisation o WHERE o.api_user = a.id) "
-    "ORDER BY a.created LIMIT " BATCH_TEXT ") RETURNING id, organisation), "
+    "ORDER BY a.created LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) RETURNING id, organisation), "
     "organisations AS (DELETE FROM auth_organisation o USING gone g WHERE o.id = g.organisation "
     "AND o.api_user IS NULL AND NOT EXISTS (SELECT FROM auth_account b WHERE b.organisation = o.id "
     "AND b.id NOT IN (SELECT id FROM gone))) SELECT id FROM gone",

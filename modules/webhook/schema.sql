@@ -300,3 +300,68 @@ $$;
 -- The header traceparent (W3C Trace Context), with which it is sent; null before this step.
 ALTER TABLE webhook_delivery ADD COLUMN traceparent text;
 ALTER TABLE webhook_expansion ADD COLUMN traceparent text;
+
+-- step 7: a day is dropped only after a look that nothing can change any more
+
+-- webhook_partition_drop() of step 5. The first look costs no lock. A transaction that queues a delivery
+-- of the day again may commit after it, so the function locks both tables, the parent first as every
+-- statement does, and looks again; from then on nothing of the day can be queued.
+CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
+    busy boolean;
+    old  date;
+BEGIN
+    FOR look IN 1..2 LOOP
+        IF EXISTS (SELECT FROM webhook_expansion WHERE body_id < webhook_day_floor(day + 1)) THEN
+            RETURN false;
+        END IF;
+        EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
+        IF busy THEN
+            RETURN false;
+        END IF;
+        IF look = 1 THEN
+            LOCK TABLE ONLY webhook_delivery IN ACCESS EXCLUSIVE MODE;
+            EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', name);
+        END IF;
+    END LOOP;
+    EXECUTE format('DROP TABLE %I', name);
+    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
+        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
+    LOOP
+        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+-- webhook_partition_make_of() of step 2, which locks the table before it moves rows out of the default
+-- partition: a statement that waited for such a row would find it gone, and change nothing.
+CREATE OR REPLACE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    name text := parent || '_' || to_char(day, 'YYYYMMDD');
+    low  bigint := webhook_day_floor(day);
+    high bigint := webhook_day_floor(day + 1);
+    moves boolean;
+BEGIN
+    IF to_regclass(name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE id >= %s AND id < %s)', parent || '_rest',
+                   low, high) INTO moves;
+    IF moves THEN
+        EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', parent);
+    END IF;
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL,'
+                   ' CONSTRAINT bounds CHECK (id >= %s AND id < %s))', name, parent, low, high);
+    EXECUTE format('WITH moved AS (DELETE FROM %I WHERE id >= %s AND id < %s'
+                   ' RETURNING *) INSERT INTO %I SELECT * FROM moved', parent || '_rest', low, high,
+                   name);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+                   parent, name, low, high);
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT bounds', name);
+    RETURN true;
+END
+$$;

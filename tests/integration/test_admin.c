@@ -269,6 +269,42 @@ START_TEST(accounts_that_nobody_approves_are_swept)
     host_stop(second);
 }
 
+/* The sweep has gone past the account that is being approved, or waits for its row. */
+static bool is_swept_or_waits(void *arg)
+{
+    return are_swept(arg) || sql_number(arg, "SELECT count(*) FROM pg_locks WHERE NOT granted");
+}
+
+START_TEST(an_account_that_is_approved_while_the_sweep_runs_stays)
+{
+    const char *database = database_make(the_postgres, "admin_race");
+    struct host_spec spec = {.name = "admin-race", .database = database};
+    struct host *first = host_start(&spec);
+    struct person *kept_one = person_register(first, "kept.one", NULL);
+    PGconn *own = database_connect(the_postgres, database);
+    PGconn *approving = database_connect(the_postgres, database);
+
+    person_register(first, "swept.old", NULL);
+    sql_run(own, "UPDATE auth_account SET created = now() - interval '31 days'");
+    host_stop(first);
+    sql_run(approving, "BEGIN");
+    sql_run(approving, text("UPDATE auth_account SET status = 'Active', approved = now()"
+                            " WHERE id = %jd",
+                            (intmax_t)kept_one->id));
+    struct host *second =
+        host_start(&(struct host_spec){.name = "admin-race-2", .database = database});
+
+    ck_assert(wait_until(is_swept_or_waits, own, 20000));
+    sql_run(approving, "COMMIT");
+    ck_assert(wait_until(are_swept, own, 20000));
+    ck_assert_int_eq(sql_number(own, text("SELECT count(*) FROM auth_account WHERE id = %jd",
+                                          (intmax_t)kept_one->id)),
+                     1);
+    PQfinish(approving);
+    PQfinish(own);
+    host_stop(second);
+}
+
 /* ---- approval ---- */
 
 /* Of `by` with somebody; `username` is whom it speaks for. */
@@ -480,6 +516,7 @@ Suite *admin_suite(void)
     tcase_add_test(tests, an_admin_is_told_what_does_not_fit);
     tcase_add_test(tests, a_silent_registration_tells_nobody_who_is_there);
     tcase_add_test(tests, accounts_that_nobody_approves_are_swept);
+    tcase_add_test(tests, an_account_that_is_approved_while_the_sweep_runs_stays);
     tcase_add_test(tests, an_email_is_protected_from_its_accounts_approval_on);
     tcase_add_test(tests, another_email_counts_as_approved_from_then_on);
     tcase_add_test(tests, the_last_admin_stays);
