@@ -47,6 +47,7 @@
     X(stream)                                                                                      \
     X(stream_resume)                                                                               \
     X(stream_restore)                                                                              \
+    X(stream_promotion)                                                                            \
     X(stream_end)                                                                                  \
     X(metrics)                                                                                     \
     X(idempotency)                                                                                 \

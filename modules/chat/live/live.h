@@ -37,13 +37,15 @@ struct chat_live {
 };
 
 /*
- * A number for the database whose transactions are counted: of the cluster, its timeline, and the
- * database in it. One that was restored from a dump has another.
+ * A number for the database whose transactions are counted: made of the cluster, its timeline and
+ * the database in it. A database that was restored from a dump has another one. The timeline comes
+ * from the current write position, because the control file names a new timeline only when the
+ * checkpoint after a promotion ends, which can take minutes.
  */
 #define CHAT_HOME                                                                                  \
-    "(SELECT hashtextextended(concat_ws(' ', s.system_identifier, k.timeline_id, d.oid), 0)"       \
-    " & 281474976710655 | 1 FROM pg_control_system() s, pg_control_checkpoint() k, pg_database d"  \
-    " WHERE d.datname = current_database())"
+    "(SELECT hashtextextended(concat_ws(' ', s.system_identifier,"                                 \
+    " left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid), 0) & 281474976710655 | 1"            \
+    " FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"
 
 /* What one look found, in the order of sending. */
 struct chat_page {
