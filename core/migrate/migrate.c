@@ -20,12 +20,24 @@
 #define APPLIED "SELECT step, checksum FROM busbar_migration WHERE module = $1 ORDER BY step"
 #define RECORD "INSERT INTO busbar_migration (module, step, checksum, title) VALUES ($1,$2,$3,$4)"
 
+#define RENEW "UPDATE busbar_migration SET checksum = $3 WHERE module = $1 AND step = $2::integer"
+
+/* A step that the database lacks. */
+struct missing {
+    const char *module;
+    struct migrate_step step;
+    bool
+        recorded; /* it has the step, with the checksum of former versions: that alone is renewed */
+};
+
 struct migration {
     struct migrate_db db;
     bool apply;
     bool empty; /* there is no table of steps, and there shall be none: all are missing */
     void (*say)(void *arg, const char *line);
     void *arg;
+    struct missing *missing;
+    size_t count, room;
 };
 
 /* Whether the table is there; asked first, for a user that may create nothing. -1: failed. */
@@ -60,83 +72,139 @@ static int prepare(struct migration *run)
  * sent its own vacuum away, which it does for who has waited for deadlock_timeout: a second.
  */
 enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
-#define BEGIN_STEP "BEGIN; SET LOCAL lock_timeout = '1500ms'"
+#define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
 
-/* BEGIN, the step, its record, COMMIT. What fails is undone when the connection closes. */
-static int try_step(struct migration *run, const char *module, const struct migrate_step *step,
-                    const char *sql)
+/* Runs the step in the transaction that is open, and records it. */
+static int run_step(struct migration *run, const struct missing *missing)
 {
+    const struct migrate_step *step = &missing->step;
     struct migrate_db *db = &run->db;
     char number[16], what[192];
-    const char *const values[] = {module, number, step->checksum, step->title};
+    const char *const values[] = {missing->module, number, step->checksum, step->title};
 
     snprintf(number, sizeof number, "%u", step->number);
-    snprintf(what, sizeof what, "migration of %s, step %u (%s)", module, step->number, step->title);
-    if (migrate_db_do(db, what, BEGIN_STEP, NULL, 0) || migrate_db_do(db, what, sql, NULL, 0))
-        return -1;
-    if (PQtransactionStatus(db->conn) != PQTRANS_INTRANS)
-        return migrate_db_refuse(db, "%s: ended its transaction, which is not allowed", what);
-    return migrate_db_do(db, what, RECORD, values, 4) || migrate_db_do(db, what, "COMMIT", NULL, 0)
-               ? -1
-               : 0;
-}
-
-static int run_step(struct migration *run, const char *module, const struct migrate_step *step,
-                    const char *sql)
-{
-    int failed = try_step(run, module, step, sql);
-
-    for (int i = 1; failed && run->db.locked && i < LOCK_TRIES; i++) {
-        if (migrate_db_do(&run->db, "ROLLBACK", "ROLLBACK", NULL, 0))
-            return -1;
-        poll(NULL, 0, ASIDE_MS);
-        run->db.outcome = MIGRATE_DONE;
-        failed = try_step(run, module, step, sql);
-    }
-    return failed;
-}
-
-static void say_step(const struct migration *run, const char *module,
-                     const struct migrate_step *step)
-{
-    char line[192];
-
-    snprintf(line, sizeof line, "%s, step %u: %s", module, step->number, step->title);
-    if (run->say)
-        run->say(run->arg, line);
-}
-
-/* The first one is what the problem names. */
-static void note_missing(struct migration *run, const char *module, const struct migrate_step *step)
-{
-    if (!run->db.report->pending++ && run->empty)
-        migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
-                                    "`busbar migrate`");
-    else if (run->db.report->pending == 1)
-        migrate_db_refuse(&run->db,
-                          "migration of %s, step %u (%s) is missing in the database: run "
-                          "`busbar migrate`",
-                          module, step->number, step->title);
-    say_step(run, module, step);
-}
-
-static int apply_step(struct migration *run, const char *module, const struct migrate_step *step)
-{
-    if (!run->apply) {
-        note_missing(run, module, step);
-        return 0;
-    }
+    snprintf(what, sizeof what, "migration of %s, step %u (%s)", missing->module, step->number,
+             step->title);
+    if (missing->recorded)
+        return migrate_db_do(db, what, RENEW, values, 3);
     char *sql = strndup(step->sql, step->length);
 
     if (!sql)
-        return migrate_db_refuse(&run->db, "out of memory");
-    int failed = run_step(run, module, step, sql);
+        return migrate_db_refuse(db, "out of memory");
+    int failed = migrate_db_do(db, what, sql, NULL, 0);
 
     free(sql);
     if (failed)
         return -1;
-    run->db.report->applied++;
-    say_step(run, module, step);
+    if (PQtransactionStatus(db->conn) != PQTRANS_INTRANS)
+        return migrate_db_refuse(db, "%s: ended its transaction, which is not allowed", what);
+    return migrate_db_do(db, what, RECORD, values, 4);
+}
+
+/* Runs steps in one transaction. A ROLLBACK, or the end of the connection, undoes a failed one. */
+static int try_steps(struct migration *run, size_t first, size_t count)
+{
+    if (migrate_db_do(&run->db, "BEGIN", BEGIN_STEPS, NULL, 0))
+        return -1;
+    for (size_t i = first; i < first + count; i++)
+        if (run_step(run, &run->missing[i]))
+            return -1;
+    return migrate_db_do(&run->db, "COMMIT", "COMMIT", NULL, 0);
+}
+
+static int roll_back(struct migration *run)
+{
+    if (migrate_db_do(&run->db, "ROLLBACK", "ROLLBACK", NULL, 0))
+        return -1;
+    run->db.outcome = MIGRATE_DONE;
+    return 0;
+}
+
+static void say_step(const struct migration *run, const struct missing *missing)
+{
+    char line[192];
+
+    snprintf(line, sizeof line, "%s, step %u: %s", missing->module, missing->step.number,
+             missing->step.title);
+    if (run->say)
+        run->say(run->arg, line);
+}
+
+static int apply_steps(struct migration *run, size_t first, size_t count)
+{
+    int failed = try_steps(run, first, count);
+
+    for (int i = 1; failed && !strcmp(run->db.sqlstate, "55P03") && i < LOCK_TRIES; i++) {
+        if (roll_back(run))
+            return -1;
+        poll(NULL, 0, ASIDE_MS);
+        failed = try_steps(run, first, count);
+    }
+    for (size_t i = first; !failed && i < first + count; i++) {
+        if (run->missing[i].recorded)
+            continue;
+        run->db.report->applied++;
+        say_step(run, &run->missing[i]);
+    }
+    return failed;
+}
+
+/*
+ * Whether steps that cannot share a transaction may do so alone: one uses an enum's value that an
+ * earlier one added, or changes a table whose deferred triggers wait for the commit, or all
+ * together lock more tables than PostgreSQL has room for.
+ */
+static bool cannot_share(const char *sqlstate)
+{
+    return !strcmp(sqlstate, "55P04") || !strcmp(sqlstate, "55006") || !strcmp(sqlstate, "53200");
+}
+
+/* All steps in one transaction, so that a failure leaves the database to the version before. */
+static int apply_all(struct migration *run)
+{
+    if (!run->count || !apply_steps(run, 0, run->count))
+        return 0;
+    if (run->count == 1 || !cannot_share(run->db.sqlstate) || roll_back(run))
+        return -1;
+    for (size_t i = 0; i < run->count; i++)
+        if (apply_steps(run, i, 1))
+            return -1;
+    return 0;
+}
+
+/* The first one is what the problem names. */
+static void note_missing(struct migration *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        const struct missing *missing = &run->missing[i];
+
+        if (missing->recorded)
+            continue;
+        if (!run->db.report->pending++ && run->empty)
+            migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
+                                        "`busbar migrate`");
+        else if (run->db.report->pending == 1)
+            migrate_db_refuse(&run->db,
+                              "migration of %s, step %u (%s) is missing in the database: run "
+                              "`busbar migrate`",
+                              missing->module, missing->step.number, missing->step.title);
+        say_step(run, missing);
+    }
+}
+
+static int add_missing(struct migration *run, const char *module, const struct migrate_step *step,
+                       bool recorded)
+{
+    if (run->count == run->room) {
+        size_t room = run->room ? 2 * run->room : 64;
+        struct missing *more = realloc(run->missing, room * sizeof *more);
+
+        if (!more)
+            return migrate_db_refuse(&run->db, "out of memory");
+        run->missing = more;
+        run->room = room;
+    }
+    run->missing[run->count++] = (struct missing){module, *step, recorded};
     return 0;
 }
 
@@ -152,6 +220,9 @@ static int compare_step(struct migration *run, const char *module, const struct 
                                  "migration of %s: the database has step %s where step %u is "
                                  "missing: restore the table busbar_migration",
                                  module, PQgetvalue(applied, row, 0), step->number);
+    run->db.report->present++;
+    if (!strcmp(PQgetvalue(applied, row, 1), step->former_checksum))
+        return add_missing(run, module, step, true);
     if (strcmp(PQgetvalue(applied, row, 1), step->checksum) != 0)
         return migrate_db_refuse(
             &run->db,
@@ -160,12 +231,11 @@ static int compare_step(struct migration *run, const char *module, const struct 
             "with, or a later one (its author: put the step back, add a new "
             "one)",
             module, step->number, step->title);
-    run->db.report->present++;
     return 0;
 }
 
-/* `applied` is NULL where there is no table of steps. */
-static int migrate_steps(struct migration *run, const char *module, const char *schema,
+/* Notes what is missing. `applied` is NULL if there is no table of steps. */
+static int compare_steps(struct migration *run, const char *module, const char *schema,
                          const PGresult *applied)
 {
     unsigned present = applied ? (unsigned)PQntuples(applied) : 0, number = 0;
@@ -178,7 +248,7 @@ static int migrate_steps(struct migration *run, const char *module, const char *
         if (found < 0)
             return migrate_db_refuse(&run->db, "the schema of %s %s", module, why);
         if (found && (number <= present ? compare_step(run, module, &step, applied)
-                                        : apply_step(run, module, &step)))
+                                        : add_missing(run, module, &step, false)))
             return -1;
     }
     number -= schema ? 1 : 0;
@@ -190,28 +260,34 @@ static int migrate_steps(struct migration *run, const char *module, const char *
                              module, PQgetvalue(applied, (int)present - 1, 0), number);
 }
 
-static int migrate_module(struct migration *run, const char *module, const char *schema)
+static int compare_module(struct migration *run, const char *module, const char *schema)
 {
     PGresult *applied =
         run->empty ? NULL : migrate_db_run(&run->db, "busbar_migration", APPLIED, &module, 1);
 
     if (!applied && !run->empty)
         return -1;
-    int failed = migrate_steps(run, module, schema, applied);
+    int failed = compare_steps(run, module, schema, applied);
 
     PQclear(applied);
     return failed;
 }
 
-/* The core's steps are named after the program, which no module can be. */
+/*
+ * The core's steps are named after the program, which no module can be. All modules are compared
+ * before the first step is applied: a module that does not fit leaves the database as it was.
+ */
 static int migrate_all(struct migration *run, const struct generation *g)
 {
     if (migrate_db_open(&run->db, g->settings, !run->apply) || prepare(run) ||
-        migrate_module(run, "busbar", migrate_schema))
+        compare_module(run, "busbar", migrate_schema))
         return -1;
     for (size_t i = 0; i < g->module_count; i++)
-        if (migrate_module(run, g->modules[i].descriptor->name, g->modules[i].descriptor->schema))
+        if (compare_module(run, g->modules[i].descriptor->name, g->modules[i].descriptor->schema))
             return -1;
+    if (run->apply)
+        return apply_all(run);
+    note_missing(run);
     return 0;
 }
 
@@ -226,6 +302,7 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
     int failed = migrate_all(&run, generation);
 
     migrate_db_close(&run.db);
+    free(run.missing);
     report->missing = !failed && report->pending;
     return failed || report->pending ? run.db.outcome : MIGRATE_DONE;
 }

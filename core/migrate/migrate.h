@@ -1,6 +1,8 @@
 /*
- * Migrations: the steps of core.sql and of the modules' schemas, each applied once, in order, in a
- * transaction of its own, by one host of a cluster at a time (an advisory lock).
+ * Migrations: the steps of the core's schema and of the modules' schemas, each applied once, in
+ * order, by one host of a cluster at a time (an advisory lock). All modules are compared with the
+ * database first; then the missing steps of all of them are applied in one transaction. If
+ * PostgreSQL cannot run them together, each has its own transaction.
  *
  * Synchronous: it runs at the start, in a command, or on a thread of its own, never on a loop. The
  * connection is its own.

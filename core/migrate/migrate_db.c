@@ -76,7 +76,7 @@ static void record(struct migrate_db *db, const char *what, const PGresult *resu
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
     db->outcome = passing(db, state ? state : "") ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
-    db->locked = state && !strcmp(state, "55P03");
+    snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
     if (!text)
         text = PQerrorMessage(db->conn);
     snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
@@ -118,6 +118,6 @@ int migrate_db_refuse(struct migrate_db *db, const char *format, ...)
     vsnprintf(db->report->problem, sizeof db->report->problem, format, args);
     va_end(args);
     db->outcome = MIGRATE_FAILED;
-    db->locked = false;
+    db->sqlstate[0] = '\0';
     return -1;
 }

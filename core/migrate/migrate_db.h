@@ -10,7 +10,7 @@ struct migrate_db {
     PGconn *conn;
     struct migrate_report *report;
     enum migrate_outcome outcome; /* of what failed; MIGRATE_DONE so far */
-    bool locked;                  /* what failed last waited for a lock for too long */
+    char sqlstate[6];             /* of what failed last, or "" */
 };
 
 /* Connects. 0, or -1 with outcome and problem set. Close in both cases. */

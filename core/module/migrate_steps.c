@@ -2,9 +2,11 @@
 
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/module/sql_token.h"
 
 #define MARK "-- step "
 
@@ -42,18 +44,56 @@ static int read_mark(const char *line, struct migrate_step *step)
     return 0;
 }
 
-/* Blank lines at the end do not count: the next step may be set off by one. */
+/*
+ * Adds the tokens of a NUL-terminated text, each followed by a NUL, so that comments and white
+ * space do not count. The body of a function or of DO, between dollars, is read in the same way;
+ * any other text between quotes counts byte by byte.
+ */
+static bool add_tokens(EVP_MD_CTX *digest, const char *sql)
+{
+    static const char *const before_body[] = {"as", "do", "sql", "plpgsql", NULL};
+    bool body = false, added = true;
+
+    for (struct sql_token token = sql_token_next(&sql); added && token.kind != SQL_END;
+         token = sql_token_next(&sql)) {
+        size_t tag = *token.start == '$' ? strcspn(token.start + 1, "$") + 2 : 0;
+
+        if (body && tag && token.length >= 2 * tag) {
+            char *inner = strndup(token.start + tag, token.length - 2 * tag);
+
+            added = inner && EVP_DigestUpdate(digest, "$$", 3) && add_tokens(digest, inner) &&
+                    EVP_DigestUpdate(digest, "$$", 3);
+            free(inner);
+        } else {
+            added = EVP_DigestUpdate(digest, token.start, token.length) &&
+                    EVP_DigestUpdate(digest, "", 1);
+        }
+        body = sql_token_among(&token, before_body);
+    }
+    return added;
+}
+
+/* 0, or -1 without memory. */
 static int checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length;
     size_t size = step->length;
+    char *sql = strndup(step->sql, step->length);
+    EVP_MD_CTX *tokens = EVP_MD_CTX_new();
+    bool summed = sql && tokens && EVP_DigestInit_ex(tokens, EVP_sha256(), NULL) &&
+                  add_tokens(tokens, sql) && EVP_DigestFinal_ex(tokens, digest, &length);
 
+    EVP_MD_CTX_free(tokens);
+    free(sql);
+    if (!summed)
+        return -1;
+    text_hex(digest, length, step->checksum);
     while (size && strchr(" \t\r\n", step->sql[size - 1]))
         size--;
     if (!EVP_Digest(step->sql, size, digest, &length, EVP_sha256(), NULL))
         return -1;
-    text_hex(digest, length, step->checksum);
+    text_hex(digest, length, step->former_checksum);
     return 0;
 }
 

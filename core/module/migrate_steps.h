@@ -10,7 +10,9 @@ struct migrate_step {
     char title[96];
     const char *sql;
     size_t length;
-    char checksum[65]; /* SHA-256, lower-case hexadecimal */
+    char checksum[65]; /* SHA-256 of its tokens, lower-case hexadecimal: comments and white space
+                          do not count */
+    char former_checksum[65]; /* of its text, as databases made before that have it */
 };
 
 /*

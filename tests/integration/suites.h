@@ -50,6 +50,7 @@
     X(stream_promotion)                                                                            \
     X(stream_end)                                                                                  \
     X(metrics)                                                                                     \
+    X(migrations)                                                                                  \
     X(idempotency)                                                                                 \
     X(events)                                                                                      \
     X(keys)                                                                                        \

@@ -46,6 +46,7 @@
     X(log)                                                                                         \
     X(loop)                                                                                        \
     X(meter)                                                                                       \
+    X(migrate_steps)                                                                               \
     X(module)                                                                                      \
     X(module_files)                                                                                \
     X(helpers)                                                                                     \

@@ -1,0 +1,119 @@
+/* `busbar migrate`: what is applied, and that a refusal leaves the database as it was. */
+#include <string.h>
+
+#include "harness.h"
+#include "suites.h"
+
+#define RECORDS                                                                                    \
+    "SELECT md5(string_agg(module || step || checksum, ',' ORDER BY module, step))"                \
+    " FROM busbar_migration"
+
+static PGconn *empty_database(const char *name)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    sql_run(db, text("CREATE DATABASE %s", name));
+    PQfinish(db);
+    return database_connect(the_postgres, name);
+}
+
+/* Runs `busbar migrate` with these modules; the exit status, and what it printed. */
+static int migrate(const char *database, const char *modules, char **printed)
+{
+    struct host *host = host_prepare(
+        &(struct host_spec){.name = database, .database = database, .modules = modules});
+    int status;
+
+    *printed = host_ask(host, "migrate", &status);
+    return status;
+}
+
+START_TEST(all_modules_are_compared_before_a_step_is_applied)
+{
+    PGconn *db = empty_database("migrate_compare");
+    char *printed;
+
+    ck_assert_int_eq(
+        migrate("migrate_compare", "[auth, health, device, reading, certificate]", &printed), 0);
+    sql_run(db, "UPDATE busbar_migration SET checksum = reverse(checksum)"
+                " WHERE module = 'certificate' AND step = 1");
+    const char *before = sql_text(db, RECORDS, 0, NULL);
+
+    ck_assert_int_ne(migrate("migrate_compare",
+                             "[auth, chat, health, webhook, device, reading, certificate]",
+                             &printed),
+                     0);
+    ck_assert_msg(strstr(printed, "migration of certificate: step 1") != NULL, "%s", printed);
+    ck_assert_str_eq(sql_text(db, RECORDS, 0, NULL), before);
+    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('chat_conversation')", 0, NULL));
+    PQfinish(db);
+}
+
+/* A table of the last module is there already. */
+START_TEST(a_step_that_fails_undoes_those_before_it)
+{
+    PGconn *db = empty_database("migrate_fail");
+    char *printed;
+
+    sql_run(db, "CREATE TABLE certificate_due (somebody_elses integer)");
+    ck_assert_int_ne(
+        migrate("migrate_fail", "[auth, health, device, reading, certificate]", &printed), 0);
+    ck_assert_msg(strstr(printed, "migration of certificate, step") != NULL, "%s", printed);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM busbar_migration"), 0);
+    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('auth_account')", 0, NULL));
+    sql_run(db, "DROP TABLE certificate_due");
+    ck_assert_int_eq(
+        migrate("migrate_fail", "[auth, health, device, reading, certificate]", &printed), 0);
+    PQfinish(db);
+}
+
+START_TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
+{
+    PGconn *db = empty_database("migrate_alone");
+    const char *modules = text("[\"%s\"]", harness_test_module("module_steps"));
+    char *printed;
+
+    ck_assert_int_eq(migrate("migrate_alone", modules, &printed), 0);
+    sql_run(db, "DROP TABLE steps_thing");
+    sql_run(db, "DROP TYPE steps_kind");
+    sql_run(db, "CREATE TYPE steps_kind AS ENUM ('a')");
+    sql_run(db, "DELETE FROM busbar_migration WHERE module = 'steps' AND step > 1");
+    ck_assert_msg(!migrate("migrate_alone", modules, &printed), "%s", printed);
+    ck_assert_msg(strstr(printed, "2 steps applied now") != NULL, "%s", printed);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM steps_thing"), 0);
+    PQfinish(db);
+}
+
+/* Databases of former versions have checksums of the steps' texts, comments included. */
+START_TEST(checksums_of_former_versions_are_renewed)
+{
+    PGconn *db = empty_database("migrate_former");
+    const char *modules = text("[\"%s\"]", harness_test_module("module_steps"));
+    char *printed;
+
+    ck_assert_int_eq(migrate("migrate_former", modules, &printed), 0);
+    const char *records = sql_text(db, RECORDS, 0, NULL);
+
+    sql_run(db, "UPDATE busbar_migration SET checksum = encode(sha256("
+                "'CREATE TYPE steps_kind AS ENUM (''a'');'::bytea), 'hex')"
+                " WHERE module = 'steps' AND step = 1");
+    ck_assert_str_ne(sql_text(db, RECORDS, 0, NULL), records);
+    ck_assert_msg(!migrate("migrate_former", modules, &printed), "%s", printed);
+    ck_assert_msg(strstr(printed, "0 steps applied now") != NULL, "%s", printed);
+    ck_assert_str_eq(sql_text(db, RECORDS, 0, NULL), records);
+    PQfinish(db);
+}
+
+Suite *migrations_suite(void)
+{
+    Suite *suite = suite_create("migrations");
+    TCase *tests = tcase_create("migrations");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, all_modules_are_compared_before_a_step_is_applied);
+    tcase_add_test(tests, a_step_that_fails_undoes_those_before_it);
+    tcase_add_test(tests, steps_that_cannot_share_a_transaction_are_applied_one_by_one);
+    tcase_add_test(tests, checksums_of_former_versions_are_renewed);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
