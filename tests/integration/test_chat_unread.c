@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exposition.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -206,6 +207,73 @@ START_TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
     ck_assert_ptr_null(strstr(listed(""), "unread"));
 }
 
+/* Additions of totals that wait for the lock on them, which a test holds. */
+static int64_t waiting(void)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database() AND query LIKE 'WITH due AS%'");
+}
+
+struct two_hosts {
+    struct host *host[2];
+    const char *token;
+    double runs; /* of the job on both, when the first addition waited */
+};
+
+static double runs_of(const struct two_hosts *two)
+{
+    double sum = 0;
+
+    for (int i = 0; i < 2; i++)
+        sum += exposition_value(exposition_get(two->host[i], two->token), "busbar_job_runs_total",
+                                "job=\"unread\",outcome=\"done\"");
+    return sum;
+}
+
+static bool one_waits(void *arg)
+{
+    (void)arg;
+    return waiting() > 0;
+}
+
+static bool two_wait_or_one_goes_on(void *arg)
+{
+    struct two_hosts *two = arg;
+
+    return waiting() > 1 || runs_of(two) > two->runs + 2;
+}
+
+START_TEST(of_two_hosts_one_adds_up_at_a_time)
+{
+    static const char modules[] = "[auth, chat, health, metrics]";
+    const char *name = database_make(the_postgres, "chat_unread_two");
+    struct two_hosts two;
+
+    db = database_connect(the_postgres, name);
+    PGconn *holder = database_connect(the_postgres, name);
+
+    sql_run(holder, "BEGIN");
+    sql_run(holder, "LOCK TABLE chat_unread IN SHARE MODE");
+    sql_run(db, "INSERT INTO chat_unread_change (email, organisation, withheld, messages, at)"
+                " SELECT 'two@shop.example', 1, false, 1, now() FROM generate_series(1, 100)");
+    for (int i = 0; i < 2; i++)
+        two.host[i] = host_start(&(struct host_spec){
+            .name = text("chat-unread-%d", i), .database = name, .modules = modules});
+    two.token = admin_of(two.host[0])->token;
+    ck_assert(wait_until(one_waits, NULL, HEALTHY_MS));
+    two.runs = runs_of(&two);
+    ck_assert(wait_until(two_wait_or_one_goes_on, &two, HEALTHY_MS));
+    ck_assert_int_le(waiting(), 1);
+    sql_run(holder, "COMMIT");
+    ck_assert(wait_until(all_added_up, text("two@shop.example"), HEALTHY_MS));
+    ck_assert_int_eq(
+        sql_number(db, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'"), 100);
+    PQfinish(holder);
+    PQfinish(db);
+    host_stop(two.host[0]);
+    host_stop(two.host[1]);
+}
+
 Suite *chat_unread_suite(void)
 {
     Suite *suite = suite_create("chat_unread");
@@ -215,6 +283,7 @@ Suite *chat_unread_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_count_looks_at_no_conversation_however_many_there_are);
     tcase_add_test(tests, a_list_tells_what_each_participant_has_not_read_where_it_is_asked);
+    tcase_add_test(tests, of_two_hosts_one_adds_up_at_a_time);
     tcase_add_test(tests, totals_are_exact_whatever_happens_at_once);
     suite_add_tcase(suite, tests);
     return suite;
