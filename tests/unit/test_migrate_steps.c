@@ -53,8 +53,6 @@ static const char *const other[] = {
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
     "CREATE TABLE a (b text DEFAULT 'x y');\n"
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 2 $$;",
-    "CREATE TABLE a (b text DEFAULT 'x y');\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 -- $$;",
     "CREATE TABLE a (b text DEFAULT $$x y$$);\n"
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
     "CREATE TABLE a (b text DEFAULT 'x y');",
