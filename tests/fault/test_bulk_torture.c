@@ -15,7 +15,7 @@ enum {
     UNUSED_MOST = 3, /* so many runs in a row that needed fewer allocations: that is all */
     RUN_MS = 3000,
     SETTLED_MS = 90000,
-    STOPPED_MS = 5000,
+    STOPPED_MS = 60000,
     GOOD = 2,
     BAD = 1
 };

@@ -28,8 +28,8 @@ enum {
     SUPERVISOR_KIB = 3 * 1024,
     HUPS = 2000,
     SILENT = 40,
-    STOPPED_MS = 2000,
-    AT_ONCE_MS = 2500,
+    STOPPED_MS = 60000,
+    AT_ONCE_MS = 60000,
     TRIES_MS = 15000 /* the longest pause before another start is 10 s */
 };
 

@@ -25,10 +25,10 @@ enum {
     CURL_DEEPEST = 80,
     PAGE_DEEPEST = 100,
     PAD = 5000, /* of a target, so that the next one's is memory of its own */
-    STALLED_MS = 3000,
+    STALLED_MS = 60000,
     ARM_MS = 20,
     SETTLED_MS = 45000,
-    STOPPED_MS = 5000
+    STOPPED_MS = 60000
 };
 
 #define EXPORT "/api/certificate-log/export.csv"

@@ -16,9 +16,9 @@ enum {
     ROUNDS = 300,
     DEEPEST = 150,
     ARM_MS = 20,
-    STALLED_MS = 4000,
+    STALLED_MS = 60000,
     TIMEOUT_MS = 2000,
-    STOPPED_MS = 5000
+    STOPPED_MS = 60000
 };
 
 static bool used_up(void *counter)

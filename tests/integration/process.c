@@ -220,6 +220,11 @@ int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+int repetitions(int few, int many)
+{
+    return getenv("BUSBAR_TEST_FULL") ? many : few;
+}
+
 bool wait_until(bool (*condition)(void *), void *arg, int ms)
 {
     int64_t end = now_ms() + (int64_t)ms * PATIENCE;

