@@ -7,7 +7,7 @@ install_names="prefix headers modcheck specimens hello contacts cpp rust service
 installed=
 need_installed() {
     [ -z "$installed" ] || return 0
-    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    (need_gcc) || return 1
     root=$top/build/gcc/root
     rm -rf "$root"
     make -C "$top/build/gcc" -s --no-print-directory install >"$top/build/install.log" 2>&1 || {

@@ -237,13 +237,15 @@ step() {
 }
 
 # build NAME ARGUMENT…: makes and installs build/NAME/root with these arguments of configure, unless
-# nothing has changed since the last time.
+# nothing has changed since the last time. The variable build_also names further targets, and
+# build_only those that are made instead, without an installation.
 build() {
     local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
+    local targets="${build_only:-} ${build_also:-}"
     local arguments="$top $*" # a copy of the sources may share the directory: ./test start
     make_web
-    sum=$(source_sum "$@")
+    sum=$(source_sum "$targets" "$@")
     [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
     case $top in
     *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make wants a path without spaces
@@ -263,9 +265,17 @@ or special characters; move the sources" ;;
             build_failed "configure"
         printf '%s\n' "$arguments" >"$dir/.arguments"
     fi
-    step make -C "$dir" -j"$(nproc)" --no-print-directory all || build_failed "make"
-    step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
-        build_failed "make install (build/$name/install.log)"
+    if [ -n "${build_only:-}" ]; then
+        # shellcheck disable=SC2086 # words are wanted
+        step make -C "$dir" --no-print-directory core/migrate/schema.h &&
+            step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only || build_failed "make"
+    else
+        # shellcheck disable=SC2086
+        step make -C "$dir" -j"$(nproc)" --no-print-directory all ${build_also:-} ||
+            build_failed "make"
+        step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
+            build_failed "make install (build/$name/install.log)"
+    fi
     printf '%s\n' "$sum" >"$dir/.built"
     exec 8>&-
 }

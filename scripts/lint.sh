@@ -42,18 +42,13 @@ lint_flags=(
     -DWAVE=1
 )
 
+# The plain build, which faults, linters and the installation share.
+need_gcc() {
+    build_also=tests/integration/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="-O2 -g"
+}
+
 lint_gcc() {
-    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") && lint_tests gcc
-}
-
-lint_clang() {
-    (build clang --enable-werror CC=clang CFLAGS="-O2 -g") && lint_tests clang
-}
-
-# The tests' own sources, too; a host is not run from here.
-lint_tests() {
-    make -C "$top/build/$1" -s --no-print-directory -j"$(nproc)" tests/unit/unit \
-        tests/integration/run tests/ledger/ledger
+    (need_gcc)
 }
 
 # Directories of headers: the tree's, the generated ones', the tests' and the libraries'.
@@ -62,7 +57,7 @@ lint_includes() {
 
     libraries=$(pkg-config --cflags-only-I libmicrohttpd jansson libpq libcrypto libcurl yaml-0.1 \
         hiredis libargon2 libutf8proc check)
-    includes=(-I"$top/include" -I"$top" -I"$top/build/clang" -I"$top/tests"
+    includes=(-I"$top/include" -I"$top" -I"$top/build/gcc" -I"$top/tests"
         -I"$top/tests/integration" -I"$top/tests/ledger")
     # shellcheck disable=SC2206 # words are wanted
     includes+=($libraries)
@@ -73,25 +68,33 @@ lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
         --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
-        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/clang core fake modules)
+        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/gcc core fake modules)
 }
 
-# A file that was clean is looked at again only when it, a header or the checks have changed.
+# Warnings of clang are errors here, too, so that no build with clang is needed.
+lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+    -Wformat=2 -Wno-format-nonliteral)
+
+# The analyzer looks at the product only: it takes most of the time, and tests are short. A file that
+# was clean is looked at again only when it, a header or the checks have changed.
 lint_tidy() {
     local includes headers cache=$top/build/tidy
 
-    (build clang --enable-werror CC=clang CFLAGS="-O2 -g") || return 1
+    (need_gcc) || return 1
     lint_includes
     mkdir -p "$cache"
     headers=$( (cd "$top" && find include core fake modules tests -name '*.h' -print0 |
-        LC_ALL=C sort -z | xargs -0 sha256sum .clang-tidy configure.ac) | sha256sum | cut -c1-64)
+        LC_ALL=C sort -z | xargs -0 sha256sum .clang-tidy configure.ac scripts/lint.sh) |
+        sha256sum | cut -c1-64)
     export headers cache
     c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
         sum=$cache/$( (echo "$headers"; cat "$0") | sha256sum | cut -c1-64)
         [ ! -e "$sum" ] || exit 0
-        output=$(clang-tidy --quiet "$0" -- "$@" 2>&1) && : >"$sum" && exit 0
+        checks=
+        case $0 in tests/*) checks=-clang-analyzer-* ;; esac
+        output=$(clang-tidy --quiet --checks="$checks" "$0" -- "$@" 2>&1) && : >"$sum" && exit 0
         printf "%s\n" "$output"
-        exit 1' {} "${lint_flags[@]}" "${includes[@]}")
+        exit 1' {} "${lint_flags[@]}" "${lint_warnings[@]}" "${includes[@]}")
 }
 
 lint_format() {
@@ -101,12 +104,12 @@ lint_format() {
 
 # What the documents and the bench repeat of the sources must be what the sources say.
 lint_folders() {
-    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    (need_gcc) || return 1
     "$top/scripts/lint-names" && "$top/scripts/lint-folders" "$top/build/gcc"
 }
 
 lint_docs() {
-    (build gcc --enable-werror CC=gcc CFLAGS="-O2 -g") || return 1
+    (need_gcc) || return 1
     "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
         "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
