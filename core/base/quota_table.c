@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
+
 enum { ROWS = 256 };
 
 struct quota_entry {
@@ -95,24 +97,28 @@ static bool fits(size_t now, size_t bound, size_t own)
     return now <= bound || now == own;
 }
 
-enum quota_result quota_take(struct quota_table *table, const struct quota_owner *owner,
-                             size_t held, size_t more, const struct quota_limits *bounds)
+enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
+                             const struct quota_owner *owner, size_t more,
+                             const struct quota_limits *bounds)
 {
     enum quota_result answer = QUOTA_TAKEN;
 
+    if (!charge->bytes)
+        charge->owner = *owner;
     pthread_mutex_lock(&table->lock);
-    struct quota_entry **at = find(table, owner);
+    struct quota_entry **at = find(table, &charge->owner);
     size_t own = *at ? (*at)->bytes : 0;
 
-    if (!fits(own + more, bounds->each, held + more))
+    if (!fits(own + more, bounds->each, charge->bytes + more))
         answer = QUOTA_OWN_FULL;
-    else if (!fits(table->bytes + more, bounds->all, held + more))
+    else if (!fits(table->bytes + more, bounds->all, charge->bytes + more))
         answer = QUOTA_ALL_FULL;
-    else if (!*at && !begin(at, owner))
+    else if (more && !*at && !begin(at, &charge->owner))
         answer = QUOTA_NO_MEMORY;
-    if (answer == QUOTA_TAKEN) {
+    if (answer == QUOTA_TAKEN && more) {
         (*at)->bytes += more;
         table->bytes += more;
+        charge->bytes += more;
     }
     pthread_mutex_unlock(&table->lock);
     return answer;
@@ -139,20 +145,41 @@ size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner
     return bytes;
 }
 
-void quota_release(struct quota_table *table, const struct quota_owner *owner, size_t bytes)
+/* Takes it off the owner's entry; returns how much was there. Under the lock. */
+static size_t take_off(struct quota_table *table, const struct quota_owner *owner, size_t bytes)
 {
-    pthread_mutex_lock(&table->lock);
     struct quota_entry **at = find(table, owner), *entry = *at;
 
     if (!entry)
-        abort(); /* it was never taken */
+        return 0;
+    if (bytes > entry->bytes)
+        bytes = entry->bytes;
     entry->bytes -= bytes;
     table->bytes -= bytes;
     if (!entry->bytes) {
         *at = entry->next;
         free(entry);
     }
+    return bytes;
+}
+
+void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes)
+{
+    size_t held = bytes < charge->bytes ? bytes : charge->bytes;
+
+    pthread_mutex_lock(&table->lock);
+    size_t released = take_off(table, &charge->owner, held);
+
     pthread_mutex_unlock(&table->lock);
+    charge->bytes -= held;
+    if (released != bytes)
+        log_line(BB_ERROR, "a quota is released that was not charged", NULL);
+}
+
+void quota_release_all(struct quota_table *table, struct quota_charge *charge)
+{
+    if (charge->bytes)
+        quota_release(table, charge, charge->bytes);
 }
 
 size_t quota_taken(struct quota_table *table)

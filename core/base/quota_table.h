@@ -23,6 +23,13 @@ bool quota_owner_host(const struct quota_owner *owner);
 uint64_t quota_owner_hash(const struct quota_owner *owner);
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
+/* The part of a table that a piece of work holds, zeroed at first. It keeps the owner that was
+ * charged, because the work may belong to another one when it releases the charge. */
+struct quota_charge {
+    struct quota_owner owner;
+    size_t bytes; /* 0: it holds nothing, and the next owner counts */
+};
+
 /* How much there is: for all together, for each owner. */
 struct quota_limits {
     size_t all, each;
@@ -34,17 +41,24 @@ struct quota_table *quota_table_new(void);
 void quota_table_free(struct quota_table *table);
 
 /*
- * Takes `more` for a piece of work that holds `held` already. One piece of work may go beyond a
- * bound that it has for itself: else what is larger than the bound could never be done.
+ * Adds `more` to the charge; to the owner that it has, or to `owner` if it holds nothing. A piece
+ * of work that has a bound to itself may exceed it: otherwise work larger than the bound could
+ * never be done.
  */
-enum quota_result quota_take(struct quota_table *table, const struct quota_owner *owner,
-                             size_t held, size_t more, const struct quota_limits *bounds);
+enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
+                             const struct quota_owner *owner, size_t more,
+                             const struct quota_limits *bounds);
 
 /* Whether the owner holds as much as it may: to be asked before work that takes more anyway. */
 bool quota_is_full(struct quota_table *table, const struct quota_owner *owner, size_t each);
 
-/* Gives back what was taken, or a part of it. */
-void quota_release(struct quota_table *table, const struct quota_owner *owner, size_t bytes);
+/*
+ * Releases a part of the charge. If the charge or its owner holds less, that is a bug of the
+ * caller: it is logged, and the rest is released.
+ */
+void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes);
+/* Releases all of it. */
+void quota_release_all(struct quota_table *table, struct quota_charge *charge);
 
 /* What the owner holds. */
 size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner);

@@ -159,7 +159,7 @@ void body_drop(struct http_txn *txn)
 void body_free(struct http_txn *txn)
 {
     body_drop(txn);
-    body_give_room(txn, txn->counted);
+    body_give_room(txn, txn->counted.bytes);
 }
 
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)

@@ -13,13 +13,6 @@
 
 #define RETRY_SECONDS "5"
 
-/* The same for as long as the HTTP transaction holds anything: it is known before the body comes.
- */
-static struct quota_owner owner_of(const struct http_txn *txn)
-{
-    return txn->rq.owner;
-}
-
 static struct quota_limits bounds_of(const struct http_txn *txn, enum quota quota)
 {
     return quota_bounds(txn->rq.generation->settings, quota);
@@ -27,14 +20,10 @@ static struct quota_limits bounds_of(const struct http_txn *txn, enum quota quot
 
 static enum quota_result take(struct http_txn *txn, size_t bytes)
 {
-    struct quota_owner owner = owner_of(txn);
     struct quota_limits bounds = bounds_of(txn, QUOTA_BODIES);
-    enum quota_result answer = quota_take(txn->rq.loop->engine->quotas[QUOTA_BODIES], &owner,
-                                          txn->counted, bytes, &bounds);
 
-    if (answer == QUOTA_TAKEN)
-        txn->counted += bytes;
-    return answer;
+    return quota_take(txn->rq.loop->engine->quotas[QUOTA_BODIES], &txn->counted, &txn->rq.owner,
+                      bytes, &bounds);
 }
 
 static int refuse(struct core_request *rq, enum quota_result answer, enum quota quota)
@@ -63,12 +52,8 @@ int body_take_room(struct http_txn *txn, size_t bytes)
 
 void body_give_room(struct http_txn *txn, size_t bytes)
 {
-    if (!bytes)
-        return;
-    struct quota_owner owner = owner_of(txn);
-
-    quota_release(txn->rq.loop->engine->quotas[QUOTA_BODIES], &owner, bytes);
-    txn->counted -= bytes;
+    if (bytes)
+        quota_release(txn->rq.loop->engine->quotas[QUOTA_BODIES], &txn->counted, bytes);
 }
 
 static bool reads_only(const struct http_txn *txn)
@@ -91,10 +76,9 @@ int response_check_budget(struct http_txn *txn)
 {
     if (reads_only(txn) || !quota_taken(txn->rq.loop->engine->quotas[QUOTA_ANSWERS]))
         return 0;
-    struct quota_owner owner = owner_of(txn);
     size_t each = bounds_of(txn, QUOTA_ANSWERS).each;
 
-    if (!quota_is_full(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, each))
+    if (!quota_is_full(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->rq.owner, each))
         return 0;
     return refuse(&txn->rq, QUOTA_OWN_FULL, QUOTA_ANSWERS);
 }
@@ -119,16 +103,13 @@ void response_take_budget(struct http_txn *txn)
 
     if (!response->body || response->length < BODY_LARGE)
         return;
-    struct quota_owner owner = owner_of(txn);
-
     if (may_refuse(txn))
         bounds = bounds_of(txn, QUOTA_ANSWERS);
-    enum quota_result taken = quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, 0,
-                                         response->length, &bounds);
+    enum quota_result taken =
+        quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->response_counted,
+                   &txn->rq.owner, response->length, &bounds);
 
-    if (taken == QUOTA_TAKEN) {
-        txn->response_counted = response->length;
-    } else if (taken != QUOTA_NO_MEMORY) {
+    if (taken == QUOTA_OWN_FULL || taken == QUOTA_ALL_FULL) {
         drop_type(response);
         refuse(&txn->rq, taken, QUOTA_ANSWERS);
     }
@@ -136,10 +117,5 @@ void response_take_budget(struct http_txn *txn)
 
 void response_release_budget(struct http_txn *txn)
 {
-    if (!txn->response_counted)
-        return;
-    struct quota_owner owner = owner_of(txn);
-
-    quota_release(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &owner, txn->response_counted);
-    txn->response_counted = 0;
+    quota_release_all(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->response_counted);
 }

@@ -65,7 +65,7 @@ static struct quota_limits bounds_of(const struct connection *connection)
 /* Nobody works for it: it waits for a request, or for the rest of a head. */
 static bool is_idle(const struct connection *connection)
 {
-    return connection->counted && !connection->cut && connection->stage <= STAGE_HEADER;
+    return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
 }
 
 static int64_t idle_since(const struct connection *connection)
@@ -97,9 +97,7 @@ static const struct quota_owner *greediest(const struct http *http, size_t *most
 
 void connection_limit_release(struct connection *connection)
 {
-    if (connection->counted)
-        quota_release(places(connection), &connection->owner, 1);
-    connection->counted = false;
+    quota_release_all(places(connection), &connection->counted);
 }
 
 /* Ends the oldest connection of this owner that does nothing; false: there is none. */
@@ -137,10 +135,7 @@ static bool make_room(const struct connection *connection)
 
 static enum quota_result take(struct connection *connection, const struct quota_limits *bounds)
 {
-    enum quota_result answer = quota_take(places(connection), &connection->owner, 0, 1, bounds);
-
-    connection->counted = answer == QUOTA_TAKEN;
-    return answer;
+    return quota_take(places(connection), &connection->counted, &connection->owner, 1, bounds);
 }
 
 bool connection_limit_take(struct connection *connection)
@@ -158,7 +153,7 @@ bool connection_limit_take(struct connection *connection)
         room = make_room(connection);
     if (room)
         answer = take(connection, &bounds);
-    if (!connection->counted && answer != QUOTA_NO_MEMORY)
+    if (!connection->counted.bytes && answer != QUOTA_NO_MEMORY)
         quota_count(QUOTA_CONNECTIONS, answer == QUOTA_OWN_FULL);
-    return connection->counted;
+    return connection->counted.bytes;
 }

@@ -49,8 +49,8 @@ struct connection {
     int64_t stop_ms;  /* a limit beside it, whatever the stage; 0: none */
     bool cut;
     bool lingers; /* the host ends it, and the client may have sent more before it hears of that */
-    bool counted; /* it counts among those that there may be, and for this owner: */
-    struct quota_owner owner;
+    struct quota_owner owner;    /* its address */
+    struct quota_charge counted; /* 1 while it counts among those that there may be */
     bool looked; /* the sweep has looked whether the client has left, in this stage */
     bool ended;  /* it has seen that no more of the body comes */
     struct MHD_Connection *drops; /* see connection_drops_body(); NULL: it does not */

@@ -54,8 +54,8 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
-    size_t counted;          /* of it, and of buffers of its upload, in the engine's shares */
-    size_t response_counted; /* of the answer, among those in memory */
+    struct quota_charge counted;          /* bytes, and buffers of its upload, in memory */
+    struct quota_charge response_counted; /* the answer's bytes in memory */
     size_t taken, dropped;   /* of a multipart body or one that nobody reads; of what is refused */
     bool form;               /* the body is one, and not JSON */
     bool multipart;          /* the body is; then `bytes` are its fields */

@@ -71,10 +71,10 @@ struct upload {
     const char *filename;       /* of it; NULL: none */
     struct upload_file *file;   /* of it; NULL: no data yet */
     struct upload_file *files, **files_end;
-    size_t files_length; /* bytes of all */
-    size_t on_disk;      /* of them, counted among those of all uploads; see quota.h */
-    size_t parts;        /* seen so far */
-    unsigned *counts;    /* by part of the route */
+    size_t files_length;         /* bytes of all */
+    struct quota_charge on_disk; /* of them, a little in advance; see quota.h */
+    size_t parts;                /* seen so far */
+    unsigned *counts;            /* by part of the route */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is not at work */
     int error;                              /* errno of the pool; read while it is not at work */

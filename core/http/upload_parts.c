@@ -240,18 +240,16 @@ static int take_disk(struct upload *upload)
     struct core_request *rq = upload_request(upload);
     size_t more = UPLOAD_DISK_STEP;
 
-    if (upload->files_length <= upload->on_disk)
+    if (upload->files_length <= upload->on_disk.bytes)
         return 0;
-    if (more < upload->files_length - upload->on_disk)
-        more = upload->files_length - upload->on_disk;
+    if (more < upload->files_length - upload->on_disk.bytes)
+        more = upload->files_length - upload->on_disk.bytes;
     struct quota_limits bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
-    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_UPLOADS], &rq->owner,
-                                          upload->on_disk, more, &bounds);
+    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_UPLOADS], &upload->on_disk,
+                                          &rq->owner, more, &bounds);
 
-    if (answer == QUOTA_TAKEN) {
-        upload->on_disk += more;
+    if (answer == QUOTA_TAKEN)
         return 0;
-    }
     quota_fail(rq, QUOTA_UPLOADS, answer);
     reply_failed(rq);
     return -1;
