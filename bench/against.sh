@@ -1,18 +1,21 @@
 # One against all: what others wait while two accounts from two addresses do what they can against the
 # host, one attack after the other and then all together. Sourced by bench/run.
 
-attacks=(D2 D3 D4 D5 D6 D9 D10 D13 all)
+attacks=(R1 R2 L8 L9 D2 D3 D4 D5 D6 D9 D10 D13 all)
 uploads_max=67108864
 
 # Passwords cost here what they cost by default, and the bounds of an address are those of any host.
 write_against_conf() {
     conf=$work/against.yaml
     sed -e '/argon2_/d' -e "s/connections_per_address: .*/max_uploads: $uploads_max/" \
-        -e 's/^modules: .*/modules: [auth, chat, device, health, webhook]/' "$top/bench/conf.yaml" >"$conf"
+        -e 's/^modules: .*/modules: [auth, bulk, chat, device, health, reading, webhook]/' "$top/bench/conf.yaml" >"$conf"
     cat >>"$conf" <<END
 
 device:
   documents: "$work/documents"
+
+bulk:
+  files: "$work/files"
 
 webhook:
   allow_networks: ["127.0.0.0/8"]
@@ -35,7 +38,7 @@ prepare_against() {
     sql_file postgres busbar against
 }
 
-# served ROUND WITH: reads, messages and logins of others, all three at the same time.
+# served ROUND WITH: reads, messages and logins of others, all at the same time.
 served() {
     local tokens=$work/tokens job number what
 
@@ -77,21 +80,24 @@ uploaded_bytes() {
     { find "$work/documents" -type f -printf '%s\n' 2>/dev/null || true; } | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# run_against ROUND ATTACK
+# run_against ROUND ATTACK ATTACKERS
 run_against() {
-    local attacker before
+    local attacker before who
 
-    served "$1" "before $2"
+    who="$2 by $3"
+
+    served "$1" "before $who"
     before=$(resident "$host_pid")
     echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
-    PORT=$host_port ATTACKERS=$work/attackers apart 19 node "$top/bench/attack.js" "$2" >"$work/attack" 2>&1 &
+    PORT=$host_port ATTACKERS=$work/attackers apart 19 node "$top/bench/attack.js" "$2" "$3" \
+        >"$work/attack" 2>&1 &
     attacker=$!
     wait_line '^under way' "$work/attack" "$attacker"
-    served "$1" "$2"
-    note_value "$1" growth "$2" $(($(peak "$host_pid") - before)) "kB more of the host beside $2"
-    note_value "$1" uploads "$2" "$(uploaded_bytes)" "bytes of unfinished uploads"
+    served "$1" "$who"
+    note_value "$1" growth "$who" $(($(peak "$host_pid") - before)) "kB more of the host beside $who"
+    note_value "$1" uploads "$who" "$(uploaded_bytes)" "bytes of unfinished uploads"
     kill -TERM "$attacker"
-    wait "$attacker" || die "the attack $2 ended early: $(tail -3 "$work/attack")"
+    wait "$attacker" || die "the attack $who ended early: $(tail -3 "$work/attack")"
     sed '1d' "$work/attack" >&2
     settle
 }
@@ -102,7 +108,7 @@ against_report() {
 
 # With PostgreSQL and the sessions of seed_accounts there, and no host.
 against_part() {
-    local number attack
+    local number attack count
 
     compile_receiver
     receiver_port=$(free_port)
@@ -121,7 +127,9 @@ against_part() {
     for ((number = 1; number <= rounds; number++)); do
         say "one against all: round $number of $rounds"
         for attack in "${attacks[@]}"; do
-            run_against "$number" "$attack"
+            for count in 1 2; do
+                run_against "$number" "$attack" "$count"
+            done
         done
     done
     finish against against-notes.md

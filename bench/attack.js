@@ -1,16 +1,17 @@
 /*
- * Attacks a host until SIGTERM: node attack.js D2|D3|D4|D5|D6|D9|D10|D13|all. Each attack is led by all
- * attackers of the file that ATTACKERS names (attackers.js), each from an address of its own. Says "under
- * way" when every part of it has begun, and at the end how often which status came. What was refused
- * is tried again as Retry-After says, after a second at most, and never sooner than after 50 ms: else
- * this program would have the processors. Environment: PORT, ATTACKERS.
+ * Attacks a host until SIGTERM: node attack.js NAME COUNT, with a NAME of the table at the end, or all.
+ * Each attack is led by the first COUNT attackers of the file that ATTACKERS names (attackers.js), each
+ * from a separate address. Prints "under way" when every part of it has begun, and at the end how
+ * often which status came. A refused request is repeated as Retry-After says, after a second at most, and
+ * never sooner than after 50 ms: otherwise this program would take the processors. The floods (R2, L8)
+ * do not wait, as attackers do not. Environment: PORT, ATTACKERS.
  */
 'use strict'
 const fs = require('node:fs')
 const http = require('node:http')
 const net = require('node:net')
 
-const attackers = JSON.parse(fs.readFileSync(process.env.ATTACKERS, 'utf8'))
+const attackers = JSON.parse(fs.readFileSync(process.env.ATTACKERS, 'utf8')).slice(0, Number(process.argv[3]))
 const port = Number(process.env.PORT)
 const statuses = {}
 const awaited = {} // parts of each attack that have not begun
@@ -53,7 +54,8 @@ function ask (at, method, path, body, take) {
   })
 }
 
-/* `times` of them side by side, each again and again, `pause` ms after an answer. */
+/* `times` of them side by side, each again and again, `pause` ms after an answer; 0: at once, whatever it
+ * was. */
 function repeat (attack, times, pause, job) {
   for (let i = 0; i < times; i++) {
     part(attack, async (begun) => {
@@ -64,6 +66,7 @@ function repeat (attack, times, pause, job) {
       for (;;) {
         const { status, after } = await job(read)
         count(attack, status)
+        if (!pause && typeof status === 'number') continue
         await wait(status < 300 ? pause : Math.min(Math.max(after * 1000, 50), 1000))
       }
     })
@@ -184,7 +187,32 @@ function unread (at) {
   }
 }
 
+/* 200 connections of one account that ask for what costs least. */
+function cheap (at) {
+  repeat('R2', 200, 0, (read) => ask(at, 'GET', `/api/chat/unread-count/${at.email}`, null, read))
+}
+
+function registrations (at) {
+  repeat('L8', 64, 0, (read) => {
+    const email = `y${process.pid}.${++number}.${at.email}`
+    const body = { firstName: 'A', lastName: 'B', email, password: at.password, orgName: `Org of ${email}` }
+    return ask(at, 'POST', '/api/user/register', json(body), read)
+  })
+}
+
+/* As large as a message may be, and the list of all webhooks. */
+function large (at) {
+  const body = json({ username: at.email, chatEntry: 'x'.repeat(1000000) })
+  repeat('L9', 4, 50, (read) => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body, read))
+  repeat('L9', 16, 50, (read) => ask(at, 'GET', '/api/chat/webhooks', null, read))
+}
+
+function jobs (at) {
+  repeat('R1', 4, 50, (read) => ask(at, 'GET', '/api/bulk-upload?limit=1000', null, read))
+}
+
 const attacks = {
+  R1: jobs, R2: cheap, L8: registrations, L9: large,
   D2: hashes, D3: logins, D4: messages, D5: lists, D6: chains, D9: idlers, D10: uploads, D13: unread
 }
 const chosen = process.argv[2] === 'all' ? Object.keys(attacks) : [process.argv[2]]

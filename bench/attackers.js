@@ -1,10 +1,12 @@
 /*
  * Prepares the attackers of attack.js, as JSON on standard output: node attackers.js URL. Each has a
- * session, an account of its own that is pending, 1,000 webhooks at URL, and two conversations: one that
- * against.sql makes long, one to write into. Environment: PORT, BUSBAR_PASSWORD.
+ * session, a second account that is pending, 1,000 webhooks at URL, up to 600 bulk uploads with a long
+ * header line, and two conversations: one that against.sql makes long, one to write into. Environment:
+ * PORT, BUSBAR_PASSWORD.
  */
 'use strict'
 const hooks = 1000
+const uploads = 600
 const base = `http://127.0.0.1:${process.env.PORT}`
 const password = process.env.BUSBAR_PASSWORD
 const url = process.argv[2]
@@ -23,6 +25,19 @@ async function conversation (email, other, token) {
   return (await post('/api/chat/conversations/start', body, token)).conversation
 }
 
+/* A bulk upload that is cancelled at once; false: it was refused, as one of too many may be. */
+async function upload (token) {
+  const names = Array.from({ length: 900 }, (_, i) => `column ${i} `.padEnd(16, 'x'))
+  const form = new FormData()
+  form.append('file', new Blob([`externalId,siteName,${names.join()}\nx,x\n`]), 'devices.csv')
+  const headers = { Authorization: `Bearer ${token}` }
+  const answer = await fetch(`${base}/api/bulk-upload?type=Devices`, { method: 'POST', headers, body: form })
+  const text = await answer.text()
+  if (answer.ok) await post(`/api/bulk-upload/${JSON.parse(text).bulkUploadId}/cancel`, {}, token)
+  else console.error(`attackers.js: an upload is answered ${answer.status} ${text}`)
+  return answer.ok
+}
+
 async function prepare (number) {
   const email = `attacker${number}@bench.test`
   const pending = `pending${number}@bench.test`
@@ -36,6 +51,7 @@ async function prepare (number) {
   for (let i = 0; i < hooks; i += 8) {
     await Promise.all(Array.from({ length: 8 }, () => post('/api/chat/webhooks', hook, token)))
   }
+  for (let i = 0; i < uploads && await upload(token); i++);
   const address = `127.0.0.${number + 1}`
   return { address, email, pending, password, token, chain: long.headUuid, talk: talk.id }
 }

@@ -9,8 +9,12 @@ const {
 
 const [file, rounds, seconds, busy, uploadsMax] = process.argv.slice(2)
 const runs = read(file)
-const kinds = ['reads', 'writes', 'logins']
+const kinds = ['own-reads', 'own-writes', 'reads', 'writes', 'logins']
 const titles = {
+  R1: 'R1: lists of bulk uploads with long header lines',
+  R2: 'R2: 200 connections that read unread counts without a pause',
+  L8: 'L8: a flood of registrations',
+  L9: 'L9: messages of 1 MB, lists of 1,000 webhooks',
   D2: 'D2: registrations, and logins to an account that is pending',
   D3: 'D3: eight logins to one account at a time',
   D4: 'D4: messages of 200 kB, 1,000 webhooks each',
@@ -21,7 +25,8 @@ const titles = {
   D13: 'D13: answers that nobody reads',
   all: 'all of them together'
 }
-const names = Object.keys(titles).filter((who) => runs.some((r) => r.who === who))
+const names = Object.keys(titles).flatMap((title) => [1, 2].map((count) => `${title} by ${count}`))
+  .filter((who) => runs.some((r) => r.who === who))
 const rates = (measure, who) => of(runs, measure, who, (r) => r.rate)
 const ratio = (kind, who) => pairs(runs, [kind, who], [kind, `before ${who}`], (a, b) => a.p99 / b.p99)
 
@@ -45,7 +50,8 @@ function wanted () {
 function detail (who) {
   const p99 = (kind, beside) => ms(median(of(runs, kind, beside, (r) => r.p99)))
   const cells = kinds.map((kind) => `${p99(kind, `before ${who}`)} → ${p99(kind, who)}`)
-  return [titles[who], ...cells, mib(median(rates('growth', who))).toFixed(1)]
+  const [name, count] = who.split(' by ')
+  return [titles[name], count, ...cells, mib(median(rates('growth', who))).toFixed(1)]
 }
 
 process.stdout.write(`## One against all
@@ -59,7 +65,7 @@ ${goals(wanted())}
 
 p99 in ms, before the attack → beside it:
 
-${table(['attack', ...kinds.map((kind) => `others' ${kind}`), 'memory of the host, MiB more'],
+${table(['attack', 'accounts', ...kinds.map((kind) => `others' ${kind}`), 'memory of the host, MiB more'],
   names.map(detail))}
 
 `)

@@ -1,8 +1,10 @@
 /*
- * What others get beside an attack: node served.js SECONDS. Messages (100 a second, of random accounts in
- * random conversations, see seed.sql) and logins (2 a second, of one account from 127.0.0.4) are due at
- * fixed times, whatever became of those before; their times run from then to the answer. Prints for
- * each: "writes rate,p50,p99,max,count refused", microseconds. Environment: PORT, TOKENS,
+ * Measures what others get during an attack: node served.js SECONDS. All requests are due at fixed times,
+ * whatever became of the previous ones; their times run from then to the response:
+ *   own-reads, own-writes  unread counts and messages of one ordinary account, 100 each a second
+ *   writes                 messages of random accounts in random conversations (seed.sql), 100 a second
+ *   logins                 logins of one account from 127.0.0.4, 2 a second
+ * Prints for each "writes rate,p50,p99,max,count refused", in microseconds. Environment: PORT, TOKENS,
  * BUSBAR_PASSWORD.
  */
 'use strict'
@@ -12,15 +14,19 @@ const http = require('node:http')
 const seconds = Number(process.argv[2])
 const tokens = fs.readFileSync(process.env.TOKENS, 'utf8').trim().split('\n')
 
+const victim = 1
+const talk = 10000 // conversation i is u<i % 10000 + 1>'s
+
 function ask (agent, path, headers, body, done) {
-  const text = JSON.stringify(body)
+  const text = body && JSON.stringify(body)
+  const about = body && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }
   const options = {
     agent,
     host: '127.0.0.1',
     port: process.env.PORT,
     path,
-    method: 'POST',
-    headers: { ...headers, 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }
+    method: body ? 'POST' : 'GET',
+    headers: { ...headers, ...about }
   }
   http.request(options, (answer) => {
     answer.resume()
@@ -28,12 +34,19 @@ function ask (agent, path, headers, body, done) {
   }).on('error', () => done(0)).end(text)
 }
 
-function write (agent, done) {
-  const id = 1 + Math.floor(Math.random() * 100000)
+function ownRead (agent, done) {
+  const headers = { Authorization: `Bearer ${tokens[victim - 1]}` }
+  ask(agent, `/api/chat/unread-count/u${victim}@bench.test`, headers, null, done)
+}
+
+function post (agent, id, done) {
   const n = id % 10000 + 1
   const body = { username: `u${n}@bench.test`, chatEntry: 'The inverter reports 4,812 kWh; is that plausible?' }
   ask(agent, `/api/chat/conversations/${id}/messages`, { Authorization: `Bearer ${tokens[n - 1]}` }, body, done)
 }
+
+const ownWrite = (agent, done) => post(agent, talk, done)
+const write = (agent, done) => post(agent, 1 + Math.floor(Math.random() * 100000), done)
 
 function login (agent, done) {
   const body = { username: 'visitor@bench.test', password: process.env.BUSBAR_PASSWORD }
@@ -73,5 +86,7 @@ function run (name, rate, job, options) {
   tick()
 }
 
+run('own-reads', 100, ownRead, { maxSockets: 12 })
+run('own-writes', 100, ownWrite, { maxSockets: 12 })
 run('writes', 100, write, {})
 run('logins', 2, login, { localAddress: '127.0.0.4' })
