@@ -126,7 +126,7 @@ int auth_organisation_list(struct bb_request *rq)
     static const struct bb_sql list = {"SELECT " ORGANISATION_COLUMNS
                                        " FROM auth_organisation o WHERE o.id > $1::bigint "
                                        "ORDER BY o.id LIMIT $2::bigint",
-                                       0};
+                                       BB_SQL_LONG};
     struct bb_rows *rows = bb_query(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 

@@ -8,11 +8,11 @@ int auth_user_list(struct bb_request *rq)
     static const struct bb_sql all = {"SELECT " ACCOUNT_COLUMNS
                                       " FROM auth_account a WHERE a.id > $1::bigint "
                                       "ORDER BY a.id LIMIT $2::bigint",
-                                      0};
+                                      BB_SQL_LONG};
     static const struct bb_sql of_status = {"SELECT " ACCOUNT_COLUMNS
                                             " FROM auth_account a WHERE a.id > $1::bigint "
                                             "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
-                                            0};
+                                            BB_SQL_LONG};
     struct bb_value after = bb_i(bb_arg_int(rq, "after", 0));
     struct bb_value limit = bb_i(auth_page_limit(rq) + 1);
     const char *status = bb_arg(rq, "status");

@@ -29,7 +29,7 @@ struct page {
 static const struct bb_sql find_failed = {
     "SELECT number, name, problems FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
     " ORDER BY number LIMIT $3::bigint",
-    0,
+    BB_SQL_LONG,
 };
 
 /* $1 job, $2 behind which row, $3 and $4 behind and up to which a part's last row lies */
@@ -40,7 +40,7 @@ static const struct bb_sql find_part = {
     " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > greatest($2::bigint, $3::bigint)"
     " AND p.first_row <= $4::bigint AND (NOT $5::boolean OR p.failed < p.rows)"
     " ORDER BY p.last_row LIMIT 1",
-    0,
+    BB_SQL_LONG,
 };
 
 static void add(struct page *page, int64_t number, const char *name, const char *status,
@@ -59,7 +59,7 @@ static void add(struct page *page, int64_t number, const char *name, const char 
 static const struct bb_sql part_with = {
     "SELECT first_row, bytes FROM bulk_part WHERE job = $1::uuid AND last_row >= $2::bigint"
     " ORDER BY last_row LIMIT 1",
-    0,
+    BB_SQL_LONG,
 };
 
 static int64_t number_of(const json_t *row)

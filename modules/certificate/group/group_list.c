@@ -23,7 +23,7 @@ static const struct bb_sql list = {
 /* $1 $2 scope, $3 group, $4 name */
 static const struct bb_sql get = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE " CERTIFICATE_SEES " AND e.id = $3::bigint",
-    0};
+    BB_SQL_LONG}; /* a group may have thousands of devices */
 
 enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANISATION, CARRY, CREATED, FOUND };
 

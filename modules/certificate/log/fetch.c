@@ -86,8 +86,8 @@ static const struct bb_sql in_status[CERTIFICATE_WAYS] = {
                              BB_SQL_LONG},
 };
 
-#define FEW 16   /* organisations, each of which costs a page */
-#define MANY 200 /* entries: more take their time */
+#define FEW 16  /* organisations, each of which costs a page */
+#define MANY 50 /* entries: more take their time */
 
 #define PLAIN_ARGS(filter, limit)                                                                  \
     CERTIFICATE_HEAD_ARGS(filter), bb_i((filter)->after_ms), bb_i((filter)->after_id), bb_i(limit)

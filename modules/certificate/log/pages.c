@@ -33,7 +33,7 @@ static const struct bb_sql place_of_one = {
 static const struct bb_sql place_of_many = {
     PLACE(DAYS("d.day, sum(d.entries::float8) AS n",
                "NOT $1::boolean AND d.organisation = ANY ($2::bigint[])") " GROUP BY d.day"),
-    0};
+    BB_SQL_LONG};
 
 /*
  * $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many.
@@ -55,12 +55,12 @@ static const struct bb_sql of_some = {
             " AND (e.organisation, e.start_at) >= (o.id, " FROM ")"
             " ORDER BY e.organisation DESC, " NEWEST " LIMIT $5::bigint + $6::bigint) e"
             " WHERE NOT $1::boolean"),
-    0};
+    BB_SQL_LONG};
 static const struct bb_sql of_all = {
     ENTRIES("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
             " AND cardinality($2::bigint[]) >= 0"
             " AND e.start_at < " BEFORE " AND e.start_at >= " FROM),
-    0};
+    BB_SQL_LONG};
 
 /* $1 $2 scope, $3 and $4 first and last day, $5 how many are passed over, $6 how many, $7 group. No
  * counter is a group's: its entries are counted in their index. */

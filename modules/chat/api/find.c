@@ -24,14 +24,18 @@
     NEWEST_OF("((" ROW first " AND " CHAT_SEES " OFFSET 0) UNION ALL (" ROW second                 \
               " AND " CHAT_SEES " OFFSET 0)) c")
 
-/* $1 to $3: the scope. Then the e-mails, then the name. By count of e-mails and whether named. */
+/*
+ * $1 to $3: the scope. Then the e-mails, then the name. By count of e-mails and whether named. With
+ * fewer than two e-mails many conversations may have to be passed over that the caller may not see.
+ */
 static const struct bb_sql newest[3][2] = {
     {{NEWEST_OF("chat_directory c WHERE " CHAT_SEES), 0},
-     {NEWEST_OF("(" ROW "c.device_project_name = $4::text AND " CHAT_SEES " OFFSET 0) c"), 0}},
-    {{EITHER("c.participant1 = $4::text", "c.participant2 = $4::text"), 0},
+     {NEWEST_OF("(" ROW "c.device_project_name = $4::text AND " CHAT_SEES " OFFSET 0) c"),
+      BB_SQL_LONG}},
+    {{EITHER("c.participant1 = $4::text", "c.participant2 = $4::text"), BB_SQL_LONG},
      {EITHER_NAMED("c.participant1 = $4::text AND c.device_project_name = $5::text",
                    "c.participant2 = $4::text AND c.device_project_name = $5::text"),
-      0}},
+      BB_SQL_LONG}},
     {{EITHER("c.participant1 = $4::text AND c.participant2 = $5::text",
              "c.participant1 = $5::text AND c.participant2 = $4::text"),
       0},
@@ -48,7 +52,7 @@ static const struct bb_sql newest_of_organisations = {
               "c.organisation = o" NEWEST ") n) UNION ALL (" ROW
               "c.participant1 = $2::text AND NOT c.withheld1" NEWEST ") UNION ALL (" ROW
               "c.participant2 = $2::text AND NOT c.withheld2" NEWEST ")) c"),
-    0,
+    BB_SQL_LONG,
 };
 
 struct filters {

@@ -63,19 +63,17 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
 /*
- * Short pages of one's own list may be asked together. Others would hold up whoever waits behind
- * them: long ones, and those of another's e-mail, which differ in what they cost by orders of
- * magnitude.
+ * The first conversations of the caller are read together with other requests. Longer pages are
+ * declared long, and so is every page of another's e-mail: its cost depends on how many of its
+ * conversations the caller may not see.
  */
 enum { FEW = 25 };
 
 static const struct bb_keyed own_few = {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}};
 
-/* By whether another's e-mail is asked for, and whether the page is a long one. */
-static const struct bb_sql list_page[2][2] = {
-    {{ONE PAGE(OWN), 0}, {ONE PAGE(OWN), BB_SQL_LONG}},
-    {{ONE PAGE(ANOTHERS), 0}, {ONE PAGE(ANOTHERS), BB_SQL_LONG}},
-};
+/* By whether another's e-mail is asked for. */
+static const struct bb_sql list_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
+                                           {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
 static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
                                           {ONE IDS(ANOTHERS), BB_SQL_LONG}};
 
@@ -250,13 +248,19 @@ int chat_list(struct bb_request *rq)
         return refused;
 
     /* One more than asked for shows whether there is a next page. */
-    const struct bb_sql *sql =
-        !another && page <= FEW ? &own_few.one : &list_page[another][page > ARRAY_SHORT];
-    const struct bb_rows *rows = fetch(rq, sql, &position, bb_i((int64_t)page + 1));
+    size_t few = page < FEW ? page : FEW, count = 0;
+    const struct bb_rows *rows = NULL;
 
+    if (!another) {
+        rows = fetch(rq, &own_few.one, &position, bb_i((int64_t)few + 1));
+        count = rows ? bb_count(rq, rows) : 0;
+    }
+    if (another || (rows && few < page && count > few)) {
+        rows = fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
+        count = rows ? bb_count(rq, rows) : 0;
+    }
     if (!rows)
         return bb_failed(rq);
-    size_t count = bb_count(rq, rows);
 
     if (!limit && count > page)
         return answer_long(rq, &list_ids[another], &position);

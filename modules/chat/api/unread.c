@@ -4,13 +4,15 @@
  * Both read totals (schema.sql, step 3) and the changes that are not in them yet: no conversation
  * and no message, so neither the length of a history nor the number of conversations matters. Who
  * asks for another's e-mail also sees the conversations in which both take part. Those are looked
- * at themselves, up to PAIRED of them.
+ * at themselves, up to PAIRED of them; more than FEW_PAIRED by a long statement.
  */
 #include <string.h>
 
 #include "modules/chat/api/api.h"
 
 #define PAIRED "5000"
+#define FEW_PAIRED 100
+#define BEYOND_FEW "101"
 #define NAMES "1000"
 
 /* Who asks for oneself. bench/sql/unread_count.sql has the same text. */
@@ -54,18 +56,21 @@ static const struct bb_keyed count_own = {
     " AND d.participant" side " = k.email AND d.participant" other " = k.own"                      \
     " AND NOT d.withheld" other " AND coalesce(d.organisation <> ALL(k.organisations), true)"
 #define OF_PAIRS OF_PAIR("1", "2") " UNION ALL " OF_PAIR("2", "1")
-#define WITH_CALLER                                                                                \
+#define WITH_CALLER(paired)                                                                        \
     "SELECT CASE WHEN c.participant1 = k.email THEN c.unread1 ELSE c.unread2 END AS messages,"     \
     " c.device_project_name AS name, c.last_at AS at FROM (SELECT id FROM (" OF_PAIRS ") d"        \
-    " LIMIT " PAIRED ") d JOIN chat_conversation c ON c.id = d.id"
+    " LIMIT " paired ") d JOIN chat_conversation c ON c.id = d.id"
 
-#define COUNT_SEEN                                                                                 \
-    "SELECT greatest(sum(messages), 0)::bigint FROM ("                                             \
-    "SELECT messages FROM chat_unread u WHERE " SEEN                                               \
-    " UNION ALL SELECT messages FROM chat_unread_change u WHERE " SEEN                             \
-    " UNION ALL SELECT messages FROM (" WITH_CALLER ") c) u"
+/* How many messages, and in how many conversations both take part. */
+#define COUNT_SEEN(paired)                                                                         \
+    "SELECT greatest(sum(messages), 0)::bigint, count(*) FILTER (WHERE both_take_part) FROM ("     \
+    "SELECT messages, false AS both_take_part FROM chat_unread u WHERE " SEEN                      \
+    " UNION ALL SELECT messages, false FROM chat_unread_change u WHERE " SEEN                      \
+    " UNION ALL SELECT messages, true FROM (" WITH_CALLER(paired) ") c) u"
 
-static const struct bb_keyed count_seen = KEYED(COUNT_SEEN);
+static const struct bb_keyed count_seen = KEYED(COUNT_SEEN(BEYOND_FEW));
+static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(PAIRED) ") a",
+                                         BB_SQL_LONG};
 
 /*
  * The latest names of the totals: where but organisations are seen, the latest of each. And those
@@ -83,15 +88,18 @@ static const struct bb_keyed count_seen = KEYED(COUNT_SEEN);
 #define CHANGED                                                                                    \
     "SELECT u.name, u.messages, CASE WHEN u.messages > 0 THEN u.at END FROM chat_unread_change u"  \
     " WHERE " SEEN " AND u.name IS NOT NULL"
+#define ALL_WITH_CALLER WITH_CALLER(PAIRED)
 #define DEVICES(totals)                                                                            \
     "SELECT n.name FROM (SELECT t.name, t.messages, t.last_at FROM (" totals " UNION " OF_CHANGED  \
-    ") t UNION ALL " CHANGED " UNION ALL SELECT c.name, c.messages, c.at FROM (" WITH_CALLER ") c" \
+    ") t UNION ALL " CHANGED " UNION ALL SELECT c.name, c.messages, c.at FROM (" ALL_WITH_CALLER   \
+    ") c"                                                                                          \
     " WHERE c.messages > 0 AND c.name IS NOT NULL) n (name, messages, at)"                         \
     " GROUP BY n.name HAVING sum(n.messages) > 0 ORDER BY max(n.at) DESC NULLS LAST, n.name"       \
     " LIMIT " NAMES
 
 static const struct bb_keyed devices_of_account = KEYED(DEVICES(OF_ACCOUNT));
-static const struct bb_keyed devices_of_organisations = KEYED(DEVICES(OF_ORGANISATIONS));
+static const struct bb_sql devices_of_another = {
+    ONE " CROSS JOIN LATERAL (" DEVICES(OF_ORGANISATIONS) ") a", BB_SQL_LONG};
 
 int chat_unread_count(struct bb_request *rq)
 {
@@ -102,6 +110,8 @@ int chat_unread_count(struct bb_request *rq)
         own ? bb_query(rq, &count_own.one, BB_ARGS(bb_t(email)))
             : bb_query(rq, &count_seen.one, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
+    if (rows && !own && bb_cell_int(rq, rows, 0, 1) > FEW_PAIRED)
+        rows = bb_query(rq, &count_many, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
     if (!rows)
         return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
@@ -116,8 +126,8 @@ int chat_unread_devices(struct bb_request *rq)
 {
     struct chat_scope scope = chat_scope(rq);
     const char *email = bb_segment(rq, "email");
-    const struct bb_sql *sql = chat_asks_for_another(&scope, email) ? &devices_of_organisations.one
-                                                                    : &devices_of_account.one;
+    const struct bb_sql *sql =
+        chat_asks_for_another(&scope, email) ? &devices_of_another : &devices_of_account.one;
     const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
     if (!rows)

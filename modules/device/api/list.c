@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Devices in a page, and bytes of them: large attributes make it shorter. */
-enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, MANY = 200 };
+enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
 /* Devices have either code, as they were sent. What is no country's is compared as it is. 0 or -1.
  */
@@ -214,7 +214,7 @@ int device_list(struct bb_request *rq)
     values[LIST_DOWN] = bb_b(down);
     values[LIST_LIMIT] = bb_i(limit + 1);
     values[LIST_BYTES] = bb_i(PAGE_BYTES);
-    bool few = !any && limit <= MANY && order == list_orders && !down;
+    bool few = !any && limit <= FEW && order == list_orders && !down;
     const struct bb_rows *rows = bb_query(rq, few ? &list_few : &list_many, values, LIST_VALUES);
 
     return rows ? answer(rq, order, rows, (size_t)limit) : bb_failed(rq);

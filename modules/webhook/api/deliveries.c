@@ -26,7 +26,7 @@ static const struct bb_sql one = {
         "d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
                      " JOIN webhook_delivery d ON d.webhook = h.id AND d.id = $4::bigint"
                      " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
-    0,
+    BB_SQL_LONG, /* it has the body */
 };
 
 enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND, BODY = FOUND };

@@ -38,7 +38,9 @@ struct list {
     " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
     " ORDER BY h.id LIMIT $4::bigint"
 
-static const struct bb_sql list_page = {LIST, 0};
+enum { FEW = 25 }; /* webhooks: more are read by a long statement */
+
+static const struct bb_sql list_few = {LIST, 0};
 static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
 
 static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
@@ -74,9 +76,11 @@ int webhook_list(struct bb_request *rq)
                         .after = bb_arg_int(rq, "after", 0)};
     int64_t limit = bb_arg_int(rq, "limit", 0);
     int64_t most = limit ? limit : ARRAY_SHORT;
-    const struct bb_rows *rows =
-        fetch(rq, most > ARRAY_SHORT ? &list_long : &list_page, &list, most + 1);
+    int64_t few = most < FEW ? most : FEW;
+    const struct bb_rows *rows = fetch(rq, &list_few, &list, few + 1);
 
+    if (rows && few < most && (int64_t)bb_count(rq, rows) > few)
+        rows = fetch(rq, &list_long, &list, most + 1);
     if (!rows)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
