@@ -111,7 +111,6 @@ const struct bb_api fake_api = {
     .warn_text = api_warn_text,
     .log_text = api_log_text,
     .print_text = api_print_text,
-    .gives_way = fake_gives_way,
     .drained = fake_drained,
     .settings = fake_settings,
     .stream_join = fake_stream_join,

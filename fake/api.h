@@ -22,7 +22,6 @@ int fake_unseal(struct bb_host *host, const void *sealed, size_t length, const c
 bool fake_stopping(struct bb_worker_context *context);
 int64_t fake_leave_ms(struct bb_worker_context *context);
 bool fake_superseded(struct bb_host *host);
-bool fake_gives_way(struct bb_host *host);
 bool fake_drained(struct bb_worker_context *context);
 void fake_wake(struct bb_host *host, const char *worker);
 int fake_run_now(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);

@@ -137,12 +137,6 @@ bool fake_superseded(struct bb_host *host)
     return false;
 }
 
-bool fake_gives_way(struct bb_host *host)
-{
-    (void)host;
-    return false;
-}
-
 bool fake_drained(struct bb_worker_context *context)
 {
     (void)context;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/api/api_text.h"
-#include "core/base/background.h"
 #include "core/base/chunk.h"
 #include "core/base/json_in.h"
 #include "core/base/json_out.h"
@@ -147,12 +146,6 @@ static uint64_t api_answered(struct bb_request *rq)
     return count;
 }
 
-static bool api_gives_way(struct bb_host *host)
-{
-    (void)host;
-    return background_gives_way();
-}
-
 static char *api_new_uuid(struct bb_request *rq)
 {
     char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
@@ -235,7 +228,6 @@ const struct bb_api core_api = {
     .probe = api_probe,
     .standstill = api_standstill,
     .answered = api_answered,
-    .gives_way = api_gives_way,
     .redis = api_redis,
     .new_uuid = api_new_uuid,
     .time_text = api_time_text,

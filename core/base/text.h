@@ -94,7 +94,6 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
-int64_t clock_thread_us(void); /* of a processor, that the calling thread has had */
 int64_t clock_wall_ms(void);
 
 #endif

@@ -190,11 +190,6 @@ int64_t clock_mono_us(void)
     return clock_us(CLOCK_MONOTONIC);
 }
 
-int64_t clock_thread_us(void)
-{
-    return clock_us(CLOCK_THREAD_CPUTIME_ID);
-}
-
 int64_t clock_mono_ms(void)
 {
     return clock_ms(CLOCK_MONOTONIC);

@@ -51,6 +51,7 @@ enum request_logged { LOGGED_NONE, LOGGED_PROBLEMS, LOGGED_ALL };
 struct request_settings {
     int64_t deadline_ms, slow_us; /* slow_us 0: nothing is slow */
     size_t max_body;              /* bytes */
+    size_t max_requests, share;   /* in progress; percent of them that one owner may have */
     enum request_logged logged;   /* which get a line in the log */
     uint64_t one_in;              /* of those without a problem, where all are logged */
 };

@@ -129,6 +129,8 @@ static struct request_settings request_settings_of(const struct settings *settin
         .deadline_ms = settings_int(settings, "http", "deadline"),
         .slow_us = settings_int(settings, "http", "slow") * 1000,
         .max_body = (size_t)settings_int(settings, "http", "max_body"),
+        .max_requests = (size_t)settings_int(settings, "http", "max_requests"),
+        .share = (size_t)settings_int(settings, "http", "share"),
         .logged = logged_of(settings),
         .one_in = (uint64_t)settings_int(settings, "log", "one_in"),
     };

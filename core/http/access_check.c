@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "core/base/text.h"
+#include "core/engine/engine.h"
 #include "core/http/http_txn.h"
 #include "core/request/quota.h"
 #include "core/request/reply.h"
@@ -144,9 +145,40 @@ bool access_is_public(const struct http_txn *txn)
     return match->roles & BB_ANYONE || (match->flags & BB_INSIDE && is_inside(txn));
 }
 
-/* What a stranger need not learn of a path. */
+void access_leave(struct http_txn *txn)
+{
+    quota_release_all(txn->rq.loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way);
+}
+
+/*
+ * Counts the request for its owner. Public reads (health, the reference) are not counted, so that
+ * they are answered however many requests there are.
+ */
+static int enter(struct http_txn *txn)
+{
+    struct core_request *rq = &txn->rq;
+
+    if (!rq->owner.account && (!strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD")))
+        return 0;
+    const struct request_settings *settings = &rq->generation->request;
+    struct quota_limits bounds = {settings->max_requests,
+                                  quota_part(settings->share, settings->max_requests)};
+    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way,
+                                          &rq->owner, 1, &bounds);
+
+    if (answer == QUOTA_TAKEN)
+        return 0;
+    quota_fail(rq, QUOTA_REQUESTS, answer);
+    return reply_failed(rq);
+}
+
+/* Checks made only after authentication, so that anonymous clients cannot probe paths. */
 static int check_use(struct http_txn *txn)
 {
+    int refused = enter(txn);
+
+    if (refused)
+        return refused;
     return txn->match.route ? body_expect(txn) : no_method(txn);
 }
 
@@ -228,15 +260,8 @@ static int admit(struct http_txn *txn)
 void access_entry(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
-    int refused = admit(txn);
-
-    if (refused)
-        return;
-    spending_asks(&rq->loop->spending, &rq->owner, rq->loop->now_ms);
-    if (quota_wait(rq)) /* its body, if one follows, has not been read yet */
-        reply_failed(rq);
-    else
-        check_use(txn);
+    if (!admit(txn) && check_use(txn)) /* its body, if one follows, has not been read yet */
+        http_txn_slow_down(rq);
 }
 
 int access_again(struct core_request *rq)

@@ -18,10 +18,13 @@
 /* A body that will not be read is still taken up to here, so that the client sees the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
 
+enum { REFUSED_MS = 100 };
+
 void http_txn_free(struct http_txn *txn)
 {
     body_free(txn);
     response_release_budget(txn);
+    access_leave(txn);
     request_free(&txn->rq);
 }
 
@@ -157,6 +160,16 @@ static int begin_idempotency(struct http_txn *txn)
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
 }
 
+/*
+ * Delays a 429 a little, so that a client that repeats refused requests at once
+ * takes no more of the loop than others. On the fiber.
+ */
+void http_txn_slow_down(struct core_request *rq)
+{
+    if (rq->response.status == 429)
+        request_sleep(rq, REFUSED_MS);
+}
+
 static void handler_entry(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
@@ -170,6 +183,7 @@ static void handler_entry(struct core_request *rq)
     if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
         return;
     module_error_look_back(rq, route->handler(&rq->pub));
+    http_txn_slow_down(rq);
 }
 
 static void check_aside(void *arg)
@@ -183,8 +197,10 @@ static void check_aside(void *arg)
  */
 static void large_entry(struct core_request *rq)
 {
-    if (pool_run(rq, check_aside, rq))
+    if (pool_run(rq, check_aside, rq)) {
         reply_failed(rq);
+        http_txn_slow_down(rq);
+    }
     if (!rq->response.status)
         handler_entry(rq);
 }

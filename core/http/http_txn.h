@@ -54,14 +54,15 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* of the body */
     size_t length, room, limit;
+    struct quota_charge under_way;        /* 1 while it counts among its owner's requests */
     struct quota_charge counted;          /* bytes, and buffers of its upload, in memory */
     struct quota_charge response_counted; /* the answer's bytes in memory */
-    size_t taken, dropped;   /* of a multipart body or one that nobody reads; of what is refused */
-    bool form;               /* the body is one, and not JSON */
-    bool multipart;          /* the body is; then `bytes` are its fields */
-    bool other;              /* the body is of a type that is not read */
-    bool chunked;            /* the body may turn out to be empty: its type is looked at later */
-    struct upload *upload;   /* of a multipart body, once it has begun to come */
+    size_t taken, dropped; /* bytes of a multipart body or one that nobody reads; bytes refused */
+    bool form;             /* the body is one, and not JSON */
+    bool multipart;        /* the body is; then `bytes` are its fields */
+    bool other;            /* the body is of a type that is not read */
+    bool chunked;          /* the body may turn out to be empty: its type is looked at later */
+    struct upload *upload; /* of a multipart body, once it has begun to come */
     int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
     int64_t asked_us;                          /* who is behind the token */
     struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
@@ -76,6 +77,7 @@ static inline struct http_txn *http_txn_of(struct bb_request *rq)
 }
 
 /* http_txn.c */
+void http_txn_slow_down(struct core_request *rq);
 void http_txn_free(struct http_txn *txn);
 
 /* A header of the request, the first of this name; NULL: absent. */
@@ -93,6 +95,8 @@ void access_entry(struct core_request *rq);
  * the status of an answer; on the fiber.
  */
 int access_again(struct core_request *rq);
+/* It does not count among its owner's requests any more: it is over, or its answer is a stream. */
+void access_leave(struct http_txn *txn);
 /* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
 const char *access_token(const struct http_txn *txn);
 

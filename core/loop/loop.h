@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/spending.h"
 #include "core/loop/timer.h"
 
 struct core_request;
@@ -91,8 +90,6 @@ struct loop {
     struct tasks ready, patient; /* those that can go on */
     struct core_request *alive;  /* requests of this loop, of every kind */
     size_t requests;             /* how many */
-    struct spending spending;    /* who had how much of its time */
-    struct quota_owner at_work;  /* whose request is being worked on */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order of a turn */
     size_t part_count;

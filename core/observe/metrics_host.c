@@ -212,8 +212,8 @@ const struct host_metric host_metrics[] = {
     {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
      response_bytes},
     {"busbar_share_taken", "gauge", "resource",
-     "What is taken of what all share: connections, bytes of bodies, answers and unfinished uploads, "
-     "calls in pools, statements that wait for the database.",
+     "Use of what all share: connections, requests in progress, bytes of bodies, answers and "
+     "unfinished uploads, calls in pools, statements that wait for the database.",
      metrics_shares_taken},
     {"busbar_share_limit", "gauge", "resource, whose",
      "How much there is of it: for all, and for one owner (an account, or without one an address).",

@@ -79,14 +79,14 @@ static void say(struct metrics *metrics, enum quota quota, const char *whose, do
 
 void metrics_shares_taken(struct metrics *metrics)
 {
-    for (enum quota quota = 0; quota < QUOTA_TIME; quota++)
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
         metric_labelled(metrics, "resource", quota_names[quota],
                         (double)amount_of(metrics, quota).taken);
 }
 
 void metrics_shares_limit(struct metrics *metrics)
 {
-    for (enum quota quota = 0; quota < QUOTA_TIME; quota++) {
+    for (enum quota quota = 0; quota < QUOTAS; quota++) {
         struct amount amount = amount_of(metrics, quota);
 
         say(metrics, quota, "all", (double)amount.all);

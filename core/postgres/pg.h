@@ -10,7 +10,8 @@
  *   write  single statements that write; the same, but never sent again once they were sent
  *   unit   transactions known beforehand; one batch at a time on a connection, so that what comes
  *          meanwhile gathers and shares the next commit; never sent again once the Sync was sent
- *   long   statements that may take long, one at a time, so that nobody waits behind them
+ *   long   statements that may take long, and units with more than 64 KiB of values: one at a time
+ *          on a connection, so that no batch waits for them
  *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
  *
  * When an entry of a batch fails, PostgreSQL skips the rest of it; in the unit pool the whole batch
@@ -78,7 +79,9 @@ struct pg_entry {
     struct pg_entry *mate;     /* the next of them */
     bool sent;                 /* in a batch under way */
     bool running;              /* counted as under way for its owner */
-    bool done;                 /* the request may take the results */
+    bool large;                /* a unit in the long pool, in the list of these: */
+    struct pg_entry *large_next;
+    bool done; /* the request may take the results */
     struct failure failure;
     struct arena *memory; /* the entry itself and its values */
 };
@@ -123,8 +126,8 @@ struct pg_entry *pg_entry_new(struct core_request *rq);
 struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
                            const struct bb_value *values, size_t count);
 
-/* The pool for one statement of the request outside of a unit or transaction. */
-enum pg_pool_kind pg_pool_for(const struct core_request *rq, const struct bb_sql *sql);
+/* The pool for one statement outside of a unit or transaction. */
+enum pg_pool_kind pg_pool_for(const struct bb_sql *sql);
 
 /* Puts an entry into a pool (pg NULL: no database is configured). 0; or -1 with the request's
  * failure set (busy, unavailable). */

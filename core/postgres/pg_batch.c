@@ -46,41 +46,21 @@ static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
     return list;
 }
 
-/* In the long pool: whether one more statement may be under way beside the others of the pool. */
-static bool may_begin(const struct pg_pool *pool)
+static bool has_waiting(const struct pg_conn *conn)
 {
-    size_t running = 0;
-
-    if (pool->kind != PG_LONG)
-        return true;
-    for (unsigned i = 0; i < pool->count; i++)
-        running += pool->conns[i].batches;
-    return pg_pace_may_begin(&pool->pg->pace, pool->pg->loop->now_ms, running);
-}
-
-/* The next connection is the first to be looked at then. */
-static void begun(struct pg_conn *conn)
-{
-    struct pg_pool *pool = conn->pool;
-
-    if (pool->kind != PG_LONG)
-        return;
-    pg_pace_begun(&pool->pg->pace, pool->pg->loop->now_ms);
-    pool->first = (conn->index + 1) % pool->count;
+    return conn->waiting_count || (conn->pool->kind == PG_LONG && conn->pool->queued);
 }
 
 static void conn_flush(struct pg_conn *conn)
 {
     /* who has borrowed it goes on to the end of the transaction */
-    while (conn->state == PG_READY && conn->waiting_count &&
-           (!conn->recycle || conn->checked_out) && conn->batches < conn->pool->depth &&
-           may_begin(conn->pool)) {
+    while (conn->state == PG_READY && has_waiting(conn) && (!conn->recycle || conn->checked_out) &&
+           conn->batches < conn->pool->depth) {
         size_t count;
         struct pg_entry *entries = make_batch(conn, &count);
 
         if (!entries)
             return;
-        begun(conn);
         if (pg_batch_send(conn, entries, count)) {
             pg_conn_lost(conn, "sending failed");
             return;
@@ -92,8 +72,8 @@ static void conn_flush(struct pg_conn *conn)
 
 static void pg_pool_flush(struct pg_pool *pool)
 {
-    for (unsigned i = 0, first = pool->first; i < pool->count; i++)
-        conn_flush(&pool->conns[(first + i) % pool->count]);
+    for (unsigned i = 0; i < pool->count; i++)
+        conn_flush(&pool->conns[i]);
 }
 
 void pg_flush(struct pg *pg)

@@ -26,13 +26,10 @@ static int rank(const struct pg_conn *conn)
     return conn->state == PG_READY ? 2 : 1;
 }
 
-/* In the long pool who waits does not count: it may be of owners that have their share. */
 static bool better(const struct pg_conn *one, const struct pg_conn *other)
 {
     if (rank(one) != rank(other))
         return rank(one) > rank(other);
-    if (one->pool->kind == PG_LONG && one->batches != other->batches)
-        return one->batches < other->batches;
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
@@ -65,15 +62,18 @@ void pg_conn_leave(struct pg_conn *lost)
         pg_conn_hand_on(lost, best);
 }
 
-/* Units keep to the connection of their key; the rest goes where least is under way. */
+/*
+ * Units keep to the connection of their key, and long statements wait in one queue for all
+ * connections of their pool; the rest goes where least is under way.
+ */
 static struct pg_conn *choose(struct pg_pool *pool, const struct pg_entry *entry)
 {
     struct pg_conn *best = NULL;
 
     if (pool->kind == PG_UNIT)
         return &pool->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
-    if ((pool->kind == PG_READ || pool->kind == PG_WRITE) && entry->ops &&
-        entry->ops->sql->flags & BB_SQL_KEYED)
+    if (pool->kind == PG_LONG || ((pool->kind == PG_READ || pool->kind == PG_WRITE) && entry->ops &&
+                                  entry->ops->sql->flags & BB_SQL_KEYED))
         best = meeting_place(pool);
     if (best)
         return best;
@@ -93,22 +93,50 @@ bool pg_away(const struct pg *pg)
     return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
-enum pg_pool_kind pg_pool_for(const struct core_request *rq, const struct bb_sql *sql)
+enum pg_pool_kind pg_pool_for(const struct bb_sql *sql)
 {
-    const struct loop *loop = rq->loop;
-    bool slow = loop->pg && pg_has_several(loop->pg) &&
-                pg_slow_is(&loop->pg->slow, &rq->owner, sql, loop->now_ms);
-
-    if (slow || sql->flags & BB_SQL_LONG)
+    if (sql->flags & BB_SQL_LONG)
         return PG_LONG;
     return sql->flags & BB_SQL_WRITE ? PG_WRITE : PG_READ;
+}
+
+/*
+ * Whether the entry goes to the long pool for its size: others would wait in its batch. So do units
+ * with the key of one that does: they would wait for its locks, and the rest of their batch with
+ * them.
+ */
+static bool is_large(const struct pg *pg, enum pg_pool_kind kind, const struct pg_entry *entry)
+{
+    const struct pg_entry *at = kind == PG_UNIT ? pg->large : NULL;
+
+    while (at && at->key != entry->key)
+        at = at->large_next;
+    return at || entry->bytes > PG_BATCH_BYTES;
+}
+
+static void large_add(struct pg *pg, struct pg_entry *entry)
+{
+    entry->large = true;
+    entry->large_next = pg->large;
+    pg->large = entry;
+}
+
+void pg_large_remove(struct pg *pg, struct pg_entry *entry)
+{
+    struct pg_entry **at = &pg->large;
+
+    while (*at != entry)
+        at = &(*at)->large_next;
+    *at = entry->large_next;
+    entry->large = false;
 }
 
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_entry *entry)
 {
     if (!pg)
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    struct pg_pool *pool = &pg->pools[kind];
+    bool large = is_large(pg, kind, entry);
+    struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
     struct pg_conn *conn = choose(pool, entry);
 
     if (!conn || !pg_conn_expected(conn) || pg_away(pg))
@@ -117,6 +145,8 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_entry *entry)
     if (!entry->queued.owner)
         return -1;
     entry->pool = pool;
+    if (large && kind == PG_UNIT)
+        large_add(pg, entry);
     pg_conn_queue(conn, entry, false);
     return 0;
 }
@@ -198,9 +228,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
-    loop->spending.percent = settings->share;
     pg->sweep.fire = sweep_timeouts;
-    pg_pace_init(&pg->pace, settings->connections[PG_LONG]);
     for (int kind = 0; kind < PG_POOLS; kind++) {
         if (pool_open(pg, (enum pg_pool_kind)kind)) {
             pg_free(pg);
@@ -216,7 +244,6 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to)
     pg->settings.queue = to->queue;
     pg->settings.gather = to->gather;
     pg->settings.share = to->share;
-    pg->loop->spending.percent = to->share;
 }
 
 void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)

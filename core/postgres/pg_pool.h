@@ -4,8 +4,6 @@
 
 #include "core/base/fair_queue.h"
 #include "core/postgres/pg.h"
-#include "core/postgres/pg_pace.h"
-#include "core/postgres/pg_slow.h"
 
 enum { PG_REPORTED = 10 /* settings, see pg_session.c */ };
 
@@ -22,8 +20,6 @@ struct pg_expect {
     struct pg_op *op;       /* PREPARE, ROWS */
 };
 
-enum { PG_LATE_MS = 1000 /* behind a late answer others count as late */ };
-
 /* Values of a batch. One entry may have more, for which others wait then, but for no second. */
 enum { PG_BATCH_BYTES = 65536 };
 
@@ -33,7 +29,6 @@ struct pg_batch {
     size_t count;
     bool failed;
     int64_t sent_ms;
-    int64_t sent_us; /* monotonic */
 };
 
 struct pg_conn {
@@ -56,7 +51,6 @@ struct pg_conn {
     size_t expect_first, expect_count, expect_room;
     size_t batches;    /* under way */
     int64_t oldest_ms; /* when the oldest batch under way was sent or last made progress */
-    int64_t synced_us; /* monotonic: when the last batch was answered */
     const struct bb_sql **prepared; /* a hash table by address */
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx pool */
@@ -77,7 +71,6 @@ struct pg_pool {
     size_t batch_max;
     size_t queued;            /* entries waiting in all connections */
     size_t shared, sharers;   /* see struct pg_pool_status */
-    unsigned first;           /* long pool: the connection whose turn it is */
     struct fair_table owners; /* of what waits or is under way, and of what is checked out */
     struct pg_tx *waiters, *waiters_last; /* tx pool: requests that wait for a connection */
 };
@@ -86,10 +79,9 @@ struct pg {
     struct loop *loop;
     struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
-    struct timer sweep;  /* closes connections that have been silent for too long */
-    int64_t heard_ms;    /* when any of its connections last said something */
-    struct pg_pace pace; /* of long statements */
-    struct pg_slow slow; /* short ones that are long */
+    struct timer sweep;     /* closes connections that have been silent for too long */
+    struct pg_entry *large; /* units in the long pool; those with the same key follow them there */
+    int64_t heard_ms;       /* when any of its connections last said something */
 };
 
 /* pg_conn.c */
@@ -165,6 +157,9 @@ void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
 /* pg_pool.c: what waits for a connection that is lost goes to one that is there, but for units. */
 void pg_conn_leave(struct pg_conn *lost);
 
+/* The unit is over. */
+void pg_large_remove(struct pg *pg, struct pg_entry *entry);
+
 bool pg_away(const struct pg *pg); /* silent: what is asked now would wait for nothing */
 
 /* pg_tx.c */
@@ -179,7 +174,5 @@ size_t pg_tx_waiting(const struct pg_pool *pool); /* requests */
 /* The entry is over: wakes its request, or frees it when abandoned. */
 void pg_entry_done(struct pg_entry *entry);
 void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind);
-/* Whether several accounts asked for something a moment ago. One that is alone holds up nobody. */
-bool pg_has_several(const struct pg *pg);
 
 #endif

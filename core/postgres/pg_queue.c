@@ -1,18 +1,8 @@
 /* What waits for a connection: who is refused, and who is served next. */
-#include "core/base/text.h"
 #include "core/postgres/pg_pool.h"
 #include "core/request/quota.h"
 
-enum {
-    OWNER_BATCH = 16, /* entries of one owner in a batch, while others wait, too */
-    OWNER_FEW = 4,    /* the same while other accounts are there: theirs come soon */
-    BYTES_IN_US = 50  /* of values, that PostgreSQL takes in a microsecond: it writes them thrice */
-};
-
-bool pg_has_several(const struct pg *pg)
-{
-    return spending_has_several(&pg->loop->spending, pg->loop->now_ms);
-}
+enum { READS = 16 /* of a batch: the places of which one owner has a share */ };
 
 static struct pg_entry *entry_of(struct fair_entry *queued)
 {
@@ -43,25 +33,14 @@ bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
     return quota_owner_host(&owner->owner) || owner->running < activity_max(pool);
 }
 
-/* What PostgreSQL had to do for the owner, as far as it takes long. */
-static void charge(const struct pg_entry *entry, const struct quota_owner *owner)
-{
-    struct loop *loop = entry->pool->pg->loop;
-    int64_t took_us = (int64_t)(entry->bytes / BYTES_IN_US);
-
-    if (entry->running)
-        took_us = clock_mono_us() - entry->sent_us;
-    spending_charge(&loop->spending, owner, loop->now_ms, took_us);
-}
-
 void pg_entry_leave(struct pg_entry *entry)
 {
     struct fair_owner *owner = entry->queued.owner;
 
     if (!owner)
         return;
-    if (entry->sent_us)
-        charge(entry, &owner->owner);
+    if (entry->large)
+        pg_large_remove(entry->pool->pg, entry);
     owner->running -= entry->running;
     fair_leave(&entry->pool->owners, owner);
     entry->queued.owner = NULL;
@@ -125,41 +104,10 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
     }
 }
 
-/* See pg_slow.h: what waits here may have turned out to be slow meanwhile. */
-static bool is_slow(const struct pg_conn *conn, const struct pg_entry *entry)
-{
-    const struct pg *pg = conn->pool->pg;
-
-    return conn->pool->kind == PG_READ && entry->rq && !entry->ops->next &&
-           pg_slow_is(&pg->slow, &entry->queued.owner->owner, entry->ops->sql, pg->loop->now_ms);
-}
-
-static void move_to_long(struct pg *pg, struct pg_entry *entry)
-{
-    pg_entry_leave(entry);
-    if (pg_submit(pg, PG_LONG, entry)) {
-        entry->failure = entry->rq->failure;
-        pg_entry_done(entry);
-    }
-}
-
-/* Those that are slow leave for the other pool. */
-static void pass_slow_on(struct pg_conn *conn)
-{
-    struct fair_entry *queued;
-
-    while (conn->pool->pg->slow.taken && pg_has_several(conn->pool->pg) &&
-           (queued = fair_first(&conn->queue)) && is_slow(conn, entry_of(queued))) {
-        fair_take(&conn->queue);
-        move_to_long(conn->pool->pg, taken(conn, entry_of(queued)));
-    }
-}
-
 /* The next one in the queue, passing those by whose owners have their share. */
 static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
-        pass_slow_on(conn);
         struct fair_entry *queued = fair_first(&conn->queue);
 
         if (!queued)
@@ -180,23 +128,36 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
     return NULL;
 }
 
-/* For one owner in the batch that begins. */
-static size_t places(const struct pg_conn *conn)
+/* A long statement waits for no connection in particular: whichever is free takes the next one. */
+static struct pg_entry *take_long(struct pg_pool *pool)
 {
-    if (pg_has_several(conn->pool->pg))
-        return OWNER_FEW;
-    return conn->queue.flows > 1 ? OWNER_BATCH : SIZE_MAX;
+    struct pg_entry *entry = NULL;
+
+    for (unsigned i = 0; !entry && i < pool->count; i++)
+        entry = take_next(&pool->conns[i], 0);
+    return entry;
+}
+
+/*
+ * Places of one owner in a batch. Units are short, and their commit is shared; reads may take a
+ * while, and others wait for the batch that is under way.
+ */
+static size_t places(const struct pg_pool *pool)
+{
+    size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
+
+    return quota_part(pool->pg->settings.share, all);
 }
 
 struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
     if (!gathered) {
         conn->round++;
-        conn->places = places(conn);
+        conn->places = places(conn->pool);
         conn->gathered_bytes = 0;
     }
     if (!conn->again)
-        return take_next(conn, gathered);
+        return conn->pool->kind == PG_LONG ? take_long(conn->pool) : take_next(conn, gathered);
     return conn->again->alone && gathered ? NULL : take_again(conn);
 }
 

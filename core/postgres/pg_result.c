@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/background.h"
-#include "core/base/text.h"
 #include "core/postgres/pg_pool.h"
 
 enum { TRIES_MAX = 4 };
@@ -77,60 +75,12 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
     return own_failure || (entry->last && pg_op_answered(entry->last));
 }
 
-/* How long PostgreSQL was at work for the batch, and not for the one before it. */
-static int64_t working_us(struct pg_conn *conn, const struct pg_batch *batch)
-{
-    int64_t now_us = clock_mono_us();
-    int64_t since_us = batch->sent_us > conn->synced_us ? batch->sent_us : conn->synced_us;
-
-    conn->synced_us = now_us;
-    return now_us - since_us;
-}
-
-/* See pg_slow.h; the pool of long statements has the slow ones for a while. */
-static void learn(struct pg_conn *conn, const struct pg_batch *batch)
-{
-    struct pg *pg = conn->pool->pg;
-    int64_t took_us = working_us(conn, batch);
-
-    if (conn->pool->kind == PG_READ && !pg_slow_batch(&pg->slow, took_us) && took_us >= PG_SLOW_US)
-        return;
-    if ((conn->pool->kind != PG_READ && conn->pool->kind != PG_LONG) ||
-        (!pg->slow.taken && took_us < PG_SLOW_US))
-        return;
-    for (const struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
-        /* of one that was abandoned the module, and with it the statement, may be gone */
-        if (!entry->rq || !entry->queued.owner || entry->ops->sql->flags & BB_SQL_LONG ||
-            quota_owner_host(&entry->queued.owner->owner))
-            continue;
-        pg_slow_answered(&pg->slow, &entry->queued.owner->owner, entry->ops->sql, pg->loop->now_ms,
-                         took_us);
-    }
-}
-
-static void answered(struct pg *pg, int64_t took_us)
-{
-    struct loop *loop = pg->loop;
-
-    pg_pace_answered(&pg->pace, loop->now_ms, took_us);
-    if (!pg_pace_is_late(&pg->pace, loop->now_ms))
-        return;
-    loop->spending.late_until_ms = loop->now_ms + PG_LATE_MS;
-    if (spending_has_several(&loop->spending, loop->now_ms))
-        background_give_way(loop->spending.late_until_ms);
-}
-
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg *pg = conn->pool->pg;
-
-    learn(conn, batch);
     struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
 
     conn->batches--;
-    conn->oldest_ms = pg->loop->now_ms;
-    if (conn->pool->kind == PG_READ)
-        answered(pg, clock_mono_us() - batch->sent_us);
+    conn->oldest_ms = conn->pool->pg->loop->now_ms;
     while (entry) {
         struct pg_entry *next = entry->next;
 

@@ -113,7 +113,6 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t sent_us = clock_mono_us();
 
-    batch->sent_us = sent_us;
     pg_gather(conn->pool, batch->entries);
     for (struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
         entry->sent = true;

@@ -37,7 +37,7 @@ static struct pg_entry *entry_for(struct core_request *rq)
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
-    enum pg_pool_kind pool = pg_pool_for(rq, sql);
+    enum pg_pool_kind pool = pg_pool_for(sql);
     struct pg_entry *entry = entry_for(rq);
     struct bb_rows *rows = NULL;
 

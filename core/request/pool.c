@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/base/background.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
@@ -89,10 +88,7 @@ static void work_off(struct work_pool *pool)
     struct loop *loop = call->loop;
 
     call->begun_us = clock_mono_us();
-    int64_t before_us = clock_thread_us();
-
     call->run(call->arg);
-    call->cpu_us = clock_thread_us() - before_us;
     finished(pool, owner, call);
     loop_post(loop, &call->message);
 }
@@ -107,15 +103,8 @@ static void *worker(void *arg)
                                      .name = pool->descriptor->name});
     become_nicer(pool->descriptor);
     thread_wants_short_slices();
-    while (await_call(pool)) {
-        if (!pool->descriptor->nice) {
-            work_off(pool);
-            continue;
-        }
-        background_begin();
+    while (await_call(pool))
         work_off(pool);
-        background_end();
-    }
     arena_thread_end();
     return NULL;
 }

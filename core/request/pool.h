@@ -34,7 +34,6 @@ struct pool_call {
     void (*run)(void *arg);
     void *arg;
     int64_t begun_us; /* by a thread of the pool */
-    int64_t cpu_us;   /* that it had of a processor */
 };
 
 /*

@@ -44,7 +44,6 @@ static void work_done(struct message *message)
     struct core_request *rq = work->rq;
 
     work->done = true;
-    spending_charge(&rq->loop->spending, &rq->owner, rq->loop->now_ms, work->call.cpu_us);
     request_wake(rq);
 }
 
@@ -65,10 +64,6 @@ static int offload(struct core_request *rq, struct work_pool *pool, uint64_t sub
 {
     struct work work = {.rq = rq, .run = run, .arg = arg};
 
-    /* Whose body is read or whose rows are written holds their memory; of what a transaction holds
-     * others may be in want. Neither waits. */
-    if (pool->host && !rq->txs && quota_wait(rq))
-        return -1;
     work.call = (struct pool_call){.message.run = work_done,
                                    .loop = rq->loop,
                                    .owner = rq->owner,

@@ -9,13 +9,9 @@
 enum { PERCENT = 25 };
 
 const char *const quota_names[QUOTAS] = {
-    [QUOTA_CONNECTIONS] = "connections",
-    [QUOTA_BODIES] = "bodies",
-    [QUOTA_ANSWERS] = "answers",
-    [QUOTA_UPLOADS] = "uploads",
-    [QUOTA_POOLS] = "pools",
+    [QUOTA_CONNECTIONS] = "connections", [QUOTA_REQUESTS] = "requests", [QUOTA_BODIES] = "bodies",
+    [QUOTA_ANSWERS] = "answers",         [QUOTA_UPLOADS] = "uploads",   [QUOTA_POOLS] = "pools",
     [QUOTA_DATABASE] = "database",
-    [QUOTA_TIME] = "time",
 };
 
 static atomic_ullong refused[QUOTAS][2];
@@ -25,11 +21,9 @@ void quota_own_address(struct core_request *rq, const char *address)
     rq->owner = (struct quota_owner){.network = address_network(address)};
 }
 
-/* What it does in this turn of the loop counts as the account's, too. */
 void quota_own_account(struct core_request *rq, int64_t account)
 {
     rq->owner = (struct quota_owner){.account = account};
-    rq->loop->at_work = rq->owner;
 }
 
 bool quota_exempt(const struct core_request *rq)
@@ -53,12 +47,13 @@ size_t quota_each(const struct settings *settings, size_t all)
 
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota)
 {
-    static const char *const names[QUOTAS] = {[QUOTA_BODIES] = "max_bodies",
+    static const char *const names[QUOTAS] = {[QUOTA_REQUESTS] = "max_requests",
+                                              [QUOTA_BODIES] = "max_bodies",
                                               [QUOTA_ANSWERS] = "max_answers",
                                               [QUOTA_UPLOADS] = "max_uploads"};
     size_t all = (size_t)settings_int(settings, "http", names[quota]), percent = 0;
 
-    if (quota != QUOTA_UPLOADS)
+    if (quota == QUOTA_BODIES || quota == QUOTA_ANSWERS)
         percent = (size_t)settings_int(settings, "http", "bodies_per_account");
     return (struct quota_limits){
         .all = all, .each = percent ? quota_part(percent, all) : quota_each(settings, all)};

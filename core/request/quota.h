@@ -13,12 +13,12 @@
 
 enum quota {
     QUOTA_CONNECTIONS,
+    QUOTA_REQUESTS,
     QUOTA_BODIES,
     QUOTA_ANSWERS,
     QUOTA_UPLOADS,
     QUOTA_POOLS,
     QUOTA_DATABASE,
-    QUOTA_TIME, /* there is no amount of it, see quota_wait() */
     QUOTAS
 };
 extern const char *const quota_names[QUOTAS];
@@ -38,15 +38,7 @@ size_t quota_part(size_t percent, size_t all);
 /* What one owner may have of so much. At least 1. `settings` NULL: by the default percentage. */
 size_t quota_each(const struct settings *settings, size_t all);
 
-/*
- * Waits while the owner has had much of the time, others are there and answers are late: see
- * spending.h. The requests of one owner wait in a line. After two seconds its first goes on in any
- * case, if none has done so in the two seconds before; the others are refused: -1, see
- * quota_fail().
- */
-int quota_wait(struct core_request *rq);
-
-/* How much there is of bodies, answers and uploads. */
+/* How much there is of requests under way, bodies, answers and uploads. */
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);
 
 /* Counts a refusal: because the owner has its share, or because all is taken. Any thread. */

@@ -167,25 +167,16 @@ static void fiber_entry(void *arg)
     rq->entry(rq);
 }
 
-/* A step of it has been done: its owner is charged, who may have become known with it. */
-static void charge(struct loop *loop, int64_t since_us)
-{
-    spending_charge(&loop->spending, &loop->at_work, loop->now_ms, clock_mono_us() - since_us);
-}
-
 bool request_start(struct core_request *rq)
 {
     bool *before = json_starves(&rq->starved);
-    int64_t since_us = clock_mono_us();
 
     rq->running = true;
     at_work = rq;
-    rq->loop->at_work = rq->owner;
     if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
         request_fail(rq, FAILED_MEMORY);
         reply_failed(rq);
     }
-    charge(rq->loop, since_us);
     rq->running = false;
     at_work = NULL;
     json_starves(before);
@@ -206,13 +197,10 @@ static void resume(struct task *task)
         return;
     }
     bool *before = json_starves(&rq->starved);
-    int64_t since_us = clock_mono_us();
 
     rq->running = true;
     at_work = rq;
-    rq->loop->at_work = rq->owner;
     bool ended = fiber_resume(rq->fiber);
-    charge(rq->loop, since_us);
     rq->running = false;
     at_work = NULL;
     json_starves(before);

@@ -98,6 +98,13 @@ static const struct bb_field http_fields[] = {
      .fallback = "8192",
      .help = "Connections open at a time. When all are taken, the oldest idle one of the address "
              "that has most is closed for the next."},
+    {.name = "max_requests",
+     .type = BB_INT,
+     .min = 16,
+     .max = 1000000,
+     .fallback = "2048",
+     .help = "Requests in progress at a time, except public reads and open streams; more are "
+             "answered 503."},
     {.name = "max_streams",
      .type = BB_INT,
      .max = 1000000,

@@ -180,9 +180,6 @@ struct bb_api {
     const char *(*standstill)(struct bb_request *);
     uint64_t (*answered)(struct bb_request *);
 
-    /* since minor 10: host.h */
-    bool (*gives_way)(struct bb_host *);
-
     /* since minor 11: host.h */
     bool (*drained)(struct bb_worker_context *);
     const void *(*settings)(struct bb_host *);

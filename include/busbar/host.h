@@ -245,16 +245,6 @@ static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t val
     host->api->metric_add(host, metric, value, by);
 }
 
-/*
- * Whether work in the background gives way: several accounts have asked for something a moment
- * ago, and their answers are late because processors are short. A thread of the module's own
- * that uses much of one then had better sleep in between. Any thread. Since minor 10.
- */
-static inline bool bb_gives_way(struct bb_host *host)
-{
-    return host->api->gives_way(host);
-}
-
 /* Milliseconds of the monotonic clock. */
 static inline int64_t bb_now_ms(struct bb_host *host)
 {

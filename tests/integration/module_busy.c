@@ -1,25 +1,20 @@
 /*
- * busy: a module for the tests of shares. Its routes take as much of the loop's time, of a
- * connection for reads or of one for writes as they are asked for.
+ * busy: a module for the tests of fairness. Its routes take the time that they are asked for, on a
+ * connection for reads, for writes or for long statements, or wait for the test's advisory lock
+ * there.
  */
 #include <busbar/busbar.h>
 
 static const char sleeps[] = "SELECT pg_sleep($1::bigint / 1000.0)";
 static const struct bb_sql read_slowly = {sleeps, 0};
 static const struct bb_sql write_slowly = {sleeps, BB_SQL_WRITE};
+static const char locks[] = "SELECT pg_advisory_xact_lock_shared($1::bigint)";
+static const struct bb_sql read_locked = {locks, 0};
+static const struct bb_sql long_locked = {locks, BB_SQL_LONG};
 
 static int done(struct bb_request *rq)
 {
     return bb_reply(rq, 200, json_pack("{s:b}", "done", 1));
-}
-
-static int spin(struct bb_request *rq)
-{
-    int64_t until = bb_now_ms(rq->host) + bb_arg_int(rq, "ms", 0);
-
-    while (bb_now_ms(rq->host) < until)
-        ;
-    return done(rq);
 }
 
 static int ask(struct bb_request *rq, const struct bb_sql *sql)
@@ -37,6 +32,16 @@ static int write_it(struct bb_request *rq)
     return ask(rq, &write_slowly);
 }
 
+static int read_lock(struct bb_request *rq)
+{
+    return ask(rq, &read_locked);
+}
+
+static int long_lock(struct bb_request *rq)
+{
+    return ask(rq, &long_locked);
+}
+
 static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000}};
 
 #define ROUTE(name, does)                                                                          \
@@ -46,9 +51,10 @@ static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000
     }
 
 static const struct bb_route routes[] = {
-    ROUTE("spin", spin),
     ROUTE("read", read_it),
     ROUTE("write", write_it),
+    ROUTE("read-lock", read_lock),
+    ROUTE("long-lock", long_lock),
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

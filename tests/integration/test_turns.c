@@ -1,49 +1,75 @@
 /*
- * While answers are late, whoever has had much of the time waits for its turn, and others do not.
- * Ada has had it, Bob makes answers late.
+ * The order of service: a crowd of one account delays others by its few places in a batch, whatever
+ * the crowd asks for and however long that takes. Ada is the crowd, Bob an ordinary account.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "people.h"
 #include "suites.h"
 #include "wire.h"
 
-enum { MS = 10000, PIECE_MS = 200, LATE_MS = 60, SEVERAL = 6 };
+enum {
+    MS = 60000,
+    LOCK = 4711,
+    CROWD = 200,
+    PLUGS = 2,       /* batches under way on a connection */
+    PLACES = 64 / 4, /* of an owner in a batch, at most */
+    ROUNDS = 100,    /* of Bob's */
+    SLOW_ONES = 5,
+    SLOW_MS = 1000,
+    REQUESTS_MAX = 16 /* http.max_requests, if a test sets it */
+};
 
 static struct host *host;
 static struct person *ada, *bob;
+static PGconn *db;
 
-static void set_up(void)
+static void start(const char *name, const char *http)
 {
+    const char *database = database_make(the_postgres, text("%s_%d", name, (int)getpid()));
+
     host = host_start(&(struct host_spec){
-        .name = "turns",
-        .database = database_make(the_postgres, text("turns_%d", (int)getpid())),
+        .name = name,
+        .database = database,
         .modules =
             text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_busy")),
-        .http = "  loops: 1\n  inside: [127.0.0.1]\n",
-        .db = "  read_connections: 1\n  write_connections: 1\n"});
+        .http = text("  loops: 1\n  deadline: 60000\n  inside: [127.0.0.1]\n%s", http),
+        .db = "  read_connections: 1\n  write_connections: 1\n  long_connections: 4\n"
+              "  statement_timeout: 60000\n"});
     struct person *admin = admin_of(host);
 
     ada = person_make(host, admin, "ada", NULL);
     bob = person_make(host, admin, "bob", NULL);
+    db = database_connect(the_postgres, database);
 }
 
 static void tear_down(void)
 {
+    PQfinish(db);
     host_stop(host);
 }
 
-static struct wire *ask(const struct person *who, const char *what, int ms)
+static void say(struct wire *wire, const struct person *who, const char *path)
+{
+    ck_assert(wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", path,
+                       who->token));
+}
+
+static struct wire *ask(const struct person *who, const char *path)
 {
     struct wire *wire = wire_open(host);
 
-    ck_assert(wire_say(wire,
-                       "GET /api/busy/%s?ms=%d HTTP/1.1\r\nHost: x\r\n"
-                       "Authorization: Bearer %s\r\n\r\n",
-                       what, ms, who->token));
+    say(wire, who, path);
     return wire;
+}
+
+static struct wire *ask_for(const struct person *who, const char *what, int ms)
+{
+    return ask(who, text("/api/busy/%s?ms=%d", what, ms));
 }
 
 static struct wire_answer *answer_of(struct wire *wire)
@@ -51,131 +77,246 @@ static struct wire_answer *answer_of(struct wire *wire)
     struct wire_answer *answer = wire_read(wire, MS);
 
     ck_assert_ptr_nonnull(answer);
-    wire_close(wire, false);
     return answer;
 }
 
-static void get(const struct person *who, const char *what, int ms)
+static void expect_ok(struct wire *wire)
 {
-    ck_assert_int_eq(answer_of(ask(who, what, ms))->status, 200);
+    ck_assert_int_eq(answer_of(wire)->status, 200);
+    wire_close(wire, false);
 }
 
-/* A debt of a second, which is the most: a quarter of the time pays some of it off meanwhile.
- * Nobody waits, for nothing is late. */
-static void spend(const struct person *who)
+static void lock(void)
 {
-    for (int i = 0; i < 2000 / PIECE_MS; i++)
-        get(who, "spin", PIECE_MS);
+    sql_run(db, text("SELECT pg_advisory_lock(%d)", LOCK));
 }
 
-/* Bob's answer is, for he asks PostgreSQL to sleep. The quick one behind it says what is quick, and
- * that his reads are not always slow, which would give them another connection. */
-static void be_late(void)
+static void unlock(void)
 {
-    get(bob, "read", LATE_MS);
-    get(bob, "read", 0);
+    sql_run(db, text("SELECT pg_advisory_unlock(%d)", LOCK));
 }
 
-/* Bob keeps answers late for as long. */
-static void stay_late(int64_t ms)
+static bool somebody_waits(void *count)
 {
-    int64_t until = now_ms() + ms;
-
-    while (now_ms() < until)
-        be_late();
+    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT "
+                          "granted") >= *(int *)count;
 }
 
-static int64_t refused(void)
+static void expect_waiting(int count)
 {
-    const char *line = "\nbusbar_share_refused_total{resource=\"time\",whose=\"owner\"} ";
+    ck_assert_msg(wait_until(somebody_waits, &count, MS), "%d do not wait for the lock", count);
+}
+
+static int64_t metric(const char *line)
+{
     const char *body = ck_status(http(host, "GET", "/metrics", NULL, NULL), 200)->body;
-    const char *at = strstr(body, line);
+    const char *at = strstr(body, text("\n%s ", line));
 
     ck_assert_msg(at != NULL, "no %s", line);
-    return atoll(at + strlen(line));
+    return atoll(at + 2 + strlen(line));
 }
 
-START_TEST(who_has_had_much_of_the_time_waits_and_others_do_not)
-{
-    get(bob, "read", 0);
-    spend(ada);
-    be_late();
-    struct wire *waits = ask(ada, "spin", 0);
+struct figure {
+    const char *line;
+    int64_t wanted;
+};
 
-    for (int i = 0; i < 5; i++) {
-        get(bob, "spin", 0);
-        be_late();
+static bool is_there(void *arg)
+{
+    const struct figure *figure = arg;
+
+    return metric(figure->line) == figure->wanted;
+}
+
+static void expect_metric(const char *line, int64_t wanted)
+{
+    ck_assert_msg(wait_until(is_there, &(struct figure){line, wanted}, MS), "%s is not %jd", line,
+                  (intmax_t)wanted);
+}
+
+#define READS(what) "busbar_database_" what "{loop=\"0\",lane=\"read\"}"
+
+/* The only loop has read all earlier requests then, because it reads sockets in their order.
+ */
+static void let_begin(void)
+{
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+}
+
+/* Batches that wait for the lock: as many as are under way on a connection. */
+static void plug(struct wire **plugs)
+{
+    lock();
+    for (int i = 0; i < PLUGS; i++) {
+        plugs[i] = ask_for(ada, "read-lock", LOCK);
+        let_begin();
     }
-    ck_assert(!wire_has_more(waits, 0));
-    ck_assert_int_eq(answer_of(waits)->status, 200);
-    ck_assert_int_eq(refused(), 0);
+    expect_waiting(1);
 }
 
-START_TEST(of_several_that_wait_one_goes_on_and_the_others_are_refused)
+/* How many of the crowd's answers came before `other`'s: epoll lists sockets in the order in which
+ * they became readable. All of them must have an answer. */
+static int before(struct wire *const *crowd, int count, const struct wire *other)
 {
-    struct wire *waits[SEVERAL];
-    int served = 0;
+    static struct epoll_event events[CROWD + PLUGS + 1];
+    int epoll = epoll_create1(0), found = 0;
 
-    get(bob, "read", 0);
-    spend(ada);
-    be_late();
-    for (int i = 0; i < SEVERAL; i++)
-        waits[i] = ask(ada, "spin", 0);
-    stay_late(2500);
-    for (int i = 0; i < SEVERAL; i++) {
-        struct wire_answer *answer = answer_of(waits[i]);
+    ck_assert_int_ge(epoll, 0);
+    for (int i = 0; i <= count; i++) {
+        const struct wire *wire = i < count ? crowd[i] : other;
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = wire->fd};
 
-        served += answer->status == 200;
-        if (answer->status != 200)
-            ck_assert_int_ge(atoi(wire_header(ck_wire_error(answer, 429), "Retry-After")), 1);
+        ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, wire->fd, &event), 0);
     }
-    ck_assert_int_eq(served, 1);
-    ck_assert_int_eq(refused(), SEVERAL - 1);
-    get(bob, "spin", 0);
+    unlock();
+    for (int i = 0; i <= count; i++) {
+        struct pollfd socket = {.fd = i < count ? crowd[i]->fd : other->fd, .events = POLLIN};
+
+        ck_assert_int_eq(poll(&socket, 1, MS), 1);
+    }
+    int ready = epoll_wait(epoll, events, count + 1, MS);
+
+    ck_assert_int_eq(ready, count + 1);
+    while (events[found].data.fd != other->fd)
+        found++;
+    close(epoll);
+    return found;
 }
 
-START_TEST(nobody_waits_once_answers_come_in_time)
+/* 200 of Ada's wait when Bob asks; when the connection is free he is among the next to be served.
+ */
+START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
 {
-    get(bob, "read", 0);
-    spend(ada);
-    be_late();
-    struct wire *waits = ask(ada, "spin", 0);
-    int64_t start = now_ms();
+    struct wire *crowd[CROWD + PLUGS], *other;
+    start("turns_crowd", "");
+    expect_ok(ask_for(ada, "read", 0)); /* their tokens are known then */
+    expect_ok(ask_for(bob, "read", 0));
+    plug(crowd);
+    for (int i = PLUGS; i < CROWD + PLUGS; i++)
+        crowd[i] = ask_for(ada, "read", 0);
+    expect_metric(READS("waiting"), CROWD);
+    other = ask_for(bob, "read", 0);
+    expect_metric(READS("waiting"), CROWD + 1);
+    int count = before(crowd, CROWD + PLUGS, other);
 
-    ck_assert_int_eq(answer_of(waits)->status, 200); /* late is late for a second */
-    ck_assert_int_lt(now_ms() - start, 2500);
-    start = now_ms();
-    for (int i = 0; i < SEVERAL; i++)
-        get(ada, "spin", 0);
-    ck_assert_int_lt(now_ms() - start, 1000);
+    ck_assert_msg(count <= PLUGS + PLACES, "%d were served before", count);
+    for (int i = 0; i < CROWD + PLUGS; i++)
+        expect_ok(crowd[i]);
+    expect_ok(other);
+}
+
+/* Bob's quick reads share batches that take long with what Ada asks for. That is not his doing:
+ * they stay where they are, although the one long statement that he may have at a time is under
+ * way. */
+START_TEST(who_shares_a_slow_batch_is_not_taken_for_slow)
+{
+    struct wire *plugs[PLUGS], *slow, *quick, *taken;
+
+    start("turns_blame", "");
+    expect_ok(ask_for(ada, "read", 0));
+    expect_ok(ask_for(bob, "read", 0));
+    for (int i = 0; i < SLOW_ONES; i++) {
+        plug(plugs);
+        slow = ask_for(ada, "read", SLOW_MS);
+        quick = ask_for(bob, "read", 0);
+        let_begin();
+        unlock();
+        for (int j = 0; j < PLUGS; j++)
+            expect_ok(plugs[j]);
+        expect_ok(slow);
+        expect_ok(quick);
+    }
+    lock();
+    taken = ask_for(bob, "long-lock", LOCK);
+    expect_waiting(1);
+    for (int i = 0; i < 4; i++)
+        expect_ok(ask_for(bob, "read", 0));
+    ck_assert(!wire_has_more(taken, 0));
+    unlock();
+    expect_ok(taken);
+}
+
+/* Ada's connections ask again as soon as they have an answer. Nothing that Bob asks for is refused.
+ */
+START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
+{
+    struct wire *crowd[CROWD], *other;
+    const char *path, *other_path;
+
+    start("turns_flood", "");
+    path = text("/api/chat/unread-count/%s", ada->email);
+    other_path = text("/api/chat/unread-count/%s", bob->email);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = ask(ada, path);
+    other = wire_open(host);
+    for (int round = 0; round < ROUNDS; round++) {
+        say(other, bob, other_path);
+        while (!wire_has_more(other, 0)) {
+            for (int i = 0; i < CROWD; i++) {
+                if (!wire_has_more(crowd[i], 0))
+                    continue;
+                ck_assert_int_eq(answer_of(crowd[i])->status, 200);
+                say(crowd[i], ada, path);
+            }
+        }
+        ck_assert_int_eq(answer_of(other)->status, 200);
+    }
+    for (int i = 0; i < CROWD; i++)
+        expect_ok(crowd[i]);
+}
+
+/* Requests that wait for a connection count, too. */
+START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
+{
+    struct wire *under_way[REQUESTS_MAX / 4];
+
+    start("turns_share", text("  max_requests: %d\n", REQUESTS_MAX));
+    lock();
+    for (int i = 0; i < REQUESTS_MAX / 4; i++)
+        under_way[i] = ask_for(ada, "long-lock", LOCK);
+    expect_waiting(1); /* one of an owner at a time, of four connections */
+    expect_metric("busbar_share_taken{resource=\"requests\"}", REQUESTS_MAX / 4);
+    struct wire *beyond = ask_for(ada, "read", 0);
+
+    ck_assert_ptr_nonnull(wire_header(ck_wire_error(answer_of(beyond), 429), "Retry-After"));
+    wire_close(beyond, false);
+    expect_ok(ask_for(bob, "read", 0));
+    ck_assert_int_eq(metric("busbar_share_refused_total{resource=\"requests\",whose=\"owner\"}"),
+                     1);
+    unlock();
+    for (int i = 0; i < REQUESTS_MAX / 4; i++)
+        expect_ok(under_way[i]);
+    expect_ok(ask_for(ada, "read", 0));
 }
 
 /* A batch is one transaction: a read that shares one with a write waits for its commit. */
 START_TEST(a_read_does_not_wait_for_a_write)
 {
-    struct wire *write = ask(ada, "write", 1500);
-    struct wire *behind = ask(ada, "write", 0);
+    start("turns_write", "");
+    struct wire *write = ask_for(ada, "write", 1500);
+    struct wire *next = ask_for(ada, "write", 0);
 
     for (int i = 0; i < 5; i++)
-        get(bob, "read", 0);
-    ck_assert(!wire_has_more(write, 0) && !wire_has_more(behind, 0));
-    ck_assert_int_eq(answer_of(write)->status, 200);
-    ck_assert_int_eq(answer_of(behind)->status, 200);
+        expect_ok(ask_for(bob, "read", 0));
+    ck_assert(!wire_has_more(write, 0) && !wire_has_more(next, 0));
+    expect_ok(write);
+    expect_ok(next);
 }
 
 Suite *turns_suite(void)
 {
     const TTest *const tests[] = {
-        who_has_had_much_of_the_time_waits_and_others_do_not,
-        of_several_that_wait_one_goes_on_and_the_others_are_refused,
-        nobody_waits_once_answers_come_in_time,
+        a_crowd_goes_before_another_by_its_places_in_a_batch,
+        who_shares_a_slow_batch_is_not_taken_for_slow,
+        a_flood_of_cheap_reads_gets_nobody_else_refused,
+        an_account_has_a_quarter_of_the_requests_under_way,
         a_read_does_not_wait_for_a_write,
     };
     Suite *suite = suite_create("turns");
     TCase *cases = tcase_create("turns");
 
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, NULL, tear_down);
+    tcase_set_timeout(cases, 180);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(cases, tests[i]);
     suite_add_tcase(suite, cases);

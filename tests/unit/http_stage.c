@@ -54,7 +54,11 @@ static void make_generation(void)
         .holders = 1,
         .engine = &engine,
         .arena = arena,
-        .request = {.deadline_ms = DEADLINE_MS, .max_body = HTTP_STAGE_MAX_BODY, .one_in = 1},
+        .request = {.deadline_ms = DEADLINE_MS,
+                    .max_body = HTTP_STAGE_MAX_BODY,
+                    .max_requests = 2048,
+                    .share = 25,
+                    .one_in = 1},
     };
     http_routes_add(&http_stage_generation);
 }

@@ -53,7 +53,6 @@
     X(resolver)                                                                                    \
     X(sd_notify)                                                                                   \
     X(multipart)                                                                                   \
-    X(pace)                                                                                        \
     X(pool)                                                                                        \
     X(postgres)                                                                                    \
     X(query)                                                                                       \
@@ -65,9 +64,6 @@
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(quota)                                                                                       \
-    X(background)                                                                                  \
-    X(spending)                                                                                    \
-    X(slow)                                                                                        \
     X(sql_check)                                                                                   \
     X(text)                                                                                        \
     X(timer)                                                                                       \

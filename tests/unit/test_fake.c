@@ -152,7 +152,7 @@ END_TEST
 
 START_TEST(queries_are_taken_from_the_path)
 {
-    bb_fake_rows(fake, "SELECT greatest(sum(messages)", 1, 1, "12");
+    bb_fake_rows(fake, "SELECT greatest(sum(messages)", 1, 2, "12", "0");
     ck_assert_int_eq(bb_fake_call(fake, "GET", "/api/chat/unread-count/ada@solar.example", NULL),
                      200);
     ck_assert_str_eq(bb_fake_parameter(fake, 0, 3), "ada@solar.example");

@@ -11,8 +11,8 @@ enum {
     EACH = QUEUE / 4,
     CONNECTIONS = 8,
     BATCH = 64,
-    OWNER_BATCH = 16,
-    OWNER_FEW = 4
+    OWNER_READS = 4,
+    OWNER_UNITS = BATCH / 4
 };
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
@@ -28,7 +28,8 @@ static void set_up_pool(enum pg_pool_kind kind)
     loop = (struct loop){0};
     pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
     pool = &pg.pools[kind];
-    *pool = (struct pg_pool){.pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS};
+    *pool = (struct pg_pool){
+        .pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS, .batch_max = BATCH};
     fair_init(&pool->owners, CONNECTIONS);
     for (unsigned i = 0; i < CONNECTIONS; i++)
         conns[i] = (struct pg_conn){.pool = pool, .state = PG_READY, .queue.index = i};
@@ -80,11 +81,6 @@ static void crowd(int from, int to, int64_t account)
         wait_for(i, account);
 }
 
-static int64_t account_of(const struct pg_entry *entry)
-{
-    return entry->rq->owner.account;
-}
-
 START_TEST(owners_take_turns_in_a_batch)
 {
     crowd(0, 20, ANNA);
@@ -98,51 +94,35 @@ START_TEST(owners_take_turns_in_a_batch)
     ck_assert_uint_eq(pool->queued, conns[0].waiting_count);
 }
 
-START_TEST(one_owner_alone_is_not_held_back)
+/* The places of Anna's crowd in a batch with Bert's entry, and in the next batch, without others.
+ */
+static void expect_places(size_t places)
 {
-    crowd(0, EACH, ANNA);
-    for (size_t i = 0; i < EACH; i++)
-        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[i]);
-    ck_assert_ptr_null(pg_conn_next(&conns[0], EACH));
-}
-
-START_TEST(a_crowd_has_a_part_of_a_batch_in_which_others_travel)
-{
-    size_t count = 0, of_anna = 0;
-    const struct pg_entry *entry;
-
     crowd(0, EACH, ANNA);
     wait_for(EACH, BERT);
-    while (count < BATCH && (entry = pg_conn_next(&conns[0], count))) {
-        count++;
-        of_anna += account_of(entry) == ANNA;
-    }
-    ck_assert_uint_eq(of_anna, OWNER_BATCH);
-    ck_assert_uint_eq(count, OWNER_BATCH + 1);
-    for (count = 0; pg_conn_next(&conns[0], count); count++)
-        ;
-    ck_assert_uint_eq(count, EACH - OWNER_BATCH);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), entries[EACH]);
+    for (size_t i = 1; i < places; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i + 1), entries[i]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], places + 1));
+    for (size_t i = 0; i < places; i++)
+        ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[places + i]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], places));
 }
 
-/* Two accounts have asked for something within a second. */
-static void let_several_be_there(void)
+START_TEST(an_owner_has_few_places_in_a_batch_of_reads)
 {
-    loop.now_ms = 1000;
-    spending_asks(&loop.spending, &(struct quota_owner){.account = ANNA}, loop.now_ms);
-    spending_asks(&loop.spending, &(struct quota_owner){.account = BERT}, loop.now_ms);
+    expect_places(OWNER_READS);
 }
 
-START_TEST(a_crowd_has_few_places_while_other_accounts_are_there)
+START_TEST(an_owner_has_a_quarter_of_a_batch_of_units)
 {
-    let_several_be_there();
+    tear_down();
+    set_up_pool(PG_UNIT);
     crowd(0, EACH, ANNA);
-    for (size_t i = 0; i < OWNER_FEW; i++)
+    for (size_t i = 0; i < OWNER_UNITS; i++)
         ck_assert_ptr_eq(pg_conn_next(&conns[0], i), entries[i]);
-    ck_assert_ptr_null(pg_conn_next(&conns[0], OWNER_FEW));
-    loop.now_ms += 1000;
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[OWNER_FEW]);
-    for (size_t i = 1; i < EACH - OWNER_FEW; i++)
-        ck_assert_ptr_nonnull(pg_conn_next(&conns[0], i));
+    ck_assert_ptr_null(pg_conn_next(&conns[0], OWNER_UNITS));
 }
 
 /* Such an entry is the first of the next batch, so that small ones do not pass it by for ever. */
@@ -227,27 +207,56 @@ START_TEST(an_owner_has_its_share_of_the_long_pool)
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 
-START_TEST(what_turned_out_to_be_slow_leaves_for_the_long_pool)
+/* Whichever connection is free takes the next long statement, wherever it waits. */
+START_TEST(long_statements_wait_for_any_connection)
 {
-    static const struct bb_sql list = {"SELECT 1", 0};
+    tear_down();
+    set_up_pool(PG_LONG);
+    wait_for(0, ANNA);
+    wait_for(1, BERT);
+    ck_assert_ptr_eq(pg_conn_next(&conns[3], 0), entries[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conns[5], 0), entries[1]);
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
+    ck_assert_uint_eq(pool->queued, 0);
+}
+
+static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
+{
+    struct pg_entry *entry = pg_entry_new(request_of_account(number, account));
+
+    ck_assert_ptr_nonnull(entry);
+    entries[number] = entry;
+    entry->key = key;
+    entry->bytes = bytes;
+    ck_assert_int_eq(pg_submit(&pg, PG_UNIT, entry), 0);
+}
+
+/* Nobody waits in a batch with a large unit, nor with one that waits for the locks of a large one.
+ */
+START_TEST(large_units_travel_by_the_long_pool)
+{
     struct pg_pool *other = &pg.pools[PG_LONG];
     struct pg_conn conn = {.pool = other, .state = PG_READY};
 
+    tear_down();
+    set_up_pool(PG_UNIT);
     *other = (struct pg_pool){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
     fair_init(&other->owners, 1);
-    let_several_be_there();
-    crowd(0, 3, ANNA);
-    wait_for(3, BERT);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_ptr_nonnull(pg_entry_add(entries[i], &list, NULL, 0));
-        pg_slow_answered(&pg.slow, &requests[0].owner, &list, loop.now_ms, PG_SLOW_US);
-    }
-    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
-    ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
-    ck_assert_uint_eq(pool->queued, 0);
-    ck_assert_uint_eq(other->queued, 3);
+    submit_unit(0, ANNA, 7, PG_BATCH_BYTES + 1);
+    submit_unit(1, ANNA, 7, 1);
+    submit_unit(2, BERT, 8, 1);
+    submit_unit(3, BERT, 9, PG_BATCH_BYTES);
+    ck_assert_uint_eq(other->queued, 2);
+    ck_assert_uint_eq(pool->queued, 2);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
     ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* of one owner one at a time */
+    pg_entry_free(entries[0]);
+    ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[1]);
+    pg_entry_free(entries[1]);
+    submit_unit(0, ANNA, 7, 1);
+    entries[1] = NULL;
+    ck_assert_uint_eq(other->queued, 0);
+    ck_assert_uint_eq(pool->queued, 3);
     free_entries();
     fair_free(&other->owners);
 }
@@ -259,15 +268,15 @@ Suite *pg_pool_suite(void)
 
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, owners_take_turns_in_a_batch);
-    tcase_add_test(cases, one_owner_alone_is_not_held_back);
-    tcase_add_test(cases, a_crowd_has_a_part_of_a_batch_in_which_others_travel);
-    tcase_add_test(cases, a_crowd_has_few_places_while_other_accounts_are_there);
+    tcase_add_test(cases, an_owner_has_few_places_in_a_batch_of_reads);
+    tcase_add_test(cases, an_owner_has_a_quarter_of_a_batch_of_units);
     tcase_add_test(cases, a_batch_holds_only_so_many_bytes_or_one_item);
     tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
     tcase_add_test(cases, what_is_over_leaves_the_share);
     tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
     tcase_add_test(cases, an_owner_has_its_share_of_the_long_pool);
-    tcase_add_test(cases, what_turned_out_to_be_slow_leaves_for_the_long_pool);
+    tcase_add_test(cases, long_statements_wait_for_any_connection);
+    tcase_add_test(cases, large_units_travel_by_the_long_pool);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -127,9 +127,9 @@ START_TEST(many_owners_are_told_apart)
     const struct quota_limits wide = {MANY, 1};
 
     for (int64_t i = 0; i < MANY; i++)
-        ck_assert_int_eq(quota_take(table, &charges[i], &(struct quota_owner){.account = i + 1}, 1,
-                                    &wide),
-                         QUOTA_TAKEN);
+        ck_assert_int_eq(
+            quota_take(table, &charges[i], &(struct quota_owner){.account = i + 1}, 1, &wide),
+            QUOTA_TAKEN);
     for (int64_t i = 1; i <= MANY; i++)
         ck_assert_int_eq(quota_take(table, &(struct quota_charge){0},
                                     &(struct quota_owner){.account = i}, 1, &wide),

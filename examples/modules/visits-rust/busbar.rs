@@ -563,7 +563,6 @@ pub struct bb_api {
     pub json_read: unsafe extern "C" fn(*mut bb_request, *const c_char) -> *mut json_t,
     pub standstill: unsafe extern "C" fn(*mut bb_request) -> *const c_char,
     pub answered: unsafe extern "C" fn(*mut bb_request) -> u64,
-    pub gives_way: unsafe extern "C" fn(*mut bb_host) -> bool,
     pub drained: unsafe extern "C" fn(*mut bb_worker_context) -> bool,
     pub settings: unsafe extern "C" fn(*mut bb_host) -> *const c_void,
     pub stream_join: unsafe extern "C" fn(*mut bb_host, *mut bb_stream, *const c_char) -> c_int,

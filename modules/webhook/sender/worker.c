@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "modules/webhook/sender/internal.h"
@@ -13,8 +12,6 @@
 #define LINGER_MS 250      /* for hand-offs of what had begun before a reload */
 #define IDLE_MS 3000
 #define IDLE_LEAVING_MS 50
-#define GIVE_WAY 3 /* so many times what a turn took of a processor */
-#define PAUSE_MAX_US 50000
 
 /* What other threads left, taken out of the lock in one go. */
 struct inbox {
@@ -85,15 +82,6 @@ static void clean(struct sender *sender)
     subscriptions_clean(sender);
 }
 
-/* What the thread has had of a processor. */
-static int64_t thread_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
-}
-
 static int64_t sooner(int64_t wait, int64_t at, int64_t now)
 {
     int64_t left = at > now ? at - now : 0;
@@ -125,20 +113,8 @@ static int64_t idle_for(struct sender *sender, int64_t tick)
     return wait;
 }
 
-/* While requests are answered late, deliveries have a quarter of a processor. */
-static void give_way(int64_t before_us)
-{
-    int64_t pause_us = GIVE_WAY * (thread_us() - before_us);
-
-    if (pause_us > 0)
-        usleep((useconds_t)(pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US));
-}
-
 static void turn(struct sender *sender)
 {
-    bool gives_way = bb_gives_way(sender->host);
-    int64_t before_us = gives_way ? thread_us() : 0;
-
     sender->now_ms = bb_now_ms(sender->host);
     take_inbox(sender);
     record_results(sender); /* that came while a statement was out */
@@ -155,8 +131,6 @@ static void turn(struct sender *sender)
     attempts_start(sender);
     clean(sender);
     transfers_turn(sender->transfers, sender->context->wake_fd, idle_for(sender, tick));
-    if (gives_way)
-        give_way(before_us);
     sender->now_ms = bb_now_ms(sender->host);
     record_results(sender);
 }
