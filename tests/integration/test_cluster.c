@@ -11,7 +11,14 @@
 #include "scene.h"
 #include "suites.h"
 
-enum { ROUNDS = 2, SEEN_MS = 10000, ENOUGH = 1000000, BACK_MS = 5000 };
+enum {
+    ROUNDS = 2,
+    SEEN_MS = 10000,
+    ENOUGH = 1000000,
+    BACK_MS = 5000,
+    BUSY_MS = 700,
+    CHECK_MS = 2000
+};
 
 struct cluster {
     struct scene *scene;
@@ -82,10 +89,11 @@ static void haproxy_start(struct cluster *cluster, const char *name)
 }
 
 /* Hosts keep their ports when they are started again. The load goes through HAProxy. */
-static struct cluster *cluster_make(const char *name)
+static struct cluster *cluster_make_on(const char *name, struct postgres *pg)
 {
     struct cluster *cluster = kept(calloc(1, sizeof *cluster));
-    struct host_spec spec = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL, .keep_port = true};
+    struct host_spec spec = {
+        .pg = pg, .modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL, .keep_port = true};
     struct scene *scene = scene_make(name, &spec, SCENE_HOSTS, ENOUGH);
 
     cluster->scene = scene;
@@ -95,6 +103,11 @@ static struct cluster *cluster_make(const char *name)
     atomic_store(&scene->ports[0], cluster->front.port);
     scene->load.hosts = 1;
     return cluster;
+}
+
+static struct cluster *cluster_make(const char *name)
+{
+    return cluster_make_on(name, NULL);
 }
 
 static void cluster_end(struct cluster *cluster)
@@ -154,6 +167,82 @@ START_TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
     cluster_end(cluster);
 }
 
+static bool one_down(void *cluster)
+{
+    return !both_up(cluster);
+}
+
+static bool second_up(void *cluster)
+{
+    return is_up(cluster, 1);
+}
+
+static bool none_up(void *cluster)
+{
+    return !is_up(cluster, 0) && !is_up(cluster, 1);
+}
+
+/* How long HAProxy waited for the check that it gave up, in milliseconds; -1: it gave up none. */
+static long given_up_after(const struct cluster *cluster)
+{
+    static const char mark[] = ",L7TOUT,,";
+    const char *check = strstr(haproxy_say(cluster, "show stat\n"), mark);
+
+    return check ? strtol(check + strlen(mark), NULL, 10) : -1;
+}
+
+/*
+ * As on a machine that is too busy to answer a check within its interval. If this test itself has
+ * to wait for so long, HAProxy may give a check up, but not sooner.
+ */
+START_TEST(hosts_that_answer_late_are_not_taken_away)
+{
+    struct cluster *cluster = cluster_make("cluster_busy");
+    struct scene *scene = cluster->scene;
+
+    scene_begin(scene);
+    load_more(scene, 200);
+    for (int i = 0; i < SCENE_HOSTS; i++)
+        ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGSTOP), 0);
+    bool down = wait_until(one_down, cluster, BUSY_MS);
+    long after = given_up_after(cluster);
+
+    for (int i = 0; i < SCENE_HOSTS; i++)
+        ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGCONT), 0);
+    ck_assert_msg(!down || after >= CHECK_MS, "a host was taken away after %ld ms", after);
+    load_more(scene, 200);
+    load_stop(scene);
+    scene_expect_ledger(scene);
+    cluster_end(cluster);
+}
+
+/* One host has no database; then no host has one. */
+START_TEST(requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive)
+{
+    struct postgres *pg = postgres_make("cluster-ready", false);
+    struct cluster *cluster = cluster_make_on("cluster_ready", pg);
+    struct host *second = cluster->scene->hosts[1];
+    const char *token = cluster->scene->admin->token;
+    const char *conf = file_text(second->conf), *name = strstr(conf, "dbname=cluster_ready");
+
+    host_stop(second);
+    ck_assert_ptr_nonnull(name);
+    file_write(second->conf, text("%.*sdbname=nowhere%s", (int)(name - conf), conf,
+                                  name + strlen("dbname=cluster_ready")));
+    ck_assert(host_run(second));
+    ck_assert(!wait_until(second_up, cluster, BUSY_MS));
+    for (int i = 0; i < 20; i++)
+        ck_status(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 200);
+
+    postgres_stop(pg, SIGINT);
+    ck_assert(wait_until(none_up, cluster, SEEN_MS));
+    struct answer *answer =
+        ck_error(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 503, "");
+
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    cluster_end(cluster);
+}
+
 static int check(const char *const *environment)
 {
     const char *argv[] = {harness_program(false), "-c", TEST_CONF "/cluster.yaml", "check", NULL};
@@ -190,6 +279,8 @@ Suite *cluster_suite(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_rolling_restart_fails_no_request);
     tcase_add_test(tests, a_host_that_dies_loses_nothing_and_the_other_goes_on);
+    tcase_add_test(tests, hosts_that_answer_late_are_not_taken_away);
+    tcase_add_test(tests, requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive);
     tcase_add_test(tests, the_sample_of_a_host_is_good);
     suite_add_tcase(suite, tests);
     return suite;
