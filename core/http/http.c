@@ -157,10 +157,13 @@ static bool has_unread(int fd)
     return !ioctl(fd, FIONREAD, &bytes) && bytes > 0;
 }
 
-static void connection_closed(struct http *http, struct connection *connection)
+static void connection_closed(struct http *http, struct MHD_Connection *mhd,
+                              struct connection *connection)
 {
-    if (!connection)
+    if (!connection) { /* there was no memory for it: see connection_started() */
+        http_know(http, descriptor_of(mhd), NULL);
         return;
+    }
     if (connection->next)
         connection->next->before = connection->before;
     if (connection->before)
@@ -186,7 +189,7 @@ static void mhd_notify_connection(void *cls, struct MHD_Connection *mhd, void **
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         connection_started(cls, mhd, context);
     else
-        connection_closed(cls, *context);
+        connection_closed(cls, mhd, *context);
 }
 
 static void watch_listeners(struct http *http, bool on)

@@ -240,6 +240,38 @@ START_TEST(who_left_before_its_time_was_over_leaves_nothing)
 }
 END_TEST
 
+/* The host's calloc() fails once for a block of this size; 0: it does not. */
+static size_t lacking;
+
+/* The linker's option --wrap gives them these names. */
+void *real_calloc(size_t count, size_t size) __asm__("__real_calloc");
+void *wrapped_calloc(size_t count, size_t size) __asm__("__wrap_calloc");
+
+void *wrapped_calloc(size_t count, size_t size)
+{
+    if (!lacking || count * size != lacking)
+        return real_calloc(count, size);
+    lacking = 0;
+    return NULL;
+}
+
+/* Another connection or file may soon get its descriptor. */
+START_TEST(a_connection_without_memory_leaves_its_descriptor)
+{
+    const struct http *http = http_stage_loop.http;
+
+    client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+    lacking = sizeof(struct connection);
+    struct client *refused = client_new();
+
+    client_expect_end(refused);
+    ck_assert_uint_eq(lacking, 0);
+    for (size_t fd = 0; fd < http->room; fd++)
+        ck_assert_ptr_ne(http->by_fd[fd], &http->nobody);
+    client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
+}
+END_TEST
+
 Suite *http_leaving_suite(void)
 {
     const TTest *const tests[] = {
@@ -250,6 +282,7 @@ Suite *http_leaving_suite(void)
         who_comes_too_late_with_its_answer_has_it_from_the_host,
         a_handler_may_end_as_soon_as_its_client_is_answered,
         who_left_before_its_time_was_over_leaves_nothing,
+        a_connection_without_memory_leaves_its_descriptor,
     };
     TCase *cases;
     Suite *suite = suite_of("http_leaving", TESTS(tests), &cases);
