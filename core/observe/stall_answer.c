@@ -37,15 +37,36 @@ static void read_head(int fd, int64_t until)
     }
 }
 
+/* A text inside of a JSON string; what does not fit is cut. This thread takes no memory. */
+static void escape(const char *text, char *out, size_t size)
+{
+    size_t length = strlen(text), used = 0, bytes;
+
+    for (; length && used + 5 < size; text += bytes, length -= bytes) {
+        int32_t c = text_code_point(text, length, &bytes);
+
+        if (c < ' ' || c == 0x7f) { /* controls, and bytes that are not UTF-8 */
+            out[used++] = '?';
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            out[used++] = '\\';
+        memcpy(out + used, text, bytes);
+        used += bytes;
+    }
+    out[used] = '\0';
+}
+
 static void answer(int fd, const char *reason, int64_t until)
 {
-    char body[768], text[1280], id[TEXT_UUID_SIZE];
+    char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
 
+    escape(reason, message, sizeof message);
     text_uuid7(id);
     snprintf(body, sizeof body,
              "{\"statusCode\":503,\"message\":\"%s\",\"error\":\"Service Unavailable\","
              "\"requestId\":\"%s\"}",
-             reason, id);
+             message, id);
     int length = snprintf(
         text, sizeof text,
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"

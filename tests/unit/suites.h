@@ -66,6 +66,7 @@
     X(quota)                                                                                       \
     X(sql_check)                                                                                   \
     X(text)                                                                                        \
+    X(stall_answer)                                                                                \
     X(timer)                                                                                       \
     X(timezones)                                                                                   \
     X(token)                                                                                       \
