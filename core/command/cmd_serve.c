@@ -10,6 +10,7 @@
 #include "core/host/serve.h"
 #include "core/host/stop.h"
 #include "core/recovery/crash.h"
+#include "core/recovery/guard.h"
 #include "core/recovery/start.h"
 #include "core/recovery/supervised.h"
 
@@ -108,6 +109,7 @@ int cmd_serve(const struct cli *cli)
     for (int i = 0; i < cli->argc; i++) /* read by supervisor_run() already */
         if (strcmp(cli->argv[i], "--no-supervisor") != 0)
             return cli_misused("unknown option", cli->argv[i]);
+    guard_process();
     signals_hold_reload();
     crash_install();
     start_begin();

@@ -11,6 +11,7 @@
 #include "core/command/cli.h"
 #include "core/postgres/pg.h"
 #include "core/recovery/crash.h"
+#include "core/recovery/guard.h"
 #include "core/recovery/supervised.h"
 #include "core/recovery/supervisor.h"
 
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
 {
     int status = CLI_DONE;
 
+    guard_environment();
     if (supervisor_run(argc, argv, &status)) /* before anything that takes memory */
         return status;
     supervised_begin();

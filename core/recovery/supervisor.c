@@ -1,4 +1,5 @@
 #include "core/recovery/supervisor.h"
+#include "core/recovery/guard.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -374,6 +375,7 @@ bool supervisor_run(int argc, char **argv, int *status)
         return true;
     }
     prctl(PR_SET_NAME, "busbar-super");
+    guard_process();
     supervise(&supervisor);
     *status = end_like(supervisor.status);
     return true;

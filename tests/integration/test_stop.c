@@ -1,5 +1,7 @@
 /* SIGTERM at bad moments: who was there before is served, and nothing that hangs holds it up. */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -92,12 +94,62 @@ START_TEST(what_a_request_hands_on_while_the_host_stops_is_done)
     ck_assert_int_eq(wave_logged(wave, "wave 1 ran late"), RUNS);
 }
 
+/* The worker of a host with a supervisor; else the host itself. */
+static pid_t worker_of(const struct host *host)
+{
+    const char *children =
+        file_text(text("/proc/%d/task/%d/children", (int)host->pid, (int)host->pid));
+
+    return host->supervised ? (pid_t)strtol(children, NULL, 10) : host->pid;
+}
+
+/* With a supervisor and without. */
+START_TEST(signals_without_a_use_end_nothing_and_secrets_are_not_shown)
+{
+    static const int unused[] = {SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR};
+    static const char *const environment[] = {"BUSBAR_TEST_SECRET=swordfish",
+                                              "BUSBAR_TEST_LEVEL=info", NULL};
+    const char *name = text("stop_signals_%d", _i);
+    struct host *host =
+        host_start(&(struct host_spec){.name = name,
+                                       .database = database_make(the_postgres, name),
+                                       .log = "  level: ${BUSBAR_TEST_LEVEL}\n",
+                                       .environment = environment,
+                                       .supervised = _i == 1});
+    pid_t processes[] = {host->pid, worker_of(host)};
+    int status;
+
+    ck_assert_int_gt(processes[1], 0);
+    for (size_t i = 0; i < sizeof processes / sizeof *processes; i++) {
+        char shown[65536] = "";
+        FILE *file = fopen(text("/proc/%d/environ", (int)processes[i]), "re");
+        size_t length = file ? fread(shown, 1, sizeof shown, file) : 0;
+
+        ck_assert_uint_gt(length, 0);
+        fclose(file);
+        ck_assert_ptr_null(memmem(shown, length, "swordfish", 9));
+        ck_assert_int_eq(process_status(processes[i], "NoNewPrivs:"), 1);
+        for (size_t k = 0; k < sizeof unused / sizeof *unused; k++)
+            ck_assert_int_eq(kill(processes[i], unused[k]), 0);
+    }
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
+    ck_assert_int_eq(worker_of(host), processes[1]);
+
+    /* a reload still finds what the configuration names */
+    const char *said = host_ask(host, "reload", &status);
+
+    ck_assert_msg(!status, "%s", said);
+    ck_assert_int_eq(worker_of(host), processes[1]);
+    host_stop(host);
+}
+
 Suite *stop_suite(void)
 {
     Suite *suite = suite_create("stop");
     TCase *tests = tcase_create("stop");
 
     tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, signals_without_a_use_end_nothing_and_secrets_are_not_shown, 0, 2);
     tcase_add_test(tests, who_has_connected_before_a_stop_is_answered);
     tcase_add_test(tests, a_reload_that_waits_for_a_migration_holds_up_no_stop);
     tcase_add_test(tests, what_a_request_hands_on_while_the_host_stops_is_done);
