@@ -66,7 +66,7 @@ const char *api_header(struct bb_request *rq, const char *name)
         return NULL;
     if (!strcasecmp(name, "Authorization") && !(txn->match.flags & BB_OAUTH_ERRORS))
         return NULL;
-    return http_txn_header(txn, name);
+    return http_txn_list(txn, name);
 }
 
 const char *api_client_address(struct bb_request *rq)

@@ -336,8 +336,8 @@ static void list_allowed(unsigned methods, char *allow, size_t size)
     allow[0] = '\0';
     for (int i = 0; i < METHODS; i++) {
         if (methods & 1U << i)
-            used += (size_t)snprintf(allow + used, size - used, "%s%s", used ? ", " : "",
-                                     method_names[i]);
+            used += (size_t)snprintf(allow + used, size - used, "%s%s%s", used ? ", " : "",
+                                     method_names[i], i ? "" : ", HEAD");
     }
 }
 

@@ -47,12 +47,14 @@ static void allow_origin(struct http_txn *txn)
     struct core_request *rq = &txn->rq;
     const char *origin = http_txn_header(txn, "Origin");
 
+    /* caches must not give one origin what another was answered, not even that it is refused */
+    if (json_array_size(rq->generation->cors_origins))
+        reply_header(rq, "Vary", "Origin");
     if (!origin || !origin_allowed(rq->generation->cors_origins, origin))
         return;
     reply_header(rq, "Access-Control-Allow-Origin", origin);
     reply_header(rq, "Access-Control-Expose-Headers",
                  "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
-    reply_header(rq, "Vary", "Origin");
 }
 
 static int response_options(struct http_txn *txn)
@@ -107,24 +109,6 @@ static int find_route(struct http_txn *txn)
     rq->route = txn->match.route;
     request_enter(rq, &owner->host);
     return 0;
-}
-
-/* All lines of X-Forwarded-For as one: a proxy may have added its own behind the client's. */
-static const char *forwarded_for(const struct http_txn *txn)
-{
-    const struct head *head = &txn->head;
-    const char *hops = NULL;
-
-    for (size_t i = 0; i < head->count; i++) {
-        const char *value = head->text + head->fields[i].value;
-
-        if (strcasecmp(head->text + head->fields[i].name, "X-Forwarded-For") != 0)
-            continue;
-        hops = hops ? arena_format(txn->rq.arena, "%s, %s", hops, value) : value;
-        if (!hops)
-            return "-"; /* no memory: no hop, so the peer itself */
-    }
-    return hops;
 }
 
 /*
@@ -186,7 +170,7 @@ static int check_use(struct http_txn *txn)
 static void take_address(struct http_txn *txn)
 {
     const struct connection *connection = txn->connection;
-    const char *hops = forwarded_for(txn);
+    const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops)
         address_client(txn->rq.generation->trusted_proxies,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/json_in.h"
 #include "core/base/log.h"
@@ -31,6 +32,23 @@ void http_txn_free(struct http_txn *txn)
 const char *http_txn_header(const struct http_txn *txn, const char *name)
 {
     return head_value(&txn->head, name);
+}
+
+const char *http_txn_list(const struct http_txn *txn, const char *name)
+{
+    const struct head *head = &txn->head;
+    const char *list = NULL;
+
+    for (size_t i = 0; i < head->count; i++) {
+        const char *value = head->text + head->fields[i].value;
+
+        if (strcasecmp(head->text + head->fields[i].name, name) != 0)
+            continue;
+        list = list ? arena_format(txn->rq.arena, "%s, %s", list, value) : value;
+        if (!list)
+            return "-";
+    }
+    return list;
 }
 
 static struct connection *connection_of(struct MHD_Connection *mhd)

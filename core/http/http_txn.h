@@ -83,6 +83,12 @@ void http_txn_free(struct http_txn *txn);
 /* A header of the request, the first of this name; NULL: absent. */
 const char *http_txn_header(const struct http_txn *txn, const char *name);
 
+/*
+ * The values of all headers of this name, joined by commas, as a list that was sent in several
+ * lines (RFC 9110, 5.3). NULL: absent; "-" without memory.
+ */
+const char *http_txn_list(const struct http_txn *txn, const char *name);
+
 /* access_check.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer.
  */
 int access_check(struct http_txn *txn);

@@ -125,7 +125,8 @@ static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 }
 
 /*
- * A header of the request by any case of its name; NULL if absent. Authorization is never shown.
+ * A header of the request by any case of its name; NULL if absent. Several lines of one name are
+ * joined by commas. Authorization is never shown.
  * "traceparent" is that of bb_traceparent().
  */
 static inline const char *bb_header(struct bb_request *rq, const char *name)

@@ -26,4 +26,7 @@ void assets_free(struct assets *assets);
 int assets_page(struct bb_request *rq, const struct assets *assets, const char *name);
 int assets_file(struct bb_request *rq, const struct assets *assets, const char *name);
 
+/* Whether the client has the version with this tag (quoted) already: If-None-Match. */
+bool assets_known(struct bb_request *rq, const char *tag);
+
 #endif

@@ -32,33 +32,55 @@ static const char *type_of(const char *name)
     return "application/octet-stream";
 }
 
-/* Whether a list of codings has this one, and not with a quality of 0. */
-static bool takes(const char *list, const char *coding)
+/* The weight of a coding in Accept-Encoding, 0 to 1; -1: it is not in the list (RFC 9110, 12.5.3).
+ */
+static double weight(const char *list, const char *coding)
 {
     size_t length = strlen(coding);
 
     while (list && *list) {
         list += strspn(list, " \t,");
-        size_t own = strcspn(list, " \t,;");
-        size_t whole = strcspn(list, ",");
+        size_t own = strcspn(list, " \t,;"), whole = strcspn(list, ",");
+        const char *parameter = memchr(list, ';', whole);
 
         if (own == length && !strncasecmp(list, coding, length)) {
-            const char *quality = memmem(list, whole, "q=", 2);
+            if (!parameter)
+                return 1;
+            parameter += 1 + strspn(parameter + 1, " \t");
+            double q = strncasecmp(parameter, "q=", 2) ? 1 : strtod(parameter + 2, NULL);
 
-            return !quality || strtod(quality + 2, NULL) > 0;
+            return q > 1 ? 1 : q > 0 ? q : 0;
         }
         list += whole;
     }
-    return false;
+    return -1;
 }
 
+/* The form that the client likes best; of those that it likes equally the smallest. */
 static enum asset_form form_for(struct bb_request *rq, const struct asset *asset)
 {
+    static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};
     const char *list = bb_header(rq, "Accept-Encoding");
+    double any = weight(list, "*"), best = 0;
+    enum asset_form form = ASSET_PLAIN;
 
-    if (asset->forms[ASSET_BROTLI].data && takes(list, "br"))
-        return ASSET_BROTLI;
-    return asset->forms[ASSET_GZIP].data && takes(list, "gzip") ? ASSET_GZIP : ASSET_PLAIN;
+    for (int i = ASSET_PLAIN; list && i < ASSET_FORMS; i++) {
+        double own = weight(list, codings[i]);
+
+        own = own < 0 ? any : own;
+        if (asset->forms[i].data && own > 0 && own >= best) {
+            best = own;
+            form = (enum asset_form)i;
+        }
+    }
+    return form;
+}
+
+bool assets_known(struct bb_request *rq, const char *tag)
+{
+    const char *known = bb_header(rq, "If-None-Match");
+
+    return known && (!strcmp(known, "*") || strstr(known, tag));
 }
 
 static int put_headers(struct bb_request *rq, const struct asset *asset, enum asset_form form,
@@ -80,7 +102,6 @@ static int put_headers(struct bb_request *rq, const struct asset *asset, enum as
 static int answer(struct bb_request *rq, const struct assets *assets, const char *name, bool hashed)
 {
     const struct asset *asset = assets ? assets->first : NULL;
-    const char *known = bb_header(rq, "If-None-Match");
 
     while (asset && (asset->hashed != hashed || strcmp(asset->name, name) != 0))
         asset = asset->next;
@@ -91,7 +112,7 @@ static int answer(struct bb_request *rq, const struct assets *assets, const char
 
     if (put_headers(rq, asset, form, tag))
         return bb_fail(rq, 503, "Out of memory");
-    if (known && strstr(known, tag))
+    if (assets_known(rq, tag))
         return bb_reply(rq, 304, NULL);
     return bb_reply_bytes(rq, 200, type_of(name), asset->forms[form].data,
                           asset->forms[form].length);

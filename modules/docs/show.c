@@ -5,13 +5,11 @@
 
 static int show(struct bb_request *rq, const struct docs_text *text, const char *type)
 {
-    const char *known = bb_header(rq, "If-None-Match");
-
     if (!text->bytes)
         return bb_fail(rq, 503, "Out of memory");
     if (bb_reply_header(rq, "ETag", text->tag) || bb_reply_header(rq, "Cache-Control", "no-cache"))
         return bb_fail(rq, 500, "Internal server error");
-    if (known && strstr(known, text->tag))
+    if (assets_known(rq, text->tag))
         return bb_reply(rq, 304, NULL);
     return bb_reply_bytes(rq, 200, type, text->bytes, text->length);
 }

@@ -168,6 +168,16 @@ START_TEST(what_has_a_tag_is_not_sent_again)
         ck_assert_msg(again->status == 304 && !again->length, "%s: %ld", paths[i], again->status);
         ck_assert_str_eq(answer_header(again, "ETag"), tag);
         ck_status(get_as(paths[i], "If-None-Match: \"another\""), 200);
+
+        /* any version; a weak tag; a list in two lines */
+        const char *lines[] = {"If-None-Match: \"another\"", text("If-None-Match: W/%s", tag),
+                               NULL};
+
+        ck_status(get_as(paths[i], "If-None-Match: *"), 304);
+        ck_status(get_as(paths[i], lines[1]), 304);
+        ck_status(
+            http_send(host, &(struct call){.method = "GET", .path = paths[i], .headers = lines}),
+            304);
     }
 }
 
@@ -333,6 +343,12 @@ START_TEST(files_come_as_the_client_takes_them)
         {"Accept-Encoding: gzip, br", "br", "a script, by brotli"},
         {"Accept-Encoding: gzip", "gzip", "a script, by gzip"},
         {"Accept-Encoding: br;q=0, gzip;q=0.5", "gzip", "a script, by gzip"},
+        {"Accept-Encoding: br;q=0.1, gzip", "gzip", "a script, by gzip"},
+        {"Accept-Encoding: gzip;q=0.5, br;q=0.5", "br", "a script, by brotli"},
+        {"Accept-Encoding: gzip; Q=0.5, identity", NULL, "'a script'"},
+        {"Accept-Encoding: *", "br", "a script, by brotli"},
+        {"Accept-Encoding: br;q=0, *;q=0.1", "gzip", "a script, by gzip"},
+        {"Accept-Encoding: *;q=0", NULL, "'a script'"},
         {"Accept-Encoding: brotli, zip", NULL, "'a script'"},
         {"Accept-Encoding;", NULL, "'a script'"},
     };

@@ -156,8 +156,12 @@ START_TEST(only_the_configured_origin_is_answered)
             wire_ask(host, "GET /api/health HTTP/1.1\r\nHost: x\r\nOrigin: %s\r\n\r\n", others[i]);
 
         ck_assert_int_eq(answer->status, 200);
+        ck_assert_str_eq(wire_header(answer, "Vary"), "Origin");
         ck_assert_msg(!strstr(answer->headers, "Access-Control"), "%s", answer->headers);
     }
+    struct wire_answer *none = wire_ask(host, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
+
+    ck_assert_str_eq(wire_header(none, "Vary"), "Origin"); /* a cache may give it to an origin */
 }
 
 START_TEST(an_error_can_be_read_by_the_configured_origin)

@@ -148,6 +148,10 @@ START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
         ck_assert_msg(sse->status == 400, "%s: %s", malformed[i], sse->headers);
         sse_close(sse);
     }
+    struct sse *empty = live_listen(live.host, live.platform, "");
+
+    live_silence(empty); /* an empty id is like no id: no reset */
+    sse_close(empty);
     struct sse *sse = live_listen(live.host, live.platform, "99999999999-0-");
     struct sse_event *event = sse_next(sse, SOON_MS);
 

@@ -30,6 +30,8 @@ static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
     const char *last = bb_header(rq, "Last-Event-ID");
     struct chat_cursor *now = bb_alloc(rq, sizeof(*now));
 
+    if (last && !*last)
+        last = NULL; /* an empty id is like no id (WHATWG) */
     if (last && chat_cursor_parse(last, at))
         return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "modules/device/record/device.h"
 #include "modules/device/value/timezones.h"
@@ -99,14 +100,24 @@ static const char *name_value(struct bb_request *rq, const char *text, const cha
     return name;
 }
 
+/* Paths cannot name these: browsers and proxies drop dots, and `my` is the list of devices. */
+static bool is_unreachable(const char *id)
+{
+    return !strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my");
+}
+
 static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
 {
     if (!json_is_number(value) && !json_is_string(value)) {
         *problem = "must be a string";
         return NULL;
     }
-    return name_value(rq, json_is_string(value) ? json_string_value(value) : decimal(rq, value),
-                      problem);
+    const char *id = name_value(
+        rq, json_is_string(value) ? json_string_value(value) : decimal(rq, value), problem);
+
+    if (!*problem && is_unreachable(id))
+        *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
+    return id;
 }
 
 static bool is_decimal(const char *text)
