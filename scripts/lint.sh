@@ -30,6 +30,7 @@ lint_flags=(
     -DCONSOLE_PAGES='"console"'
     -DDOCS_PAGES='"swagger"'
     -DTEST_CHAT='"chat.so"'
+    -DTEST_TOP='"."'
     -DTEST_CONF='"conf"'
     -DTEST_EXAMPLES='"examples"'
     -DTEST_MODULES='"modules"'

@@ -11,6 +11,7 @@
 #include "core/base/json_out.h"
 #include "core/base/log.h"
 #include "core/base/meter.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
 #include "core/http/stream.h"
@@ -121,6 +122,8 @@ static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64
         return readiness_of_schema(loop->engine);
     if (dependency == BB_HOST)
         return readiness_of_host(loop->engine);
+    if (dependency == BB_CLOCK)
+        return readiness_of_clock(loop->engine, latency_ms);
     return probe_redis(loop->redis, latency_ms);
 }
 
@@ -198,7 +201,7 @@ const struct bb_api core_api = {
     .host_log = api_host_log,
     .signals_fresh_ms = api_signals_fresh,
     .now_ms = clock_mono_ms,
-    .wall_ms = clock_wall_ms,
+    .wall_ms = shared_clock_ms,
     .random_bytes = api_random,
     .seal = api_seal,
     .unseal = api_unseal,

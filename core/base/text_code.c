@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -101,7 +102,7 @@ void text_random(unsigned char *out, size_t length)
 void text_uuid7(char out[TEXT_UUID_SIZE])
 {
     unsigned char bytes[16];
-    uint64_t now = (uint64_t)clock_wall_ms();
+    uint64_t now = (uint64_t)shared_clock_ms();
 
     for (int i = 0; i < 6; i++)
         bytes[i] = (unsigned char)(now >> (40 - 8 * i));

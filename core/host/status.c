@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/host/control.h"
@@ -188,6 +189,9 @@ static void print_host(FILE *out, struct engine *engine)
         fprintf(out, "PostgreSQL answers in %" PRId64 " ms\n", latency);
     else if (engine->pg_listener)
         fputs("PostgreSQL does not answer\n", out);
+    if (llabs(shared_clock_offset_ms()) >= SHARED_CLOCK_WARN_MS)
+        fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n",
+                (double)shared_clock_offset_ms() / 1000);
     print_schema(out, engine);
     if (log_dropped())
         fprintf(out, "%" PRIu64 " lines of the log were dropped\n", log_dropped());

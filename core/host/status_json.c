@@ -4,6 +4,7 @@
 
 #include "core/base/json_out.h"
 #include "core/base/log.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/engine/job_log.h"
@@ -173,7 +174,9 @@ static json_t *database_json(struct engine *engine)
     int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
 
     readiness_problem(engine, problem, sizeof problem);
-    return json_pack("{so ss si so*}", "latencyMs", ms < 0 ? json_null() : json_integer(ms),
+    return json_pack("{so so ss si so*}", "latencyMs", ms < 0 ? json_null() : json_integer(ms),
+                     "clockOffsetMs",
+                     shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),
                      "schema", states[readiness_schema(engine)], "migrationsPending",
                      (int)atomic_load(&engine->migrations_pending), "problem",
                      *problem ? json_out_text(problem) : NULL);

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/quota_table.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/engine/job_log.h"
@@ -61,6 +62,12 @@ static void database_latency(struct metrics *metrics)
 
     if (metrics->engine->pg_listener && ms >= 0)
         metric_number(metrics, (double)ms / 1000);
+}
+
+static void clock_offset(struct metrics *metrics)
+{
+    if (shared_clock_known())
+        metric_number(metrics, (double)shared_clock_offset_ms() / 1000);
 }
 
 static void redis_up(struct metrics *metrics)
@@ -228,6 +235,8 @@ const struct host_metric host_metrics[] = {
      database_up},
     {"busbar_database_latency_seconds", "gauge", NULL, "Of its last sign of life.",
      database_latency},
+    {"busbar_clock_offset_seconds", "gauge", NULL,
+     "By how much PostgreSQL's clock is ahead of this host's.", clock_offset},
     {"busbar_database_connections", "gauge", "loop, lane", "Connections that can be used.",
      metrics_pg_pool_ready},
     {"busbar_database_waiting", "gauge", "loop, lane", "Statements and units waiting to be sent.",

@@ -1,7 +1,9 @@
 #include "core/observe/readiness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "core/base/shared_clock.h"
 #include "core/postgres/pg_listener.h"
 
 void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem)
@@ -46,10 +48,19 @@ int readiness_of_database(const struct engine *engine, int64_t *latency_ms)
     return *latency_ms < 0 ? -1 : 0;
 }
 
+int readiness_of_clock(const struct engine *engine, int64_t *offset_ms)
+{
+    if (!*engine->database_url || !shared_clock_known())
+        return 1;
+    *offset_ms = shared_clock_offset_ms();
+    return llabs(*offset_ms) > SHARED_CLOCK_MOST_MS ? -1 : 0;
+}
+
 bool readiness(struct engine *engine)
 {
-    int64_t latency_ms;
+    int64_t latency_ms, offset_ms;
 
     return readiness_of_host(engine) >= 0 && readiness_of_schema(engine) >= 0 &&
-           readiness_of_database(engine, &latency_ms) >= 0;
+           readiness_of_database(engine, &latency_ms) >= 0 &&
+           readiness_of_clock(engine, &offset_ms) >= 0;
 }

@@ -1,6 +1,7 @@
 /*
- * Whether the host can serve: it does not stop, PostgreSQL answers, and the tables there fit the
- * modules. That a host is alive is another question, which touches none of this.
+ * Whether the host can serve: it does not stop, PostgreSQL answers, its clock and this host's
+ * agree, and the tables there fit the modules. That a host is alive is another question, which
+ * touches none of this.
  *
  * Any thread, unless it says otherwise.
  */
@@ -28,6 +29,10 @@ void readiness_problem(struct engine *engine, char *out, size_t size);
 int readiness_of_schema(const struct engine *engine);
 int readiness_of_host(struct engine *engine);
 int readiness_of_database(const struct engine *engine, int64_t *latency_ms);
+
+/* Down while this host's clock differs too much from PostgreSQL's; *offset_ms: PostgreSQL's minus
+ * this host's. */
+int readiness_of_clock(const struct engine *engine, int64_t *offset_ms);
 
 /* All of them together. */
 bool readiness(struct engine *engine);

@@ -2,11 +2,13 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "core/base/condition.h"
 #include "core/base/log.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/postgres/pg_channel.h"
 
@@ -33,7 +35,9 @@ struct pg_listener {
     PGconn *pg;
     enum pg_listener_state state;
     struct timer timer;
-    int64_t asked_ms;
+    int64_t asked_ms, asked_us;
+    int64_t theirs_us;              /* PostgreSQL's clock in the last answer; 0: none came */
+    int clock_level;                /* what was last logged of the clocks: see note_clock() */
     unsigned turn;                  /* see resolver_rotate() */
     bool told;                      /* that PostgreSQL is away */
     struct subscribing *subscriber; /* who waits in pg_listener_subscribe() */
@@ -151,15 +155,38 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
     pg_listener_want(listener, EPOLLIN);
 }
 
+/* A sign of life, with the time there in microseconds since 1970. */
+#define QUESTION "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
 static void pg_listener_ask(struct pg_listener *listener)
 {
-    listener->asked_ms = clock_mono_ms();
-    if (!PQsendQuery(listener->pg, "SELECT 1") || PQflush(listener->pg) < 0) {
+    listener->asked_us = clock_mono_us();
+    listener->asked_ms = listener->asked_us / 1000;
+    listener->theirs_us = 0;
+    if (!PQsendQuery(listener->pg, QUESTION) || PQflush(listener->pg) < 0) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
         return;
     }
     listener->state = LISTENER_ASKED;
     pg_listener_again(listener, SILENT_MS);
+}
+
+/* Logs once when the clocks begin to differ, when the host gets unready by it, and when it is over.
+ */
+static void note_clock(struct pg_listener *listener)
+{
+    int64_t offset = shared_clock_offset_ms(), off = llabs(offset);
+    int level = off > SHARED_CLOCK_MOST_MS ? 2 : off >= SHARED_CLOCK_WARN_MS ? 1 : 0;
+    char seconds[32];
+
+    if (level == listener->clock_level || (!level && off > SHARED_CLOCK_WARN_MS / 2))
+        return;
+    listener->clock_level = level;
+    snprintf(seconds, sizeof seconds, "%.1f", (double)offset / 1000);
+    log_line(level == 2 ? BB_ERROR : BB_WARN,
+             level ? "the host's clock differs from PostgreSQL's"
+                   : "the host's clock agrees with PostgreSQL's again",
+             "ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
 }
 
 /* Everything that was notified before the question has been heard. */
@@ -168,6 +195,10 @@ static void pg_listener_vouch(struct pg_listener *listener)
     if (listener->told)
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
     listener->told = false;
+    if (listener->theirs_us > 0) {
+        shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
+        note_clock(listener);
+    }
     atomic_store(&silent_since_ms, 0);
     atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
     atomic_store_explicit(&fresh_until_ms, listener->asked_ms + FRESH_MS, memory_order_release);
@@ -209,6 +240,8 @@ static int drain_results(struct pg_listener *listener, bool *complete)
         ExecStatusType kind = PQresultStatus(result);
         if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK)
             status = -1;
+        if (kind == PGRES_TUPLES_OK && PQntuples(result) == 1)
+            listener->theirs_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
         PQclear(result);
     }
     return status;

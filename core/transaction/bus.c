@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
@@ -52,7 +53,7 @@ static struct raised *raised_new(struct bb_tx *tx, const struct core_event *even
     raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
                                            .name = event->descriptor->name,
                                            .id = id,
-                                           .wall_ms = clock_wall_ms(),
+                                           .wall_ms = shared_clock_ms(),
                                            .payload = payload,
                                            .audience = kept};
     if (tx->raised_last)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define BB_ABI_MAJOR 1
-#define BB_ABI_MINOR 11
+#define BB_ABI_MINOR 12
 
 /* A table of equal rows. `stride` is the size of a row as the module's compiler saw it. */
 struct bb_table {

@@ -27,8 +27,8 @@ struct bb_file;
 struct bb_given;
 
 enum bb_level { BB_DEBUG, BB_INFO, BB_WARN, BB_ERROR };
-/* The last two since minor 2; see bb_probe(). */
-enum bb_dependency { BB_DATABASE = 1, BB_REDIS, BB_SCHEMA, BB_HOST };
+/* BB_SCHEMA and BB_HOST since minor 2, BB_CLOCK since minor 12; see bb_probe(). */
+enum bb_dependency { BB_DATABASE = 1, BB_REDIS, BB_SCHEMA, BB_HOST, BB_CLOCK };
 
 struct bb_api {
     size_t size;

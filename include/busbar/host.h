@@ -251,7 +251,10 @@ static inline int64_t bb_now_ms(struct bb_host *host)
     return host->api->now_ms();
 }
 
-/* Milliseconds since 1970-01-01T00:00:00Z. */
+/*
+ * Milliseconds since 1970-01-01T00:00:00Z, by PostgreSQL's clock, which all hosts of a cluster
+ * share; by this host's own as long as PostgreSQL has not answered yet.
+ */
 static inline int64_t bb_wall_ms(struct bb_host *host)
 {
     return host->api->wall_ms();

@@ -41,6 +41,8 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
  *
  * BB_SCHEMA is down until the database's tables are known to fit the modules that are loaded,
  * BB_HOST once the host stops, and while one of its event loops stands; neither takes time.
+ * BB_CLOCK is down while this host's clock differs from PostgreSQL's by more than 30 seconds;
+ * *latency_ms is then, and otherwise, by how much PostgreSQL's is ahead.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)

@@ -82,7 +82,11 @@ static time_t before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
 
-    return (time_t)(bb_wall_ms(rq->host) / 1000 - state->settings->document_grace);
+    /* files have the times of this host's clock, objects in a bucket others: the earlier one is
+     * safe */
+    time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
+
+    return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
 }
 
 /* 0 with how many objects were removed, or -1. */

@@ -30,11 +30,12 @@ struct dependency {
 
 static const struct dependency database = {BB_DATABASE, "database"};
 static const struct dependency schema = {BB_SCHEMA, "schema"};
+static const struct dependency clocks = {BB_CLOCK, "clock"};
 static const struct dependency redis = {BB_REDIS, "redis"};
 static const struct dependency host = {BB_HOST, "host"};
 
-static const struct dependency *const of_status[] = {&database, &schema, &redis, NULL};
-static const struct dependency *const of_ready[] = {&host, &database, &schema, NULL};
+static const struct dependency *const of_status[] = {&database, &clocks, &schema, &redis, NULL};
+static const struct dependency *const of_ready[] = {&host, &database, &clocks, &schema, NULL};
 
 /* Every dependency stands in `details`, and in `info` if it is up, in `error` if not. */
 struct report {
@@ -52,9 +53,10 @@ static int ask(struct bb_request *rq, const struct dependency *dependency, struc
     if (asked > 0)
         return 0;
     const char *reason = dependency->which == BB_HOST ? bb_standstill(rq) : NULL;
-    json_t *state =
-        json_pack("{s:s, s:o*, s:s*}", "status", up ? "up" : "down", "latencyMs",
-                  up && timed ? json_integer(latency) : NULL, "reason", up ? NULL : reason);
+    json_t *state = json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down", "latencyMs",
+                              up && timed ? json_integer(latency) : NULL, "offsetMs",
+                              dependency->which == BB_CLOCK ? json_integer(latency) : NULL,
+                              "reason", up ? NULL : reason);
     json_t *list = up ? report->info : report->error;
 
     if (json_object_set(list, dependency->name, state) < 0) {

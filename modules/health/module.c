@@ -14,8 +14,9 @@ static const struct bb_field status_reply[] = {
     {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "What is up."},
     {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "What is down."},
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "database, schema (whether the tables fit the modules) and redis: status up or down; "
-             "database and redis with latencyMs when up."},
+     .help = "database, clock, schema (whether the tables fit the modules) and redis: status up or down; "
+             "database and redis with latencyMs when up, clock with offsetMs, by which PostgreSQL's "
+             "clock is ahead of this host's."},
 };
 
 static const struct bb_field ready_reply[] = {
@@ -24,7 +25,8 @@ static const struct bb_field ready_reply[] = {
     {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "What is down."},
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "host (down while it stops, and while one of its event loops stands: then with the "
-             "reason), database and schema: status up or down."},
+             "reason), database, clock (down while it differs from PostgreSQL's by more than 30 seconds) and "
+             "schema: status up or down."},
 };
 
 static const struct bb_route routes[] = {
@@ -34,7 +36,8 @@ static const struct bb_route routes[] = {
              "reason while one of its event loops stands."},
     {.method = "GET", .path = "/api/health/ready", .roles = BB_ANYONE, .handler = health_ready, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(ready_reply),
-     .help = "Check readiness. 503 while the database is away or not migrated, while an event loop "
+     .help = "Check readiness. 503 while the database is away or not migrated, while the clocks of the host and of the database "
+             "differ by more than 30 seconds, while an event loop "
              "stands, and once the host is stopping: a load balancer should then send requests elsewhere."},
     {.method = "GET", .path = "/api/health/status", .roles = BB_ANYONE, .handler = health_status, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(status_reply),

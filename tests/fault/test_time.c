@@ -1,10 +1,12 @@
 /* F33, F34: a host that was asleep beyond its lease, and a wall clock that jumps. */
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "exposition.h"
 #include "fault/common.h"
 #include "fault/torture.h"
 #include "receive.h"
@@ -102,7 +104,7 @@ static void expect_spacing(struct host *host, const struct person *admin, struct
     expect_gap(catcher, before + 2, 4000);
 }
 
-START_TEST(a_clock_that_jumps_moves_no_timer_and_judges_tokens)
+START_TEST(a_clock_that_jumps_moves_no_timer_and_ends_no_token)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
     static const long hours[] = {HOUR, -HOUR}, years[] = {10 * 365 * DAY, 0};
@@ -127,11 +129,118 @@ START_TEST(a_clock_that_jumps_moves_no_timer_and_judges_tokens)
     expect_spacing(host, scene->admin, catcher, clock_s, years);
     ck_assert_uint_eq(catcher_count(catcher), 6);
     atomic_store(clock_s, 8 * DAY);
-    expect_soon(host, "/api/auth/me", scene->admin->token, 401);
+    expect_soon(host, "/api/health/ready", NULL, 503);
+    ck_status(http(host, "GET", "/api/auth/me", scene->admin->token, NULL), 200);
     atomic_store(clock_s, 0);
-    expect_soon(host, "/api/auth/me", scene->admin->token, 200);
+    expect_soon(host, "/api/health/ready", NULL, 200);
+    ck_status(http(host, "GET", "/api/auth/me", scene->admin->token, NULL), 200);
     load_more(scene, 100);
     fault_over(scene, watch, "fault_clock");
+}
+
+/* ---- a clock that differs from the database's ---- */
+
+enum { SKEW = 600, SLIGHT = 5, TRUE_WITHIN = 60 };
+
+static double offset_of(const struct host *host, const char *token)
+{
+    return exposition_value(exposition_get(host, token), "busbar_clock_offset_seconds", "");
+}
+
+struct skewed {
+    const struct host *host;
+    const char *token;
+    double offset;
+};
+
+static bool has_offset(void *arg)
+{
+    const struct skewed *skewed = arg;
+
+    return fabs(offset_of(skewed->host, skewed->token) - skewed->offset) < 1;
+}
+
+/* Fails the test unless this time agrees with the database's clock. */
+static void expect_true_time(PGconn *db, const char *when)
+{
+    const char *off =
+        sql_text(db, "SELECT abs(extract(epoch FROM now() - $1::timestamptz))", 1, &when);
+
+    ck_assert_msg(strtod(off, NULL) < TRUE_WITHIN, "%s is %s seconds off", when, off);
+}
+
+/* Two hosts of a cluster; the clock of the first is wrong. */
+static void with_skew(const char *name, long seconds)
+{
+    static const char *const answers[] = {ANSWER_OK, NULL};
+    struct catcher *catcher = catcher_start(answers);
+    struct rack rack = rack_make(name);
+    const char *database = database_make(the_postgres, name);
+    PGconn *db = database_connect(the_postgres, name);
+    struct host_spec spec = {.name = text("%s_wrong", name),
+                             .database = database,
+                             .modules = "[auth, chat, health, webhook, metrics]",
+                             .more = WEBHOOK_LOCAL,
+                             .plain = true,
+                             .environment = rack.environment};
+
+    atomic_store(&rack.numbers->clock_s, seconds);
+    struct host *wrong = host_start(&spec);
+
+    spec.name = text("%s_right", name);
+    spec.environment = NULL;
+    struct host *right = host_start(&spec);
+
+    expect_soon(right, "/api/health/ready", NULL, 200);
+    expect_soon(wrong, "/api/health/ready", NULL, 503);
+    struct answer *ready = ck_status(http(wrong, "GET", "/api/health/ready", NULL, NULL), 503);
+
+    ck_assert_str_eq(
+        json_string_value(json_object_get(
+            json_object_get(json_object_get(ready->json, "error"), "clock"), "status")),
+        "down");
+
+    /* what others are given is of the database's clock: tokens, times and signatures */
+    struct person *there = admin_of(wrong), *here = admin_of(right);
+
+    ck_status(http(right, "GET", "/api/auth/me", there->token, NULL), 200);
+    ck_status(http(wrong, "GET", "/api/auth/me", here->token, NULL), 200);
+    webhook_ready(name, 2);
+    webhook_make(wrong, there, catcher_url(catcher, "x"), "conversation.created");
+    struct answer *started =
+        ck_status(talk_try(wrong, there, ADMIN_EMAIL, "skew@shop.example", NULL, "hello"), 201);
+
+    expect_true_time(db, json_string_value(json_object_get(
+                             json_object_get(started->json, "message"), "createdAt")));
+    const struct caught *caught = catcher_wait(catcher, 1, DEADLINE_MS);
+
+    expect_true_time(db, sql_text(db, "SELECT to_timestamp($1::bigint)", 1,
+                                  &(const char *){caught_header(caught, "webhook-timestamp")}));
+
+    /* measured, and warned of; a few seconds are borne */
+    struct skewed skewed = {wrong, there->token, (double)-seconds};
+
+    ck_assert(wait_until(has_offset, &skewed, DEADLINE_MS));
+    ck_assert(fabs(offset_of(right, here->token)) < 1);
+    ck_assert_ptr_nonnull(strstr(file_text(wrong->log), "clock differs from PostgreSQL's"));
+    ck_assert_ptr_null(strstr(file_text(right->log), "clock differs from PostgreSQL's"));
+    atomic_store(&rack.numbers->clock_s, SLIGHT);
+    expect_soon(wrong, "/api/health/ready", NULL, 200);
+    skewed.offset = -SLIGHT;
+    ck_assert(wait_until(has_offset, &skewed, DEADLINE_MS));
+    PQfinish(db);
+    host_stop(wrong);
+    host_stop(right);
+}
+
+START_TEST(a_host_ten_minutes_ahead_uses_the_clock_of_the_database)
+{
+    with_skew("fault_ahead_of", SKEW);
+}
+
+START_TEST(a_host_ten_minutes_behind_uses_the_clock_of_the_database)
+{
+    with_skew("fault_behind", -SKEW);
 }
 
 /* The monotonic clock of whom this test starts from now on, by so many seconds. */
@@ -183,6 +292,8 @@ START_TEST(a_monotonic_clock_that_has_just_begun_changes_nothing)
 }
 
 FAULT(F33, a_host_asleep_beyond_its_lease_is_fenced)
-FAULT(F34, a_clock_that_jumps_moves_no_timer_and_judges_tokens,
+FAULT(F34, a_clock_that_jumps_moves_no_timer_and_ends_no_token,
+      a_host_ten_minutes_ahead_uses_the_clock_of_the_database,
+      a_host_ten_minutes_behind_uses_the_clock_of_the_database,
       a_monotonic_clock_far_ahead_changes_nothing,
       a_monotonic_clock_that_has_just_begun_changes_nothing)

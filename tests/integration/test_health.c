@@ -35,10 +35,11 @@ START_TEST(status_names_the_dependencies_as_up)
     const json_t *details = json_object_get(answer->json, "details");
 
     ck_assert_str_eq(answer_text(answer, "status"), "ok");
-    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 3);
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 4);
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
     ck_assert_ptr_nonnull(json_object_get(details, "database"));
     ck_assert_ptr_nonnull(json_object_get(details, "redis"));
+    ck_assert_ptr_nonnull(json_object_get(json_object_get(details, "clock"), "offsetMs"));
     ck_assert_ptr_nonnull(json_object_get(details, "schema"));
 }
 

@@ -52,6 +52,7 @@
     X(helpers)                                                                                     \
     X(resolver)                                                                                    \
     X(sd_notify)                                                                                   \
+    X(shared_clock)                                                                                \
     X(multipart)                                                                                   \
     X(pool)                                                                                        \
     X(postgres)                                                                                    \
@@ -65,8 +66,8 @@
     X(settings)                                                                                    \
     X(quota)                                                                                       \
     X(sql_check)                                                                                   \
-    X(text)                                                                                        \
     X(stall_answer)                                                                                \
+    X(text)                                                                                        \
     X(timer)                                                                                       \
     X(timezones)                                                                                   \
     X(token)                                                                                       \

@@ -7,7 +7,7 @@ use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 pub const BB_ABI_MAJOR: c_uint = 1;
-pub const BB_ABI_MINOR: c_uint = 11;
+pub const BB_ABI_MINOR: c_uint = 12;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
 /// Structs that the host alone looks into.

@@ -60,7 +60,7 @@ export const de: Record<Key, string> = {
   'cert.Requested': 'Beantragt', 'cert.Succeeded': 'Ausgestellt', 'cert.Failed': 'Gescheitert', 'cert.Retry': 'Erneut versucht', 'cert.Cancelled': 'Storniert', 'cert.Carried': 'Übertragen',
   'organization.Developer': 'Betreiber', 'organization.Buyer': 'Käufer', 'organization.ApiUser': 'API-Benutzer',
   'certs.deviceId': 'Externe Kennung der Anlage', 'chart.label': '{title}: {n} Balken, höchstens {most}', 'state.shown': '{n} von {all}',
-  'part.database': 'PostgreSQL', 'part.redis': 'Redis', 'part.schema': 'Datenbankschema',
+  'part.database': 'PostgreSQL', 'part.redis': 'Redis', 'part.schema': 'Datenbankschema', 'part.clock': 'Uhr',
   'certs.title': 'Zertifikate', 'certs.export': 'Als CSV ausgeben', 'certs.empty': 'In dieser Zeit wurde nichts ausgestellt.', 'certs.period': 'Zeitraum', 'certs.energy': 'Energie',
   'certs.device': 'Anlage', 'certs.status': 'Zustand', 'certs.from': 'Von', 'certs.to': 'Bis', 'certs.id': 'Zertifikat',
   'certs.none': 'Noch kein Zertifikat. Sie werden von selbst ausgestellt, sobald Messwerte kommen.', 'certs.byDay': 'Energie je Tag', 'certs.ofShown': '{energy} in den letzten {n} Einträgen', 'certs.ofAll': '{energy} in {n} {n|Eintrag|Einträgen}',

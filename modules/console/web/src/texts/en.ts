@@ -59,7 +59,7 @@ export const en = {
   'cert.Requested': 'Requested', 'cert.Succeeded': 'Issued', 'cert.Failed': 'Failed', 'cert.Retry': 'Tried again', 'cert.Cancelled': 'Cancelled', 'cert.Carried': 'Carried over',
   'organization.Developer': 'Developer', 'organization.Buyer': 'Buyer', 'organization.ApiUser': 'API user',
   'certs.deviceId': 'External id of the device', 'chart.label': '{title}: {n} {n|bar|bars}, at most {most}', 'state.shown': '{n} of {all}',
-  'part.database': 'PostgreSQL', 'part.redis': 'Redis', 'part.schema': 'Database schema',
+  'part.database': 'PostgreSQL', 'part.redis': 'Redis', 'part.schema': 'Database schema', 'part.clock': 'Clock',
   'certs.title': 'Certificates', 'certs.export': 'Export as CSV', 'certs.empty': 'Nothing has been issued in this time.', 'certs.period': 'Period', 'certs.energy': 'Energy',
   'certs.device': 'Device', 'certs.status': 'Status', 'certs.from': 'From', 'certs.to': 'To', 'certs.id': 'Certificate',
   'certs.none': 'No certificate yet. They are issued by themselves as readings come in.', 'certs.byDay': 'Energy by day', 'certs.ofShown': '{energy} in the latest {n} {n|entry|entries}', 'certs.ofAll': '{energy} in {n} {n|entry|entries}',
