@@ -32,7 +32,10 @@ enum bb_sql_flags {
     /* bb_query(): it writes. It is not retried after a lost connection, and travels apart from
      * reads, which would wait for its commit. */
     BB_SQL_WRITE = 1,
-    BB_SQL_LONG = 2, /* may take long (exports, wide lists): travels on a connection of its own */
+    /* Its cost depends on how much is stored: lists, searches, counts, totals, exports, large
+     * columns. It has a connection to itself, of which each account gets few; any other statement
+     * holds up those that share its batch. */
+    BB_SQL_LONG = 2,
     BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed; since minor 8 */
 };
 
