@@ -10,7 +10,7 @@ scene('reference: one logs in with Authorize, and tries a request', async ({ ope
   await login(admin)
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock', { has: page.locator('[data-path="/api/auth/me"]') })
-  await operation.locator('.opblock-summary-control').click()
+  await operation.locator('.opblock-summary-control').click({ timeout: 90000 }) // it renders all operations first
   await operation.getByText('Required role').first().waitFor()
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.getByRole('button', { name: 'Execute' }).click()
@@ -24,3 +24,16 @@ scene('reference: one logs in with Authorize, and tries a request', async ({ ope
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
+
+scene('reference: files are chosen for the documents of a device', async ({ open }) => {
+  const page = await open()
+
+  await page.goto(`${base}/swagger`)
+  const operation = page.locator('.opblock-post', { has: page.locator('[data-path="/api/device"]') })
+  await operation.locator('.opblock-summary-control').click({ timeout: 90000 }) // it renders all operations first
+  await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
+  await operation.getByRole('button', { name: 'Try it out' }).click()
+  await operation.locator('input[type=file]').first().waitFor()
+  assert.equal(await operation.locator('tr', { hasText: 'PROJECT_PHOTOS' }).locator('input[type=file]').count(), 1)
+  assert.ok(await operation.locator('input[type=file]').count() >= 6)
+})
