@@ -61,3 +61,15 @@ scene('bulk: the rows of a cancelled upload come back to be sent again', async (
   const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Failed rows as CSV' }).click()])
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,"not stored[^]*C-2,"not stored/)
 })
+
+scene('bulk: columns that the service ignores are named', async ({ open }) => {
+  const page = await open()
+
+  await enter(page, await member('Col'))
+  await go(page, 'Bulk upload')
+  await upload(page, 'externalId,capcity,Farbe\nL-1,10,blue\n')
+  await page.getByText('1 row can be stored, 0 cannot.').waitFor()
+  const warnings = page.getByRole('region', { name: 'Warnings' })
+  await warnings.getByText(/capcity/).waitFor()
+  await warnings.getByText(/Farbe/).waitFor()
+})

@@ -180,3 +180,65 @@ scene('chat: ten thousand messages scroll without a long task', async ({ open })
   figure('longest task while ten thousand messages scroll', longest, TASK_MAX_MS, 'ms')
   assert.equal((await call('GET', `/api/chat/unread-count/${encodeURIComponent(max.email)}`, max.token)).count, 0)
 })
+
+scene('chat: a message is read once its reader has seen it, and one that is sent is shown', async ({ open }) => {
+  const nia = await member('Nia')
+  const tom = await member('Tom')
+  const { conversation } = await converse(nia, tom, 'number 0 of a hundred', 'Scrolled 1')
+  for (let i = 1; i < 100; i++) await say(nia, conversation.id, `number ${i} of a hundred`)
+  const page = await open()
+  const unread = async () => (await call('GET', `/api/chat/unread-count/${encodeURIComponent(tom.email)}`, tom.token)).count
+  const until = async (count) => { while (await unread() !== count) await new Promise((resolve) => setTimeout(resolve, 100)) }
+  let pass
+  const held = new Promise((resolve) => { pass = resolve })
+
+  await page.route('**/api/chat/chain/**', async (route) => { // a slow line: the page that has come is not the last
+    const answer = await route.fetch()
+    const all = await answer.json()
+    const after = Number(new URL(route.request().url()).searchParams.get('after'))
+    if (after > 0) await held
+    const part = after > 0 ? all : all.slice(0, 50)
+    const headers = { ...answer.headers(), link: after > 0 ? '' : `<${new URL(route.request().url()).pathname}?limit=1000&after=50>; rel="next"` }
+    await route.fulfill({ response: answer, headers, json: part })
+  })
+  await enter(page, tom)
+  await page.getByRole('link', { name: /Scrolled 1/ }).click()
+  await chain(page).getByText('number 49 of a hundred').waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  assert.equal(await unread(), 100, 'messages that have not come are not read')
+  pass()
+  await chain(page).getByText('number 99 of a hundred').waitFor()
+  await until(0)
+  await chain(page).hover()
+  const top = chain(page).getByText('number 60 of a hundred')
+  while (!await top.isVisible() || await chain(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 600)) await page.mouse.wheel(0, -400)
+  await say(nia, conversation.id, 'written while he reads above')
+  await page.getByRole('button', { name: '1 new message' }).waitFor()
+  assert.match(await page.title(), /^\(1\) /)
+  assert.equal(await unread(), 1)
+  await look(page, 'chat-new-message')
+  await page.getByRole('button', { name: '1 new message' }).click()
+  await chain(page).getByText('written while he reads above').waitFor()
+  await until(0)
+  assert.doesNotMatch(await page.title(), /^\(/)
+  while (await chain(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 600)) await page.mouse.wheel(0, -400)
+  await page.getByLabel('Write a message').fill('sent from above')
+  await page.keyboard.press('Control+Enter')
+  const own = chain(page).getByText('sent from above')
+  await own.waitFor()
+  await page.waitForFunction((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60, await chain(page).elementHandle())
+})
+
+scene('chat: however many conversations there are, the window itself does not scroll', async ({ open }) => {
+  const ned = await member('Ned')
+  const amy = await member('Amy')
+  for (let i = 0; i < 40; i++) await converse(ned, amy, `Unread ${i}`, `Plant ${i}`)
+  const page = await open()
+
+  await enter(page, amy)
+  await page.getByRole('link', { name: /Plant 0/ }).waitFor()
+  assert.deepEqual(await page.evaluate(() => {
+    const { scrollHeight, clientHeight } = document.documentElement
+    return { more: scrollHeight - clientHeight }
+  }), { more: 0 })
+})

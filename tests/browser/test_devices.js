@@ -154,3 +154,77 @@ scene('devices: one that is not there is told, with a way back', async ({ open }
   await page.getByRole('link', { name: 'All devices' }).click()
   await page.getByText('No devices here').waitFor()
 }, ['status of 404'])
+
+scene('devices: another external id keeps the page', async ({ open }) => {
+  const uwe = await member('Uwe')
+  const page = await open()
+  const form = page.getByRole('dialog')
+  const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
+
+  await call('POST', '/api/device', uwe.token, { externalId: 'OLD-1', siteName: 'Renamed roof' })
+  await enter(page, uwe)
+  await go(page, 'Devices')
+  await page.getByRole('link', { name: 'Renamed roof' }).click()
+  for (const id of ['NEW-1', 'NEW-2']) {
+    await button(page, 'Edit').click()
+    await form.getByLabel('External id').fill(id)
+    await button(form, 'Save').click()
+    await form.waitFor({ state: 'detached' })
+    await fact('External id').getByText(id).waitFor()
+  }
+  await page.evaluate(() => { location.hash = '#/devices/new-2' }) // as somebody types it
+  await page.getByRole('heading', { name: 'Renamed roof' }).waitFor()
+  await button(page, 'Edit').click()
+  await form.getByLabel('External id').fill('NEW-3')
+  await button(form, 'Save').click()
+  await fact('External id').getByText('NEW-3').waitFor()
+})
+
+scene('devices: emptied fields are empty', async ({ open }) => {
+  const uma = await member('Uma')
+  const page = await open()
+  const form = page.getByRole('dialog')
+  const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
+
+  await call('POST', '/api/device', uma.token, { externalId: 'FULL-1', siteName: 'Full roof', serialNumber: 'SN-77', fuelCode: 'ES100', capacity: 12 })
+  await enter(page, uma, '#/devices/FULL-1')
+  await button(page, 'Edit').click()
+  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await form.getByLabel(name).fill('')
+  await button(form, 'Save').click()
+  await form.waitFor({ state: 'detached' })
+  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await fact(name).getByText('–').waitFor()
+  const { serialNumber, fuelCode, capacity } = await call('GET', '/api/device/FULL-1', uma.token)
+  assert.deepEqual({ serialNumber, fuelCode, capacity }, { serialNumber: null, fuelCode: null, capacity: null })
+})
+
+scene('devices: the label of a day is below its bar', async ({ open }) => {
+  const jan = await member('Jan')
+  const page = await open()
+
+  await call('POST', '/api/device', jan.token, { externalId: 'DAY-1', siteName: 'One day', capacity: 20, countryCode: 'DE', commissioningDate: '2023-05-01' })
+  await call('POST', '/api/meter-reads/new/DAY-1', jan.token, { type: 'History', unit: 'kWh', reads: [{ startDate: day(3), endDate: day(2), value: 48 }] })
+  await enter(page, jan, '#/devices/DAY-1')
+  await page.locator('.axis span').first().waitFor()
+  const [bar, label] = await page.evaluate(() => {
+    const text = document.createRange()
+    text.selectNodeContents(document.querySelector('.axis span'))
+    return [document.querySelector('.chart rect'), text].map((each) => { const { left, right } = each.getBoundingClientRect(); return (left + right) / 2 })
+  })
+  assert.ok(Math.abs(bar - label) < 5, `the bar is at ${bar}, its label at ${label}`)
+})
+
+scene('devices: one that is gone says so where it is shown', async ({ open }) => {
+  const gil = await member('Gil')
+  const page = await open()
+
+  await call('POST', '/api/device', gil.token, { externalId: 'GONE-1', siteName: 'Short-lived' })
+  await enter(page, gil, '#/devices/GONE-1')
+  await page.getByRole('heading', { name: 'Short-lived' }).waitFor()
+  await call('DELETE', '/api/device/GONE-1', gil.token)
+  await button(page, 'Edit').click()
+  await page.getByRole('dialog').getByLabel('Site').fill('Too late')
+  await button(page.getByRole('dialog'), 'Save').click()
+  await page.getByRole('dialog').getByRole('alert').waitFor()
+  await button(page.getByRole('dialog'), 'Cancel').click()
+  await page.getByRole('alert').getByText('not found').first().waitFor()
+}, ['status of 404'])

@@ -90,7 +90,8 @@ scene('shell: a wrong password is told, a right one leads in by the keyboard alo
   await page.keyboard.press('Tab')
   await page.keyboard.type('certainly another one')
   await page.keyboard.press('Enter')
-  await page.getByRole('alert').waitFor()
+  await page.getByRole('alert').getByText('The e-mail or the password is wrong.').waitFor()
+  await look(page, 'login-wrong')
   await page.getByLabel('Password').fill(admin.password)
   await page.keyboard.press('Enter')
   await page.getByRole('link', { name: 'Accounts' }).waitFor()
@@ -186,6 +187,7 @@ scene('shell: what was typed outlives the end of a session', async ({ open }) =>
   await page.getByLabel('Password').fill('another wording entirely')
   await page.getByRole('button', { name: 'Log in' }).click()
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a sentence that must stay')
+  await page.waitForFunction(() => document.activeElement?.closest('#content')) // not nowhere
   await page.getByRole('button', { name: 'Send', exact: true }).click()
   await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
 }, ['status of 401'])
@@ -211,6 +213,58 @@ scene('shell: a session that ends under a dialogue asks for the login above it, 
   await form.getByRole('button', { name: 'Save' }).click()
   await page.getByRole('heading', { name: 'Half a registration' }).waitFor()
 }, ['status of 401'])
+
+scene('shell: the language can be chosen before the login', async ({ open }) => {
+  const page = await open()
+
+  await page.goto(`${base}/console`)
+  await page.getByRole('link', { name: 'Deutsch' }).click()
+  await page.getByRole('heading', { name: 'Anmelden' }).waitFor()
+  await page.locator('input[type=email]').fill(admin.email)
+  await page.getByLabel('Passwort').fill('certainly another one')
+  await page.locator('button[type=submit]').click()
+  await page.getByRole('alert').getByText('E-Mail oder Passwort ist falsch.').waitFor()
+  await page.getByRole('link', { name: 'English' }).click()
+  await page.getByRole('heading', { name: 'Log in' }).waitFor()
+}, ['status of 401'])
+
+scene('shell: the focus comes back when a dialogue closes', async ({ open }) => {
+  const page = await open()
+  const focused = () => page.evaluate(() => document.activeElement?.textContent)
+
+  await enter(page, await member('Foc'))
+  await page.getByRole('button', { name: 'New conversation' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.waitForFunction(() => document.activeElement !== document.body)
+  assert.equal(await focused(), 'New conversation')
+  await go(page, 'Webhooks')
+  await page.getByRole('button', { name: 'New webhook' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.waitForFunction(() => document.activeElement !== document.body)
+  assert.equal(await focused(), 'New webhook')
+})
+
+scene('shell: tables do not widen the page at 200 % zoom, and no text of the header is cut', async ({ open }) => {
+  const page = await open({ viewport: { width: 683, height: 430 } })
+  const zoe = await member('Zoe')
+
+  await call('POST', '/api/chat/webhooks', zoe.token, { url: 'http://127.0.0.1:9999/a/path/of/some/length', events: [] })
+  await enter(page, admin)
+  const lines = await page.locator('.who > *').evaluateAll((all) => all.map((each) => {
+    const { lineHeight, fontSize } = getComputedStyle(each)
+    return parseFloat(lineHeight) / parseFloat(fontSize)
+  }))
+  assert.ok(lines.every((height) => height >= 1.37), `fonts such as Noto Sans need 1.362 of their size, and have ${lines}`)
+  for (const name of ['Webhooks', 'Accounts']) {
+    await go(page, name)
+    await page.getByRole('table').waitFor()
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, name)
+  }
+})
 
 scene('shell: German, by the language of the browser', async ({ open }) => {
   const page = await open({ locale: 'de-DE' })

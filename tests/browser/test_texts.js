@@ -63,3 +63,10 @@ scene('texts: none stands outside the catalogues', async () => {
   }
   assert.deepEqual(found.filter(([, text]) => !SAME.test(text)), [])
 })
+
+scene('texts: every answer of the service passes the place that shows its warnings', async () => {
+  const places = ['api/client.ts', 'api/stream.ts']
+  const others = fs.readdirSync(web, { recursive: true }).map(String).filter((file) => /\.tsx?$/.test(file) && !places.includes(file))
+
+  for (const file of others) assert.ok(!/\bfetch\(|XMLHttpRequest|\.json\(\)/.test(fs.readFileSync(path.join(web, file), 'utf8')), file)
+})

@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict')
 const { scene, enter, go, look } = require('./stage')
 const { receiver } = require('./receiver')
-const { admin, login, member, converse, say, request } = require('./service')
+const { admin, login, member, converse, say, call, request } = require('./service')
 
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 
@@ -59,9 +59,23 @@ scene('webhooks: made, tried, failing, sent again, replaced, switched off, delet
     await page.getByRole('combobox', { name: 'State' }).selectOption('delivered')
     await page.getByRole('row', { name: /Abandoned/ }).waitFor({ state: 'detached' })
     await page.getByRole('combobox', { name: 'State' }).selectOption('')
+    await page.getByRole('combobox', { name: 'State' }).selectOption('abandoned')
     await button(page, 'Resend failed (24 h)').click()
+    await page.getByRole('dialog').getByText('1 delivery').waitFor()
+    await look(page, 'webhook-recover')
+    await button(page.getByRole('dialog'), 'Cancel').click()
+    const sent = hook.got.length
+    hook.status = 500
+    await button(page, 'Resend failed (24 h)').click()
+    await button(page.getByRole('dialog'), 'Send again').click()
     await page.getByText('Sent again: 1.').waitFor()
-    await page.getByRole('row', { name: /abandoned/ }).waitFor({ state: 'detached' })
+    await page.getByRole('row', { name: /Abandoned/ }).getByText('Attempts: 6').waitFor({ timeout: 20000 }) // it fails once more
+    assert.equal(hook.got.length, sent + 3)
+    hook.status = 200
+    await call('POST', `/api/chat/webhooks/${new URL(page.url()).hash.split('/').pop()}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
+    await page.getByText('No delivery in this state').waitFor({ timeout: 20000 }) // though nothing was clicked
+    await page.getByRole('combobox', { name: 'State' }).selectOption('')
+    await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()
     await page.getByRole('link', { name: 'Webhooks' }).first().click()
     await page.getByRole('cell', { name: '100 %' }).waitFor()
     await look(page, 'webhooks-statistics')
@@ -109,4 +123,16 @@ scene('webhooks: an Admin sees those of all; scripts are no addresses, and nothi
   assert.equal(await page.locator('main img, main a[href^="javascript"], main a[href^="data"]').count(), 0)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
   await look(page, 'webhooks-admin')
+})
+
+scene('webhooks: a short secret is warned of', async ({ open }) => {
+  const page = await open()
+
+  await enter(page, await member('Sho'), '#/webhooks')
+  await button(page, 'New webhook').click()
+  await page.getByRole('dialog').getByLabel('Address').fill('http://127.0.0.1:9999/short')
+  await page.getByRole('dialog').getByLabel(/^Secret/).fill('tiny')
+  await button(page.getByRole('dialog'), 'Save').click()
+  await button(page.getByRole('dialog'), 'Close').click()
+  await page.getByRole('region', { name: 'Warnings' }).getByText(/secret/).waitFor()
 })

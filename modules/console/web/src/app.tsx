@@ -1,6 +1,6 @@
 /* The frame: who is logged in, where one can go, and the view of the address. */
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { lazy, Suspense, useEffect, useRef, useState, type ComponentType, type ReactNode } from 'react'
+import { lazy, Suspense, useEffect, useState, type ComponentType, type ReactNode } from 'react'
 
 import { ApiError, call, session } from './api/client'
 import type { Account, Role } from './api/types'
@@ -11,7 +11,8 @@ import { Me, isOne } from './session'
 import { t } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
-import { Button, Loading } from './ui/ui'
+import { Button, Loading, useModal } from './ui/ui'
+import { Warnings } from './ui/warnings'
 
 type View = ComponentType<{ rest: string[] }>
 
@@ -90,10 +91,9 @@ function Navigation ({ me, current, leave }: { me: Account, current: string, lea
 
 /* A dialogue, so that it stands above those that are open; nothing but a login closes it. */
 function Gate ({ children }: { children: ReactNode }) {
-  const ref = useRef<HTMLDialogElement>(null)
+  const ref = useModal()
   const show = () => { if (ref.current && !ref.current.open) ref.current.showModal() }
 
-  useEffect(show, [])
   return <dialog ref={ref} className='gate over' aria-label={t('login.title')} onCancel={(event) => event.preventDefault()} onClose={show}>{children}</dialog>
 }
 
@@ -130,6 +130,7 @@ export function App () {
         <Me.Provider value={me}>
           <div className='frame' inert={over}>
             <Navigation me={me} current={found.name} leave={leave} />
+            <Warnings key={me.id} />
             <main id='content' tabIndex={0}>
               <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
                 <Suspense fallback={<Loading />}><View rest={name === found.name ? rest : []} /></Suspense>

@@ -17,3 +17,6 @@ export function useRoute (): string[] {
 
 export const to = (...parts: (string | number)[]) => `#/${parts.map((part) => encodeURIComponent(part)).join('/')}`
 export const go = (...parts: (string | number)[]) => { location.hash = to(...parts) }
+
+/* Goes there without an entry of the address before, which is no longer right. */
+export const goInstead = (...parts: (string | number)[]) => { location.replace(to(...parts)) }

@@ -23,7 +23,11 @@ const actions: Partial<Record<Account['status'], { text: Key, status: Account['s
   Suspended: { text: 'accounts.activate', status: 'Active' }
 }
 
-function Row ({ account, organization, refuse }: { account: Account, organization: string, refuse: () => void }) {
+interface Asked { account: Account, title: string, text: string, action: string, body: Partial<Account> }
+
+type Ask = (asked: Asked) => void
+
+function Row ({ account, organization, ask }: { account: Account, organization: string, ask: Ask }) {
   const me = useMe()
   const client = useQueryClient()
   const change = useAction({
@@ -32,6 +36,12 @@ function Row ({ account, organization, refuse }: { account: Account, organizatio
   })
   const action = account.id === me.id ? undefined : actions[account.status]
   const name = `${account.firstName} ${account.lastName}`.trim()
+  const { email } = account
+  const refuse = () => ask({ account, title: t('accounts.refuse'), text: t('accounts.refuseAsk', { email }), action: t('accounts.refuse'), body: { status: 'Deleted' } })
+  const suspend = () => ask({ account, title: t('accounts.suspend'), text: t('accounts.suspendAsk', { email }), action: t('accounts.suspend'), body: { status: 'Suspended' } })
+  const give = (role: Role) => ask({
+    account, title: t('accounts.newRole'), text: t('accounts.roleAsk', { email, before: t(`role.${account.role}`), role: t(`role.${role}`) }), action: t('accounts.newRole'), body: { role }
+  })
 
   return (
     <tr>
@@ -39,7 +49,7 @@ function Row ({ account, organization, refuse }: { account: Account, organizatio
       <td>
         {account.id === me.id ? t(`role.${account.role}`) : (
           <select aria-label={`${t('accounts.role')}: ${account.email}`} value={account.role} disabled={change.isPending || account.status === 'Deleted'}
-            onChange={(e) => change.mutate({ role: e.target.value as Role })}>
+            onChange={(e) => give(e.target.value as Role)}>
             {roles.map((role) => <option key={role} value={role}>{t(`role.${role}`)}</option>)}
           </select>
         )}
@@ -48,7 +58,7 @@ function Row ({ account, organization, refuse }: { account: Account, organizatio
       <td><Badge tone={tones[account.status]}>{t(`account.${account.status}`)}</Badge><br /><small><Time at={account.createdAt} /></small></td>
       <td>
         <div className='row'>
-          {action && <Button kind={account.status === 'Pending' ? 'main' : 'plain'} disabled={change.isPending} onClick={() => change.mutate({ status: action.status })}>{t(action.text)}</Button>}
+          {action && <Button kind={account.status === 'Pending' ? 'main' : 'plain'} disabled={change.isPending} onClick={() => action.status === 'Suspended' ? suspend() : change.mutate({ status: action.status })}>{t(action.text)}</Button>}
           {account.status === 'Pending' && <Button onClick={refuse}>{t('accounts.refuse')}</Button>}
         </div>
       </td>
@@ -68,7 +78,7 @@ function useAccounts (status: string) {
 const itemsOf = ({ data }: ReturnType<typeof useAccounts>) => data?.pages.flatMap(({ items }) => items) ?? []
 
 /* The API finds no account by its name: a search reads all of them. Those who wait are first, however many there are. */
-function List ({ refuse }: { refuse: (account: Account) => void }) {
+function List ({ ask }: { ask: Ask }) {
   const [status, setStatus] = useState<string>('')
   const [search, setSearch] = useState('')
   const names = useNames()
@@ -100,7 +110,7 @@ function List ({ refuse }: { refuse: (account: Account) => void }) {
       {list.isSuccess && !list.hasNextPage && all.length === 0 && <Empty>{t('accounts.empty')}</Empty>}
       {all.length > 0 && (
         <Table label={t('accounts.title')} head={[t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), '']}>
-          {all.map((account) => <Row key={account.id} account={account} organization={names(account.organizationId)} refuse={() => refuse(account)} />)}
+          {all.map((account) => <Row key={account.id} account={account} organization={names(account.organizationId)} ask={ask} />)}
         </Table>
       )}
       <More of={list} />
@@ -111,7 +121,7 @@ function List ({ refuse }: { refuse: (account: Account) => void }) {
 export default function Accounts ({ rest }: { rest: string[] }) {
   const client = useQueryClient()
   const [rotating, setRotating] = useState(false)
-  const [refused, setRefused] = useState<Account | null>(null)
+  const [asked, ask] = useState<Asked | null>(null)
   const organizations = rest[0] === 'organizations'
 
   return (
@@ -124,11 +134,11 @@ export default function Accounts ({ rest }: { rest: string[] }) {
         <a href={to('accounts')} aria-current={organizations ? undefined : 'page'}>{t('accounts.title')}</a>
         <a href={to('accounts', 'organizations')} aria-current={organizations ? 'page' : undefined}>{t('accounts.organizations')}</a>
       </nav>
-      {organizations ? <Organizations /> : <List refuse={setRefused} />}
+      {organizations ? <Organizations /> : <List ask={ask} />}
       {rotating && <Confirm title={t('accounts.rotate')} text={t('accounts.rotateAsk')} action={t('accounts.rotate')} close={() => setRotating(false)}
         run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())} />}
-      {refused && <Confirm title={t('accounts.refuse')} text={t('accounts.refuseAsk', { email: refused.email })} action={t('accounts.refuse')} close={() => setRefused(null)}
-        run={() => call('PUT', `/api/admin/users/${refused.id}`, { status: 'Deleted' }).then(() => client.invalidateQueries({ queryKey: ['accounts'] }))} />}
+      {asked && <Confirm title={asked.title} text={asked.text} action={asked.action} close={() => ask(null)}
+        run={() => call('PUT', `/api/admin/users/${asked.account.id}`, asked.body).then(() => client.invalidateQueries({ queryKey: ['accounts'] }))} />}
     </div>
   )
 }

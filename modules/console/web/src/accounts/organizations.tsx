@@ -1,11 +1,11 @@
 /* Organisations: their names for the accounts, and which ApiUser acts for each. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
 
 import { call, everything } from '../api/client'
 import type { Account, Organization } from '../api/types'
 import { named, t } from '../texts/texts'
-import { useAction } from '../ui/action'
-import { Empty, Failed, Loading, Table, Time } from '../ui/ui'
+import { Confirm, Empty, Failed, Loading, Table, Time } from '../ui/ui'
 
 function useOrganizations () {
   return useQuery({ queryKey: ['organizations'], queryFn: () => everything<Organization>('/api/admin/organizations?limit=200') })
@@ -19,21 +19,22 @@ export function useNames () {
 
 function Row ({ organization, actors }: { organization: Organization, actors: Account[] }) {
   const client = useQueryClient()
-  const link = useAction({
-    mutationFn: (apiUserId: number) => call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId }),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['organizations'] })
-  })
+  const [chosen, choose] = useState<number | null>(null)
+  const { name } = organization
+  const email = (id: number | null) => actors.find((actor) => actor.id === id)?.email ?? String(id)
+  const text = chosen ? t('accounts.actorAsk', { name, email: email(chosen) }) : t('accounts.nobodyAsk', { name, email: email(organization.apiUserId) })
 
   return (
     <tr>
       <td className='wide'>{organization.name}{organization.address && <><br /><small>{organization.address}</small></>}</td>
       <td>{named('organization', organization.type)}</td>
       <td>
-        <select aria-label={`${t('accounts.actor')}: ${organization.name}`} value={organization.apiUserId ?? 0} disabled={link.isPending} onChange={(e) => link.mutate(Number(e.target.value))}>
+        <select aria-label={`${t('accounts.actor')}: ${organization.name}`} value={organization.apiUserId ?? 0} onChange={(e) => choose(Number(e.target.value))}>
           <option value={0}>{t('accounts.nobody')}</option>
           {actors.map(({ id, email }) => <option key={id} value={id}>{email}</option>)}
         </select>
-        {link.isError && <Failed error={link.error} />}
+        {chosen !== null && <Confirm title={t('accounts.actor')} text={text} action={t('accounts.actorDo')} close={() => choose(null)}
+          run={() => call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId: chosen }).then(() => client.invalidateQueries({ queryKey: ['organizations'] }))} />}
       </td>
       <td><Time at={organization.createdAt} /></td>
     </tr>

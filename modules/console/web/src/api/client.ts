@@ -37,9 +37,25 @@ export const session = {
   header (): Record<string, string> { return token ? { Authorization: `Bearer ${token}` } : {} }
 }
 
-async function failure (answer: Response): Promise<ApiError> {
-  const body = await answer.json().catch(() => null)
-  return new ApiError(answer.status, body?.message ?? answer.statusText, body?.errors ?? [])
+/* A note of the service on a request that it accepted. `of` is the name of the thing, if the response has one. */
+export interface Warning { of: string | null, text: string }
+
+let warn: (warnings: Warning[]) => void = () => {}
+
+export const onWarnings = (listener: (warnings: Warning[]) => void) => { warn = listener }
+
+/* Every JSON response passes here, so that no view can forget its warnings. */
+function checked<T> (body: T): T {
+  const { warnings, ...rest } = (body ?? {}) as { warnings?: unknown } & Record<string, unknown>
+  if (!Array.isArray(warnings) || warnings.length === 0) return body
+  const names = [rest.email, rest.fileName, rest.siteName, rest.externalId, rest.url, rest.name]
+  const of = names.find((name) => typeof name === 'string' && name !== '') ?? null
+  warn(warnings.map((text) => ({ of: of as string | null, text: String(text) })))
+  return body
+}
+
+function failed (status: number, text: string, body: { message?: string, errors?: FieldError[] } | null) {
+  return new ApiError(status, body?.message ?? text, body?.errors ?? [])
 }
 
 const ANSWER_MS = 60000 // a connection that has silently gone must not leave a view waiting for ever
@@ -64,11 +80,36 @@ export async function send (method: string, path: string, body?: unknown, more: 
   const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
   if (answer.status === 401) session.refused(headers.Authorization)
-  throw await failure(answer)
+  throw failed(answer.status, answer.statusText, await answer.json().catch(() => null))
 }
 
 export async function call<T> (method: string, path: string, body?: unknown, more?: Record<string, string>): Promise<T> {
-  return (await send(method, path, body, more)).json()
+  return checked<T>(await (await send(method, path, body, more)).json())
+}
+
+/* Sends files. `progress` gets the part that has been sent, from 0 to 1, which fetch() does not report. */
+export function upload<T> (method: string, path: string, form: FormData, progress: (part: number) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    const headers = session.header()
+    request.open(method, path)
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
+    request.upload.onprogress = ({ loaded, total }) => progress(loaded / Math.max(1, total))
+    request.onerror = () => reject(new ApiError(0, ''))
+    request.onload = () => {
+      let body = null
+      try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
+      if (request.status < 300) return resolve(checked<T>(body))
+      if (request.status === 401) session.refused(headers.Authorization)
+      reject(failed(request.status, request.statusText, body))
+    }
+    request.send(form)
+  })
+}
+
+/* For a public path whose 503 has the same body as its 200: the host is up, and reports which parts are not. */
+export async function getAnyway<T> (path: string): Promise<T> {
+  return checked<T>(await (await ask(path, {})).json())
 }
 
 export const get = <T>(path: string) => call<T>('GET', path)
@@ -81,7 +122,7 @@ function nextOf (answer: Response): string | null {
 export async function page<T> (path: string): Promise<Page<T>> {
   const answer = await send('GET', path)
   const total = answer.headers.get('X-Total-Count')
-  return { items: await answer.json(), next: nextOf(answer), total: total === null ? null : Number(total) }
+  return { items: checked<T>(await answer.json()), next: nextOf(answer), total: total === null ? null : Number(total) }
 }
 
 /* All pages, for what is never long. */

@@ -2,7 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { query, send } from '../api/client'
+import { page, query } from '../api/client'
 import type { BulkLog } from '../api/types'
 import { t } from '../texts/texts'
 import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
@@ -13,11 +13,7 @@ const tones = { failed: 'bad', success: 'good', pending: 'wait', cancelled: 'off
 function useRows (id: string, status: string) {
   return useInfiniteQuery({
     queryKey: ['bulkRows', id, status],
-    queryFn: async ({ pageParam }) => {
-      const answer = await send('GET', pageParam)
-      const next = /<([^>]+)>;\s*rel="next"/.exec(answer.headers.get('Link') ?? '')?.[1] ?? null
-      return { rows: ((await answer.json()) as BulkLog).rows, next }
-    },
+    queryFn: ({ pageParam }) => page<BulkLog>(pageParam),
     initialPageParam: `/api/bulk-upload/bulk-upload-log/${id}${query({ status, limit: 100 })}`,
     getNextPageParam: (last) => last.next
   })
@@ -25,7 +21,7 @@ function useRows (id: string, status: string) {
 
 function List ({ id, status }: { id: string, status: string }) {
   const list = useRows(id, status)
-  const rows = list.data?.pages.flatMap((part) => part.rows) ?? []
+  const rows = list.data?.pages.flatMap(({ items }) => items.rows) ?? []
 
   if (list.isPending) return <Loading />
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />

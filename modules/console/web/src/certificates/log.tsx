@@ -28,7 +28,7 @@ export function useLog (filter: Filter, limit: number) {
 
 function Whose ({ entry }: { entry: Certificate }) {
   const name = entry.developerId ?? String(entry.deviceId)
-  return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', name)}>{name}</a>
+  return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
 }
 
 /* `ofOne`: all are of one device, whose name would be repeated. */

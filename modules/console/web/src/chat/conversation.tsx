@@ -1,12 +1,13 @@
 /* One conversation: its messages, and the box for the next one. */
 import { useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 
 import { call } from '../api/client'
 import type { Conversation as Data, Entry } from '../api/types'
 import { to } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
+import { asNumber } from '../ui/format'
 import { Failed, Loading } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
@@ -38,6 +39,21 @@ function unreadFrom (conversation: Data, entries: Entry[], email: string): numbe
   return at
 }
 
+const isVisible = () => !document.hidden
+
+function listen (changed: () => void) {
+  document.addEventListener('visibilitychange', changed)
+  return () => document.removeEventListener('visibilitychange', changed)
+}
+
+/* The number of messages by others after the last one that was seen; 0 if none has been seen yet. */
+function countFresh (entries: Entry[], seen: string | null, email: string): number {
+  let count = 0
+  if (seen === null) return 0
+  for (let at = entries.length - 1; at >= 0 && entries[at]!.uuid !== seen; at--) if (entries[at]!.username !== email) count++
+  return count
+}
+
 export function Conversation ({ conversation }: { conversation: Data }) {
   const me = useMe()
   const client = useQueryClient()
@@ -49,16 +65,29 @@ export function Conversation ({ conversation }: { conversation: Data }) {
   const last = entries[entries.length - 1]
   const opened = useRef(false)
   const [pending, setPending] = useState<string[]>([])
+  const [atEnd, setAtEnd] = useState(true)
+  const [seen, setSeen] = useState<string | null>(null)
+  const visible = useSyncExternalStore(listen, isVisible)
+  const sees = atEnd && visible && !loading && error === null // the last message, and with it all before
+  const fresh = sees ? 0 : countFresh(entries, seen, me.email)
 
   useEffect(() => { // what was written while nothing was heard, once the stream is open
     if (!live) opened.current = false
     else if (!loading && !opened.current) { opened.current = true; void read() }
   }, [live, loading, read])
   useEffect(() => {
-    if (!mine || !last || document.hidden) return
+    if (!last || !sees) return
+    setSeen(last.uuid)
+    if (!mine) return
     call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email })
       .then(() => client.invalidateQueries({ queryKey: ['conversations'] }), () => {})
-  }, [id, last, mine, me.email, client])
+  }, [id, last, sees, mine, me.email, client])
+  useEffect(() => {
+    if (fresh === 0) return
+    const before = document.title
+    document.title = `(${asNumber(fresh)}) ${before}`
+    return () => { document.title = before }
+  }, [fresh])
   return (
     <section className='conversation' aria-label={othersOf(conversation, me.email)}>
       <header>
@@ -70,7 +99,7 @@ export function Conversation ({ conversation }: { conversation: Data }) {
         <span className={live ? 'live on' : 'live'} role='status'>{live ? t('chat.live') : t('chat.notLive')}</span>
       </header>
       {error !== null && <Failed error={error} again={() => void read()} />}
-      {loading && entries.length === 0 ? <Loading /> : <Messages entries={entries} own={me.email} pending={pending} unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity} />}
+      {loading && entries.length === 0 ? <Loading /> : <Messages entries={entries} own={me.email} pending={pending} fresh={fresh} ended={setAtEnd} unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity} />}
       <Compose key={id} id={id} sending={setPending} sent={(entry) => { add(entry); void client.invalidateQueries({ queryKey: ['conversations'] }) }} />
     </section>
   )

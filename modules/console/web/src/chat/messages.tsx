@@ -70,18 +70,30 @@ const within = (place: number, from: number, to: number) => place === Infinity ?
 
 interface Kept { block: Element, top: number }
 
-interface MessagesProps { entries: Entry[], own: string, pending: string[], unreadFrom: number }
+/* `fresh`: the number of new messages below the window. `ended` gets whether the last message is shown. */
+interface MessagesProps { entries: Entry[], own: string, pending: string[], unreadFrom: number, fresh: number, ended: (is: boolean) => void }
 
-export function Messages ({ entries, own, pending, unreadFrom }: MessagesProps) {
+export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: MessagesProps) {
   const [moved, setMoved] = useState<{ from: number, to: number } | null>(null) // once one has scrolled
   const list = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
+  const [away, setAway] = useState(false) // from the end
   const kept = useRef<Kept | null>(null) // what keeps its place in the window while others come and go
   const count = Math.ceil(entries.length / BLOCK)
   const from = moved ? moved.from : Math.max(0, count - 2)
   const to = Math.min(moved?.to ?? count, count)
   const blocks = Array.from({ length: to - from }, (_, i) => (from + i) * BLOCK)
 
+  const place = (end: boolean) => { atEnd.current = end; setAway(!end); ended(end) }
+  const toEnd = () => {
+    const box = list.current
+    place(true)
+    kept.current = null
+    setMoved(null)
+    if (box) box.scrollTop = box.scrollHeight
+  }
+
+  useLayoutEffect(() => { if (pending.length > 0) toEnd() }, [pending]) // what one sends is shown
   useLayoutEffect(() => {
     const box = list.current
     if (box && kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
@@ -90,7 +102,7 @@ export function Messages ({ entries, own, pending, unreadFrom }: MessagesProps) 
   }, [from, to, entries, pending])
   const move = (first: number, last: number, stays: Element | null | undefined) => {
     if (stays) kept.current = { block: stays, top: stays.getBoundingClientRect().top }
-    atEnd.current = false
+    place(false)
     setMoved({ from: first, to: last >= count ? Infinity : last })
   }
   const up = () => move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol'))
@@ -99,18 +111,24 @@ export function Messages ({ entries, own, pending, unreadFrom }: MessagesProps) 
     const box = list.current
     if (!box) return
     const below = box.scrollHeight - box.scrollTop - box.clientHeight
-    atEnd.current = to === count && below < NEAR_END
+    place(to === count && below < NEAR_END)
+    if (atEnd.current) setMoved(null) // the window follows the end
+    else if (!moved) setMoved({ from, to: Infinity }) // a new block must not push out what is being read
     if (box.scrollTop < NEAR && from > 0 && !atEnd.current) up()
     else if (below < NEAR && to < count) down()
   }
   return (
-    <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
-      {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
-      {blocks.map((at) => {
-        const end = Math.min(at + BLOCK, entries.length)
-        return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
-      })}
-      {pending.length > 0 && to === count && <Pending texts={pending} />}
+    <div className='window'>
+      <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
+        {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
+        {blocks.map((at) => {
+          const end = Math.min(at + BLOCK, entries.length)
+          return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
+        })}
+        {pending.length > 0 && to === count && <Pending texts={pending} />}
+      </div>
+      {away && <Button className='jump' kind={fresh > 0 ? 'main' : 'plain'} onClick={toEnd}>{fresh > 0 ? t('chat.fresh', { n: fresh }) : t('chat.newest')} <span aria-hidden='true'>↓</span></Button>}
+      <div className='hidden' role='status'>{away && fresh > 0 ? t('chat.fresh', { n: fresh }) : ''}</div>
     </div>
   )
 }

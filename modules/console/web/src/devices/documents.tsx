@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { ApiError, download, get, session, type FieldError } from '../api/client'
+import { download, get, upload } from '../api/client'
 import type { Document } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes } from '../ui/format'
@@ -10,26 +10,6 @@ import { Button, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 import { isPicture, Picture } from './picture'
 
 const kinds = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
-
-/* fetch() does not tell how much of a body has been sent. */
-function upload (path: string, form: FormData, tell: (part: number) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest()
-    const headers = session.header()
-    request.open('PATCH', path)
-    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
-    request.upload.onprogress = ({ loaded, total }) => tell(loaded / Math.max(1, total))
-    request.onerror = () => reject(new ApiError(0, ''))
-    request.onload = () => {
-      if (request.status < 300) return resolve()
-      if (request.status === 401) session.refused(headers.Authorization)
-      let body: { message?: string, errors?: FieldError[] } = {}
-      try { body = JSON.parse(request.responseText) } catch { /* the status has to do */ }
-      reject(new ApiError(request.status, body.message ?? request.statusText, body.errors))
-    }
-    request.send(form)
-  })
-}
 
 export function Documents ({ name }: { name: string }) {
   const client = useQueryClient()
@@ -44,7 +24,7 @@ export function Documents ({ name }: { name: string }) {
     form.append(kind, file)
     setProblem(null)
     setPart(0)
-    upload(path, form, setPart)
+    upload('PATCH', path, form, setPart)
       .then(() => client.invalidateQueries({ queryKey: ['documents', name] }), setProblem)
       .finally(() => setPart(null))
   }

@@ -15,7 +15,7 @@ import { Register } from './register'
 
 const PAGE = 100
 
-export const keyOf = (device: Device) => device.externalId ?? device.uuid
+export const nameOf = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
 
 export const State = ({ of }: { of: Device }) =>
   <Badge tone={of.status === 'Active' ? 'good' : 'off'}>{t(of.status === 'Active' ? 'devices.active' : 'devices.inactive')}</Badge>
@@ -23,7 +23,7 @@ export const State = ({ of }: { of: Device }) =>
 function Row ({ device }: { device: Device }) {
   return (
     <tr>
-      <td className='wide'><a href={to('devices', keyOf(device))}>{device.siteName ?? keyOf(device)}</a></td>
+      <td className='wide'><a href={to('devices', device.uuid)}>{nameOf(device)}</a></td>
       <td className='wide'>{device.externalId}</td>
       <td>{device.countryCode}</td>
       <td className='number'>{device.capacity !== null && `${asNumber(Number(device.capacity))} kW`}</td>
@@ -71,7 +71,7 @@ export function List () {
         </Table>
       )}
       <More of={list} shown={all.length} total={total} />
-      {registering && <Register close={() => setRegistering(false)} done={(device) => { setRegistering(false); go('devices', keyOf(device)) }} />}
+      {registering && <Register close={() => setRegistering(false)} done={(device) => { setRegistering(false); go('devices', device.uuid) }} />}
     </div>
   )
 }

@@ -6,17 +6,14 @@ import { get } from '../api/client'
 import type { Device } from '../api/types'
 import { Entries, useLog } from '../certificates/log'
 import { Start } from '../chat/start'
-import { to } from '../router'
+import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber } from '../ui/format'
 import { Button, Failed, Loading } from '../ui/ui'
 import { Documents } from './documents'
-import { State } from './list'
+import { nameOf, State } from './list'
 import { Readings } from './readings'
 import { Register } from './register'
-
-/* What a conversation about it is called after. */
-const about = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
 
 function Log ({ device }: { device: Device }) {
   return (
@@ -42,19 +39,20 @@ export function One ({ name }: { name: string }) {
   return (
     <div className='page'>
       <header>
-        <div><a href={to('devices')}>{t('devices.back')}</a><h1>{data.siteName ?? name}</h1></div>
+        <div><a href={to('devices')}>{t('devices.back')}</a><h1>{nameOf(data)}</h1></div>
         <div className='row'>
           <State of={data} />
           <Button onClick={() => setWriting(true)}>{t('devices.write')}</Button>
           <Button onClick={() => setEditing(true)}>{t('devices.edit')}</Button>
         </div>
       </header>
+      {device.isError && <Failed error={device.error} again={() => void device.refetch()} />}
       <dl className='facts panel'>{facts.map(([label, value]) => <div key={label}><dt>{label}</dt><dd>{value ?? '–'}</dd></div>)}</dl>
-      <Readings name={name} />
-      <Documents name={name} />
+      <Readings name={data.uuid} />
+      <Documents name={data.uuid} />
       <Log device={data} />
-      {writing && <Start about={about(data)} close={() => setWriting(false)} />}
-      {editing && <Register device={data} close={() => setEditing(false)} done={() => setEditing(false)} />}
+      {writing && <Start about={nameOf(data)} close={() => setWriting(false)} />}
+      {editing && <Register device={data} close={() => setEditing(false)} done={({ uuid }) => { setEditing(false); goInstead('devices', uuid) }} />}
     </div>
   )
 }

@@ -22,12 +22,12 @@ export function Register ({ device, close, done }: { device?: Device, close: () 
   const [values, setValues] = useState<Record<string, string>>(() => Object.fromEntries(fields.map(({ name }) => [name, String(device?.[name] ?? '')])))
   const save = useAction({
     mutationFn: () => {
-      const changed = Object.fromEntries(fields.map(({ name }) => [name, values[name] ?? '']).filter(([name, value]) => value !== String(device?.[name as keyof Device] ?? '')))
-      return device
-        ? call<Device>('PATCH', `/api/device/${encodeURIComponent(device.externalId ?? device.uuid)}`, changed)
-        : call<Device>('POST', '/api/device', changed)
+      const changed = fields.map(({ name }) => name).filter((name) => values[name] !== String(device?.[name] ?? ''))
+      const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null])) // null empties a field
+      return device ? call<Device>('PATCH', `/api/device/${device.uuid}`, body) : call<Device>('POST', '/api/device', body)
     },
-    onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) }
+    onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
+    onError: () => client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have changed or gone meanwhile
   })
   const errors = save.error instanceof ApiError ? save.error.errors : []
   const others = errors.length === 0 || errors.some(({ field }) => !fields.some(({ name }) => name === field))

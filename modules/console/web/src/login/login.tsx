@@ -1,10 +1,16 @@
 import { useState, type FormEvent } from 'react'
 
-import { call, get, session } from '../api/client'
+import { ApiError, call, get, session } from '../api/client'
 import type { Account } from '../api/types'
-import { t } from '../texts/texts'
+import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field } from '../ui/ui'
 import { Register } from './register'
+
+/* The service answers a wrong password and an unknown account alike. */
+function Refused ({ error }: { error: unknown }) {
+  if (!(error instanceof ApiError) || error.status !== 401) return <Failed error={error} />
+  return <div className='failed' role='alert'><p>{t('login.wrong')}</p></div>
+}
 
 export function Login ({ again, done }: { again: boolean, done: (me: Account) => void }) {
   const [email, setEmail] = useState('')
@@ -33,7 +39,7 @@ export function Login ({ again, done }: { again: boolean, done: (me: Account) =>
       {!again && <strong className='brand'>busbar</strong>}
       <h1>{t('login.title')}</h1>
       {again && <p className='notice'>{t('login.again')}</p>}
-      {error !== null && <Failed error={error} />}
+      {error !== null && <Refused error={error} />}
       <Field label={t('login.email')}>
         {(props) => <input {...props} type='email' autoComplete='username' required autoFocus value={email} onChange={(e) => setEmail(e.target.value)} />}
       </Field>
@@ -42,6 +48,11 @@ export function Login ({ again, done }: { again: boolean, done: (me: Account) =>
       </Field>
       <Button kind='main' type='submit' disabled={busy}>{t('login.do')}</Button>
       {!again && <Button kind='link' onClick={() => setRegistering(true)}>{t('register.title')}</Button>}
+      {!again && (
+        <p className='languages'>
+          {languages.filter(({ code }) => code !== language).map(({ code, name }) => <a key={code} lang={code} href={`?lang=${code}${location.hash}`}>{name}</a>)}
+        </p>
+      )}
     </form>
   )
 }

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { ApiError } from '../api/client'
+import { getAnyway } from '../api/client'
 import type { Health } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes, asNumber } from '../ui/format'
@@ -13,14 +13,8 @@ import { Spark } from './spark'
 
 const EVERY_MS = 2000
 
-/* 503 has the same body: the host is up, and says what is not. */
-async function health (): Promise<Health> {
-  const answer = await fetch('/api/health/status').catch(() => { throw new ApiError(0, '') })
-  return answer.json()
-}
-
 export default function Status () {
-  const state = useQuery({ queryKey: ['health'], queryFn: health, refetchInterval: EVERY_MS })
+  const state = useQuery({ queryKey: ['health'], queryFn: () => getAnyway<Health>('/api/health/status'), refetchInterval: EVERY_MS })
   const { hosts, error } = useHosts()
   const [chosen, choose] = useState('')
   const host = hosts.find(({ key }) => key === chosen) ?? hosts[0]

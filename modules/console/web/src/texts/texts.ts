@@ -1,11 +1,17 @@
-/* The language is the browser's, as far as there is a catalogue of it. */
+/* The language is the one that the address names (?lang=de), else the browser's, if there is a catalogue of it. */
 import { de } from './de'
 import { en, type Key } from './en'
 
-const german = navigator.languages.find((name) => /^(de|en)\b/.test(name))?.startsWith('de') ?? false
-const catalogue: Record<Key, string> = german ? de : en
+const catalogues: Record<string, Record<Key, string>> = { en, de }
 
-export const language = german ? 'de' : 'en'
+/* As people call them who speak them. */
+export const languages = [{ code: 'en', name: 'English' }, { code: 'de', name: 'Deutsch' }]
+
+const wanted = [new URLSearchParams(location.search).get('lang') ?? '', ...navigator.languages]
+
+export const language = wanted.map((name) => name.slice(0, 2).toLowerCase()).find((code) => Object.hasOwn(catalogues, code)) ?? 'en'
+
+const catalogue = catalogues[language]!
 
 const rules = new Intl.PluralRules(language)
 

@@ -47,7 +47,7 @@ export function Bars ({ title, note, bars, show }: { title: string, note?: strin
         <svg className='chart' viewBox={`0 0 800 ${HEIGHT}`} preserveAspectRatio='none' role='img' aria-label={t('chart.label', { title, n: bars.length, most: show(most) })}>
           <Shapes bars={bars} top={top} show={show} />
         </svg>
-        <div className='axis' aria-hidden='true'>{bars.map(({ label, short = label }, i) => i % every === 0 && (
+        <div className={every === 1 ? 'axis each' : 'axis'} aria-hidden='true'>{bars.map(({ label, short = label }, i) => i % every === 0 && (
           <span key={i} style={{ flexGrow: Math.min(every, bars.length - i) }}>{i > 0 && i + every > bars.length ? '' : short}</span>
         ))}</div>
       </div>

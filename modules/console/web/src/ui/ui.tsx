@@ -1,5 +1,5 @@
 /* The small parts that all views are made of. */
-import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from 'react'
+import { useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject } from 'react'
 
 import { ApiError } from '../api/client'
 import { t } from '../texts/texts'
@@ -60,14 +60,33 @@ export function Field ({ label, problem, children }: {
   )
 }
 
-/* A dialogue in the browser's own way: it takes the focus, keeps it, and gives it back. */
-export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
+/*
+ * Shows a dialogue above all else while it is on the page. The focus goes back to the element that had it,
+ * or to the view if that element is gone: a dialogue that is only removed leaves it nowhere.
+ */
+export function useModal (): RefObject<HTMLDialogElement | null> {
   const ref = useRef<HTMLDialogElement>(null)
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = ref.current
-    if (dialog && !dialog.open) dialog.showModal()
+    const before = document.activeElement
+    dialog?.showModal()
+    return () => {
+      dialog?.close()
+      requestAnimationFrame(() => {
+        if (document.activeElement !== document.body) return
+        const next = before !== document.body && before?.isConnected ? before : document.getElementById('content')
+        if (next instanceof HTMLElement) next.focus()
+      })
+    }
   }, [])
+  return ref
+}
+
+/* A dialogue in the browser's own way: it takes the focus, keeps it, and gives it back. */
+export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
+  const ref = useModal()
+
   return (
     <dialog ref={ref} aria-label={title} className={wide ? 'wide' : undefined} onCancel={(event) => { event.preventDefault(); close() }}>
       <h2>{title}</h2>
@@ -76,9 +95,9 @@ export function Dialog ({ title, close, wide = false, children }: { title: strin
   )
 }
 
-/* `done` instead of `close` where something else is to be shown after the action. */
-export function Confirm ({ title, text, action, run, close, done = close }: {
-  title: string, text: string, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void
+/* `done` instead of `close` where something else is to be shown after the action; `mild`: one that does no harm. */
+export function Confirm ({ title, text, action, run, close, done = close, mild = false }: {
+  title: string, text: string, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void, mild?: boolean
 }) {
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
@@ -93,7 +112,7 @@ export function Confirm ({ title, text, action, run, close, done = close }: {
       {error !== null && <Failed error={error} />}
       <div className='actions'>
         <Button onClick={close}>{t('do.cancel')}</Button>
-        <Button kind='danger' disabled={busy} onClick={go}>{action}</Button>
+        <Button kind={mild ? 'main' : 'danger'} disabled={busy} onClick={go}>{action}</Button>
       </div>
     </Dialog>
   )

@@ -2,15 +2,17 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { call, get, page, query } from '../api/client'
+import { call, get, page, query, type Page } from '../api/client'
 import type { Attempt, Delivery, Sent, Tested, Webhook } from '../api/types'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
-import { Badge, Button, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
+import { Badge, Button, Confirm, Dialog, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 
 const DAY_MS = 86400000
 const LOOK_AGAIN_MS = 1000 // while something waits to be sent
+const IDLE_MS = 5000
+const COUNTED = 1000 // deliveries, before they are "more than" that
 
 const tone = (status: string) => status === 'delivered' ? 'good' : status === 'abandoned' ? 'bad' : 'wait'
 
@@ -66,12 +68,46 @@ function Row ({ hook, delivery }: { hook: Webhook, delivery: Delivery }) {
   )
 }
 
+/* How many deliveries of the last day were abandoned; null: more than are counted. */
+async function countFailed (hook: Webhook, since: string): Promise<number | null> {
+  let count = 0
+  for (let next: string | null = `/api/chat/webhooks/${hook.id}/deliveries${query({ status: 'abandoned', limit: 200 })}`; next;) {
+    const part: Page<Delivery[]> = await page<Delivery[]>(next)
+    const recent = part.items.filter(({ createdAt }) => createdAt >= since)
+    count += recent.length
+    if (count > COUNTED) return null
+    next = recent.length < part.items.length ? null : part.next
+  }
+  return count
+}
+
+/* Asks before many requests are sent to a receiver that has failed. */
+function Recover ({ hook, close, done }: { hook: Webhook, close: () => void, done: (queued: number) => void }) {
+  const [since] = useState(() => new Date(Date.now() - DAY_MS).toISOString())
+  const failed = useQuery({ queryKey: ['failed', hook.id, since], queryFn: () => countFailed(hook, since) })
+
+  if (failed.data === undefined || failed.data === 0) {
+    return (
+      <Dialog title={t('hooks.recover')} close={close}>
+        {failed.isPending && <Loading />}
+        {failed.isError && <Failed error={failed.error} again={() => void failed.refetch()} />}
+        {failed.data === 0 && <p>{t('hooks.noneFailed')}</p>}
+        <div className='actions'><Button onClick={close}>{t('do.close')}</Button></div>
+      </Dialog>
+    )
+  }
+  const text = failed.data === null ? t('hooks.recoverMany', { n: asNumber(COUNTED), url: hook.url }) : t('hooks.recoverAsk', { n: failed.data, url: hook.url })
+  return <Confirm title={t('hooks.recover')} text={text} action={t('hooks.recoverDo')} mild close={close} done={() => {}}
+    run={() => call<{ queued: number }>('POST', `/api/chat/webhooks/${hook.id}/recover`, { since }).then(({ queued }) => done(queued))} />
+}
+
 const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 
 export function Deliveries ({ hook }: { hook: Webhook }) {
   const client = useQueryClient()
   const [told, tell] = useState<{ text: string, bad?: boolean } | null>(null)
   const [status, setStatus] = useState('')
+  const [recovering, setRecovering] = useState(false)
   const refresh = () => {
     void client.invalidateQueries({ queryKey: ['statistics'] })
     return client.invalidateQueries({ queryKey: ['deliveries', hook.id] })
@@ -81,7 +117,7 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
     queryFn: ({ pageParam }) => page<Delivery[]>(pageParam),
     initialPageParam: `/api/chat/webhooks/${hook.id}/deliveries${query({ limit: 50, status })}`,
     getNextPageParam: (last) => last.next,
-    refetchInterval: ({ state }) => state.data?.pages.some(({ items }) => items.some(({ status }) => status === 'queued')) ? LOOK_AGAIN_MS : false
+    refetchInterval: ({ state }) => state.data?.pages.some(({ items }) => items.some(({ status }) => status === 'queued')) ? LOOK_AGAIN_MS : IDLE_MS
   })
   const test = useAction({
     mutationFn: () => call<Tested>('POST', `/api/chat/webhooks/${hook.id}/test`),
@@ -90,10 +126,6 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
         : { text: t('hooks.testFailed', { problem: result.error ?? t('hooks.answered', { status: result.status ?? '' }) }), bad: true })
       void refresh()
     }
-  })
-  const recover = useAction({
-    mutationFn: () => call<{ queued: number }>('POST', `/api/chat/webhooks/${hook.id}/recover`, { since: new Date(Date.now() - DAY_MS).toISOString() }),
-    onSuccess: ({ queued }) => { tell({ text: t('hooks.recovered', { n: queued }) }); void refresh() }
   })
   const all = list.data?.pages.flatMap(({ items }) => items) ?? []
 
@@ -107,12 +139,11 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
             {states.map((name) => <option key={name} value={name}>{t(`delivery.${name}`)}</option>)}
           </select>
           <Button disabled={test.isPending} onClick={() => test.mutate()}>{t('hooks.test')}</Button>
-          <Button disabled={recover.isPending} onClick={() => recover.mutate()}>{t('hooks.recover')}</Button>
+          <Button onClick={() => setRecovering(true)}>{t('hooks.recover')}</Button>
         </div>
       </div>
       <div role='status'>{told && <p className={told.bad ? 'failed' : 'notice'}>{told.text}</p>}</div>
       {test.isError && <Failed error={test.error} />}
-      {recover.isError && <Failed error={recover.error} />}
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && <Empty>{status ? t('hooks.noneSuch') : t('hooks.noDeliveries')}</Empty>}
@@ -122,6 +153,8 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
         </Table>
       )}
       <More of={list} />
+      {recovering && <Recover hook={hook} close={() => setRecovering(false)}
+        done={(queued) => { setRecovering(false); tell({ text: t('hooks.recovered', { n: asNumber(queued) }) }); void refresh() }} />}
     </section>
   )
 }

@@ -134,7 +134,7 @@ function Asking ({ asked, ask }: { asked: Asked, ask: (what: Asked | null) => vo
   }
   const { hook } = asked
   if (asked.kind === 'rotate') {
-    return <Confirm title={t('hooks.rotate')} text={t('hooks.rotateAsk')} action={t('hooks.rotate')} close={close} done={() => {}}
+    return <Confirm title={t('hooks.rotate')} text={t('hooks.rotateAsk')} action={t('hooks.rotate')} mild close={close} done={() => {}}
       run={() => call<Webhook>('POST', `/api/chat/webhooks/${hook.id}/rotate-secret`, {}).then(async (made) => { await changed(); ask({ kind: 'secret', hook: made }) })} />
   }
   return <Confirm title={t('do.delete')} text={t('hooks.delete', { url: hook.url })} action={t('do.delete')} close={close}
