@@ -108,9 +108,13 @@ void cli_guard_files(void)
 }
 
 /* Prints the problems; the generation, or NULL where there are any. Takes both. */
-static struct generation *flawless(struct generation *g, struct setting_problems *problems)
+static struct generation *flawless(struct generation *g, struct setting_problems *problems,
+                                   bool warnings)
 {
-    setting_problems_print(problems, stderr);
+    if (warnings)
+        setting_problems_print(problems, stderr);
+    else
+        setting_errors_print(problems, stderr);
     if (g && problems->count) {
         generation_destroy(g);
         g = NULL;
@@ -119,12 +123,12 @@ static struct generation *flawless(struct generation *g, struct setting_problems
     return g;
 }
 
-struct generation *cli_generation(const struct cli *cli)
+struct generation *cli_generation(const struct cli *cli, bool warnings)
 {
     struct setting_problems problems = {0};
     struct generation *g = generation_check(cli->conf, 1, &problems);
 
-    return flawless(g, &problems);
+    return flawless(g, &problems, warnings);
 }
 
 struct generation *cli_validated(const struct cli *cli)
@@ -132,7 +136,7 @@ struct generation *cli_validated(const struct cli *cli)
     struct setting_problems problems = {0};
     struct generation *g = generation_judge(cli->conf, &problems);
 
-    return flawless(g, &problems);
+    return flawless(g, &problems, true);
 }
 
 bool cli_lacks(const struct generation *g)

@@ -62,8 +62,12 @@ void cmd_module_list(const struct generation *generation);
  * it ends the process with a word about that. */
 void cli_guard_files(void);
 
-/* Loads and checks the configuration, prints what is wrong; NULL where anything is. */
-struct generation *cli_generation(const struct cli *cli);
+/*
+ * Loads and checks the configuration and prints its errors; NULL if there are any. `warnings`:
+ * prints them too. Only `serve` and `check` do: a start runs other commands first, which would
+ * repeat them.
+ */
+struct generation *cli_generation(const struct cli *cli, bool warnings);
 
 /* The same with the modules' files only read: nothing of the modules may be called. */
 struct generation *cli_validated(const struct cli *cli);

@@ -16,7 +16,7 @@ int cmd_migrate(const struct cli *cli)
 
     if (cli->argc && !dry)
         return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    struct generation *g = cli_generation(cli);
+    struct generation *g = cli_generation(cli, false);
     struct migrate_report report;
 
     if (!g)

@@ -129,7 +129,7 @@ static int run_found(const struct cli *cli, struct generation *g, int words,
 
 int cmd_module(const struct cli *cli)
 {
-    struct generation *g = cli_generation(cli);
+    struct generation *g = cli_generation(cli, false);
     struct core_module *module = NULL;
     int words = 0;
     const struct bb_command *command = g ? find(g, cli, &words, &module) : NULL;

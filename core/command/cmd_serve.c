@@ -80,7 +80,7 @@ static int serve_by(struct generation *g)
 
 static int serve_by_file(const struct cli *cli)
 {
-    struct generation *g = cli_generation(cli);
+    struct generation *g = cli_generation(cli, true);
 
     if (g && !cli_lacks(g))
         return serve_by(g);

@@ -162,6 +162,9 @@ int generation_load(struct generation *g, const char *conf_path, int copy,
     check_places(g, problems);
     generation_load_modules(g, problems);
     generation_link(g, problems);
-    settings_unknown(g->settings, generation_is_installed, g, problems);
+    /* Without the directory of modules, sections of installed modules look like typing errors,
+     * and the problem of the directory has been added already. */
+    if (settings_text(g->settings, SETTINGS_ROOT, "module_path"))
+        settings_unknown(g->settings, generation_is_installed, g, problems);
     return 0;
 }

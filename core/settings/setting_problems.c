@@ -57,9 +57,14 @@ static void print_lines(char *const *lines, size_t count, size_t room, const cha
         fprintf(out, "%s%s\n", prefix, i < room && lines[i] ? lines[i] : "out of memory");
 }
 
-void setting_problems_print(const struct setting_problems *problems, FILE *out)
+void setting_errors_print(const struct setting_problems *problems, FILE *out)
 {
     print_lines(problems->lines, problems->count, problems->room, "", out);
+}
+
+void setting_problems_print(const struct setting_problems *problems, FILE *out)
+{
+    setting_errors_print(problems, out);
     print_lines(problems->warnings, problems->warning_count, problems->warning_room,
                 "warning: ", out);
 }

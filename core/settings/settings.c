@@ -221,19 +221,25 @@ static bool known(const struct settings *settings, const char *key)
 void settings_unknown(struct settings *settings, settings_is_module *is_module, const void *arg,
                       struct setting_problems *problems)
 {
+    const char *idle = NULL; /* sections of installed modules that are not loaded */
+
     for (const struct node *child = settings->root->first; child; child = child->next) {
         if (known(settings, child->key))
             continue;
         if (is_module && is_module(arg, child->key))
-            setting_warning(problems,
-                            "%s:%u: section \"%s\" has no effect: the module is not in `modules`",
-                            settings->path, child->line, child->key);
+            idle = arena_format(settings->arena, "%s%s%s (line %u)", idle ? idle : "",
+                                idle ? ", " : "", child->key, child->line);
         else
             setting_problem(problems,
                             "%s:%u: unknown section \"%s\": it is neither a setting of busbar nor "
                             "an installed module",
                             settings->path, child->line, child->key);
     }
+    if (idle)
+        setting_warning(problems,
+                        "%s: sections without effect, because their modules are not in `modules`: "
+                        "%s",
+                        settings->path, idle);
 }
 
 unsigned settings_line(const struct settings *settings, const char *section, const char *name)

@@ -194,6 +194,44 @@ START_TEST(check_judges_without_a_server)
     ck_assert_ptr_nonnull(strstr(said, "module chat needs the service \"accounts\""));
 }
 
+/* The one mistake is the variable; it would be easy to look for it in the sections of modules. */
+START_TEST(a_module_path_that_is_not_set_blames_no_section)
+{
+    const char *conf = harness_path("tools-check.yaml");
+    const char *const words[] = {"check", "-c", conf, NULL};
+    int status;
+
+    file_write(conf, "module_path: \"${BUSBAR_TEST_NOT_SET}\"\n" KEYS
+                     "modules: [auth, chat]\nchat: {}\nwebhook: {}\n");
+    const char *said = output_of(words, &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_msg(strstr(said, "BUSBAR_TEST_NOT_SET") != NULL, "%s", said);
+    ck_assert_msg(!strstr(said, "unknown section"), "%s", said);
+}
+
+START_TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check)
+{
+    const char *conf = harness_path("tools-check.yaml");
+    const char *const check[] = {"check", "-c", conf, NULL};
+    const char *const migrate[] = {"migrate", "-c", conf, NULL};
+    int status;
+
+    file_write(conf, text("module_path: \"%s\"\n"
+                          "database:\n  url: \"host=/nowhere dbname=nothing\"\n" KEYS
+                          "modules: [health]\nchat: {}\nwebhook: {}\n",
+                          harness_modules(false)));
+    const char *said = output_of(check, &status);
+    const char *line = strstr(said, "without effect");
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_msg(line && strstr(line, "chat (line 6), webhook (line 7)"), "%s", said);
+    ck_assert_msg(!strstr(line + 1, "without effect"), "%s", said);
+    said = output_of(migrate, &status);
+    ck_assert_int_eq(status, 1);
+    ck_assert_msg(!strstr(said, "without effect"), "%s", said);
+}
+
 static const char *configuration_with(const char *module)
 {
     const char *conf = harness_path("tools-check.yaml");
@@ -304,6 +342,8 @@ Suite *tools_suite(void)
     tcase_add_test(tests, its_hooks_and_its_command_run);
     tcase_add_test(tests, a_reload_is_told_to_the_service_manager);
     tcase_add_test(tests, check_judges_without_a_server);
+    tcase_add_test(tests, a_module_path_that_is_not_set_blames_no_section);
+    tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check);
     tcase_add_test(tests, check_runs_no_line_of_a_module);
     tcase_add_test(tests, check_tells_what_the_linker_would_not_find);
     tcase_add_test(tests, check_takes_no_symbol_from_the_libraries_of_another_module);
