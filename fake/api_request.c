@@ -205,8 +205,18 @@ int fake_request_reply_header(struct bb_request *rq, const char *name, const cha
 
 int fake_request_reply_next(struct bb_request *rq, const char *cursor)
 {
+    const char *path = run_of(rq)->path, *query = path ? strchr(path, '?') : NULL;
+    char *link = bb_format(rq, "<%.*s?", path ? (int)strcspn(path, "?") : 0, path ? path : "");
+
+    for (query = query ? query + 1 : ""; *query;) { /* as the host does: all but the old cursor */
+        size_t length = strcspn(query, "&");
+
+        if (length && strncmp(query, "after=", 6) != 0)
+            link = bb_format(rq, "%s%.*s&", link, (int)length, query);
+        query += length + (query[length] == '&');
+    }
     return fake_request_reply_header(rq, "Link",
-                                     bb_format(rq, "<?after=%s>; rel=\"next\"", cursor));
+                                     bb_format(rq, "%safter=%s>; rel=\"next\"", link, cursor));
 }
 
 void fake_request_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)

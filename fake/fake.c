@@ -21,10 +21,41 @@ const void *fake_table_find(const struct bb_table *table, const char *name)
     return NULL;
 }
 
+/* Whether two patterns fit the same paths: a :name fits any segment, whatever it is called. */
+static bool same_shape(const char *one, const char *other)
+{
+    while (*one && *other) {
+        if (*one == ':' && *other == ':') {
+            one += strcspn(one, "/");
+            other += strcspn(other, "/");
+        } else if (*one++ != *other++) {
+            return false;
+        }
+    }
+    return !*one && !*other;
+}
+
+/* The host refuses the module, too. */
+static void check_routes(const struct bb_table *routes)
+{
+    for (size_t i = 0; i < routes->count; i++) {
+        const struct bb_route *route = ROW(bb_route, *routes, i);
+
+        for (size_t k = 0; k < i; k++) {
+            const struct bb_route *before = ROW(bb_route, *routes, k);
+
+            if (!strcmp(route->method, before->method) && same_shape(route->path, before->path))
+                fake_die("two routes have the method and shape of %s %s", route->method,
+                         route->path);
+        }
+    }
+}
+
 struct bb_fake *bb_fake_new(const struct bb_module *module)
 {
     struct bb_fake *fake = calloc(1, sizeof *fake);
 
+    check_routes(&module->routes);
     if (!fake || !(fake->kept = json_array()))
         fake_die("out of memory");
     fake->host = (struct bb_host){.size = sizeof fake->host, .api = &fake_api, .module = module};

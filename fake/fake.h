@@ -91,6 +91,7 @@ struct run {
     struct pool pool;
     struct arena *arena; /* of the host's code that checks fields; NULL: not needed yet */
     struct pair *segments, *query, *replied;
+    const char *path; /* with its query; NULL: not a request over HTTP */
     json_t *body;
     int status;
     json_t *reply, *warnings;

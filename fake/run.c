@@ -111,6 +111,7 @@ int bb_fake_call(struct bb_fake *fake, const char *method, const char *path, con
         run->rq.principal = fake->principal;
     const char *query = strchr(path, '?');
 
+    run->path = fake_pool_text(&run->pool, path);
     run->body = body ? parse(body) : json_object();
     if (!fake_check(run, route, query ? query + 1 : NULL))
         route->handler(&run->rq);

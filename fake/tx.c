@@ -188,6 +188,8 @@ int fake_tx_emit(struct bb_tx *tx, const char *name, json_t *payload,
 
     if (!payload || !fake_table_find(&run->fake->host.module->events, name))
         fake_die("the event %s has no payload, or the module does not declare it", name);
+    if (audience && audience->size < sizeof *audience)
+        fake_die("the audience of the event %s has no .size", name);
     while (*end)
         end = &(*end)->next;
     raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,

@@ -72,7 +72,7 @@ static int open_module(struct core_module *module, const struct generation *g,
     if (failed)
         report_open(module, problems);
     if (!failed && module->handle.broken)
-        setting_problem(problems, "module %s: asks for a setting that it does not declare",
+        setting_problem(problems, "module %s: reads a setting that it does not declare",
                         module->descriptor->name);
     return failed || module->handle.broken ? -1 : 0;
 }

@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/generation/generation.h"
 #include "core/module/service_order.h"
+#include "core/request/module_error.h"
 
 /* The arena is not locked, so it is the module's while it is opened and nobody's afterwards. */
 void *api_host_alloc(struct bb_host *host, size_t size)
@@ -22,8 +23,17 @@ static bool may_ask(struct bb_host *host, const char *name, char as)
 
     if (section_has(handle->settings, name, as))
         return true;
-    log_line(BB_ERROR, "a module asks for a setting that it does not declare, or not as this type",
-             "module", host->module->name, "setting", name, NULL);
+    const struct core_request *rq = request_running();
+    char route[MODULE_ERROR_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", host->module->name},
+        {"setting", name},
+        rq ? module_error_place(rq, route) : (struct log_pair){"route", NULL},
+        {"request", rq ? rq->id : NULL},
+    };
+
+    log_pairs(BB_ERROR, "a module reads a setting that it does not declare with this type", pairs,
+              sizeof pairs / sizeof *pairs);
     handle->broken = handle->broken || handle->opening;
     return false;
 }

@@ -19,8 +19,8 @@ static void add_routes(struct generation *g, struct core_module *module,
         if (!routes[i].method || !routes[i].path)
             continue; /* reported by module_validate() */
         if (router_add(g->router, &routes[i], &module->handle, why, sizeof why))
-            setting_problem(problems, "%s: module %s: route %s %s: %s", module->path,
-                            module->descriptor->name, routes[i].method, routes[i].path, why);
+            setting_problem(problems, "%s: module %s: %s", module->path, module->descriptor->name,
+                            why);
     }
 }
 

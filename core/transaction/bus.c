@@ -101,6 +101,8 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
 
     if (!event || &event->module->handle.host != rq->pub.host)
         wrong = "a module raises an event that it does not declare";
+    else if (audience && audience->size < sizeof *audience)
+        wrong = "a module raises an event for an audience without its size";
     else if (rq->within >= DEPTH_MAX)
         wrong = "hooks raise events in a circle";
     if (wrong) {

@@ -8,9 +8,9 @@
 
 #include <busbar/sql.h>
 
-/* Who may see an event, beside the Admins. */
+/* Who may see an event, in addition to Admins. The host refuses one without its size. */
 struct bb_audience {
-    size_t size;
+    size_t size;               /* sizeof(struct bb_audience) */
     int64_t organisation;      /* members that act for this organisation; 0: none */
     const char *const *emails; /* accounts with these e-mails; NULL-terminated, or NULL */
 };

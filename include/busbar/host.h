@@ -22,8 +22,9 @@ static inline void *bb_host_alloc(struct bb_host *host, size_t size)
 
 /*
  * A setting of the module's own section, by the name in its table: its value or its default.
- * Text is borrowed and lives as long as the generation. Asking for an undeclared name aborts: it
- * is a mistake in the module, found by its first test.
+ * Text is borrowed and lives as long as the generation. An undeclared name, or a name of another
+ * type, is logged and reads as empty or 0; in `open` the host refuses the generation. The fake host
+ * aborts, so that the module's first test finds it.
  */
 static inline const char *bb_setting_text(struct bb_host *host, const char *name)
 {

@@ -33,6 +33,15 @@ static int emit(struct bb_request *rq, const char *event)
     return done ? done : bb_failed(rq);
 }
 
+static int emit_to_no_size(struct bb_request *rq)
+{
+    const struct bb_audience audience = {.organisation = 1};
+
+    return bb_emit(rq, unit_of(rq, "audience"), "bad.next", json_object(), &audience)
+               ? bb_failed(rq)
+               : 200;
+}
+
 static int returns_an_error(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     (void)arg;
@@ -306,6 +315,8 @@ static int handle(struct bb_request *rq)
         return emit(rq, "bad.waits");
     if (!strcmp(how, "next"))
         return emit(rq, "bad.next");
+    if (!strcmp(how, "audience"))
+        return emit_to_no_size(rq);
     if (!strcmp(how, "setting"))
         return bb_reply(rq, 200,
                         json_pack("{s:s}", "value", bb_setting_text(rq->host, "undeclared")));

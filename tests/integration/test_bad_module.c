@@ -31,7 +31,8 @@ static const struct {
     {"minus", 500, 0, "a failure that is none"},
     {"circle", 500, 0, "raise events in a circle"},
     {"waits", 500, 0, "calls a function that waits"},
-    {"setting", 200, 0, "asks for a setting that it does not declare"},
+    {"setting", 200, 0, "reads a setting that it does not declare"},
+    {"audience", 500, 0, "an audience without its size"},
     {"pool", 500, 0, "uses a pool that it does not declare"},
     {"nothing", 500, 0, "a handler gave no answer"},
     {"commit-twice", 500, 1, "uses a unit that was committed"},
@@ -81,9 +82,7 @@ static bool is_named(void *arg)
 
 static void expect_named(const char *how, const char *said, size_t from)
 {
-    bool setting = !strcmp(how, "setting");
-    struct naming naming = {said, setting ? "setting=undeclared" : "route=\"POST /bad/:how\"",
-                            from};
+    struct naming naming = {said, "route=\"POST /bad/:how\"", from};
 
     ck_assert_msg(wait_until(is_named, &naming, LOGGED_MS), "%s: not named:\n%s", how,
                   file_text(host->log) + from);
