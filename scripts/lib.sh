@@ -185,18 +185,24 @@ need_packages() {
     as_root "${apt[@]}" update </dev/null || die "$apt_update_failed"
     has_boost_context || take_boost_context
     [ "${#missing[@]}" -gt 0 ] || return 0
-    say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+    local log=$top/build/packages.log service
+    mkdir -p "$top/build"
+    say "installing ${#missing[@]} Debian packages and those that they need, which takes minutes:
+${missing[*]}"
     keep_services_off
-    if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null; then
+    if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >"$log" 2>&1; then
         let_services_be
-        die "apt-get install failed (see above); by hand: apt-get install ${missing[*]}"
+        tail -20 "$log" >&2
+        die "apt-get install failed (see above and $log); by hand: apt-get install ${missing[*]}"
     fi
     let_services_be
-    case " ${missing[*]} " in
-    *" redis-server "*)
-        [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet redis-server || true
-        ;;
-    esac
+    for service in redis-server haproxy postgresql; do # nor at the next boot
+        case " ${missing[*]} " in
+        *" $service "*)
+            ! command -v systemctl >/dev/null || as_root systemctl disable --quiet "$service" 2>/dev/null || true
+            ;;
+        esac
+    done
     hash -r
 }
 
@@ -236,6 +242,14 @@ step() {
     return "$status"
 }
 
+# One build at a time: all of them share configure and the pages.
+take_build_lock() {
+    exec 8>"$top/build/.lock"
+    flock -n 8 && return
+    say "waiting for another build in $top (./start, ./test or bench/run) to finish"
+    step flock 8
+}
+
 # build NAME ARGUMENT…: makes and installs build/NAME/root with these arguments of configure, unless
 # nothing has changed since the last time. The variable build_also names further targets, and
 # build_only those that are made instead, without an installation.
@@ -246,18 +260,21 @@ build() {
     local arguments="$top $*" # a copy of the sources may share the directory: ./test start
     make_web
     sum=$(source_sum "$targets" "$@")
-    [ ! -e "$dir/.built" ] || [ "$(cat "$dir/.built")" != "$sum" ] || return 0
+    is_current "$dir" "$sum" && return
     case $top in
     *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make wants a path without spaces
 or special characters; move the sources" ;;
     esac
-    say "building $name (in build/$name; the first time takes a minute or two)"
     mkdir -p "$dir"
-    exec 8>"$top/build/.lock"
-    flock 8
+    take_build_lock
+    is_current "$dir" "$sum" && exec 8>&- && return # the build that had the lock was this one
+    say "building $name (in build/$name; the first time takes several minutes)"
     rm -f "$dir/.built"
     if [ ! -e "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
-        step autoreconf -fi "$top" || build_failed "autoreconf"
+        step autoreconf -fi "$top" >"$dir/autoreconf.log" 2>&1 || {
+            cat "$dir/autoreconf.log" >&2
+            build_failed "autoreconf"
+        }
     fi
     if [ ! -e "$dir/config.status" ] || [ "$(cat "$dir/.arguments" 2>/dev/null)" != "$arguments" ]; then
         [ ! -e "$context/libboost_context.a" ] || set -- --with-boost-context="$context" "$@"
@@ -280,13 +297,17 @@ or special characters; move the sources" ;;
     exec 8>&-
 }
 
-# What browsers get. Without it the host works, and says which pages it does not have.
+is_current() { # DIRECTORY SUM
+    [ -e "$1/.built" ] && [ "$(cat "$1/.built")" = "$2" ]
+}
+
+# Builds the web pages. Without them the host works, and reports which pages it does not have.
 make_web() {
     [ -z "${web_made:-}" ] || return 0
     mkdir -p "$top/build"
     web_made=yes
-    exec 8>"$top/build/.lock"
-    flock 8
+    ! "$top/scripts/make-web" --check || return 0
+    take_build_lock
     "$top/scripts/make-web" || say "go on without these pages"
     exec 8>&-
 }

@@ -121,6 +121,11 @@ start_commands() {
     [ "$status" -eq 0 ] || say "commands on a running ./start say: $said"
     kill -TERM "$start_pid"
     ended 20 || status=1
+    said=$(cd "$tree" && ./start status 2>&1)
+    case $said in
+    *"no ./start runs with"*) ;;
+    *) say "after its end a command says: $said" && status=1 ;;
+    esac
     return $status
 }
 
@@ -203,7 +208,34 @@ s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.s
     }
 }
 
-# Who can open the lock can hold it, and nobody but its owner shall.
+# The service's lock is closed to other users, who could hold it. The lock of builds is waited for only when
+# there is something to build, and ./start says so.
 start_lock() {
-    [ "$(stat -c %a "$tree/var/lock")" = 600 ]
+    local log=$tree/lock.log status=0 tries=0
+
+    BUSBAR_PORT=$(free_port) started "$log" || return 1
+    kill -TERM "$start_pid"
+    ended 20 && [ "$(stat -c %a "$tree/var/lock")" = 600 ] || return 1
+    exec 7>"$top/build/.lock"
+    flock 7
+    BUSBAR_PORT=$(free_port) started "$log" 7>&- || status=1
+    kill -TERM "$start_pid"
+    ended 20 || status=1
+    ! grep 'waiting for another build' "$log" >&2 || status=1
+    echo "/* another comment */" >>"$tree/modules/console/module.c"
+    (cd "$tree" && BUSBAR_PORT=$(free_port) exec ./start) >"$log" 2>&1 </dev/null 7>&- &
+    start_pid=$!
+    until grep -q 'waiting for another build' "$log"; do
+        tries=$((tries + 1))
+        kill -0 "$start_pid" 2>/dev/null && [ "$tries" -lt 1200 ] || {
+            say "./start does not say that it waits for another build"
+            status=1
+            break
+        }
+        sleep 0.05
+    done
+    kill -TERM "$start_pid"
+    ended 20 # 130: it was stopped
+    exec 7>&-
+    return "$status"
 }
