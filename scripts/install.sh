@@ -1,7 +1,7 @@
 # What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
 # works with the build `gcc` of the linters, installed into an emptied prefix.
 
-install_names="prefix headers modcheck specimens hello contacts cpp rust service boot operating man reference dist"
+install_names="prefix headers modcheck specimens hello notes contacts cpp rust service boot operating man reference dist"
 
 # The empty prefix; once in a run.
 installed=
@@ -171,6 +171,16 @@ install_hello() {
         [ "$(wc -l <"$work/hello/hello.c")" -le 60 ] &&
         "$root/bin/busbar" inspect --json "$work/hello/hello.so" |
         grep '"path": "/api/hello"' >/dev/null && tour_shows_hello
+}
+
+# The first module of docs/modules.md, which shows all of its code.
+install_notes() {
+    diff <(sed '1d; /^$/d' "$top/examples/modules/notes/notes.c") <(sed -n '/^## A first module/,/^## The tables/p' \
+        "$top/docs/modules.md" | sed -n '/^```c$/,/^```$/{/^```/d; /^$/d; p}') >&2 || {
+        say "docs/modules.md shows another notes.c than examples/modules/notes has"
+        return 1
+    }
+    example notes notes CFLAGS="-O2 -g -Wall -Wextra -Werror"
 }
 
 # The third party of docs/modules.md, which adds a type to bulk uploads.
