@@ -208,7 +208,7 @@ int fake_request_reply_next(struct bb_request *rq, const char *cursor)
     const char *path = run_of(rq)->path, *query = path ? strchr(path, '?') : NULL;
     char *link = bb_format(rq, "<%.*s?", path ? (int)strcspn(path, "?") : 0, path ? path : "");
 
-    for (query = query ? query + 1 : ""; *query;) { /* as the host does: all but the old cursor */
+    for (query = query ? query + 1 : ""; *query;) { /* as the host does, without the old cursor */
         size_t length = strcspn(query, "&");
 
         if (length && strncmp(query, "after=", 6) != 0)

@@ -8,7 +8,7 @@
 
 #include <busbar/sql.h>
 
-/* Who may see an event, in addition to Admins. The host refuses one without its size. */
+/* The accounts that may see an event, in addition to Admins. Without its size it is refused. */
 struct bb_audience {
     size_t size;               /* sizeof(struct bb_audience) */
     int64_t organisation;      /* members that act for this organisation; 0: none */
