@@ -118,17 +118,18 @@ export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: M
     else if (below < NEAR && to < count) down()
   }
   return (
-    <div className='window'>
-      <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
-        {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
-        {blocks.map((at) => {
-          const end = Math.min(at + BLOCK, entries.length)
-          return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
-        })}
-        {pending.length > 0 && to === count && <Pending texts={pending} />}
-      </div>
-      {away && <Button className='jump' kind={fresh > 0 ? 'main' : 'plain'} onClick={toEnd}>{fresh > 0 ? t('chat.fresh', { n: fresh }) : t('chat.newest')} <span aria-hidden='true'>↓</span></Button>}
-      <div className='hidden' role='status'>{away && fresh > 0 ? t('chat.fresh', { n: fresh }) : ''}</div>
+    <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
+      {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
+      {blocks.map((at) => {
+        const end = Math.min(at + BLOCK, entries.length)
+        return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
+      })}
+      {pending.length > 0 && to === count && <Pending texts={pending} />}
+      {away && (
+        <div className='jump'>
+          <Button kind={fresh > 0 ? 'main' : 'plain'} onClick={toEnd}>{fresh > 0 ? t('chat.fresh', { n: fresh }) : t('chat.newest')} <span aria-hidden='true'>↓</span></Button>
+        </div>
+      )}
     </div>
   )
 }
