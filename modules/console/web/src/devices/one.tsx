@@ -1,6 +1,6 @@
 /* One device: its fields, its energy, its documents, its certificates. */
-import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
 
 import { get } from '../api/client'
 import type { Device } from '../api/types'
@@ -25,11 +25,17 @@ function Log ({ device }: { device: Device }) {
 }
 
 export function One ({ name }: { name: string }) {
+  const client = useQueryClient()
   const [editing, setEditing] = useState(false)
   const [writing, setWriting] = useState(false)
   const device = useQuery({ queryKey: ['devices', 'one', name], queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}`) })
   const { data } = device
 
+  useEffect(() => { // an address by another key would be wrong after an edit of that key
+    if (!data || data.uuid === name) return
+    client.setQueryData(['devices', 'one', data.uuid], data)
+    goInstead('devices', data.uuid)
+  }, [client, data, name])
   if (!data) return <div className='page'><header><h1>{name}</h1></header>{device.isError ? <Failed error={device.error} again={() => void device.refetch()} /> : <Loading />}<a href={to('devices')}>{t('devices.back')}</a></div>
   const facts: [string, string | null][] = [
     [t('devices.id'), data.externalId], [t('devices.country'), data.countryCode],
@@ -52,7 +58,7 @@ export function One ({ name }: { name: string }) {
       <Documents name={data.uuid} />
       <Log device={data} />
       {writing && <Start about={nameOf(data)} close={() => setWriting(false)} />}
-      {editing && <Register device={data} close={() => setEditing(false)} done={({ uuid }) => { setEditing(false); goInstead('devices', uuid) }} />}
+      {editing && <Register device={data} close={() => setEditing(false)} done={() => setEditing(false)} />}
     </div>
   )
 }
