@@ -182,7 +182,7 @@ scene('chat: ten thousand messages scroll without a long task', async ({ open })
 })
 
 scene('chat: a message is read once its reader has seen it, and one that is sent is shown', async ({ open }) => {
-  const nia = await member('Nia')
+  const nia = await member('Nelly')
   const tom = await member('Theo')
   const { conversation } = await converse(nia, tom, 'number 0 of a hundred', 'Scrolled 1')
   for (let i = 1; i < 100; i++) await say(nia, conversation.id, `number ${i} of a hundred`)
