@@ -16,7 +16,8 @@ static const char *part_name(const struct bb_part *part)
 
 static json_t *files_schema(struct docs_maker *maker, const struct bb_part *part)
 {
-    /* OpenAPI 3.1 needs only the media type; Swagger UI offers to choose a file because of the format. */
+    /* OpenAPI 3.1 needs only the media type; Swagger UI offers to choose a file because of the
+     * format. */
     json_t *file = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
                              "contentMediaType", BYTES);
 
