@@ -43,7 +43,8 @@ static const char *check_type(const struct rule *rule)
 
 static const char *check_format(const struct rule *rule)
 {
-    static const char *const formats[] = {"date-time", "uuid", "email", "password", "int64"};
+    static const char *const formats[] = {"date-time", "uuid",  "email",
+                                          "password",  "int64", "binary" /* files of requests */};
 
     return is_one_of(rule->value, formats, sizeof(formats) / sizeof(formats[0]))
                ? NULL
