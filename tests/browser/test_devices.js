@@ -180,23 +180,6 @@ scene('devices: another external id keeps the page', async ({ open }) => {
   await fact('External id').getByText('NEW-3').waitFor()
 })
 
-scene('devices: emptied fields are empty', async ({ open }) => {
-  const uma = await member('Uma')
-  const page = await open()
-  const form = page.getByRole('dialog')
-  const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
-
-  await call('POST', '/api/device', uma.token, { externalId: 'FULL-1', siteName: 'Full roof', serialNumber: 'SN-77', fuelCode: 'ES100', capacity: 12 })
-  await enter(page, uma, '#/devices/FULL-1')
-  await button(page, 'Edit').click()
-  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await form.getByLabel(name).fill('')
-  await button(form, 'Save').click()
-  await form.waitFor({ state: 'detached' })
-  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await fact(name).getByText('–').waitFor()
-  const { serialNumber, fuelCode, capacity } = await call('GET', '/api/device/FULL-1', uma.token)
-  assert.deepEqual({ serialNumber, fuelCode, capacity }, { serialNumber: null, fuelCode: null, capacity: null })
-})
-
 scene('devices: the label of a day is below its bar', async ({ open }) => {
   const jan = await member('Jan')
   const page = await open()
