@@ -36,7 +36,7 @@ export function One ({ name }: { name: string }) {
     client.setQueryData(['devices', 'one', data.uuid], data)
     goInstead('devices', data.uuid)
   }, [client, data, name])
-  if (!data) return <div className='page'><header><h1>{name}</h1></header>{device.isError ? <Failed error={device.error} again={() => void device.refetch()} /> : <Loading />}<a href={to('devices')}>{t('devices.back')}</a></div>
+  if (!data || data.uuid !== name) return <div className='page'><header><h1>{name}</h1></header>{device.isError ? <Failed error={device.error} again={() => void device.refetch()} /> : <Loading />}<a href={to('devices')}>{t('devices.back')}</a></div>
   const facts: [string, string | null][] = [
     [t('devices.id'), data.externalId], [t('devices.country'), data.countryCode],
     [t('devices.capacity'), data.capacity === null ? null : `${asNumber(Number(data.capacity))} kW`], [t('devices.since'), data.commissioningDate && asDate(data.commissioningDate)],
