@@ -225,7 +225,7 @@ START_TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_chec
     const char *line = strstr(said, "without effect");
 
     ck_assert_int_eq(status, 0);
-    ck_assert_msg(line && strstr(line, "chat (line 6), webhook (line 7)"), "%s", said);
+    ck_assert_msg(line && strstr(line, "chat (line 7), webhook (line 8)"), "%s", said);
     ck_assert_msg(!strstr(line + 1, "without effect"), "%s", said);
     said = output_of(migrate, &status);
     ck_assert_int_eq(status, 1);
