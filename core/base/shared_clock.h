@@ -1,6 +1,6 @@
 /*
- * The clock that all hosts of a cluster share: PostgreSQL's. What others are given (tokens, times
- * in answers, signatures) goes by it, so that a host whose own clock is wrong does no harm. The
+ * The clock that all hosts of a cluster share: PostgreSQL's. Tokens, times in responses and
+ * signatures go by it, so that a host whose own clock is wrong does no harm. The
  * listener measures it several times a second; no request asks for it.
  *
  * It is kept as a distance from the monotonic clock, so that it does not jump when an operator or

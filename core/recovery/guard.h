@@ -1,4 +1,4 @@
-/* What a process of the host does first, to give away less and to end by less. */
+/* Protects a process of the host: its environment, unused signals, privileges. */
 #ifndef CORE_GUARD_H
 #define CORE_GUARD_H
 

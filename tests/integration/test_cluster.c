@@ -193,7 +193,7 @@ static long given_up_after(const struct cluster *cluster)
 
 /*
  * As on a machine that is too busy to answer a check within its interval. If this test itself has
- * to wait for so long, HAProxy may give a check up, but not sooner.
+ * to wait for 2 s, HAProxy may give a check up, but not sooner.
  */
 START_TEST(hosts_that_answer_late_are_not_taken_away)
 {
