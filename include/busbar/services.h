@@ -130,7 +130,7 @@ struct bb_devices {
 };
 
 /*
- * "readings" 5: the stored meter readings, for statements of other modules. The service is seven
+ * "readings" 6: the stored meter readings, for statements of other modules. The service is
  * functions in SQL, so that a million readings are summed where they lie;
  * modules/reading/schema.sql has them. Types are 'H' (History) and 'D' (Delta); readings of a
  * device and type never overlap and are never changed; one goes when it is voided, and all with
@@ -138,12 +138,18 @@ struct bb_devices {
  *
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
+ *   reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
+ *       (device, start_at, end_at, wh) of the same readings. Since version 6.
  *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
  *       (end_at) of the first `most` of these of one device, in their order. Since version 2.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
- *   reading_first_start(device bigint)
- *       the start of its first reading of either type, or null. Since version 3.
+ *   reading_between(device bigint, first timestamptz, last timestamptz)
+ *       (type, start_at, end_at, wh) of the readings of a device that overlap a period. Since
+ * version 6, as the next one. reading_discarded(device bigint, first timestamptz, last timestamptz,
+ * most integer) (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device
+ * that overlap a period and were refused or voided: `what` says which. reading_first_start(device
+ * bigint) the start of its first reading of either type, or null. Since version 3.
  *   reading_forget(device bigint)
  *       deletes its readings; its caller deletes the device in the same transaction. Since
  *       version 4.
@@ -156,6 +162,9 @@ struct bb_devices {
  */
 struct bb_readings {
     size_t size;
+    /* The most Wh that a device can plausibly generate in a period, in ms since 1970; 0 while the
+     * device lacks its capacity or commissioning date. Does not park. Since version 6. */
+    int64_t (*ceiling_wh)(void *state, const struct bb_device *device, int64_t start, int64_t end);
 };
 
 /*

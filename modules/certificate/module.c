@@ -270,6 +270,125 @@ static const struct bb_field groups_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(group_item)},
 };
 
+static const char *const reasons[] = {
+    "certified", "carried", "belowThreshold", "cycleNotEnded", "notIssuedYet", "noReading", "inNoGroup",
+    "beforeGroup", "longerThanCycle", "aboveCeiling", "refused", "voided", NULL};
+static const char *const reading_types[] = {"History", "Delta", NULL};
+static const char *const discards[] = {"refused", "voided", NULL};
+static const struct bb_field explain_query[] = {
+    {.name = "deviceId", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 255,
+     .help = "The device: its id (digits), externalId, uuid or serialNumber."},
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "The moment to explain.",
+     .example = "2026-06-01T00:30:00Z"},
+    ORGANISATION,
+};
+static const struct bb_field coverage_segment[] = {
+    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
+     .help = "The device: its externalId, uuid or serialNumber.", .example = "plant-7"},
+};
+static const struct bb_field coverage_query[] = {
+    {.name = "from", .type = BB_TIME,
+     .help = "Start of the period. Default: 366 days before its end, or the commissioning if later."},
+    {.name = "to", .type = BB_TIME, .help = "End of the period. Default: now."},
+    ORGANISATION,
+};
+static const struct bb_field account_entry[] = {
+    {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
+    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_field account_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(account_entry)},
+};
+#define JUDGED                                                                                     \
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reading_types},           \
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},                                    \
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},                                       \
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},                         \
+    {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons,                \
+     .help = "Why the reading is certified, or not."},                                                       \
+    {.name = "entries", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(account_item),   \
+     .help = "Log entries of the device for the reading's cycle, or for the History reading."}
+static const struct bb_field explained_reading[] = {
+    JUDGED,
+    {.name = "covers", .type = BB_BOOL, .flags = BB_REQUIRED,
+     .help = "Whether the moment lies in the reading's period."},
+};
+static const struct bb_field judged_reading[] = {JUDGED};
+static const struct bb_field explained_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(explained_reading)},
+};
+static const struct bb_field judged_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(judged_reading)},
+};
+static const struct bb_field discarded_reading[] = {
+    {.name = "what", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = discards},
+    {.name = "type", .type = BB_CHOICE, .flags = NULLABLE, .choices = reading_types},
+    {.name = "startDate", .type = BB_TIME, .flags = NULLABLE},
+    {.name = "endDate", .type = BB_TIME, .flags = NULLABLE},
+    {.name = "value", .type = BB_INT, .flags = NULLABLE},
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When it was refused or voided."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why."},
+};
+static const struct bb_field discarded_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(discarded_reading)},
+};
+static const struct bb_field explained_group[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},
+    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "end", .type = BB_TIME, .flags = NULLABLE},
+};
+static const struct bb_field explained_cycle[] = {
+    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "ended", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+static const struct bb_field explain_reply[] = {
+    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
+    {.name = "explanation", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The reason in a sentence."},
+    {.name = "group", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_group)},
+    {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_cycle),
+     .help = "The issuance cycle of the moment, or of the Delta reading that covers it."},
+    {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(explained_item),
+     .help = "The reading that covers the moment, and the readings of the cycle; up to 1,000."},
+    {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(discarded_item),
+     .help = "Refused and voided readings for the moment, the newest 20."},
+};
+static const struct bb_field coverage_sum[] = {
+    {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
+    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
+};
+static const struct bb_field coverage_sum_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(coverage_sum)},
+};
+static const struct bb_field gap[] = {
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field gap_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(gap)},
+};
+static const struct bb_field coverage_reply[] = {
+    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(coverage_sum_item),
+     .help = "The readings of the period, by what became of them."},
+    {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(gap_item),
+     .help = "Times without a reading; up to 1,000."},
+    {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(judged_item),
+     .help = "Delta readings that no group certifies, or not whole; up to 1,000."},
+};
+
 #define MANAGERS                                                                                   \
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define READERS (MANAGERS | BB_ROLE_BUYER)
@@ -332,6 +451,14 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = LOG "/totals", .roles = READERS, .handler = certificate_totals,
      .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
      .help = "Sum the certificate log by month, device or group."},
+    {.method = "GET", .path = LOG "/explain", .roles = MANAGERS, .handler = certificate_explain,
+     .errors = conflict_or_absent, .query = BB_TABLE(explain_query), .reply = BB_TABLE(explain_reply),
+     .help = "Explain why a device has a certificate for a moment, or none."},
+    {.method = "GET", .path = "/api/device/:externalId/coverage", .roles = MANAGERS,
+     .handler = certificate_coverage, .errors = conflict_or_absent,
+     .segments = BB_TABLE(coverage_segment), .query = BB_TABLE(coverage_query),
+     .reply = BB_TABLE(coverage_reply),
+     .help = "List the gaps between a device's readings, and what became of the readings."},
     {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
      .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(entry),
      .help = "Get an entry of the certificate log."},
@@ -362,7 +489,11 @@ static const struct bb_service_descriptor services[] = {
     {.name = "certificates", .version = 4, .interface = &certificates},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 6}, {"readings", 2}};
+static const struct bb_hook hooks[] = {
+    {.event = "device.updated", .kind = BB_WITHIN, .within = certificate_recheck},
+};
+
+static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 6}, {"readings", 6}};
 
 static const struct bb_job jobs[] = {
     {.name = "certificate.issue", .every_s = 10, .flags = BB_ONCE, .run = certificate_issue},
@@ -382,6 +513,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .settings_size = sizeof(struct certificate_settings),
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
+    .hooks = BB_TABLE(hooks),
     .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
     .jobs = BB_TABLE(jobs),

@@ -557,3 +557,188 @@ CREATE INDEX certificate_entry_organisation_status
     ON certificate_entry (organisation, status, start_at, id) WHERE status <> 'Succeeded';
 CREATE INDEX certificate_entry_group_status ON certificate_entry (group_id, status, start_at, id)
     WHERE status <> 'Succeeded' AND group_id > 0;
+
+-- step 12: a cycle certifies what its devices can have generated in it
+
+-- Energy that is not accounted for because it is above the ceiling of the device. A row of a device of
+-- which nothing was accounted for yet has wh = 0 and certificate = 0.
+ALTER TABLE certificate_account ADD COLUMN over_wh bigint NOT NULL DEFAULT 0;
+CREATE INDEX certificate_account_over ON certificate_account (device) WHERE over_wh > 0;
+
+-- How long a Delta reading of a group may be: its longest cycle, and an hour for clock changes.
+CREATE FUNCTION certificate_longest(frequency text) RETURNS interval LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE frequency WHEN 'hourly' THEN interval '1 hour' WHEN 'daily' THEN interval '1 day'
+               WHEN 'weekly' THEN interval '7 days' WHEN 'monthly' THEN interval '31 days'
+               WHEN 'quarterly' THEN interval '92 days' ELSE interval '366 days' END
+           + interval '1 hour'
+$$;
+
+-- Whether a group certifies a Delta reading of a device that ends in one of its cycles: the reading began
+-- neither before the group nor before the device was in it, and is not longer than a cycle.
+CREATE FUNCTION certificate_counts(group_id bigint, device bigint, start_at timestamptz,
+                                   end_at timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM certificate_span s JOIN certificate_group g ON g.id = s.group_id
+        WHERE s.device = $2 AND s.group_id = $1 AND $4 > s.since_at AND $4 <= s.until_at
+            AND $3 >= greatest(s.since_at, g.start_at)
+            AND $4 - $3 <= certificate_longest(g.frequency))
+$$;
+
+-- As before, but only readings count that the group certifies.
+CREATE OR REPLACE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
+                                 end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    g record;
+BEGIN
+    IF type = 'H' THEN
+        INSERT INTO certificate_history AS h (device, first_at, last_at)
+            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
+            SET first_at = least(h.first_at, excluded.first_at),
+                last_at = greatest(h.last_at, excluded.last_at);
+        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
+            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
+                AND e.group_id IS NULL;
+        RETURN FOUND;
+    END IF;
+    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
+                                   c.end_at) AS end_at INTO g
+        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
+        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
+                                                     certificate_void.end_at) AS cycle) k
+        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
+                            AS start_at) n
+        WHERE s.device = certificate_void.device
+            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
+            AND certificate_void.end_at <= least(s.until_at, c.end_at);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_due_pkey
+            DO UPDATE SET cycle_end = excluded.cycle_end;
+    EXCEPTION WHEN foreign_key_violation THEN
+        RETURN false; -- the group was deleted meanwhile, of which nothing was accounted for
+    END;
+    RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
+        AND a.cycle_start = g.start_at AND a.device = certificate_void.device
+        AND (a.wh > (SELECT coalesce(sum(r.wh), 0)
+                FROM reading_delta_periods(ARRAY[a.device], g.start_at, g.end_at) r
+                WHERE certificate_counts(g.id, a.device, r.start_at, r.end_at))
+            -- which readings the certified part is of is not known
+            OR (a.wh > 0 AND a.over_wh > 0 AND certificate_counts(g.id, a.device,
+                certificate_void.start_at, certificate_void.end_at))));
+END
+$$;
+
+-- Makes the cycles of a device due again that have energy above its ceiling, once that may have changed.
+CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO certificate_due AS d (group_id, cycle_start, cycle_end)
+        SELECT a.group_id, a.cycle_start, least(certificate_cycle_at(g.frequency, g.start_at,
+                certificate_cycle(g.frequency, g.start_at, a.cycle_start) + 2), g.end_at)
+            FROM certificate_account a JOIN certificate_group g ON g.id = a.group_id
+            WHERE a.device = $1 AND a.over_wh > 0 ORDER BY 1, 2
+        ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end
+$$;
+
+-- As before; rows of energy above the ceiling alone are forgotten.
+CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
+    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
+        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device))
+        ORDER BY g.id FOR NO KEY UPDATE;
+    UPDATE certificate_group g SET name = g.name WHERE g.id = ANY (ARRAY(
+        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device));
+    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
+    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
+    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
+        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_span s
+            ON s.group_id = a.group_id AND s.device = a.device
+            WHERE s.device = certificate_forget.device AND a.certificate <> 0) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_account a WHERE a.device = certificate_forget.device
+        AND a.over_wh > 0 AND a.certificate = 0;
+    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
+    DELETE FROM certificate_former m WHERE m.device = certificate_forget.device;
+    RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
+    PERFORM FROM certificate_group g WHERE g.id = certificate_group_forget.group_id FOR UPDATE;
+    IF EXISTS (SELECT FROM certificate_account a
+               WHERE a.group_id = certificate_group_forget.group_id AND a.certificate <> 0) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM certificate_account a WHERE a.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_member m WHERE m.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_former m WHERE m.group_id = certificate_group_forget.group_id;
+    DELETE FROM certificate_group g WHERE g.id = certificate_group_forget.group_id;
+    RETURN true;
+END
+$$;
+
+-- step 13: why readings are certified or not
+
+-- The readings of a device that overlap a period, and what became of each. `entries` is what was
+-- certified or carried of its cycle, or of a History reading: a list of certificateTransactionUID, status
+-- and readvalue_watthour.
+CREATE FUNCTION certificate_judge(device bigint, first timestamptz, last timestamptz, threshold bigint)
+    RETURNS TABLE (type "char", start_at timestamptz, end_at timestamptz, wh bigint, group_id bigint,
+                   cycle_start timestamptz, cycle_end timestamptz, reason text, entries jsonb)
+    LANGUAGE sql STABLE AS $$
+    WITH spans AS MATERIALIZED (
+        SELECT g.id, g.frequency, g.start_at, greatest(s.since_at, g.start_at) AS since_at,
+               least(s.until_at, g.end_at) AS until_at, g.end_at AS stop_at
+            FROM certificate_span s JOIN certificate_group g ON g.id = s.group_id WHERE s.device = $1),
+    r AS MATERIALIZED (
+        SELECT b.*, s.id, s.frequency, s.start_at AS begin_at, s.since_at, s.stop_at, CASE
+                WHEN b.type = 'D' THEN certificate_cycle(s.frequency, s.start_at, b.end_at) END AS number
+            FROM reading_between($1, $2, $3) b LEFT JOIN spans s
+                ON b.type = 'D' AND b.end_at > s.since_at AND b.end_at <= s.until_at),
+    c AS MATERIALIZED (
+        SELECT n.*, d.group_id IS NOT NULL AS due, a.wh AS accounted, a.over_wh, e.entries FROM (
+                SELECT k.id, k.number,
+                       certificate_cycle_at(k.frequency, k.begin_at, k.number) AS cycle_start,
+                       least(certificate_cycle_at(k.frequency, k.begin_at, k.number + 1), k.stop_at)
+                           AS cycle_end
+                    FROM (SELECT DISTINCT id, number, frequency, begin_at, stop_at FROM r
+                          WHERE id IS NOT NULL) k) n
+            LEFT JOIN certificate_due d ON d.group_id = n.id AND d.cycle_start = n.cycle_start
+            LEFT JOIN certificate_account a ON a.group_id = n.id AND a.cycle_start = n.cycle_start
+                AND a.device = $1
+            LEFT JOIN LATERAL (SELECT jsonb_agg(jsonb_build_object('certificateTransactionUID', u.uid,
+                    'status', e.status, 'readvalue_watthour', e.wh) ORDER BY e.id) AS entries
+                FROM certificate_entry e JOIN certificate u ON u.id = e.certificate
+                WHERE e.device = $1 AND e.start_at = n.cycle_start AND e.group_id = n.id) e ON true)
+    SELECT r.type, r.start_at, r.end_at, r.wh, c.id, c.cycle_start, c.cycle_end, CASE
+            WHEN r.type = 'H' AND r.wh < $4 THEN 'belowThreshold'
+            WHEN r.type = 'H' AND h.entries IS NULL THEN 'notIssuedYet'
+            WHEN r.type = 'H' THEN 'certified'
+            WHEN c.id IS NULL AND EXISTS (SELECT FROM spans s WHERE s.since_at >= r.end_at)
+                THEN 'beforeGroup'
+            WHEN c.id IS NULL THEN 'inNoGroup'
+            WHEN r.start_at < r.since_at THEN 'beforeGroup'
+            WHEN r.end_at - r.start_at > certificate_longest(r.frequency) THEN 'longerThanCycle'
+            WHEN c.cycle_end > now() THEN 'cycleNotEnded'
+            WHEN r.wh = 0 THEN 'belowThreshold'
+            WHEN c.due OR c.accounted IS NULL THEN 'notIssuedYet'
+            WHEN c.over_wh > 0 THEN 'aboveCeiling'
+            WHEN c.entries @> '[{"status": "Carried"}]' AND NOT EXISTS (
+                SELECT FROM jsonb_array_elements(c.entries) x WHERE x ->> 'status' <> 'Carried')
+                THEN 'carried'
+            ELSE 'certified' END,
+           coalesce(CASE WHEN r.type = 'H' THEN h.entries ELSE c.entries END, '[]')
+        FROM r LEFT JOIN c ON c.id = r.id AND c.number = r.number
+        LEFT JOIN LATERAL (SELECT jsonb_agg(jsonb_build_object('certificateTransactionUID', u.uid,
+                'status', e.status, 'readvalue_watthour', e.wh)) AS entries
+            FROM certificate_entry e JOIN certificate u ON u.id = e.certificate
+            WHERE r.type = 'H' AND e.device = $1 AND e.start_at = r.start_at AND e.group_id IS NULL) h
+            ON true
+        ORDER BY r.end_at
+$$;

@@ -21,11 +21,14 @@ int certificate_open(struct bb_host *host, void **state)
 
     struct bb_service devices = bb_service(host, "devices");
     struct bb_service accounts = bb_service(host, "accounts");
+    struct bb_service readings = bb_service(host, "readings");
 
     certificate->devices = devices.interface;
     certificate->devices_state = devices.state;
     certificate->accounts = accounts.interface;
     certificate->accounts_state = accounts.state;
+    certificate->readings = readings.interface;
+    certificate->readings_state = readings.state;
     *state = certificate;
     return 0;
 }

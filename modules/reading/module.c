@@ -275,9 +275,10 @@ static const struct bb_event_descriptor events[] = {
      .help = "Readings of a device were stored: one event for those of a type in a request."},
 };
 
-static const struct bb_readings readings = {.size = sizeof(readings)};
+static const struct bb_readings readings = {.size = sizeof(readings),
+                                            .ceiling_wh = reading_ceiling};
 static const struct bb_service_descriptor services[] = {
-    {.name = "readings", .version = 5, .interface = &readings},
+    {.name = "readings", .version = 6, .interface = &readings},
     {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 

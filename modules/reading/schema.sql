@@ -319,3 +319,39 @@ CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
         FROM (VALUES ('D'::"char"), ('H')) t (type)
         ON CONFLICT (device, type) DO UPDATE SET known_end = d.known_end
 $$;
+
+-- step 9: Delta readings with their starts
+
+-- The service "readings": of some devices, the Delta readings that end in a period (start exclusive, end
+-- inclusive). reading_deltas() is for hosts of the version before.
+CREATE FUNCTION reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
+    RETURNS TABLE (device bigint, start_at timestamptz, end_at timestamptz, wh bigint)
+    LANGUAGE sql STABLE AS $$
+    SELECT r.device, r.start_at, r.end_at, r.wh FROM reading r
+    WHERE r.device = ANY ($1) AND r.type = 'D' AND r.end_at > $2 AND r.end_at <= $3
+$$;
+
+-- The service "readings": of a device, the readings of both types that overlap a period.
+CREATE FUNCTION reading_between(device bigint, first timestamptz, last timestamptz)
+    RETURNS TABLE (type "char", start_at timestamptz, end_at timestamptz, wh bigint)
+    LANGUAGE sql STABLE AS $$
+    SELECT o.* FROM (VALUES ('D'::"char"), ('H'::"char")) t (type) CROSS JOIN LATERAL (
+        SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r WHERE r.device = $1
+            AND r.type = t.type AND r.end_at > $2 AND r.end_at <= $3
+        UNION ALL SELECT n.* FROM (SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r
+            WHERE r.device = $1 AND r.type = t.type AND r.end_at > $3 ORDER BY r.end_at LIMIT 1) n
+            WHERE n.start_at < $3) o
+$$;
+
+-- The service "readings": of a device, the newest readings that were refused or voided and overlap a
+-- period, and why. A refused one without a start is taken for its end.
+CREATE FUNCTION reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
+    RETURNS TABLE (what text, type "char", start_at timestamptz, end_at timestamptz, wh bigint,
+                   at timestamptz, reason text) LANGUAGE sql STABLE AS $$
+    SELECT 'voided', v.type, v.start_at, v.end_at, v.wh, v.voided_at, v.reason FROM reading_void v
+        WHERE v.device = $1 AND v.start_at < $3 AND v.end_at > $2
+    UNION ALL SELECT 'refused', f.type, f.start_at, f.end_at, f.wh, f.refused_at, f.problem
+        FROM reading_refused f WHERE f.device = $1 AND coalesce(f.start_at, $2) < $3 AND f.end_at > $2
+            AND (f.start_at IS NOT NULL OR f.end_at <= $3)
+    ORDER BY 6 DESC LIMIT $4
+$$;

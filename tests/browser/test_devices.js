@@ -66,6 +66,31 @@ scene('devices: registered with mistakes told at their fields, documented, chang
   await page.getByText('12 kW').waitFor()
 }, ['status of 400'])
 
+scene('devices: coverage shows gaps and why a reading has no certificate', async ({ open }) => {
+  const una = await member('Una')
+  const page = await open()
+  const device = await call('POST', '/api/device', una.token, { externalId: 'U-1', siteName: 'Coverage hall', capacity: 20, commissioningDate: '2023-05-01' })
+
+  await call('POST', '/api/device-group', una.token, { name: 'Halls', deviceIds: [device.id], frequency: 'daily', start: `${day(5)}T00:00:00Z` })
+  const reads = [[8, 6], [6, 4], [3, 2]].map(([from, to]) => ({ startDate: day(from), endDate: day(to), value: 7 }))
+  await call('POST', '/api/meter-reads/new/U-1', una.token, { type: 'Delta', unit: 'kWh', reads })
+  await enter(page, una)
+  await go(page, 'Devices')
+  await page.getByRole('link', { name: 'Coverage hall' }).click()
+  const left = page.getByRole('table', { name: 'Readings that no certificate has' })
+  await left.waitFor()
+  assert.equal(await left.getByRole('row', { name: /before the group/ }).count(), 2)
+  await page.getByRole('heading', { name: 'Times without a reading' }).waitFor()
+  const at = page.getByLabel('Why is there a certificate, or none, for')
+  await at.fill(`${day(7)}T12:00`)
+  await button(page, 'Explain').click()
+  await page.getByRole('status').getByText('The reading began before the group').waitFor()
+  await at.fill(`${day(4)}T18:00`)
+  await button(page, 'Explain').click()
+  await page.getByRole('status').getByText('No reading for this time').waitFor()
+  await look(page, 'device-coverage')
+})
+
 scene('devices: found among others, with the energy of their days', async ({ open }) => {
   const kim = await member('Kim')
   const page = await open()

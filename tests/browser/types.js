@@ -13,7 +13,7 @@ const shown = [
   'get /api/chat/conversations/user/{email}', 'get /api/chat/chain/{headUuid}', 'get /api/chat/webhooks', 'get /api/chat/webhooks/statistics',
   'get /api/chat/webhooks/{id}/deliveries', 'get /api/chat/webhooks/{id}/deliveries/{deliveryId}', 'post /api/chat/webhooks/{id}/test',
   'get /api/device/{externalId}', 'get /api/device/{externalId}/documents', 'get /api/meter-reads/new/{externalId}/totals',
-  'get /api/certificate-log', 'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'
+  'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'
 ]
 
 const WORDS = ['description', 'summary', 'example', 'examples', 'title', 'format', 'additionalProperties']

@@ -37,6 +37,8 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 THRESHOLD = 1000
 MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
 LENGTHS = {"hourly": HOUR, "daily": DAY, "weekly": 7 * DAY}
+LONGEST = {**LENGTHS, "monthly": 31 * DAY, "quarterly": 92 * DAY, "yearly": 366 * DAY}  # and an hour
+KILOWATTS, YIELD, MARGIN = 1000, 2000, 1.2
 FOREVER, NEVER = datetime.max.replace(tzinfo=timezone.utc), datetime.min.replace(tzinfo=timezone.utc)
 
 
@@ -78,6 +80,10 @@ class Group:
     def bounds(self, number):
         return self.cycle_at(number), min(self.cycle_at(number + 1), self.end)
 
+    def certifies(self, start, end, since):
+        """Whether a reading that ends in a cycle counts: it is of its own time, and no longer than a cycle."""
+        return start >= since and end - start <= LONGEST[self.frequency] + HOUR
+
     def boundary(self, at):
         """The first begin of a cycle that is not before a time."""
         return self.start if at <= self.start else self.cycle_at(self.cycle_of(at) + 1)
@@ -89,6 +95,7 @@ class Device:
         self.readings = []  # of the type, (type, start, end, wh, id), those that count
         self.late = []  # (type, start, end, wh), not sent yet
         self.spans = []  # (group's number, since, until); the last one may be open
+        self.kilowatts = KILOWATTS
 
 
 class Model:
@@ -107,27 +114,43 @@ class Model:
     # ---- what has to come out ----
 
     def measured_in(self, group):
-        """Wh by cycle that has ended and device, of readings of the time at which it was in the group."""
-        sums, now = defaultdict(int), datetime.now(timezone.utc)
+        """Wh by cycle that has ended and device, of readings of the time at which it was in the group, and
+        how long these are together."""
+        sums, lengths, now = defaultdict(int), defaultdict(timedelta), datetime.now(timezone.utc)
         for device in self.devices:
             for number, since, until in device.spans:
                 if self.groups[number] is not group:
                     continue
                 first, last = max(since, group.start), min(until, group.end)
-                for kind, _, end, wh, _ in device.readings:
-                    if kind == "Delta" and first < end <= last:
+                for kind, start, end, wh, _ in device.readings:
+                    if kind == "Delta" and first < end <= last and group.certifies(start, end, first):
                         number = group.cycle_of(end)
                         if group.bounds(number)[1] <= now:
-                            sums[group.cycle_at(number), device.id] += wh
-        return sums
+                            key = group.cycle_at(number), device.id
+                            sums[key] += wh
+                            lengths[key] += end - start
+        return sums, lengths
+
+    def ceiling(self, cycle, device, length):
+        """The most Wh that a device can generate in a cycle while its readings last."""
+        age = (cycle - self.commissioned()) / (365.25 * DAY)
+        share = 0.995 ** (age - 1) if age > 1 else 1
+        kilowatts = next(known.kilowatts for known in self.devices if known.id == device)
+        return int(kilowatts * 1000 * (length / HOUR) * YIELD / 8760 * share * MARGIN)
+
+    def commissioned(self):
+        return (self.start - 30 * DAY).replace(hour=0, minute=0, second=0, microsecond=0)
 
     def issue_group(self, group):
-        sums = self.measured_in(group)
+        sums, lengths = self.measured_in(group)
         late = defaultdict(dict)
         for key in set(sums) | set(group.accounted):
-            if sums[key] != group.accounted[key]:
-                late[key[0]][key[1]] = sums[key] - group.accounted[key]
-                group.accounted[key] = sums[key]
+            counts, known = sums[key], group.accounted[key]
+            if counts > known:
+                counts = min(counts, max(known, self.ceiling(*key, lengths[key])))
+            if counts != known:
+                late[key[0]][key[1]] = counts - known
+                group.accounted[key] = counts
         for cycle in sorted(late):
             self.issue_cycle(group, cycle, late[cycle])
 
@@ -195,8 +218,8 @@ class Platform:
             process.wait()
 
     def make_device(self, device):
-        commissioned = (self.model.start - 30 * DAY).strftime("%Y-%m-%d")
-        body = {"externalId": device.key, "capacity": 1000, "commissioningDate": commissioned}
+        commissioned = self.model.commissioned().strftime("%Y-%m-%d")
+        body = {"externalId": device.key, "capacity": KILOWATTS, "commissioningDate": commissioned}
         device.id = self.call("POST", "/api/device", body)["id"]
 
     def make_group(self, group, devices):
@@ -210,6 +233,10 @@ class Platform:
         stored = self.call("POST", f"/api/meter-reads/new/{device.key}", {"unit": "Wh", "reads": reads})
         for reading, answer in zip(readings, stored["reads"]):
             device.readings.append((*reading, answer["id"]))
+
+    def rate(self, device, kilowatts):
+        self.call("PATCH", f"/api/device/{device.key}", {"capacity": kilowatts})
+        device.kilowatts = kilowatts
 
     def void(self, device, reading):
         self.call("DELETE", f"/api/meter-reads/new/{device.key}/{reading[4]}", {"reason": "model"}, "MODEL_ADMIN")
@@ -366,6 +393,9 @@ class Day:
         since, model.now = model.now, model.now + self.random.randint(1, 3) * model.days * DAY
         model.now = model.now.replace(minute=0, second=0, microsecond=0)
         self.platform.set_time()
+        for device in model.devices:
+            if device.kilowatts != KILOWATTS:
+                self.platform.rate(device, KILOWATTS)
         self.size = max(3, 2 * len(model.devices) // int(os.environ["MODEL_GROUPS"]))
         self.post_all(since, model.now)
         many = max(1, len(model.devices) // 12)
@@ -377,6 +407,8 @@ class Day:
                     what()
         if self.random.random() < 0.4:
             self.change()
+        if model.exact and self.random.random() < 0.4:
+            self.platform.rate(self.random.choice(model.devices), self.random.choice([0.05, 0.1, 1]))
 
 
 # ---- comparing ----
@@ -419,7 +451,7 @@ def compare_exact(model, rows):
 
 
 def compare_sums(model, rows, platform):
-    """All that was measured is certified, carried, or below the threshold."""
+    """All that was measured is certified, carried, below the threshold, or more than the device can generate."""
     by_group, by_cycle, by_certificate, heads = defaultdict(int), defaultdict(int), defaultdict(int), {}
     for row in (row for row in rows if row["groupId"]):
         device, start, _, wh = entry_of(row)
@@ -432,7 +464,7 @@ def compare_sums(model, rows, platform):
     same("sums of certificates", heads.items(), by_certificate.items())
     total = certified = 0
     for group in model.groups:
-        sums = model.measured_in(group)
+        sums = group.accounted if model.exact else model.measured_in(group)[0]
         same(f"sums of group {group.number}", [(key, wh) for key, wh in sums.items() if wh],
              [(key[1:], wh) for key, wh in by_cycle.items() if key[0] == group.id and wh])
         total += sum(sums.values())
@@ -485,6 +517,7 @@ def main():
             model = pickle.load(file)
     else:
         model = Model()
+    model.exact = exact
     platform = Platform(model)
     last = int(os.environ["MODEL_LAST"])
     if model.start is None:

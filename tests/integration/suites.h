@@ -97,6 +97,8 @@
     X(readings)                                                                                    \
     X(reading_batches)                                                                             \
     X(clock_changes)                                                                               \
+    X(certificate_explain)                                                                         \
+    X(certificate_ceiling)                                                                         \
     X(reading_export)                                                                              \
     X(bulk)                                                                                        \
     X(bulk_daily)                                                                                  \

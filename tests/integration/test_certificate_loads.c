@@ -80,11 +80,12 @@ START_TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_par
 {
     begin("loads_slow");
     group(1, 1001, 20, "daily", 24, 60);
-    sql_run(db, "CREATE OR REPLACE FUNCTION reading_deltas(devices bigint[], after timestamptz,"
-                " until timestamptz) RETURNS TABLE (device bigint, end_at timestamptz, wh bigint)"
+    sql_run(db, "CREATE OR REPLACE FUNCTION reading_delta_periods(devices bigint[],"
+                " after timestamptz, until timestamptz) RETURNS TABLE (device bigint,"
+                " start_at timestamptz, end_at timestamptz, wh bigint)"
                 " LANGUAGE plpgsql STABLE AS $$ BEGIN"
                 " PERFORM pg_sleep(0.03 * cardinality(devices));"
-                " RETURN QUERY SELECT r.device, r.end_at, r.wh FROM reading r"
+                " RETURN QUERY SELECT r.device, r.start_at, r.end_at, r.wh FROM reading r"
                 " WHERE r.device = ANY (devices) AND r.type = 'D' AND r.end_at > after"
                 " AND r.end_at <= until; END $$");
     issue();

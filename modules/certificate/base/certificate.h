@@ -36,6 +36,8 @@ struct certificate {
     void *devices_state;
     const struct bb_accounts *accounts;
     void *accounts_state;
+    const struct bb_readings *readings;
+    void *readings_state;
     /* Where the job goes on when a turn was over; 0: at the head. */
     _Atomic int64_t cycles_failed;  /* so many cycles at the head, which failed, are passed by */
     _Atomic int64_t history_failed; /* and the devices up to this one */
@@ -144,6 +146,10 @@ int64_t certificate_step_failed(struct bb_request *rq, const char *step);
 int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
                             const char *step, bool *any);
 
+/* recheck.c: the hook on device.updated. */
+int certificate_recheck(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                        void *state);
+
 /* event.c */
 struct certificate_issued {
     const char *uid;
@@ -171,6 +177,8 @@ int certificate_one(struct bb_request *rq);
 int certificate_totals(struct bb_request *rq);
 int certificate_pages(struct bb_request *rq);
 int certificate_export(struct bb_request *rq);
+int certificate_explain(struct bb_request *rq);
+int certificate_coverage(struct bb_request *rq);
 int certificate_change(struct bb_request *rq);
 void certificate_issue(struct bb_request *rq);
 int certificate_command_issue(struct bb_request *rq);

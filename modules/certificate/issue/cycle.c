@@ -1,6 +1,11 @@
 /*
  * The late-ongoing engine: issues cycles that are due and have ended, each in a transaction.
  *
+ * A reading counts unless it began before the group, or before its device was in it, or is longer
+ * than a cycle (certificate_counts() in schema.sql). Of each device no more is accounted for than
+ * its ceiling for the cycle and the period of its readings; what was accounted for stays when the
+ * ceiling is lowered afterwards.
+ *
  * What is not accounted for of each device is added up, with what the group carries; whole kWh are
  * issued if that reaches the threshold, and the rest is carried on. A cycle that was issued before
  * and is due again has late readings, or voided ones, which count against what is issued: only
@@ -19,7 +24,7 @@
 struct cycle {
     int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
     const char *start, *end;    /* as PostgreSQL writes them */
-    const char *shown_start, *shown_end;
+    int64_t start_ms, end_ms;
     const char *frequency;
     int64_t organisation, carry;
     int64_t devices; /* at most: those that were members ever */
@@ -59,20 +64,37 @@ static const struct bb_sql chunk = {
                                                                           " LIMIT $3::int) m",
     0};
 
-/* $1 group, $2 and $3 the cycle, $4 certificate, $5 devices. What was accounted for counts against
- * what is stored: late readings are more, voided ones less. Added up without a join, which would be
- * planned by statistics older than the rows, each with each. */
+/* $1 group, $2 and $3 the cycle, $4 devices: those whose stored readings differ from the account,
+ * by readings that came late or were voided. Added up without a join, which would be planned by
+ * statistics older than the rows, each with each. A reading that begins in the cycle always counts.
+ */
+static const struct bb_sql measure = {
+    "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "
+    " (extract(epoch FROM sum(x.length)) * 1000)::bigint FROM ("
+    "SELECT r.device, r.wh, r.end_at - r.start_at AS length,"
+    " 0::bigint AS known, 0::bigint AS over"
+    " FROM reading_delta_periods($4::bigint[], $2::timestamptz, $3::timestamptz) r"
+    " WHERE r.start_at >= $2::timestamptz"
+    " OR certificate_counts($1::bigint, r.device, r.start_at, r.end_at)"
+    " UNION ALL SELECT c.device, 0, NULL, c.wh, c.over_wh FROM certificate_account c"
+    " WHERE c.group_id = $1::bigint AND c.cycle_start = $2::timestamptz"
+    " AND c.device = ANY ($4::bigint[])) x GROUP BY x.device"
+    " HAVING sum(x.wh) <> sum(x.known) OR sum(x.over) <> 0",
+    0};
+enum measured { DEVICE, MEASURED, KNOWN, LENGTH };
+
+/* $1 group, $2 cycle, $3 certificate, $4 devices, $5 what is new of each, $6 what is above its
+ * ceiling */
 static const struct bb_sql account = {
-    "WITH late AS (SELECT x.device, sum(x.wh)::bigint AS wh FROM (SELECT r.device, r.wh"
-    " FROM reading_deltas($5::bigint[], $2::timestamptz, $3::timestamptz) r"
-    " UNION ALL SELECT c.device, -c.wh FROM certificate_account c WHERE c.group_id = $1::bigint"
-    " AND c.cycle_start = $2::timestamptz AND c.device = ANY ($5::bigint[])) x"
-    " GROUP BY x.device HAVING sum(x.wh) <> 0)"
-    " INSERT INTO certificate_account AS a"
-    " (group_id, cycle_start, device, wh, late_wh, certificate)"
-    " SELECT $1::bigint, $2::timestamptz, l.device, l.wh, l.wh, $4::bigint FROM late l"
+    "INSERT INTO certificate_account AS a"
+    " (group_id, cycle_start, device, wh, late_wh, certificate, over_wh)"
+    " SELECT $1::bigint, $2::timestamptz, l.device, l.wh, l.wh,"
+    " CASE WHEN l.wh <> 0 THEN $3::bigint ELSE 0 END, l.over"
+    " FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) l (device, wh, over)"
     " ON CONFLICT (group_id, cycle_start, device) DO UPDATE SET wh = a.wh + excluded.late_wh,"
-    " late_wh = excluded.late_wh, certificate = excluded.certificate",
+    " late_wh = CASE WHEN excluded.late_wh <> 0 THEN excluded.late_wh ELSE a.late_wh END,"
+    " certificate = CASE WHEN excluded.late_wh <> 0 THEN excluded.certificate"
+    " ELSE a.certificate END, over_wh = excluded.over_wh",
     BB_SQL_WRITE};
 
 /*
@@ -138,6 +160,61 @@ static int64_t chunk_size(const struct cycle *cycle)
     return most < cycle->devices ? most : cycle->devices;
 }
 
+/* How much of a device's energy counts: no more than its ceiling for the time that its readings
+ * cover, at the age that it has when the cycle begins, and no less than before. */
+static int64_t counted(const struct bb_request *rq, const struct cycle *cycle,
+                       const struct bb_device *device, int64_t length, int64_t measured,
+                       int64_t known)
+{
+    const struct certificate *certificate = rq->state;
+
+    if (measured <= known || !device->size)
+        return measured;
+    int64_t most = certificate->readings->ceiling_wh(certificate->readings_state, device,
+                                                     cycle->start_ms - length, cycle->start_ms);
+
+    if (most < known)
+        most = known;
+    return measured < most ? measured : most;
+}
+
+/* Of the devices of a chunk, an array. */
+static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
+                         const char *members)
+{
+    const struct certificate *certificate = rq->state;
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &measure,
+        BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_t(members)));
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    if (!count)
+        return rows ? 0 : -1;
+    int64_t *ids = bb_alloc(rq, count * sizeof(*ids));
+    int64_t *late = bb_alloc(rq, count * sizeof(*late));
+    int64_t *over = bb_alloc(rq, count * sizeof(*over));
+    struct bb_device *devices;
+
+    for (size_t i = 0; i < count; i++)
+        ids[i] = bb_cell_int(rq, rows, i, DEVICE);
+    if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        int64_t measured = bb_cell_int(rq, rows, i, MEASURED);
+        int64_t known = bb_cell_int(rq, rows, i, KNOWN);
+        int64_t counts =
+            counted(rq, cycle, &devices[i], bb_cell_int(rq, rows, i, LENGTH), measured, known);
+
+        late[i] = counts - known;
+        over[i] = measured - counts;
+    }
+    return bb_tx_query(rq, tx, &account,
+                       BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_i(cycle->certificate),
+                               bb_ints(ids, count), bb_ints(late, count), bb_ints(over, count)))
+               ? 0
+               : -1;
+}
+
 static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
 {
     int64_t last = 0;
@@ -153,9 +230,7 @@ static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct 
         if (!bb_cell(rq, rows, 0, 0))
             return 0;
         last = bb_cell_int(rq, rows, 0, 1);
-        if (!bb_tx_query(rq, tx, &account,
-                         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end),
-                                 bb_i(cycle->certificate), bb_t(bb_cell(rq, rows, 0, 0)))))
+        if (account_chunk(rq, tx, cycle, bb_cell(rq, rows, 0, 0)))
             return -1;
     }
     return 0;
@@ -167,8 +242,8 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
     struct certificate_issued issued = {.uid = bb_new_uuid(rq),
                                         .organisation = cycle->organisation,
                                         .group = cycle->group,
-                                        .start = cycle->shown_start,
-                                        .end = cycle->shown_end};
+                                        .start = bb_time_text(rq, cycle->start_ms),
+                                        .end = bb_time_text(rq, cycle->end_ms)};
     const struct bb_rows *rows = bb_tx_query(
         rq, tx, &issue,
         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
@@ -240,8 +315,8 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
                           .certificate = bb_next_id(rq, "certificate_id"),
                           .start = bb_cell(rq, rows, row, 1),
                           .end = bb_cell(rq, rows, row, 2),
-                          .shown_start = bb_time_text(rq, bb_cell_int(rq, rows, row, 3)),
-                          .shown_end = bb_time_text(rq, bb_cell_int(rq, rows, row, 4))};
+                          .start_ms = bb_cell_int(rq, rows, row, 3),
+                          .end_ms = bb_cell_int(rq, rows, row, 4)};
 
     if (cycle.certificate < 0)
         return -1;

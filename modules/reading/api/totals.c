@@ -54,15 +54,9 @@ static int zone_of(struct bb_request *rq, const struct bb_device *device, const 
 static json_t *ceiling_json(struct bb_request *rq, const struct bb_device *device, int64_t start,
                             int64_t end)
 {
-    const struct reading *reading = rq->state;
-    struct ceiling_device facts = {.capacity_kw = device->capacity_kw, .yield = device->yield};
-    struct moment day;
-
-    if (!device->commissioned || moment_parse(device->commissioned, &day) != 0 ||
-        !(device->capacity_kw > 0))
+    if (!device->commissioned || !(device->capacity_kw > 0))
         return json_null();
-    facts.commissioned = day.ms;
-    return json_integer((json_int_t)ceiling_wh(&reading->settings->rule, &facts, start, end));
+    return json_integer((json_int_t)reading_ceiling(rq->state, device, start, end));
 }
 
 static json_t *total_json(struct bb_request *rq, const struct bb_device *device,

@@ -92,6 +92,10 @@ struct reading_submission {
 int reading_open(struct bb_host *host, void **state);
 void reading_close(struct bb_host *host, void *state);
 
+/* most.c: the largest whole number of Wh that a device can plausibly generate in a period; 0 while
+ * it lacks its capacity or commissioning date. The interface of struct bb_readings. */
+int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
+
 /* zones.c: any thread. A zone lives as long as the generation. */
 struct zones *zones_new(void);
 void zones_free(struct zones *zones);

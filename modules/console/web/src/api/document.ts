@@ -650,6 +650,156 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/device/{externalId}/coverage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            deviceId: number;
+                            externalId: string | null;
+                            from: string;
+                            to: string;
+                            sums: {
+                                /** @enum {string} */
+                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                                reads: number;
+                                value: number;
+                                unit: string;
+                            }[];
+                            gaps: {
+                                startDate: string;
+                                endDate: string;
+                            }[];
+                            notCertified: {
+                                /** @enum {string} */
+                                type: "History" | "Delta";
+                                startDate: string;
+                                endDate: string;
+                                value: number;
+                                unit: string;
+                                /** @enum {string} */
+                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                                entries: {
+                                    certificateTransactionUID: string;
+                                    /** @enum {string} */
+                                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
+                                    readvalue_watthour: number;
+                                }[];
+                            }[];
+                            warnings?: string[];
+                        };
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/certificate-log/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            deviceId: number;
+                            externalId: string | null;
+                            /** @enum {string} */
+                            reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                            explanation: string;
+                            group: {
+                                id: number;
+                                name: string;
+                                /** @enum {string} */
+                                frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
+                                start: string;
+                                end: string | null;
+                            } | null;
+                            cycle: {
+                                start: string;
+                                end: string;
+                                ended: boolean;
+                            } | null;
+                            readings: {
+                                /** @enum {string} */
+                                type: "History" | "Delta";
+                                startDate: string;
+                                endDate: string;
+                                value: number;
+                                unit: string;
+                                /** @enum {string} */
+                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                                entries: {
+                                    certificateTransactionUID: string;
+                                    /** @enum {string} */
+                                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
+                                    readvalue_watthour: number;
+                                }[];
+                                covers: boolean;
+                            }[];
+                            discarded: {
+                                /** @enum {string} */
+                                what: "refused" | "voided";
+                                /** @enum {string|null} */
+                                type: "History" | "Delta" | null;
+                                startDate: string | null;
+                                endDate: string | null;
+                                value: number | null;
+                                unit: string;
+                                at: string;
+                                problem: string;
+                            }[];
+                            warnings?: string[];
+                        };
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/certificate-log": {
         parameters: {
             query?: never;

@@ -31,6 +31,8 @@ export type Tested = Answer<'/api/chat/webhooks/{id}/test', 'post'>
 export type Device = Answer<'/api/device/{externalId}', 'get'>
 export type Document = ItemOf<Answer<'/api/device/{externalId}/documents', 'get'>>
 export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'get'>>
+export type Coverage = Answer<'/api/device/{externalId}/coverage', 'get'>
+export type Explained = Answer<'/api/certificate-log/explain', 'get'>
 export type Certificate = ItemOf<Answer<'/api/certificate-log', 'get'>>
 
 export type BulkUpload = ItemOf<Answer<'/api/bulk-upload', 'get'>>

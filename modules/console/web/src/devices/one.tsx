@@ -10,6 +10,7 @@ import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber } from '../ui/format'
 import { Button, Failed, Loading } from '../ui/ui'
+import { Coverage } from './coverage'
 import { Documents } from './documents'
 import { nameOf, State } from './list'
 import { Readings } from './readings'
@@ -55,6 +56,7 @@ export function One ({ name }: { name: string }) {
       {device.isError && <Failed error={device.error} again={() => void device.refetch()} />}
       <dl className='facts panel'>{facts.map(([label, value]) => <div key={label}><dt>{label}</dt><dd>{value ?? '–'}</dd></div>)}</dl>
       <Readings name={data.uuid} />
+      <Coverage name={data.uuid} device={data.id} />
       <Documents name={data.uuid} />
       <Log device={data} />
       {writing && <Start about={nameOf(data)} close={() => setWriting(false)} />}

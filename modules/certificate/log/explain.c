@@ -1,0 +1,366 @@
+/*
+ * GET /api/certificate-log/explain says why a device has a certificate for a moment, or none.
+ * GET /api/device/:externalId/coverage lists the gaps between the readings of a period, and sums
+ * the readings by the same reasons. certificate_judge() in schema.sql finds the reason of each
+ * reading.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/certificate/base/certificate.h"
+
+#define LISTED 1000       /* readings, or gaps, in an answer */
+#define DISCARDED 20      /* readings that were refused or voided */
+#define COVERAGE_DAYS 366 /* at most */
+
+/* The sentence that explains a reason. */
+static const struct {
+    const char *reason, *text;
+} reasons[] = {
+    {"certified", "The energy was certified: see the entries."},
+    {"carried",
+     "The energy is carried on: the next certificate of the group takes it, once the group "
+     "has whole kWh from the threshold on."},
+    {"belowThreshold", "The energy is below the issuance threshold, so no certificate was issued."},
+    {"cycleNotEnded", "The issuance cycle has not ended yet."},
+    {"notIssuedYet", "The reading is due: the issuance job takes it within seconds."},
+    {"noReading", "There is no reading for this time."},
+    {"inNoGroup", "The device was in no group when this Delta reading ended. Put the device into a "
+                  "group, or void the reading and send it as History."},
+    {"beforeGroup",
+     "The Delta reading began before the group, or before the device was in it. Void "
+     "the reading and send it as History."},
+    {"longerThanCycle", "The Delta reading is longer than an issuance cycle of the group. Void the "
+                        "reading and send it as History."},
+    {"aboveCeiling", "The energy of the cycle is above the plausible ceiling of the device, so the "
+                     "rest was not certified. Correct the capacity of the device, or void the "
+                     "reading."},
+    {"refused", "A reading for this time was refused: see discarded."},
+    {"voided", "The reading for this time was voided: see discarded."},
+};
+
+static const char *explanation(const char *reason)
+{
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
+        if (!strcmp(reasons[i].reason, reason))
+            return reasons[i].text;
+    return "";
+}
+
+/* The cycle of the Delta reading that covers a moment, else of the moment. */
+#define CYCLE                                                                                      \
+    "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
+    " $2::timestamptz + interval '1 millisecond' AS until),"                                       \
+    " cover AS (SELECT b.* FROM moment, reading_between($1::bigint, at, until) b"                  \
+    " WHERE b.start_at <= at ORDER BY b.end_at LIMIT 1),"                                          \
+    " spot AS (SELECT coalesce((SELECT end_at FROM cover WHERE type = 'D'), until) AS at"          \
+    " FROM moment),"                                                                               \
+    " span AS (SELECT g.id, g.name, g.frequency, g.start_at, g.end_at,"                            \
+    " certificate_cycle(g.frequency, g.start_at, spot.at) AS number"                               \
+    " FROM spot, certificate_span s JOIN certificate_group g ON g.id = s.group_id"                 \
+    " WHERE s.device = $1::bigint AND spot.at > greatest(s.since_at, g.start_at)"                  \
+    " AND spot.at <= least(s.until_at, g.end_at) LIMIT 1),"                                        \
+    " cycle AS (SELECT id, name, frequency, start_at, end_at,"                                     \
+    " certificate_cycle_at(frequency, start_at, number) AS first,"                                 \
+    " least(certificate_cycle_at(frequency, start_at, number + 1), end_at) AS last FROM span)"
+#define JUDGED_OF_CYCLE                                                                            \
+    "(SELECT x.*, x.start_at <= m.at AND x.end_at > m.at AS covers FROM"                           \
+    " certificate_judge($1::bigint, least(m.at, c.first), greatest(m.until, c.last),"              \
+    " $3::bigint) x WHERE (x.start_at <= m.at AND x.end_at > m.at)"                                \
+    " OR (x.type = 'D' AND x.end_at > c.first AND x.end_at <= c.last)"                             \
+    " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
+
+/* $1 device, $2 moment, $3 threshold, $4 how many: the readings that cover the moment or end in the
+ * cycle. There is at least one row, which has the cycle. */
+static const struct bb_sql explain = {
+    CYCLE " SELECT c.id, c.name, c.frequency, " CERTIFICATE_MS("c.start_at") ", " CERTIFICATE_MS(
+        "c.end_"
+        "at") ", " CERTIFICATE_MS("c.first") ", " CERTIFICATE_MS("c.last") ", (c.last <= "
+                                                                           "now())::int, "
+                                                                           "j.type,"
+                                                                           " " CERTIFICATE_MS(
+                                                                               "j.start_at") ","
+                                                                                             " " CERTIFICATE_MS(
+                                                                                                 "j"
+                                                                                                 "."
+                                                                                                 "e"
+                                                                                                 "n"
+                                                                                                 "d"
+                                                                                                 "_"
+                                                                                                 "a"
+                                                                                                 "t") //
+    ", j.wh, j.reason, j.entries::text, j.covers::int FROM moment m LEFT JOIN cycle c ON true"
+    " LEFT JOIN LATERAL " JUDGED_OF_CYCLE " j ON true",
+    BB_SQL_LONG};
+enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 14 };
+
+/* $1 device, $2 and $3 the period, $4 how many */
+static const struct bb_sql discarded = {
+    "SELECT what, type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
+        "end_at") ", wh, " CERTIFICATE_MS("at") ", reason"
+                                                " FROM reading_discarded($1::bigint, "
+                                                "$2::timestamptz,"
+                                                " $3::timestamptz + interval '1 millisecond', "
+                                                "$4::int)",
+    BB_SQL_LONG};
+
+static const char *type_name(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                             size_t column)
+{
+    const char *type = bb_cell(rq, rows, row, column);
+
+    return !type ? NULL : *type == 'H' ? "History" : "Delta";
+}
+
+/* A reading from the column of its type on, with what became of it. Given; NULL: no memory. */
+static json_t *reading_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                            size_t from)
+{
+    const struct bb_column columns[] = {
+        {"startDate", BB_COLUMN_TIME, from + 1}, {"endDate", BB_COLUMN_TIME, from + 2},
+        {"value", BB_COLUMN_INT, from + 3},      {"reason", BB_COLUMN_TEXT, from + 4},
+        {"entries", BB_COLUMN_JSON, from + 5},
+    };
+
+    return BB_ROW_ADD(
+        rq, rows, row, columns,
+        json_pack("{s:s, s:s}", "type", type_name(rq, rows, row, from), "unit", "Wh"));
+}
+
+static json_t *discarded_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"what", BB_COLUMN_TEXT, 0},    {"startDate", BB_COLUMN_TIME, 2},
+        {"endDate", BB_COLUMN_TIME, 3}, {"value", BB_COLUMN_INT, 4},
+        {"at", BB_COLUMN_TIME, 5},      {"problem", BB_COLUMN_TEXT, 6},
+    };
+
+    return BB_ROW_ADD(rq, rows, row, columns,
+                      json_pack("{s:s?, s:s}", "type", type_name(rq, rows, row, 1), "unit", "Wh"));
+}
+
+/* Puts a value, taken, into an array, taken too on failure. NULL: no memory. */
+static json_t *append(json_t *array, json_t *value)
+{
+    if (array && !json_array_append_new(array, value))
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+/* Digits are the id of a device, another text its externalId, uuid or serialNumber. 0, or the
+ * status of the answer given. */
+static int find_device(struct bb_request *rq, const char *key, struct bb_device *device)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t asked = bb_arg_int(rq, "organizationId", 0), id = strtoll(key, NULL, 10);
+    struct certificate_scope scope;
+    struct bb_device *found;
+    bool seen = false;
+
+    if (key[strspn(key, "0123456789")] || !*key)
+        return certificate->devices->find(certificate->devices_state, rq, key, asked, device);
+    int refused = certificate_scope(rq, asked, &scope);
+
+    if (refused)
+        return refused;
+    if (certificate->devices->get(certificate->devices_state, rq, &id, 1, &found))
+        return bb_failed(rq);
+    for (size_t i = 0; i < scope.count && found->size; i++)
+        seen = seen || scope.organisations[i] == found->organisation;
+    if (!found->size || !(scope.all || seen))
+        return bb_fail(rq, 404, "Device not found");
+    *device = *found;
+    return 0;
+}
+
+static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows)
+{
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, GROUP},
+        {"name", BB_COLUMN_TEXT, NAME},
+        {"frequency", BB_COLUMN_TEXT, FREQUENCY},
+        {"start", BB_COLUMN_TIME, BEGIN},
+        {"end", BB_COLUMN_TIME, STOP},
+    };
+
+    return bb_cell(rq, rows, 0, GROUP) ? BB_ROW_JSON(rq, rows, 0, columns) : json_null();
+}
+
+static json_t *cycle_json(struct bb_request *rq, const struct bb_rows *rows)
+{
+    static const struct bb_column columns[] = {
+        {"start", BB_COLUMN_TIME, FIRST},
+        {"end", BB_COLUMN_TIME, LAST},
+        {"ended", BB_COLUMN_BOOL, ENDED},
+    };
+
+    return bb_cell(rq, rows, 0, GROUP) ? BB_ROW_JSON(rq, rows, 0, columns) : json_null();
+}
+
+int certificate_explain(struct bb_request *rq)
+{
+    const struct certificate *certificate = rq->state;
+    const char *at = bb_arg(rq, "at"), *reason = "noReading";
+    struct bb_device device;
+    int refused = find_device(rq, bb_arg(rq, "deviceId"), &device);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(
+        rq, &explain,
+        BB_ARGS(bb_i(device.id), bb_t(at), bb_i(certificate->settings->threshold), bb_i(LISTED)));
+    const struct bb_rows *others =
+        rows ? bb_query(rq, &discarded,
+                        BB_ARGS(bb_i(device.id), bb_t(at), bb_t(at), bb_i(DISCARDED)))
+             : NULL;
+
+    if (!others)
+        return bb_failed(rq);
+    json_t *readings = json_array(), *list = json_array();
+
+    for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, READING); i++) {
+        bool covers = bb_cell_int(rq, rows, i, COVERS);
+        json_t *one = reading_json(rq, rows, i, READING);
+
+        if (covers)
+            reason = bb_cell(rq, rows, i, READING + 4);
+        if (one)
+            json_object_set_new(one, "covers", json_boolean(covers));
+        readings = append(readings, one);
+    }
+    for (size_t i = 0; i < bb_count(rq, others); i++)
+        list = append(list, discarded_json(rq, others, i));
+    if (!strcmp(reason, "noReading") && bb_count(rq, others))
+        reason = bb_cell(rq, others, 0, 0);
+    return certificate_reply(rq, 200,
+                             json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId",
+                                       (json_int_t)device.id, "externalId", device.external_id,
+                                       "reason", reason, "explanation", explanation(reason),
+                                       "group", group_json(rq, rows), "cycle", cycle_json(rq, rows),
+                                       "readings", readings, "discarded", list));
+}
+
+/* $1 and $2 the period, each may be null, $3 commissioning or null, $4 days at most */
+static const struct bb_sql period = {
+    "SELECT " CERTIFICATE_MS("p.first") ", " CERTIFICATE_MS(
+        "p.last") ", (p.first < p.last)::int,"
+                  " (p.last - p.first <= make_interval(hours => $4::int * 24 + 1))::int FROM "
+                  "(SELECT"
+                  " coalesce($1::timestamptz, greatest($3::timestamptz,"
+                  " coalesce($2::timestamptz, now()) - make_interval(days => $4::int))) AS first,"
+                  " coalesce($2::timestamptz, now()) AS last) p",
+    0};
+
+/* $1 device, $2 and $3 the period in ms, $4 threshold */
+#define JUDGED                                                                                     \
+    "certificate_judge($1::bigint, to_timestamp($2::bigint / 1000.0),"                             \
+    " to_timestamp($3::bigint / 1000.0), $4::bigint)"
+static const struct bb_sql sums = {"SELECT reason, count(*), sum(wh)::bigint FROM " JUDGED
+                                   " GROUP BY reason ORDER BY reason",
+                                   BB_SQL_LONG};
+
+/* $5 how many */
+static const struct bb_sql left_out = {
+    "SELECT type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
+        "end_at") ", wh, reason, entries::text FROM " JUDGED
+                  " WHERE reason IN ('beforeGroup', 'longerThanCycle', 'aboveCeiling', 'inNoGroup')"
+                  " ORDER BY end_at LIMIT $5::int",
+    BB_SQL_LONG};
+
+/* $1 device, $2 and $3 the period in ms, $4 how many */
+static const struct bb_sql gaps = {
+    "WITH p AS (SELECT to_timestamp($2::bigint / 1000.0) AS first,"
+    " to_timestamp($3::bigint / 1000.0) AS last),"
+    " b AS (SELECT b.start_at, b.end_at FROM p, reading_between($1::bigint, p.first, p.last) b"
+    " UNION ALL SELECT last, last FROM p)"
+    " SELECT " CERTIFICATE_MS("g.since") ", " CERTIFICATE_MS(
+        "g.start_at") " FROM (SELECT greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY "
+                      "b.start_at,"
+                      " b.end_at), p.first)) AS since, b.start_at FROM p, b) g"
+                      " WHERE g.since < g.start_at ORDER BY g.since LIMIT $4::int",
+    BB_SQL_LONG};
+
+static json_t *sum_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"reason", BB_COLUMN_TEXT, 0},
+        {"reads", BB_COLUMN_INT, 1},
+        {"value", BB_COLUMN_INT, 2},
+    };
+
+    return BB_ROW_ADD(rq, rows, row, columns, json_pack("{s:s}", "unit", "Wh"));
+}
+
+static json_t *gap_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"startDate", BB_COLUMN_TIME, 0},
+        {"endDate", BB_COLUMN_TIME, 1},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+static json_t *left_out_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return reading_json(rq, rows, row, 0);
+}
+
+/* Runs a statement and makes a list of its rows. NULL: failed, or no memory. */
+static json_t *list_of(struct bb_request *rq, const struct bb_sql *sql,
+                       const struct bb_value *values, size_t count,
+                       json_t *(*make)(struct bb_request *rq, const struct bb_rows *rows,
+                                       size_t row))
+{
+    const struct bb_rows *rows = bb_query(rq, sql, values, count);
+    json_t *list = rows ? json_array() : NULL;
+
+    for (size_t i = 0; rows && i < bb_count(rq, rows) && list; i++)
+        list = append(list, make(rq, rows, i));
+    return list;
+}
+
+int certificate_coverage(struct bb_request *rq)
+{
+    const struct certificate *certificate = rq->state;
+    struct bb_device device;
+    int refused =
+        certificate->devices->find(certificate->devices_state, rq, bb_segment(rq, "externalId"),
+                                   bb_arg_int(rq, "organizationId", 0), &device);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(rq, &period,
+                                          BB_ARGS(bb_t(bb_arg(rq, "from")), bb_t(bb_arg(rq, "to")),
+                                                  bb_t(device.commissioned), bb_i(COVERAGE_DAYS)));
+
+    if (!rows)
+        return bb_failed(rq);
+    int64_t first = bb_cell_int(rq, rows, 0, 0), last = bb_cell_int(rq, rows, 0, 1);
+
+    if (!bb_cell_int(rq, rows, 0, 2))
+        return bb_invalid(rq, "to", "must be later than from");
+    if (!bb_cell_int(rq, rows, 0, 3))
+        return bb_invalid(rq, "to", "must be at most 366 days after from");
+    const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last),
+                                      bb_i(certificate->settings->threshold), bb_i(LISTED)};
+    const struct bb_value some[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED)};
+    json_t *lists[] = {list_of(rq, &sums, values, 4, sum_json), NULL, NULL};
+
+    if (lists[0])
+        lists[1] = list_of(rq, &gaps, some, 4, gap_json);
+    if (lists[1])
+        lists[2] = list_of(rq, &left_out, values, 5, left_out_json);
+    if (!lists[2]) {
+        json_decref(lists[0]);
+        json_decref(lists[1]);
+        return bb_failed(rq);
+    }
+    return certificate_reply(rq, 200,
+                             json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o}", "deviceId",
+                                       (json_int_t)device.id, "externalId", device.external_id,
+                                       "from", bb_time_text(rq, first), "to",
+                                       bb_time_text(rq, last), "sums", lists[0], "gaps", lists[1],
+                                       "notCertified", lists[2]));
+}
