@@ -235,7 +235,7 @@ start_lock() {
         sleep 0.05
     done
     kill -TERM "$start_pid"
-    ended 20 # 130: it was stopped
+    ended 20 || true # 130: it was stopped
     exec 7>&-
     return "$status"
 }
