@@ -68,6 +68,7 @@ struct upload {
     const char *directory;
     struct multipart parser;
     const struct bb_part *part; /* that is being read; NULL: it is passed over */
+    const char *name;           /* of it, as it came, or as the route has it */
     const char *filename;       /* of it; NULL: none */
     struct upload_file *file;   /* of it; NULL: no data yet */
     struct upload_file *files, **files_end;

@@ -1,6 +1,7 @@
 /* The parts of an upload: which ones a route takes, how many and how large, and their data. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/text.h"
 #include "core/engine/engine.h"
@@ -126,12 +127,15 @@ static int part_begins(void *arg, const struct multipart_part *head)
 {
     struct upload *upload = arg;
     const struct bb_part *part = find_part(upload, head->name);
+    bool any = part && !strcmp(part->name, "*");
 
     upload->part = part;
     upload->file = NULL;
     upload->filename = NULL;
     if (++upload->parts > UPLOAD_PARTS_MAX)
         return wrong(upload, "body", "has too many parts");
+    if (any && !head->filename && (!head->type || !strncasecmp(head->type, "text/plain", 10)))
+        part = upload->part = NULL;
     if (!part)
         return unknown(upload, head);
     if (part->kind == BB_PART_FIELDS) {
@@ -139,16 +143,11 @@ static int part_begins(void *arg, const struct multipart_part *head)
             return note(upload, part->name, "must be there once");
         return 0;
     }
-    if (!head->filename)
-        return 0;
-    upload->filename = clean_name(upload, head->filename);
-    return upload->filename ? 0 : no_memory(upload);
-}
-
-/* The same text for every part of a route, so that a module may compare it. */
-static const char *part_name(struct upload *upload)
-{
-    return upload->part->name;
+    /* the same text for every part of a row, so that a module may compare it */
+    upload->name = any ? clean_name(upload, head->name) : part->name;
+    if (head->filename)
+        upload->filename = clean_name(upload, head->filename);
+    return upload->name && (upload->filename || !head->filename) ? 0 : no_memory(upload);
 }
 
 /* 0, with no file where it is one too many, which is passed over; or -1. */
@@ -159,7 +158,7 @@ static int begin_file(struct upload *upload)
     char uuid[TEXT_UUID_SIZE];
 
     if (*count_of(upload, upload->part) == upload->part->count_max)
-        return note(upload, part_name(upload), "has too many files");
+        return note(upload, upload->name, "has too many files");
     (*count_of(upload, upload->part))++;
     text_uuid7(uuid);
     file = arena_alloc(arena, sizeof *file);
@@ -168,8 +167,8 @@ static int begin_file(struct upload *upload)
     file->fd = -1;
     file->pub = (struct bb_file){
         .size = sizeof file->pub,
-        .part = part_name(upload),
-        .name = upload->filename ? upload->filename : part_name(upload),
+        .part = upload->name,
+        .name = upload->filename ? upload->filename : upload->name,
         .path = arena_format(arena, "%s/incoming/%s", upload->directory, uuid),
         .sha256 = file->sha256,
     };

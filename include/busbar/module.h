@@ -48,7 +48,7 @@ enum bb_part_kind {
 enum { BB_FILES_MAX = 100 }; /* of a request: what the parts of a route allow together */
 
 /*
- * What multipart/form-data may bring beside JSON, by the name of the part; "*" stands for any name.
+ * A part of multipart/form-data, next to JSON, by its name; "*" stands for files of any name.
  * "NAME[]" is NAME. A file without a name has that of its part. Other files are refused, other
  * texts passed over with a warning. A part with neither content nor the name of a file is passed
  * over: forms send one for each field that was left empty.
