@@ -194,6 +194,8 @@ static void country_codes(void *state, struct bb_request *rq, const char *sent,
     const char *trimmed = device_trimmed(rq, sent);
     int country = country_find(trimmed);
 
+    if (country < 0)
+        country = country_find_name(trimmed);
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         char *code = bb_alloc(rq, 4);

@@ -16,8 +16,9 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
              "ignoring case. A number is taken as its digits."},
     {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
      .alias = "projectName", .help = "Name of the site.", .example = "Rooftop 7"},
-    {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 3,
-     .help = "ISO 3166-1 code of two or three letters, in upper or lower case.", .example = "DE"},
+    {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 100,
+     .help = "ISO 3166-1 code of two or three letters, or the country's English name, in upper or "
+             "lower case. A name is stored as the code of two letters.", .example = "DE"},
     {.name = "commissioningDate", .type = BB_TEXT, .flags = OPTIONAL, .max = 40,
      .help = "YYYY-MM-DD, or the date of an ISO 8601 date-time; not in the future.",
      .example = "2024-05-01"},

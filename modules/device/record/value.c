@@ -154,10 +154,19 @@ static const char *country(struct bb_request *rq, const char *text, const char *
 {
     char *code = device_trimmed(rq, text);
 
+    if (country_find(code) < 0) {
+        int country = country_find_name(code);
+
+        code = bb_alloc(rq, 4);
+        if (country < 0)
+            *problem = "must be a country: its ISO 3166-1 code of two or three letters, as DE or "
+                       "DEU, or its English name, as Germany";
+        else
+            country_code(country, 2, code);
+        return code;
+    }
     for (char *at = code; *at; at++)
         *at = (char)toupper((unsigned char)*at);
-    if (country_find(code) < 0)
-        *problem = "must be a country code of ISO 3166-1, of two or three letters";
     return code;
 }
 

@@ -85,7 +85,44 @@ static const struct country countries[COUNTRIES] = {
     {"WFWLF", "Wallis and Futuna"}, {"EHESH", "Western Sahara"}, {"YEYEM", "Yemen"},
     {"ZMZMB", "Zambia"}, {"ZWZWE", "Zimbabwe"},
 };
+
+/* Other names in use: the longer ones of ISO 3166-1, and older ones. */
+static const struct {
+    const char *code, *name;
+} names[] = {
+    {"AX", "Aland Islands"}, {"BO", "Bolivia (Plurinational State of)"}, {"BN", "Brunei Darussalam"},
+    {"CV", "Cabo Verde"}, {"CF", "Central African Republic"}, {"CD", "Congo, Democratic Republic of the"},
+    {"CD", "Congo (the Democratic Republic of the)"}, {"CD", "Democratic Republic of the Congo"},
+    {"CG", "Republic of the Congo"}, {"CI", "Cote d'Ivoire"}, {"CI", "Ivory Coast"}, {"CW", "Curacao"},
+    {"CZ", "Czech Republic"}, {"FK", "Falkland Islands (Malvinas)"}, {"VA", "Holy See"},
+    {"IR", "Iran (Islamic Republic of)"}, {"IR", "Iran, Islamic Republic of"},
+    {"KP", "Korea (the Democratic People's Republic of)"}, {"KP", "North Korea"},
+    {"KR", "Korea (the Republic of)"}, {"KR", "Korea, Republic of"}, {"KR", "Republic of Korea"},
+    {"KR", "South Korea"}, {"LA", "Lao People's Democratic Republic"}, {"MK", "Macedonia"},
+    {"MO", "Macao"}, {"FM", "Micronesia (Federated States of)"}, {"MD", "Moldova (the Republic of)"},
+    {"MD", "Moldova, Republic of"}, {"NL", "The Netherlands"}, {"NL", "Netherlands (Kingdom of the)"},
+    {"PS", "Palestine, State of"}, {"RE", "Reunion"}, {"RU", "Russian Federation"},
+    {"BL", "Saint Barthélemy"}, {"VC", "Saint Vincent and the Grenadines"}, {"SZ", "Swaziland"},
+    {"SY", "Syrian Arab Republic"}, {"TW", "Taiwan (Province of China)"},
+    {"TW", "Taiwan, Province of China"}, {"TZ", "Tanzania, United Republic of"},
+    {"TZ", "Tanzania (the United Republic of)"}, {"TL", "Timor-Leste"}, {"TR", "Turkey"},
+    {"TR", "Turkiye"}, {"GB", "Great Britain"}, {"GB", "UK"},
+    {"GB", "United Kingdom of Great Britain and Northern Ireland"}, {"US", "USA"},
+    {"US", "United States of America"}, {"VE", "Venezuela (Bolivarian Republic of)"},
+    {"VN", "Viet Nam"},
+};
 // clang-format on
+
+int country_find_name(const char *name)
+{
+    for (int i = 0; i < COUNTRIES; i++)
+        if (!strcasecmp(countries[i].name, name))
+            return i;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcasecmp(names[i].name, name))
+            return country_find(names[i].code);
+    return -1;
+}
 
 int country_find(const char *code)
 {
