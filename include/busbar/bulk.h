@@ -66,6 +66,13 @@ struct bb_bulk_row {
     struct bb_bulk_problem
         *problems;              /* bb_bulk_problem() adds; in the order that they were found */
     struct bb_bulk_claim claim; /* set by check() */
+    /*
+     * The cell of `name_column` as it was sent, if `cells` has it without the apostrophe that
+     * exports put before = + - @; NULL: both are the same. If a thing of exactly this name exists,
+     * the row means that thing.
+     */
+    const char *name_as_sent;
+    struct bb_bulk_problem *warnings; /* bb_bulk_warn() adds, in check() */
 };
 
 struct bb_bulk_rows {
@@ -78,7 +85,8 @@ struct bb_bulk_rows {
      * passed over. Names, help and examples make the template. A cell of a column of BB_INT or
      * BB_NUMBER, or of BB_ANY with bounds, in a file that separates by other than commas may have a
      * decimal comma: it is handed over with a point. The other cells are as sent, UTF-8 without
-     * NUL, up to 32,768 bytes.
+     * NUL, up to 32,768 bytes, except for what spreadsheets need: ="text" is handed over as text,
+     * and the apostrophe that exports put before = + - @ is taken off.
      */
     struct bb_table columns;
     size_t name_column; /* whose cell names a row in the log: externalId */
@@ -110,18 +118,31 @@ struct bb_bulk_rows {
     bool together;
 };
 
-/* Adds a problem to a row. Both texts must live as long as the call: bb_format(). */
-static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *row,
-                                   const char *field, const char *problem)
+static inline void bb_bulk_append(struct bb_request *rq, struct bb_bulk_problem **last,
+                                  const char *field, const char *problem)
 {
     struct bb_bulk_problem *one = (struct bb_bulk_problem *)bb_alloc(rq, sizeof(*one));
-    struct bb_bulk_problem **last = &row->problems;
 
     one->field = field;
     one->problem = problem;
     while (*last)
         last = &(*last)->next;
     *last = one;
+}
+
+/* Adds a problem to a row. Both texts must live as long as the call: bb_format(). */
+static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *row,
+                                   const char *field, const char *problem)
+{
+    bb_bulk_append(rq, &row->problems, field, problem);
+}
+
+/* Adds a warning: the row can be stored, and its sender should look again. Both texts must live as
+ * long as the call. */
+static inline void bb_bulk_warn(struct bb_request *rq, struct bb_bulk_row *row, const char *field,
+                                const char *warning)
+{
+    bb_bulk_append(rq, &row->warnings, field, warning);
 }
 
 #endif

@@ -13,9 +13,16 @@ static const struct bb_field settings[] = {
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .bind = BB_BIND(struct bulk_settings, jobs_per_account),
      .help = "Bulk uploads of an account that have not ended; beyond them 409."},
+    {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .fallback = "2147483648",
+     .bind = BB_BIND(struct bulk_settings, bytes_per_organization),
+     .help = "Bytes of bulk uploads that one organization may have: rows, problems and warnings; beyond them 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
      .bind = BB_BIND(struct bulk_settings, retention_days),
-     .help = "Days that a bulk upload is kept after it ended, or after the upload if it was never confirmed."},
+     .help = "Days that a bulk upload is kept after it finished."},
+    {.name = "unfinished_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "7",
+     .bind = BB_BIND(struct bulk_settings, unfinished_days),
+     .help = "Days that a bulk upload is kept after it was cancelled, or after the upload if it was never confirmed."},
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
@@ -56,6 +63,8 @@ static const struct bb_field log_query[] = {
 static const struct bb_field check[] = {
     {.name = "passed", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "warned", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Rows with warnings. They can be stored; look at them again."},
 };
 static const struct bb_field progress[] = {
     {.name = "done", .type = BB_INT, .flags = BB_REQUIRED},
@@ -74,6 +83,8 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
      .help = "How many rows are done."}
 #define JOB                                                                                        \
     IDENTITY,                                                                                      \
+    {.name = "reason", .type = BB_TEXT, .flags = NULLABLE,                                         \
+     .help = "Why the service cancelled it: its sender may not store these rows any more."},       \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
     {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},                                   \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
@@ -112,6 +123,8 @@ static const struct bb_field row[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As you sent it."},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
     {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item)},
+    {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item),
+     .help = "Found by the check: valid, but unlikely."},
 };
 static const struct bb_field row_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)},
@@ -159,7 +172,7 @@ static const struct bb_route routes[] = {
              "are failed, all others are cancelled."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
-     .help = "Delete a bulk upload that was never confirmed."},
+     .help = "Delete a bulk upload that was never confirmed or has ended. The devices or readings that it stored stay."},
     {.method = "GET", .path = BASE "/:bulkUploadId/stream", .roles = BB_ANY_ROLE,
      .handler = bulk_stream, .reply_type = "text/event-stream", ID,
      .help = "Follow the progress of a bulk upload (Server-Sent Events). Sends `progress` at most "

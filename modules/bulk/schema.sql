@@ -56,3 +56,47 @@ CREATE TABLE bulk_finding (
 
 CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, created_at));
 DROP INDEX bulk_job_age;
+
+-- step 3: what the bulk uploads of an organization take, warnings of rows, and why one was cancelled
+
+-- Bytes of its parts, problems and warnings, and some for the job itself.
+ALTER TABLE bulk_job ADD COLUMN bytes bigint NOT NULL DEFAULT 0;
+ALTER TABLE bulk_job ADD COLUMN warned integer NOT NULL DEFAULT 0; -- rows with warnings
+ALTER TABLE bulk_job ADD COLUMN reason text;                       -- why the service cancelled it
+
+UPDATE bulk_job j SET bytes = 4096 + octet_length(j.header)
+    + coalesce((SELECT sum(octet_length(p.bytes)) FROM bulk_part p WHERE p.job = j.id), 0)
+    + coalesce((SELECT sum(octet_length(f.problems) + 64) FROM bulk_finding f WHERE f.job = j.id), 0);
+
+-- Rows that can be stored, and that their sender should look at again.
+CREATE TABLE bulk_warning (
+    job      uuid NOT NULL,
+    number   bigint NOT NULL,
+    warnings text NOT NULL, -- JSON array of {field, problem}
+    PRIMARY KEY (job, number)
+);
+
+-- Changed in the transaction that changes a job. The row is locked by the first that changes it, so
+-- parallel uploads are counted one after the other.
+CREATE TABLE bulk_usage (
+    organisation bigint PRIMARY KEY,
+    bytes bigint NOT NULL
+);
+
+INSERT INTO bulk_usage (organisation, bytes)
+    SELECT organisation, sum(bytes) FROM bulk_job GROUP BY organisation;
+
+CREATE FUNCTION bulk_usage_count() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO bulk_usage AS u (organisation, bytes)
+        VALUES (coalesce(NEW.organisation, OLD.organisation),
+                coalesce(NEW.bytes, 0) - coalesce(OLD.bytes, 0))
+        ON CONFLICT (organisation) DO UPDATE SET bytes = u.bytes + excluded.bytes;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER bulk_job_added AFTER INSERT OR DELETE ON bulk_job
+    FOR EACH ROW EXECUTE FUNCTION bulk_usage_count();
+CREATE TRIGGER bulk_job_grown AFTER UPDATE OF bytes ON bulk_job
+    FOR EACH ROW WHEN (OLD.bytes <> NEW.bytes) EXECUTE FUNCTION bulk_usage_count();

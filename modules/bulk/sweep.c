@@ -1,7 +1,8 @@
 /*
- * The jobs bulk.sweep: takes away bulk uploads that ended, or were sent and never confirmed, longer
- * than bulk.retention_days ago, and what is left of those that never came to be; in batches. And
- * bulk.tidy, on each host: files that a crash left behind while they arrived.
+ * The jobs bulk.sweep: takes away bulk uploads that finished longer than bulk.retention_days ago,
+ * or were cancelled, or sent and never confirmed, longer than bulk.unfinished_days ago, and the
+ * remains of those that were never created; in batches. And bulk.tidy, on each host: files that a crash
+ * left behind while they arrived.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,16 +26,21 @@ static const struct bb_sql hide = {
     BB_SQL_WRITE,
 };
 
-/* $1 days. The parts and findings of a job go first, some at a time; then the job. */
+/* $1 days, $2 of those that were cancelled. The parts and findings of a job go first, some at a
+ * time; then the job. */
 static const struct bb_sql sweep = {
     "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('arriving', 'finished', 'cancelled')"
     " AND " SINCE " < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"
+    " WHEN 'cancelled' THEN make_interval(days => $2::int)"
     " ELSE make_interval(days => $1::int) END ORDER BY " SINCE " LIMIT 1),"
     " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"
     " JOIN bulk_part b ON b.job = old.id ORDER BY b.last_row LIMIT 50) RETURNING 1),"
     " f AS (DELETE FROM bulk_finding WHERE (job, number) IN (SELECT b.job, b.number FROM old"
     " JOIN bulk_finding b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
-    " n AS (SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM f) AS gone),"
+    " w AS (DELETE FROM bulk_warning WHERE (job, number) IN (SELECT b.job, b.number FROM old"
+    " JOIN bulk_warning b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
+    " n AS (SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM f)"
+    " + (SELECT count(*) FROM w) AS gone),"
     " j AS (DELETE FROM bulk_job USING old, n WHERE bulk_job.id = old.id AND n.gone = 0"
     " RETURNING 1) SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM j)",
     BB_SQL_WRITE,
@@ -49,8 +55,9 @@ static int sweep_some(struct bb_request *rq, void *arg)
 {
     const struct bulk *bulk = rq->state;
     struct swept *swept = arg;
-    const struct bb_rows *rows =
-        bb_query(rq, &sweep, BB_ARGS(bb_i(bulk->settings->retention_days)));
+    const struct bb_rows *rows = bb_query(
+        rq, &sweep,
+        BB_ARGS(bb_i(bulk->settings->retention_days), bb_i(bulk->settings->unfinished_days)));
 
     swept->more = rows && bb_cell_int(rq, rows, 0, 0);
     swept->jobs += rows ? bb_cell_int(rq, rows, 0, 1) : 0;
@@ -62,7 +69,7 @@ void bulk_sweep(struct bb_request *rq)
     const struct bulk *bulk = rq->state;
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
     struct swept swept = {
-        .more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->settings->retention_days))) != NULL};
+        .more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->settings->unfinished_days))) != NULL};
 
     while (swept.more && bb_now_ms(rq->host) < until)
         bb_scratch(rq, sweep_some, &swept);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct csv *csv, const char *bytes, size_t length)
+void csv_bytes(struct csv *csv, const char *bytes, size_t length)
 {
     if (csv->failed)
         return;
@@ -17,14 +17,23 @@ static void put(struct csv *csv, const char *bytes, size_t length)
         csv->bytes = bigger;
         csv->room = room;
     }
-    memcpy(csv->bytes + csv->length, bytes, length);
+    if (length)
+        memcpy(csv->bytes + csv->length, bytes, length);
     csv->length += length;
+}
+
+void csv_drop(void *arg)
+{
+    struct csv *csv = arg;
+
+    free(csv->bytes);
+    csv->bytes = NULL;
 }
 
 static void begin_cell(struct csv *csv)
 {
     if (csv->begun)
-        put(csv, ",", 1);
+        csv_bytes(csv, csv->separator ? &csv->separator : ",", 1);
     csv->begun = true;
 }
 
@@ -32,7 +41,7 @@ void csv_plain(struct csv *csv, const char *text)
 {
     begin_cell(csv);
     if (text)
-        put(csv, text, strlen(text));
+        csv_bytes(csv, text, strlen(text));
 }
 
 /* Bytes of a character that makes a formula of what it begins; 0: it does not. */
@@ -42,6 +51,8 @@ static size_t starts_formula(const char *at)
 
     if (*at && strchr("=+-@", *at))
         return 1;
+    if (*at != wide[0][0])
+        return 0;
     for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
         if (!strncmp(at, wide[i], strlen(wide[i])))
             return strlen(wide[i]);
@@ -53,6 +64,22 @@ static bool separates(char c)
     return c && strchr(";,|\t\r\n", c);
 }
 
+/* A latitude such as -33.9 is not a formula. */
+static bool is_number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t whole, part = 0;
+
+    text += *text == '-' || *text == '+';
+    whole = strspn(text, digits);
+    text += whole;
+    if (*text == '.' || *text == ',') {
+        part = strspn(text + 1, digits);
+        text += 1 + part;
+    }
+    return !*text && whole + part > 0;
+}
+
 /* Puts it with an apostrophe in front of each formula, and each quote twice, unless `csv` is NULL.
  * Whether there is a formula. */
 static bool defuse(struct csv *csv, const char *text)
@@ -60,7 +87,7 @@ static bool defuse(struct csv *csv, const char *text)
     bool fresh = true, found = *text && strchr("\t\r\n", *text);
 
     if (found && csv)
-        put(csv, "'", 1);
+        csv_bytes(csv, "'", 1);
     for (size_t size; *text; text += size) {
         size_t formula = starts_formula(text);
 
@@ -68,13 +95,13 @@ static bool defuse(struct csv *csv, const char *text)
         if (fresh && formula) {
             found = true;
             if (csv)
-                put(csv, "'", 1);
+                csv_bytes(csv, "'", 1);
         }
         fresh = separates(*text) || (fresh && !formula && strchr(" \"", *text));
         if (csv && *text == '"')
-            put(csv, "\"", 1);
+            csv_bytes(csv, "\"", 1);
         if (csv)
-            put(csv, text, size);
+            csv_bytes(csv, text, size);
     }
     return found;
 }
@@ -84,17 +111,58 @@ void csv_text(struct csv *csv, const char *text)
     begin_cell(csv);
     if (!text || !*text)
         return;
-    if (!defuse(NULL, text) && !strpbrk(text, ",\"\r\n")) {
-        put(csv, text, strlen(text));
+    bool quoted = strpbrk(text, ",;|\t\"\r\n") || (csv->separator && strchr(text, csv->separator));
+
+    if (!quoted && (is_number(text) || !defuse(NULL, text))) {
+        csv_bytes(csv, text, strlen(text));
         return;
     }
-    put(csv, "\"", 1);
-    defuse(csv, text);
-    put(csv, "\"", 1);
+    csv_bytes(csv, "\"", 1);
+    if (is_number(text))
+        csv_bytes(csv, text, strlen(text));
+    else
+        defuse(csv, text);
+    csv_bytes(csv, "\"", 1);
+}
+
+/* The reverse of defuse(): where that puts an apostrophe, one is left out. Whether there was one;
+ * `out` may be NULL, or the text itself. */
+static bool take_back(char *out, const char *text)
+{
+    bool fresh = true, found = false, first = true;
+
+    for (size_t size; *text; text += size, first = false) {
+        size_t formula = 0;
+
+        if (fresh && *text == '\'' &&
+            (starts_formula(text + 1) || (first && text[1] && strchr("\t\r\n", text[1])))) {
+            found = true;
+            text++;
+        }
+        formula = starts_formula(text);
+        size = formula ? formula : 1;
+        fresh = separates(*text) || (fresh && !formula && strchr(" \"", *text));
+        for (size_t i = 0; out && i < size; i++)
+            *out++ = text[i];
+    }
+    if (out)
+        *out = '\0';
+    return found;
+}
+
+void csv_take_back(char *text)
+{
+    if (strchr(text, '\''))
+        take_back(text, text);
+}
+
+bool csv_is_defused(const char *text)
+{
+    return strchr(text, '\'') && take_back(NULL, text);
 }
 
 void csv_end_row(struct csv *csv)
 {
-    put(csv, "\r\n", 2);
+    csv_bytes(csv, "\r\n", 2);
     csv->begun = false;
 }

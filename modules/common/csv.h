@@ -1,4 +1,7 @@
-/* A row of CSV (RFC 4180) as text in a buffer that grows. Pure; any thread. */
+/*
+ * Rows of CSV (RFC 4180) as text in a buffer that grows, safe to open in a spreadsheet; and the way
+ * back, so that an export can be imported. Pure; any thread.
+ */
 #ifndef COMMON_CSV_H
 #define COMMON_CSV_H
 
@@ -6,23 +9,32 @@
 #include <stddef.h>
 
 struct csv {
-    char *bytes; /* free() */
+    char *bytes; /* csv_drop() */
     size_t length, room;
-    bool failed; /* no memory: what follows is ignored */
-    bool begun;  /* the row has a cell */
+    char separator; /* set by the caller; 0: a comma */
+    bool failed;    /* no memory: all further calls do nothing */
+    bool begun;     /* the row has a cell */
 };
 
 /*
- * A cell; NULL is an empty one. What a spreadsheet would run as a formula gets an apostrophe in
- * front: = + - @, also as wide characters, a tab and an end of a line, where the text begins with
- * them (white space and quotes do not count), or what stands behind a semicolon, a comma, a tab, an
- * end of a line or a vertical bar, which may begin a cell of its own.
+ * Appends a cell; NULL is an empty one. Formulas get an apostrophe in front: = + - @, also as
+ * full-width characters, a tab and an end of a line at the beginning of the text (white space and
+ * quotes do not count), or after a semicolon, a comma, a tab, an end of a line or a vertical bar,
+ * because a new cell may begin there. A plain number stays as it is.
  */
 void csv_text(struct csv *csv, const char *text);
 
-/* A cell that the service made itself: a number, a time, a fixed word. */
+/* Takes the apostrophes out of a text, in place, that csv_text() puts into it. */
+void csv_take_back(char *text);
+
+/* Whether csv_take_back() would change the text. */
+bool csv_is_defused(const char *text);
+
+/* Appends a cell that the service made itself: a number, a time, a fixed word. */
 void csv_plain(struct csv *csv, const char *text);
 
 void csv_end_row(struct csv *csv);
+void csv_bytes(struct csv *csv, const char *bytes, size_t length);
+void csv_drop(void *csv);
 
 #endif

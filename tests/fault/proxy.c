@@ -41,6 +41,7 @@ struct proxy {
     long amount;
     unsigned change;
     atomic_int hits;
+    atomic_llong passed; /* of the server's bytes */
     pthread_t thread;
     struct link links[LINKS];
 };
@@ -172,7 +173,7 @@ static void open_transactions(struct way *way)
 }
 
 /* The server's bytes under a mode; false: the link is to end. */
-static bool give_down(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
+static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
 {
     struct way *down = &link->down;
     bool waits = down->start < down->end;
@@ -208,6 +209,15 @@ static bool give_down(struct proxy *proxy, struct link *link, enum proxy_mode mo
     default:
         return now_ms() < down->due_ms || give(down, link->client, BUFFER);
     }
+}
+
+static bool give_down(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
+{
+    long before = link->down.passed;
+    bool goes_on = pass_down(proxy, link, mode, amount);
+
+    atomic_fetch_add(&proxy->passed, link->down.passed - before);
+    return goes_on;
 }
 
 static bool move(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
@@ -289,4 +299,9 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode, long amount)
 int proxy_hits(const struct proxy *proxy)
 {
     return atomic_load(&proxy->hits);
+}
+
+long long proxy_passed(const struct proxy *proxy)
+{
+    return atomic_load(&proxy->passed);
 }

@@ -33,4 +33,7 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode, long amount);
 /* How many connections a PROXY_CUT or PROXY_HALF_CLOSE has met since proxy_set(). */
 int proxy_hits(const struct proxy *proxy);
 
+/* How many bytes of the server's it has passed on, ever. */
+long long proxy_passed(const struct proxy *proxy);
+
 #endif

@@ -13,6 +13,9 @@
     X(device_s3)                                                                                   \
     X(chat_unread)                                                                                 \
     X(reload_refused)                                                                              \
+    X(bulk_limits)                                                                                 \
+    X(list_bytes)                                                                                  \
+    X(bulk_csv)                                                                                    \
     X(bulk_run)                                                                                    \
     X(checkout)                                                                                    \
     X(chat_long)                                                                                   \

@@ -124,7 +124,7 @@ START_TEST(a_row_names_another_organisation_as_a_request_may)
                           "x.csv", csv, strlen(csv)));
 
     ck_assert_str_eq(bulk_row(bulk_log_of(both, id, ""), 0),
-                     text("1 f1 failed organizationId: must be that of the bulk upload, %lld, or be"
+                     text("1 f1 failed organizationId: must be %lld, as for the bulk upload, or be"
                           " left out",
                           (long long)both->organisation));
 }

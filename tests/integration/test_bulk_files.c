@@ -167,17 +167,58 @@ START_TEST(all_ends_of_lines_are_known)
     nothing_is_left();
 }
 
-/* C02: as they were sent, for they come back; what the service says beside them runs nowhere. */
-START_TEST(cells_that_look_like_formulas_come_back_as_they_were)
+/* C02: no spreadsheet runs them, and they come back as they were sent. */
+START_TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
 {
-    const char *id =
-        bulk_id(bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n"));
-    struct answer *failed =
-        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+    const char *ids[2];
 
-    ck_assert_ptr_nonnull(strstr(failed->body, "\r\n=cmd|' /C calc'!A0,x,\"amount: must"));
-    ck_assert_ptr_nonnull(strstr(failed->body, "\r\n@a,\"\t=1\",\"amount: must"));
-    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    ids[0] = bulk_id(
+        bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n\uff1dx,-1\n"));
+    struct answer *failed =
+        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", ids[0]), m->token, NULL), 200);
+
+    ck_assert_str_eq(failed->body, "\xef\xbb\xbfname,amount,errors\r\n"
+                                   "\"'=cmd|' /C calc'!A0\",x,amount: must be a number above 0\r\n"
+                                   "+1,\"'-\",amount: must be a number above 0\r\n"
+                                   "\"'@a\",\"'\t'=1\",amount: must be a number above 0\r\n"
+                                   "\"'\uff1dx\",-1,amount: must be a number above 0\r\n");
+    ids[1] = bulk_id(bulk_things(m, failed->body));
+    struct answer *log = bulk_log_of(m, ids[1], "");
+
+    ck_assert_str_eq(bulk_row(log, 0),
+                     "1 =cmd|' /C calc'!A0 failed amount: must be a number above 0");
+    ck_assert_str_eq(bulk_row(log, 2), "3 @a failed amount: must be a number above 0");
+    ck_assert_str_eq(bulk_row(log, 3), "4 \uff1dx failed amount: must be a number above 0");
+    for (int i = 0; i < 2; i++)
+        ck_status(http(host, "DELETE", text(BULK "/%s", ids[i]), m->token, NULL), 200);
+    nothing_is_left();
+}
+
+START_TEST(a_text_beside_the_file_is_passed_over)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_field(&body, "note", "from a form");
+    upload_file(&body, "plants", "x.csv", BYTES(HEAD "a,1\n"));
+    upload_field(&body, "more", "");
+    struct answer *made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 201);
+
+    answer_warns(made, "note: is not a part that this request may have, and was passed over");
+    ck_status(http(host, "DELETE", text(BULK "/%s", bulk_id(made)), m->token, NULL), 200);
+    upload_field(&body, "note", "no file");
+    made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
+    ck_assert_msg(strstr(made->body, "{\"field\":\"file\",\"problem\":\"is required: a part of"),
+                  "%s", made->body);
+    upload_file(&body, "plants", "x.xls", BYTES(HEAD "a,1\n"));
+    made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
+    ck_assert_msg(strstr(made->body, "{\"field\":\"plants\",\"problem\":\"must be a .csv file"),
+                  "%s", made->body);
+    upload_file(&body, "one", "x.csv", BYTES(HEAD "a,1\n"));
+    upload_file(&body, "two", "y.csv", BYTES(HEAD "a,1\n"));
+    made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
+    ck_assert_msg(strstr(made->body, "{\"field\":\"two\",\"problem\":\"has too many files\"}"),
+                  "%s", made->body);
+    nothing_is_left();
 }
 
 Suite *bulk_files_suite(void)
@@ -189,7 +230,8 @@ Suite *bulk_files_suite(void)
         absurd_cells_and_columns_are_refused,
         more_rows_or_bytes_than_fit_are_413,
         all_ends_of_lines_are_known,
-        cells_that_look_like_formulas_come_back_as_they_were,
+        cells_that_look_like_formulas_run_nowhere_and_come_back,
+        a_text_beside_the_file_is_passed_over,
     };
 
     return stage_suite("bulk_files", set_up, 180, TESTS(tests));

@@ -349,21 +349,25 @@ START_TEST(a_run_is_told_in_the_log)
                          SOON_MS));
 }
 
-/* Jobs that ended, or were sent and never confirmed, 91 days ago, and an upload that died; but none
- * that ended since, or waits to run. */
+/* Jobs that finished 91 days ago, that were cancelled or sent and never confirmed 8 days ago, and
+ * an upload that died; but none that finished since, or waits to run. */
 START_TEST(what_is_old_is_swept_away)
 {
     own_host("bulk_swept", the_postgres);
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
     const char *late = upload_of(m, "late", 20), *never = upload_of(m, "never", 20);
-    const char *waiting = upload_of(m, "waiting", 20);
+    const char *waiting = upload_of(m, "waiting", 20), *dropped = upload_of(m, "dropped", 20);
 
     bulk_store(m, old);
     bulk_store(m, late);
+    ck_status(bulk_post(m, dropped, "cancel"), 200);
     sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '91 days',"
                      " confirmed_at = confirmed_at - interval '91 days',"
-                     " ended_at = ended_at - interval '91 days' WHERE id IN ('%s', '%s')",
-                     old, never));
+                     " ended_at = ended_at - interval '91 days' WHERE id = '%s'",
+                     old));
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '8 days',"
+                     " ended_at = ended_at - interval '8 days' WHERE id IN ('%s', '%s')",
+                     never, dropped));
     sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days'"
                      " WHERE id = '%s'",
                      late));
@@ -379,8 +383,8 @@ START_TEST(what_is_old_is_swept_away)
     host_stop(host);
     ck_assert(host_run(host)); /* the sweep's first run follows */
     await(text("SELECT count(*) FROM (SELECT 1 WHERE NOT EXISTS (SELECT FROM bulk_job WHERE"
-               " id IN ('%s', '%s') OR status = 'arriving')) s",
-               old, never),
+               " id IN ('%s', '%s', '%s') OR status = 'arriving')) s",
+               old, never, dropped),
           1);
     ck_assert_int_eq(
         sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job IN ('%s', '%s'))"

@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "modules/bulk/check/claims.h"
+#include "modules/bulk/csv/blank.h"
 #include "modules/bulk/csv/reader.h"
 #include "modules/bulk/csv/scan.h"
 #include "modules/bulk/csv/utf8.h"
-#include "modules/bulk/csv/write.h"
+#include "modules/common/csv.h"
 #include "suite.h"
 #include "suites.h"
 
@@ -101,9 +104,9 @@ static json_t *objects(const json_t *rows)
 }
 
 /* The same rows with another separator. */
-static struct written written_with(char separator, const json_t *rows)
+static struct csv written_with(char separator, const json_t *rows)
 {
-    struct written written = {.separator = separator};
+    struct csv csv = {.separator = separator};
     const json_t *row, *cell;
     size_t i, k;
 
@@ -111,11 +114,11 @@ static struct written written_with(char separator, const json_t *rows)
     {
         json_array_foreach(row, k, cell)
         {
-            write_cell(&written, json_string_value(cell));
+            csv_text(&csv, json_string_value(cell));
         }
-        write_end(&written);
+        csv_end_row(&csv);
     }
-    return written;
+    return csv;
 }
 
 static void expect_rows(const char *name, const char *bytes, size_t length, char separator,
@@ -153,11 +156,11 @@ static void expect_case(const char *folder, const char *name)
         struct seen seen;
 
         read_text(&seen, bytes, length, ',', length);
-        struct written other = written_with(*separator, seen.rows);
+        struct csv other = written_with(*separator, seen.rows);
 
         ck_assert_int_eq(scan_separator(other.bytes, other.length), *separator);
         expect_rows(name, other.bytes, other.length, *separator, expected);
-        write_free(&other);
+        csv_drop(&other);
         json_decref(seen.rows);
     }
     json_decref(expected);
@@ -275,18 +278,191 @@ START_TEST(the_later_row_of_a_contradiction_is_told)
     claims_free(&claims);
 }
 
-START_TEST(words_of_the_service_run_in_no_spreadsheet)
+/* A text, and the cell that it becomes. */
+START_TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
 {
-    struct written written = {.separator = ','};
+    static const char *const cells[][2] = {
+        {"=1+1", "\"'=1+1\""},
+        {"@a", "\"'@a\""},
+        {"- x", "\"'- x\""},
+        {"\uff1d1", "\"'\uff1d1\""},
+        {"\uff20a", "\"'\uff20a\""},
+        {"\t=1", "\"'\t'=1\""},
+        {" =1", "\" '=1\""},
+        {"a;=1", "\"a;'=1\""},
+        {"Road 5, -2", "\"Road 5, '-2\""},
+        {"x: \"=1\";+2, - y", "\"x: \"\"=1\"\";'+2, '- y\""},
+        {"a=1", "a=1"},
+        {"-33.9", "-33.9"},
+        {"+1,5", "\"+1,5\""},
+        {"it's", "it's"},
+        {"'t Hof", "'t Hof"},
+        {"a|b", "\"a|b\""},
+    };
 
-    write_words(&written, "=a");
-    write_words(&written, "x: \"=1\";+2, - y");
-    write_cell(&written, "=a");
-    write_end(&written);
-    ck_assert_uint_eq(written.length, strlen("\"'=a\",\"x: \"\"=1\"\";'+2, '- y\",=a\r\n"));
-    ck_assert_int_eq(
-        memcmp(written.bytes, "\"'=a\",\"x: \"\"=1\"\";'+2, '- y\",=a\r\n", written.length), 0);
-    write_free(&written);
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        struct csv csv = {.separator = ','};
+        struct seen seen;
+
+        csv_text(&csv, cells[i][0]);
+        csv_bytes(&csv, "", 1);
+        ck_assert_str_eq(csv.bytes, cells[i][1]);
+        read_text(&seen, csv.bytes, csv.length - 1, ',', csv.length);
+        char *back = strdup(json_string_value(json_array_get(json_array_get(seen.rows, 0), 0)));
+
+        ck_assert_int_eq(csv_is_defused(back), strcmp(back, cells[i][0]) != 0);
+        csv_take_back(back);
+        ck_assert_str_eq(back, cells[i][0]);
+        free(back);
+        json_decref(seen.rows);
+        csv_drop(&csv);
+    }
+}
+
+/* ---- the header line ---- */
+
+static bool is_known(const void *arg, const char *name)
+{
+    (void)arg;
+    return !strcasecmp(name, "externalId") || !strcasecmp(name, "siteName") ||
+           !strcasecmp(name, "capacity");
+}
+
+static struct scan *scanned(const char *bytes, size_t length)
+{
+    static const struct scan_columns known = {is_known, NULL, "externalId, siteName, capacity"};
+    struct scan *scan = calloc(1, sizeof *scan);
+    char path[64];
+    int fd = memfd_create("csv", 0);
+
+    ck_assert_int_eq(write(fd, bytes, length), (ssize_t)length);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *scan = (struct scan){.path = path, .part_rows = 500, .rows_max = 1000, .known = &known};
+    scan_run(scan);
+    scan->path = NULL;
+    close(fd);
+    return scan;
+}
+
+struct head {
+    const char *file, *names; /* of the columns, each followed by a space */
+    char separator;
+};
+
+START_TEST(the_separator_is_the_one_that_yields_known_columns)
+{
+    static const struct head heads[] = {
+        {"externalId,siteName,capacity\nz,S,5\n", "externalId siteName capacity ", ','},
+        {"\r\nexternalId;siteName;capacity\r\nz1;S;5\r\n", "externalId siteName capacity ", ';'},
+        {"externalId;siteName;a,b,capacity\nz;S;5\n", "externalId siteName a,b,capacity ", ';'},
+        {"externalId;siteName;Leistung (kW, AC, netto, max);capacity\nz;S;1;5\n",
+         "externalId siteName Leistung (kW, AC, netto, max) capacity ", ';'},
+        {"externalId|siteName\nz|S\n", "externalId siteName ", '|'},
+        {"externalId\tsiteName\nz\tS\n", "externalId siteName ", '\t'},
+        {"sep=;\r\nexternalId;capacity\r\nz;5\r\n", "externalId capacity ", ';'},
+        {"\xef\xbb\xbfSEP=,\nexternalId,a;siteName;b\nz,1\n", "externalId a;siteName;b ", ','},
+        {"\"sep=|\"\n\nexternalId|capacity\nz|5\n", "externalId capacity ", '|'},
+        {"sep=#\nexternalId#capacity\nz#5\n", "externalId capacity ", '#'},
+        {"\u00a0externalId\u00a0;\ufeffsiteName;cap\u200bacity ;\"=\"\"x\"\"\"\nz;S;5;\n",
+         "externalId siteName capacity x ", ';'},
+        {"externalId\nz\n", "externalId ", ','},
+        {"externalId;\"a\nb\";capacity\nz;1;2", "externalId a\nb capacity ", ';'},
+    };
+
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        struct scan *scan = scanned(heads[i].file, strlen(heads[i].file));
+        char names[256] = "";
+
+        ck_assert_msg(!scan->status, "%zu: %s", i, scan->why);
+        for (size_t k = 0; k < scan->columns; k++)
+            strcat(strcat(names, scan->header[k]), " ");
+        ck_assert_str_eq(names, heads[i].names);
+        ck_assert_int_eq(scan->separator, heads[i].separator);
+        ck_assert_uint_eq(scan->rows, 1);
+        ck_assert_int_eq(scan->parts[0].first, 1);
+        scan_free(scan);
+        free(scan);
+    }
+}
+
+#define COLUMNS_ARE "The columns are externalId, siteName, capacity; template.csv is an example"
+
+START_TEST(a_header_without_known_columns_is_refused_with_what_to_change)
+{
+    static const char *const files[][2] = {
+        {"Plant;Power\nA;5\nB;6\n",
+         "Line 1 must be the header line, and has no known column (it has: Plant, Power). "
+         "Rename its columns, or put a header line before it. " COLUMNS_ARE},
+        {"My export of plants\n\nexternalId,capacity\nA,5\n",
+         "Line 1 must be the header line, and has no known column (it has: My export of plants). "
+         "Line 3 looks like the header: delete the lines before it. " COLUMNS_ARE},
+        {"sep=;\nPlant;Power\nA;5\n",
+         "Line 2 must be the header line, and has no known column (it has: Plant, Power). "
+         "Rename its columns, or put a header line before it. " COLUMNS_ARE},
+    };
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct scan *scan = scanned(files[i][0], strlen(files[i][0]));
+
+        ck_assert_int_eq(scan->status, 400);
+        ck_assert_str_eq(scan->why, files[i][1]);
+        scan_free(scan);
+        free(scan);
+    }
+}
+
+START_TEST(the_header_line_has_16_kib_at_most)
+{
+    char *file = malloc(40000);
+    size_t length = (size_t)sprintf(file, "externalId,");
+
+    memset(file + length, 'x', 16384 - length - 1);
+    sprintf(file + 16383, "\nz,1\n");
+    struct scan *scan = scanned(file, strlen(file));
+
+    ck_assert_msg(!scan->status, "%s", scan->why);
+    scan_free(scan);
+    free(scan);
+    sprintf(file + 16383, "x\nz,1\n");
+    scan = scanned(file, strlen(file));
+    ck_assert_int_eq(scan->status, 400);
+    ck_assert_str_eq(scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
+    scan_free(scan);
+    free(scan);
+    free(file);
+}
+
+START_TEST(values_in_columns_without_a_name_are_noticed)
+{
+    static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
+    struct scan *scan = scanned(file, sizeof file - 1);
+
+    ck_assert_int_eq(scan->status, 0);
+    ck_assert_int_eq(scan->unnamed[2], 0);
+    ck_assert_int_eq(scan->unnamed[3], 2);
+    scan_free(scan);
+    free(scan);
+}
+
+START_TEST(rows_of_what_nobody_sees_are_blank)
+{
+    static const char file[] =
+        "externalId,capacity\na,1\n \u00a0,\n\u200b,\u2060\ufeff\nb,2\n,\u3000\t\n";
+    struct scan *scan = scanned(file, sizeof file - 1);
+
+    ck_assert_int_eq(scan->status, 0);
+    ck_assert_uint_eq(scan->rows, 2);
+    ck_assert_int_eq(scan->parts[0].last, 4);
+    scan_free(scan);
+    free(scan);
+}
+
+START_TEST(texts_are_cut_between_characters)
+{
+    ck_assert_uint_eq(blank_cut("abc", 3), 3);
+    ck_assert_uint_eq(blank_cut("abcd", 3), 3);
+    ck_assert_uint_eq(blank_cut("a\u00fc", 2), 1);
+    ck_assert_uint_eq(blank_cut("\U0001f600", 3), 0);
 }
 
 Suite *csv_suite(void)
@@ -298,7 +474,13 @@ Suite *csv_suite(void)
         a_quote_that_is_not_closed_is_told_with_its_row,
         utf8_is_known_in_pieces,
         the_later_row_of_a_contradiction_is_told,
-        words_of_the_service_run_in_no_spreadsheet,
+        formulas_are_defused_on_the_way_out_and_back_on_the_way_in,
+        the_separator_is_the_one_that_yields_known_columns,
+        a_header_without_known_columns_is_refused_with_what_to_change,
+        the_header_line_has_16_kib_at_most,
+        values_in_columns_without_a_name_are_noticed,
+        rows_of_what_nobody_sees_are_blank,
+        texts_are_cut_between_characters,
     };
     TCase *cases;
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/bulk/csv/write.h"
 #include "modules/bulk/job/bulk.h"
+#include "modules/common/csv.h"
 #include "modules/common/pieces.h"
 #include "modules/common/slots.h"
 
@@ -35,17 +35,12 @@ static void drop(struct bb_host *host, void *arg)
 
 /* ---- the work ---- */
 
-static void drop_written(void *written)
-{
-    write_free(written);
-}
-
 static enum pieces_next send_part(struct bb_request *rq, struct pieces *pieces, void *arg)
 {
     struct failed *failed = arg;
-    struct written *csv = bb_alloc(rq, sizeof(*csv));
+    struct csv *csv = bb_alloc(rq, sizeof(*csv));
 
-    bb_defer(rq, drop_written, csv);
+    bb_defer(rq, csv_drop, csv);
     json_t *header = bb_json_hold(rq, bb_json_read(rq, failed->header));
 
     csv->separator = failed->separator[0];
@@ -84,14 +79,14 @@ static int begin(struct bb_request *rq, struct failed *failed)
                                                 .ready = READY_BYTES,
                                                 .work = send_part,
                                                 .drop = drop};
-    struct written csv = {.separator = failed->separator[0]};
+    struct csv csv = {.separator = failed->separator[0]};
     json_t *header = bb_json_hold(rq, bb_json_read(rq, failed->header));
 
     bulk_failed_header(&csv, header, true);
     int status =
         pieces_begin(rq, &source, failed, header && !csv.failed ? csv.bytes : NULL, csv.length);
 
-    write_free(&csv);
+    csv_drop(&csv);
     return status;
 }
 
@@ -101,6 +96,8 @@ int bulk_failed_csv(struct bb_request *rq)
     struct bulk_job job;
     int refused = bulk_job_find(rq, &job);
 
+    if (!refused)
+        refused = bulk_job_read_header(rq, &job);
     if (!refused)
         refused = slot_take(rq, bulk->streams);
     if (refused)

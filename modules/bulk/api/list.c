@@ -5,22 +5,21 @@
 enum { PAGE = 100 };
 
 /* $1 all, $2 account, $3 organisations, $4 status, $5 type, $6 behind which job, $7 how many */
-static const struct bb_sql find = {
-    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving' AND ($1::boolean OR"
-    " (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"
-    " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
-    " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
-    " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"
-    " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint",
-    0,
-};
+#define FIND                                                                                       \
+    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving' AND ($1::boolean OR"         \
+    " (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"                            \
+    " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"               \
+    " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"                                             \
+    " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"                          \
+    " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint"
+static const struct bb_sql find = {FIND, 0}, find_many = {FIND, BB_SQL_LONG};
 
 int bulk_list(struct bb_request *rq)
 {
     const struct bb_principal *who = rq->principal;
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
     const struct bb_rows *rows = bb_query(
-        rq, &find,
+        rq, limit > PAGE ? &find_many : &find,
         BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
                 bb_ints(who->organisations, who->organisation_count), bb_t(bb_arg(rq, "status")),
                 bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));

@@ -2,13 +2,14 @@
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
  * at a time. A row with a finding has failed, at the check until it is stored; of the others those
  * up to the job's cursor are stored. So failed rows are found by their findings, and other ones by
- * their parts. Memory is that of the page and of one part at a time.
+ * their parts. A request holds the page and one part at a time in memory. A page ends early if
+ * its rows are so large that more than PAGE_BYTES of parts were read for it.
  */
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"
 
-enum { PAGE = 100 };
+enum { PAGE = 100, PAGE_BYTES = 1 << 20 };
 
 struct page {
     const struct bulk_job *job;
@@ -19,6 +20,7 @@ struct page {
     size_t limit;
     json_t *rows;
     size_t named;   /* failed rows that have the name that they may have */
+    size_t bytes;   /* of parts that were read */
     int64_t behind; /* the last row of the part that was read last */
     bool end;       /* no part is left */
     bool more;      /* the page is full, and there may be others */
@@ -27,8 +29,9 @@ struct page {
 
 /* $1 job, $2 behind which row, $3 how many */
 static const struct bb_sql find_failed = {
-    "SELECT number, name, problems FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
-    " ORDER BY number LIMIT $3::bigint",
+    "SELECT f.number, f.name, f.problems, w.warnings FROM bulk_finding f LEFT JOIN bulk_warning w"
+    " ON w.job = f.job AND w.number = f.number WHERE f.job = $1::uuid AND f.number > $2::bigint"
+    " ORDER BY f.number LIMIT $3::bigint",
     BB_SQL_LONG,
 };
 
@@ -36,18 +39,23 @@ static const struct bb_sql find_failed = {
 static const struct bb_sql find_part = {
     "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number, f.problems::json)"
     " FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
-    " AND f.number BETWEEN p.first_row AND p.last_row)"
+    " AND f.number BETWEEN p.first_row AND p.last_row),"
+    " (SELECT json_object_agg(w.number, w.warnings::json)"
+    " FROM bulk_warning w WHERE w.job = p.job AND w.number > $2::bigint"
+    " AND w.number BETWEEN p.first_row AND p.last_row)"
     " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > greatest($2::bigint, $3::bigint)"
     " AND p.first_row <= $4::bigint AND (NOT $5::boolean OR p.failed < p.rows)"
     " ORDER BY p.last_row LIMIT 1",
     BB_SQL_LONG,
 };
 
+/* Takes errors and warnings. */
 static void add(struct page *page, int64_t number, const char *name, const char *status,
-                json_t *errors)
+                json_t *errors, json_t *warnings)
 {
-    json_t *row = json_pack("{s:I, s:s?, s:s, s:o}", "rowNumber", (json_int_t)number, "externalId",
-                            name, "status", status, "errors", errors);
+    json_t *row =
+        json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId", name,
+                  "status", status, "errors", errors, "warnings", warnings);
 
     page->lost = json_array_append_new(page->rows, row) != 0 || page->lost;
     page->after = number;
@@ -69,9 +77,9 @@ static int64_t number_of(const json_t *row)
 
 /* Findings that came from what other rows say have no name: a row of the page gets that of its
  * cell. Rows of the page that lie before it are done. */
-static void name_row(struct page *page, const struct bb_bulk_row *row)
+static void name_row(struct bb_request *rq, struct page *page, const struct bb_bulk_row *row)
 {
-    const char *name = bulk_name_of(page->type, row);
+    const char *name = bulk_name_shown(rq, page->type, row);
     json_t *at = json_array_get(page->rows, page->named);
 
     if (!at || number_of(at) != row->number)
@@ -102,7 +110,7 @@ static int name_part(struct bb_request *rq, void *arg)
 
     page->lost = page->lost || batch->why || !batch->count;
     for (size_t i = 0; i < batch->count; i++)
-        name_row(page, batch->rows[i]);
+        name_row(rq, page, batch->rows[i]);
     return 0;
 }
 
@@ -126,6 +134,11 @@ static int name_rows(struct bb_request *rq, struct page *page)
     return refused;
 }
 
+static json_t *read_list(struct bb_request *rq, const char *text)
+{
+    return text ? bb_json_read(rq, text) : json_array();
+}
+
 static int failed_rows(struct bb_request *rq, struct page *page)
 {
     const struct bb_rows *rows =
@@ -139,7 +152,7 @@ static int failed_rows(struct bb_request *rq, struct page *page)
     page->more = count > page->limit;
     for (size_t i = 0; i < count && i < page->limit; i++)
         add(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
-            bb_json_read(rq, bb_cell(rq, rows, i, 2)));
+            bb_json_read(rq, bb_cell(rq, rows, i, 2)), read_list(rq, bb_cell(rq, rows, i, 3)));
     return name_rows(rq, page);
 }
 
@@ -152,7 +165,16 @@ static const char *status_of(const struct page *page, int64_t number)
     return strcmp(page->job->status, "cancelled") != 0 ? "pending" : "cancelled";
 }
 
-static void add_rows(struct page *page, const struct bulk_batch *batch, const json_t *findings)
+/* Returns the errors or warnings of a row, or an empty list; the caller frees it. */
+static json_t *list_of(const json_t *all, const char *key)
+{
+    json_t *list = json_object_get(all, key);
+
+    return list ? json_incref(list) : json_array();
+}
+
+static void add_rows(struct bb_request *rq, struct page *page, const struct bulk_batch *batch,
+                     const json_t *findings, const json_t *warnings)
 {
     char key[24];
 
@@ -160,16 +182,16 @@ static void add_rows(struct page *page, const struct bulk_batch *batch, const js
         const struct bb_bulk_row *row = batch->rows[i];
 
         snprintf(key, sizeof(key), "%lld", (long long)row->number);
-        json_t *errors = json_object_get(findings, key);
-        const char *status = errors ? "failed" : status_of(page, row->number);
+        const char *status =
+            json_object_get(findings, key) ? "failed" : status_of(page, row->number);
 
         if (page->status && strcmp(page->status, status) != 0)
             continue;
         page->more = json_array_size(page->rows) == page->limit;
         if (page->more)
             return;
-        add(page, row->number, bulk_name_of(page->type, row), status,
-            errors ? json_incref(errors) : json_array());
+        add(page, row->number, bulk_name_shown(rq, page->type, row), status, list_of(findings, key),
+            list_of(warnings, key));
     }
 }
 
@@ -190,15 +212,20 @@ static int part_rows(struct bb_request *rq, void *arg)
     if (page->end)
         return 0;
     const char *bytes = bb_cell(rq, parts, 0, 2), *found_text = bb_cell(rq, parts, 0, 3);
+    const char *warned_text = bb_cell(rq, parts, 0, 4);
     json_t *findings = bb_json_hold(rq, bb_json_read(rq, found_text ? found_text : "{}"));
+    json_t *warnings = bb_json_hold(rq, bb_json_read(rq, warned_text ? warned_text : "{}"));
     const struct bulk_batch *batch =
         bulk_batch_of(rq, page->type, page->columns, bytes, strlen(bytes),
                       bb_cell_int(rq, parts, 0, 0), page->behind, BB_BULK_ROWS_MAX);
 
-    page->lost = page->lost || !findings || batch->why;
+    page->lost = page->lost || !findings || !warnings || batch->why;
     if (!page->lost)
-        add_rows(page, batch, findings);
+        add_rows(rq, page, batch, findings, warnings);
     page->behind = bb_cell_int(rq, parts, 0, 1);
+    page->bytes += strlen(bytes);
+    if (page->bytes > PAGE_BYTES && json_array_size(page->rows) && !page->more)
+        page->more = true;
     return 0;
 }
 
@@ -248,6 +275,8 @@ int bulk_log(struct bb_request *rq)
     struct bulk_job job;
     int refused = bulk_job_find(rq, &job);
 
+    if (!refused)
+        refused = bulk_job_read_header(rq, &job);
     if (refused)
         return refused;
     struct page page = {

@@ -38,18 +38,38 @@ static int file_of(struct bb_request *rq, const struct bb_file **file)
 {
     *file = bb_file(rq, 0);
     if (!*file)
-        return bb_invalid(rq, "file", "is required: a file in multipart/form-data");
+        return bb_invalid(rq, "file",
+                          "is required: a part of multipart/form-data with the name of a file");
     if (bulk_is_csv((*file)->name))
         return 0;
-    return bb_invalid(rq, "file", "must be a .csv file, its name up to 255 characters long");
+    return bb_invalid(rq, (*file)->part, "must be a .csv file, its name up to 255 characters long");
 }
 
-static int finish(struct bb_request *rq, const struct bulk_job *job)
+static void created(struct bb_request *rq, struct bb_tx *tx, void *job)
 {
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->account);
+    (void)rq, (void)tx;
+    ((struct bulk_job *)job)->created = true;
+}
 
-    if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(bb_t(job->id), bb_i(job->doubtful))) < 0)
+/* $1 organisation, $2 bytes that it may have, $3 what is said beyond them */
+static const struct bb_sql fit = {
+    "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
+    " <= $2::bigint, 409, $3)",
+    0,
+};
+
+/* Bulk uploads of an organisation lock the row that counts their bytes, so they share a key. */
+static int finish(struct bb_request *rq, struct bulk_job *job)
+{
+    const struct bulk *bulk = rq->state;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->organisation);
+
+    if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) < 0 ||
+        bb_add(rq, unit, &fit,
+               BB_ARGS(bb_i(job->organisation), bb_i(bulk->settings->bytes_per_organization),
+                       bb_t(bulk_over_quota(rq)))) < 0)
         return bb_failed(rq);
+    bb_after(rq, unit, created, job);
     json_t *json = bulk_job_json(job);
 
     if (!json)

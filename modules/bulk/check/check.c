@@ -2,6 +2,8 @@
  * The check of an upload: part by part the rows are parsed, judged by their type, and the part is
  * put into the database with what was found. Then the rows that contradict each other.
  */
+#include <string.h>
+
 #include "modules/bulk/check/claims.h"
 #include "modules/bulk/csv/scan.h"
 #include "modules/bulk/job/bulk.h"
@@ -15,7 +17,8 @@ struct check {
     struct bulk_job *job;
     struct claims claims;
     const struct scan_part *part;
-    size_t next; /* claim */
+    int64_t left; /* bytes that the job may have */
+    size_t next;  /* claim */
 };
 
 /* $1 job, $2 and $3 its last and first row, $4 rows, $5 those with problems, $6 bytes, $7 findings
@@ -28,6 +31,20 @@ static const struct bb_sql put = {
     " FROM json_to_recordset($7::json) AS f (number bigint, name text, problems text)",
     BB_SQL_WRITE,
 };
+
+/* $1 job, $2 warnings */
+static const struct bb_sql put_warnings = {
+    "INSERT INTO bulk_warning (job, number, warnings) SELECT $1::uuid, w.number, w.problems"
+    " FROM json_to_recordset($2::json) AS w (number bigint, problems text)",
+    BB_SQL_WRITE,
+};
+
+/* Counts bytes of the job: 0, or the status of the answer given. */
+static int grow(struct bb_request *rq, struct check *check, size_t bytes)
+{
+    check->job->bytes += (int64_t)bytes;
+    return check->job->bytes > check->left ? bb_fail_text(rq, 409, bulk_over_quota(rq)) : 0;
+}
 
 static int add_claim(struct check *check, const struct bb_bulk_row *row)
 {
@@ -48,7 +65,7 @@ static int check_rows(struct bb_request *rq, struct check *check, const struct b
                       const char *bytes)
 {
     const struct scan_part *part = check->part;
-    int64_t found;
+    int64_t found, warned;
 
     if (bulk_call(rq, NULL, batch, check->job))
         return bb_failed(rq);
@@ -56,13 +73,21 @@ static int check_rows(struct bb_request *rq, struct check *check, const struct b
         if (add_claim(check, batch->rows[i]))
             return bb_fail(rq, 503, "Out of memory");
     const char *findings = bulk_findings_json(rq, batch, &found);
+    const char *warnings = bulk_warnings_json(rq, batch, &warned);
 
-    if (!findings)
+    if (!findings || !warnings)
         return bb_fail(rq, 503, "Out of memory");
     check->job->doubtful += found;
-    return bb_query(rq, &put,
-                    BB_ARGS(bb_t(check->job->id), bb_i(part->last), bb_i(part->first),
-                            bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings)))
+    check->job->warned += warned;
+    int refused = grow(rq, check, part->end - part->begin + strlen(findings) + strlen(warnings));
+
+    if (refused)
+        return refused;
+    if (!bb_query(rq, &put,
+                  BB_ARGS(bb_t(check->job->id), bb_i(part->last), bb_i(part->first),
+                          bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings))))
+        return bb_failed(rq);
+    return !warned || bb_query(rq, &put_warnings, BB_ARGS(bb_t(check->job->id), bb_t(warnings)))
                ? 0
                : bb_failed(rq);
 }
@@ -148,8 +173,10 @@ static int put_contradictions(struct bb_request *rq, void *arg)
     if (!findings)
         return bb_fail(rq, 503, "Out of memory");
     check->job->doubtful += (int64_t)count;
-    if (!count)
-        return 0;
+    int refused = count ? grow(rq, check, strlen(findings)) : 0;
+
+    if (!count || refused)
+        return refused;
     return bb_query(rq, &put_found, BB_ARGS(bb_t(check->job->id), bb_t(findings))) ? 0
                                                                                    : bb_failed(rq);
 }
@@ -165,12 +192,13 @@ static bool interrupted(struct bb_request *rq, const struct bulk_source *source)
 }
 
 int bulk_check_parts(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
-                     const struct bulk_columns *columns, const struct scan *scan)
+                     const struct bulk_columns *columns, const struct scan *scan, int64_t left)
 {
     struct check *check = bb_alloc(rq, sizeof(*check));
     int refused = 0;
 
-    *check = (struct check){.type = source->type, .columns = columns, .scan = scan, .job = job};
+    *check = (struct check){
+        .type = source->type, .columns = columns, .scan = scan, .job = job, .left = left};
     if (claims_reserve(&check->claims, scan->rows))
         return bb_fail(rq, 503, "Out of memory");
     bb_defer(rq, drop_claims, &check->claims);

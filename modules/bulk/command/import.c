@@ -104,10 +104,10 @@ static int read_file(struct bb_request *rq, struct import *import)
     return IMPORT_FAILED;
 }
 
-static int created(struct bb_request *rq, const struct bulk_job *job)
+static int created(struct bb_request *rq, struct bulk_job *job)
 {
-    return bb_query(rq, &bulk_create, BB_ARGS(bb_t(job->id), bb_i(job->doubtful))) ? 0
-                                                                                   : bb_failed(rq);
+    job->created = bb_query(rq, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) != NULL;
+    return job->created ? 0 : bb_failed(rq);
 }
 
 /* 0, or the exit status. */

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "modules/bulk/command/import.h"
-#include "modules/bulk/csv/write.h"
+#include "modules/common/csv.h"
 
 struct printing {
     struct import *import;
@@ -11,13 +11,8 @@ struct printing {
     int found;
 };
 
-static void drop_written(void *csv)
-{
-    write_free(csv);
-}
-
 /* What somebody sent is no order to a terminal, which takes a line's end without CR too. */
-static void tame(struct written *csv)
+static void tame(struct csv *csv)
 {
     char *out = csv->bytes;
 
@@ -39,10 +34,10 @@ static int print_part(struct bb_request *rq, void *arg)
 {
     struct printing *printing = arg;
     const struct bulk_job *job = &printing->import->job;
-    struct written *csv = bb_alloc(rq, sizeof(*csv));
+    struct csv *csv = bb_alloc(rq, sizeof(*csv));
     json_t *header = bb_json_hold(rq, bb_json_read(rq, job->header));
 
-    bb_defer(rq, drop_written, csv);
+    bb_defer(rq, csv_drop, csv);
     csv->separator = job->separator[0];
     bool terminal = isatty(STDOUT_FILENO);
 

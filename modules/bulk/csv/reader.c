@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "modules/bulk/csv/blank.h"
+
 enum { PIECE = 4096 }; /* bytes between two looks at the bounds */
 
 /* The parser's state within a cell. With its strict mode, which alone tells of a quote that is not
@@ -69,9 +71,9 @@ static void take_cell(void *cell, size_t length, void *arg)
     if (length)
         memcpy(reader->text + reader->length, cell, length);
     reader->text[reader->length + length] = '\0';
+    reader->full = reader->full || !blank_is(reader->text + reader->length);
     reader->offsets[reader->count++] = reader->length;
     reader->length += length + 1;
-    reader->full = reader->full || length > 0;
 }
 
 static void take_row(int end, void *arg)

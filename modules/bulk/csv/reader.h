@@ -2,7 +2,7 @@
  * Reading CSV (RFC 4180) as it comes, in pieces cut anywhere: libcsv, with bounds, the numbers that
  * rows have in a spreadsheet, and the places where they begin and end.
  *
- * A row without any text counts, as it does in a spreadsheet, but is not told. Spaces belong to
+ * A row of blanks only has a number, as in a spreadsheet, but is not reported. Spaces belong to
  * their cell. Lines end with CRLF, LF or CR; the last one need not end. Pure; any thread.
  */
 #ifndef BULK_READER_H
@@ -39,7 +39,7 @@ struct bulk_reader {
     size_t offsets[READER_COLUMNS_MAX];
     const char *cells[READER_COLUMNS_MAX];
     size_t count;
-    bool full;            /* the row has something besides separators */
+    bool full;            /* the row has something that can be seen */
     int stopped;          /* what `told` returned */
     char why[READER_WHY]; /* empty: nothing is wrong */
     bool starved;         /* what is wrong is that there was no memory */

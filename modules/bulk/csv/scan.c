@@ -6,11 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "modules/bulk/csv/blank.h"
 #include "modules/bulk/csv/utf8.h"
 
-enum { BUFFER = 65536 };
+enum {
+    BUFFER = 65536,
+    LOOK_ROWS = 50, /* among which a header line is looked for */
+    SHOWN = 5,      /* cells of a line that is not a header */
+    SHOWN_BYTES = 40
+};
+
+static const char separators[] = ",;\t|";
 
 #define SAVE_AS                                                                                    \
     "save it as CSV UTF-8 (Excel: Save as, CSV UTF-8; LibreOffice: Save as, Text CSV, character "  \
@@ -37,7 +46,8 @@ struct pass {
     struct scan *scan;
     struct bulk_reader reader;
     struct utf8 utf8;
-    size_t base; /* bytes before the reader's: the byte order mark */
+    size_t base;  /* bytes before the reader's: the byte order mark, and a line sep=X */
+    size_t lines; /* of these */
     char buffer[BUFFER];
 };
 
@@ -55,8 +65,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct scan *scan, int sta
 
 char scan_separator(const char *bytes, size_t length)
 {
-    size_t counts[3] = {0};
-    static const char separators[] = ",;\t";
+    size_t counts[sizeof(separators) - 1] = {0};
     bool quoted = false;
     size_t best = 0;
 
@@ -67,24 +76,203 @@ char scan_separator(const char *bytes, size_t length)
         if (found && !quoted)
             counts[found - separators]++;
     }
-    for (size_t i = 1; i < 3; i++)
+    for (size_t i = 1; i < sizeof(separators) - 1; i++)
         if (counts[i] > counts[best])
             best = i;
     return separators[best];
 }
 
+/* ---- the header line ---- */
+
+/* Lines at the beginning of a file, as one separator cuts them. */
+struct look {
+    struct bulk_reader reader;
+    const struct scan_columns *known;
+    size_t rows;
+    size_t found;    /* known columns of the first line that is not blank; */
+    int64_t line;    /* its number, */
+    char cells[400]; /* and its first cells */
+    size_t best;     /* the most known columns that a later line has, */
+    int64_t best_line;
+};
+
+/* A spreadsheet's guard of a long number, ="5414", is its text. */
+void scan_unguard(char *text)
+{
+    size_t length = strlen(text);
+
+    if (length < 3 || text[0] != '=' || text[1] != '"' || text[length - 1] != '"' ||
+        memchr(text + 2, '"', length - 3))
+        return;
+    memmove(text, text + 2, length - 3);
+    text[length - 3] = '\0';
+}
+
+static size_t known_in(const struct scan_columns *known, const struct reader_row *row)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < row->count; i++) {
+        char name[256];
+        size_t length = strlen(row->cells[i]);
+
+        if (length >= sizeof(name))
+            continue;
+        memcpy(name, row->cells[i], length + 1);
+        scan_unguard(name);
+        blank_strip(name);
+        count += known->is_column(known->arg, name);
+    }
+    return count;
+}
+
+static void show_cells(struct look *look, const struct reader_row *row)
+{
+    size_t at = 0, shown = 0;
+
+    for (size_t i = 0; i < row->count && shown < SHOWN; i++) {
+        if (blank_is(row->cells[i]))
+            continue;
+        at += (size_t)snprintf(look->cells + at, sizeof(look->cells) - at, "%s%.*s",
+                               shown ? ", " : "", (int)blank_cut(row->cells[i], SHOWN_BYTES),
+                               row->cells[i]);
+        shown++;
+    }
+}
+
+static int look_at_row(void *arg, const struct reader_row *row)
+{
+    struct look *look = arg;
+    size_t known = known_in(look->known, row);
+
+    if (!look->rows) {
+        look->found = known;
+        look->line = row->number;
+        show_cells(look, row);
+    } else if (known > look->best) {
+        look->best = known;
+        look->best_line = row->number;
+    }
+    return ++look->rows == LOOK_ROWS || look->found;
+}
+
+/* Reads the first lines with a separator. -1: no memory. A line that cannot be read ends it. */
+static int look_with(struct look *look, const struct scan_columns *known, char separator,
+                     const char *bytes, size_t length)
+{
+    memset(look, 0, sizeof(*look));
+    look->known = known;
+    if (bulk_reader_begin(&look->reader, separator, 0, look_at_row, look))
+        return -1;
+    if (!bulk_reader_feed(&look->reader, bytes, length) && length < BUFFER - 1024)
+        bulk_reader_end(&look->reader);
+    bool starved = look->reader.starved;
+
+    bulk_reader_free(&look->reader);
+    return starved ? -1 : 0;
+}
+
+static int refuse_header(struct pass *pass, const struct look *look, int64_t better)
+{
+    char advice[160] = "Rename its columns, or put a header line before it";
+
+    if (better)
+        snprintf(advice, sizeof(advice),
+                 "Line %lld looks like the header: delete the lines before it",
+                 (long long)better + (long long)pass->lines + 1);
+    return fail(pass->scan, 400,
+                "Line %lld must be the header line, and has no known column (it has: %s). "
+                "%s. The columns are %s; template.csv is an example",
+                (long long)look->line + (long long)pass->lines + 1, look->cells, advice,
+                pass->scan->known->names);
+}
+
+/*
+ * The separator that yields the most known columns, and of several the most frequent one. A first
+ * line sep=X has said which it is. -1: none yields any, or there is no memory.
+ */
+static int find_separator(struct pass *pass, char said, const char *bytes, size_t length)
+{
+    struct scan *scan = pass->scan;
+    char frequent = said ? said : scan_separator(bytes, length);
+    struct look *look = scan->known ? malloc(sizeof(*look)) : NULL;
+    size_t most = 0, best = 0;
+    int64_t better = 0;
+
+    scan->separator = frequent;
+    if (!scan->known)
+        return 0;
+    if (!look)
+        return fail(scan, 503, "Out of memory");
+    /* the most frequent one last, so that the cells of a message are cut by it */
+    for (size_t i = 0; i < sizeof(separators); i++) {
+        char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
+
+        if (said && separator != said)
+            continue;
+        if (look_with(look, scan->known, separator, bytes, length)) {
+            free(look);
+            return fail(scan, 503, "Out of memory");
+        }
+        if (look->found > most || (look->found && look->found == most && separator == frequent)) {
+            most = look->found;
+            scan->separator = separator;
+        }
+        if (look->best > best) {
+            best = look->best;
+            better = look->best_line;
+        }
+    }
+    int status = most || !look->rows ? 0 : refuse_header(pass, look, better);
+
+    free(look);
+    return status;
+}
+
+/* Bytes of a first line sep=X, in quotes or not, with its end; 0: there is none. */
+static size_t separator_line(const char *bytes, size_t length, char *separator)
+{
+    size_t at = length && bytes[0] == '"';
+    bool quoted = at > 0;
+
+    if (length < at + 5 || strncasecmp(bytes + at, "sep=", 4) != 0)
+        return 0;
+    *separator = bytes[at + 4];
+    at += 5;
+    if (*separator == '"' || !((*separator > ' ' && *separator < 0x7f) || *separator == '\t'))
+        return 0;
+    if (quoted && (at == length || bytes[at++] != '"'))
+        return 0;
+    if (at < length && bytes[at] != '\r' && bytes[at] != '\n')
+        return 0;
+    if (at + 1 < length && bytes[at] == '\r' && bytes[at + 1] == '\n')
+        at++;
+    return at < length ? at + 1 : at;
+}
+
 static int take_header(struct scan *scan, const struct reader_row *row)
 {
+    if (row->end - row->begin > SCAN_HEADER_BYTES)
+        return fail(scan, 400,
+                    "The header line has more than 16 KiB: remove the columns that are not needed");
     scan->header = calloc(row->count, sizeof(*scan->header));
-    if (!scan->header)
+    scan->unnamed = calloc(row->count, sizeof(*scan->unnamed));
+    if (!scan->header || !scan->unnamed)
         return fail(scan, 503, "Out of memory");
     for (; scan->columns < row->count; scan->columns++) {
-        scan->header[scan->columns] = strdup(row->cells[scan->columns]);
-        if (!scan->header[scan->columns])
+        char *name = strdup(row->cells[scan->columns]);
+
+        if (!name)
             return fail(scan, 503, "Out of memory");
+        scan_unguard(name);
+        blank_strip(name);
+        scan->some_unnamed = scan->some_unnamed || !*name;
+        scan->header[scan->columns] = name;
     }
     return 0;
 }
+
+/* ---- rows ---- */
 
 /* The part that the row belongs to; NULL: no memory. */
 static struct scan_part *part_for(struct scan *scan, const struct reader_row *row)
@@ -122,6 +310,9 @@ static int take(void *arg, const struct reader_row *row)
 
     if (!part)
         return fail(scan, 503, "Out of memory");
+    for (size_t i = 0; scan->some_unnamed && i < scan->columns && i < row->count; i++)
+        if (!*scan->header[i] && !scan->unnamed[i] && !blank_is(row->cells[i]))
+            scan->unnamed[i] = row->number;
     if (!part->rows)
         part->begin = pass->base + row->begin;
     part->end = pass->base + row->end;
@@ -172,11 +363,16 @@ static int feed(struct pass *pass, const char *bytes, size_t length)
 
 static ssize_t fill(struct pass *pass, int fd)
 {
-    ssize_t got = read(fd, pass->buffer, sizeof(pass->buffer));
+    size_t length = 0;
+    ssize_t got = 1;
 
+    while (got > 0 && length < BUFFER) {
+        got = read(fd, pass->buffer + length, BUFFER - length);
+        length += got > 0 ? (size_t)got : 0;
+    }
     if (got < 0)
         fail(pass->scan, 503, "The file cannot be read");
-    return got;
+    return got < 0 ? got : (ssize_t)length;
 }
 
 /* The first piece says what it is. */
@@ -184,16 +380,28 @@ static int begin(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
     ssize_t got = fill(pass, fd);
+    char said = '\0';
 
     if (got < 0 || look_at_kind(scan, pass->buffer, (size_t)got))
         return -1;
     size_t length = (size_t)got;
 
     pass->base = length >= 3 && !memcmp(pass->buffer, "\xef\xbb\xbf", 3) ? 3 : 0;
-    scan->separator = scan_separator(pass->buffer + pass->base, length - pass->base);
+    size_t line = separator_line(pass->buffer + pass->base, length - pass->base, &said);
+
+    pass->base += line;
+    pass->lines = line > 0;
+    if (!line)
+        said = '\0';
+    const char *bytes = pass->buffer + pass->base;
+
+    length -= pass->base;
+    if (look_at_text(pass, bytes, length) || find_separator(pass, said, bytes, length))
+        return -1;
+    pass->utf8 = (struct utf8){0}; /* feed() looks again */
     if (bulk_reader_begin(&pass->reader, scan->separator, 0, take, pass))
         return fail(scan, 503, "Out of memory");
-    return feed(pass, pass->buffer + pass->base, length - pass->base);
+    return length ? feed(pass, bytes, length) : 0;
 }
 
 static int finish(struct pass *pass)
@@ -246,6 +454,7 @@ void scan_free(struct scan *scan)
     for (size_t i = 0; i < scan->columns; i++)
         free(scan->header[i]);
     free(scan->header);
+    free(scan->unnamed);
     free(scan->parts);
 }
 

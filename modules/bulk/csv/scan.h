@@ -16,15 +16,28 @@ struct scan_part {
     size_t rows;         /* that are not blank */
 };
 
+enum { SCAN_HEADER_BYTES = 16384 };
+
+/* The known columns, by which a header line is recognized. */
+struct scan_columns {
+    bool (*is_column)(const void *arg, const char *name);
+    const void *arg;
+    const char *names; /* for a message: "externalId, siteName" */
+};
+
 struct scan {
-    const char *path; /* set by the caller, as the next two */
+    const char *path; /* set by the caller, as the next three */
     size_t part_rows; /* rows in a part, at most */
     size_t rows_max;
-    int status; /* 0; or that of the answer, with the reason in `why` */
-    char why[READER_WHY + 200];
+    const struct scan_columns *known; /* NULL: any first line is a header */
+    int status;                       /* 0; or the status of the answer, with the reason in `why` */
+    char why[1200];
     char separator;
-    char **header; /* names of the columns */
+    char **header; /* names of the columns, without what nobody sees */
     size_t columns;
+    int64_t
+        *unnamed; /* by column: the first row with a value in a column without a name; 0: none */
+    bool some_unnamed;
     struct scan_part *parts;
     size_t part_count, part_room;
     size_t rows;
@@ -33,7 +46,10 @@ struct scan {
 void scan_run(void *scan);
 void scan_free(struct scan *scan);
 
-/* The separator of a header line: the most frequent of , ; and tab outside of quotes. */
+/* Takes a spreadsheet's guard off, in place: ="5414" is 5414. */
+void scan_unguard(char *text);
+
+/* The separator of a header line: the most frequent of , ; tab and | outside of quotes. */
 char scan_separator(const char *bytes, size_t length);
 
 /* The part of a file, read whole: 0, or -1. Blocks. */

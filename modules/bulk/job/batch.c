@@ -2,7 +2,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "modules/bulk/csv/blank.h"
+#include "modules/bulk/csv/scan.h"
 #include "modules/bulk/job/bulk.h"
+#include "modules/common/csv.h"
 
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index)
 {
@@ -92,6 +95,41 @@ static void point_for_comma(char *text)
         *comma = '.';
 }
 
+/* A cell as the type takes it, which is often the one that was sent. */
+static const char *plain_cell(struct bb_request *rq, const char *sent, bool number)
+{
+    bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_is_defused(sent);
+
+    if (!guarded && !defused && !number)
+        return sent;
+    char *plain = copied(rq, sent);
+
+    if (defused)
+        csv_take_back(plain);
+    scan_unguard(plain);
+    if (number)
+        point_for_comma(plain);
+    return plain;
+}
+
+/* 1.23E+12 is what is left of a long number that a spreadsheet has shown. */
+static bool is_shortened(const char *name)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(name, digits);
+
+    if (whole != 1)
+        return false;
+    name += whole;
+    if (*name == '.' || *name == ',')
+        name += 1 + strspn(name + 1, digits);
+    if (*name != 'E' && *name != 'e')
+        return false;
+    name += 1 + (name[1] == '+');
+    whole = strspn(name, digits);
+    return whole && !name[whole];
+}
+
 static void take_cells(struct reading *reading, struct bb_bulk_row *row, const char *const *sent)
 {
     const struct bulk_columns *columns = reading->columns;
@@ -103,13 +141,18 @@ static void take_cells(struct reading *reading, struct bb_bulk_row *row, const c
 
         if (place < 0 || !*sent[i])
             continue;
-        cells[place] = sent[i];
-        if (columns->separator != ',' && is_number(bulk_column(type, (size_t)place))) {
-            char *number = copied(reading->rq, sent[i]);
+        const struct bb_field *column = bulk_column(type, (size_t)place);
 
-            point_for_comma(number);
-            cells[place] = number;
-        }
+        cells[place] =
+            plain_cell(reading->rq, sent[i], columns->separator != ',' && is_number(column));
+        if ((size_t)place != type->rows->name_column)
+            continue;
+        if (csv_is_defused(sent[i]))
+            row->name_as_sent = sent[i];
+        if (is_shortened(cells[place]))
+            bb_bulk_warn(reading->rq, row, column->name,
+                         "looks like a long number that a spreadsheet has shortened; format the "
+                         "column as text before you save the file");
     }
     row->cells = cells;
 }
@@ -120,7 +163,7 @@ static void check_count(struct reading *reading, struct bb_bulk_row *row,
     bool text = false;
 
     for (size_t i = reading->columns->count; i < told->count; i++)
-        text = text || *told->cells[i];
+        text = text || !blank_is(told->cells[i]);
     if (text)
         bb_bulk_problem(reading->rq, row, "",
                         bb_format(reading->rq, "has %zu cells, the header line %zu", told->count,
@@ -191,13 +234,22 @@ const char *bulk_name_of(const struct bulk_type *type, const struct bb_bulk_row 
                                                            : NULL;
 }
 
+const char *bulk_name_shown(struct bb_request *rq, const struct bulk_type *type,
+                            const struct bb_bulk_row *row)
+{
+    const char *name = bulk_name_of(type, row);
+    size_t length = name ? blank_cut(name, BULK_NAME_BYTES) : 0;
+
+    return name && name[length] ? bb_format(rq, "%.*s…", (int)length, name) : name;
+}
+
 /* ---- problems as JSON ---- */
 
-static json_t *problems_of(const struct bb_bulk_row *row)
+static json_t *problems_of(const struct bb_bulk_problem *first)
 {
     json_t *list = json_array();
 
-    for (const struct bb_bulk_problem *at = row->problems; at && list; at = at->next)
+    for (const struct bb_bulk_problem *at = first; at && list; at = at->next)
         if (json_array_append_new(
                 list, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem))) {
             json_decref(list);
@@ -206,10 +258,41 @@ static json_t *problems_of(const struct bb_bulk_row *row)
     return list;
 }
 
-const char *bulk_problems_json(struct bb_request *rq, const struct bb_bulk_row *row)
+/* Problems or warnings of a row as text; NULL: no memory. */
+static const char *problems_json(struct bb_request *rq, const struct bb_bulk_problem *first)
 {
     size_t length;
-    json_t *list = problems_of(row);
+    json_t *list = problems_of(first);
+    const char *text = list ? bb_json(rq, list, &length) : NULL;
+
+    json_decref(list);
+    return text;
+}
+
+static const char *found_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
+                              int64_t *count)
+{
+    json_t *list = json_array();
+    size_t length;
+
+    *count = 0;
+    for (size_t i = 0; i < batch->count && list; i++) {
+        const struct bb_bulk_row *row = batch->rows[i];
+        const struct bb_bulk_problem *first = warnings ? row->warnings : row->problems;
+
+        if (!first)
+            continue;
+        const char *problems = problems_json(rq, first);
+
+        ++*count;
+        if (!problems ||
+            json_array_append_new(
+                list, json_pack("{s:I, s:s?, s:s}", "number", (json_int_t)row->number, "name",
+                                bulk_name_shown(rq, batch->type, row), "problems", problems))) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
     const char *text = list ? bb_json(rq, list, &length) : NULL;
 
     json_decref(list);
@@ -219,27 +302,11 @@ const char *bulk_problems_json(struct bb_request *rq, const struct bb_bulk_row *
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch,
                                int64_t *count)
 {
-    json_t *list = json_array();
-    size_t length;
+    return found_json(rq, batch, false, count);
+}
 
-    *count = 0;
-    for (size_t i = 0; i < batch->count && list; i++) {
-        const struct bb_bulk_row *row = batch->rows[i];
-        const char *problems = row->problems ? bulk_problems_json(rq, row) : NULL;
-
-        if (!row->problems)
-            continue;
-        ++*count;
-        if (!problems ||
-            json_array_append_new(
-                list, json_pack("{s:I, s:s?, s:s}", "number", (json_int_t)row->number, "name",
-                                bulk_name_of(batch->type, row), "problems", problems))) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    const char *text = list ? bb_json(rq, list, &length) : NULL;
-
-    json_decref(list);
-    return text;
+const char *bulk_warnings_json(struct bb_request *rq, const struct bulk_batch *batch,
+                               int64_t *count)
+{
+    return found_json(rq, batch, true, count);
 }

@@ -24,7 +24,9 @@ enum {
     BULK_PART_ROWS = 500,    /* of a part */
     BULK_FILE_MAX = 52428800,
     BULK_ROWS_MAX = 200000,
-    BULK_PAGE_MAX = 1000
+    BULK_PAGE_MAX = 1000,
+    BULK_NAME_BYTES = 1020, /* of a row's name in the log: 255 characters */
+    BULK_JOB_BYTES = 4096   /* counted for a job, whatever its file has */
 };
 
 #define BULK_POOL "files"
@@ -46,7 +48,9 @@ struct bulk_type {
 struct bulk_settings {
     const char *files;        /* directory of those that arrive */
     int64_t jobs_per_account; /* that have not ended */
+    int64_t bytes_per_organization;
     int64_t retention_days;
+    int64_t unfinished_days; /* of those that were cancelled or never confirmed */
 };
 
 /* State of one generation. Types are known from `start` on. */
@@ -63,19 +67,28 @@ struct bulk {
 
 /* A job as it is stored. Texts live as long as the request. */
 struct bulk_job {
-    const char *id, *email, *type, *file, *status, *separator, *header;
+    const char *id, *email, *type, *file, *status;
+    const char *reason; /* why the service cancelled it; NULL */
     int64_t account, role, organisation;
-    int64_t rows, doubtful, cursor, single, succeeded, failed;
+    int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
     const char *created_at, *confirmed_at, *ended_at; /* NULL: not yet */
+    /* Of the file, read where rows are: bulk_job_read_header(). Up to 16 KiB as it was sent. */
+    const char *separator, *header; /* NULL: not read */
+    int64_t bytes;                  /* of a job that is being made, as is */
+    bool created;                   /* whether it is stored as such */
 };
 
-/* What bulk_job_of() reads, of a job `j`. */
+/*
+ * The columns of a job `j` for bulk_job_of(); followed by BULK_JOB_HEADER those for
+ * bulk_job_whole(). Statements that read many jobs never read headers.
+ */
 #define BULK_TIME(column)                                                                          \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 #define BULK_JOB                                                                                   \
-    "j.id, j.email, j.type, j.file, j.status, j.separator, j.header, j.account, j.role,"           \
-    " j.organisation, j.rows, j.doubtful, j.cursor, j.single, j.succeeded, j.failed,"              \
+    "j.id, j.email, j.type, j.file, j.status, j.reason, j.account, j.role, j.organisation,"        \
+    " j.rows, j.doubtful, j.warned, j.cursor, j.single, j.succeeded, j.failed,"                    \
     " " BULK_TIME("j.created_at") ", " BULK_TIME("j.confirmed_at") ", " BULK_TIME("j.ended_at")
+#define BULK_JOB_HEADER ", j.separator, j.header"
 
 /* The condition on a job `j` that the caller sees: its own, an Admin any; $1 to $4 with the id. */
 #define BULK_MINE                                                                                  \
@@ -99,6 +112,10 @@ const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *nam
 
 /* job.c */
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+/* The same of a statement with BULK_JOB_HEADER. */
+struct bulk_job bulk_job_whole(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+/* Reads separator and header of a job. 0, or the status of the answer given. */
+int bulk_job_read_header(struct bb_request *rq, struct bulk_job *job);
 /* A job that `who` sees: 1, 0: there is none, -1: failed. No answer is given. */
 int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
                   struct bulk_job *job);
@@ -134,6 +151,7 @@ int bulk_place_of(const struct bulk_type *type, const char *name);
  * is NULL); type NULL: nothing is known. */
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator, const char **twice);
+/* Of a job whose header was read. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk *bulk,
                                       const struct bulk_job *job);
 
@@ -147,10 +165,14 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_type *
                                  size_t length, int64_t first, int64_t after, size_t most);
 /* The cell that names a row, or NULL. */
 const char *bulk_name_of(const struct bulk_type *type, const struct bb_bulk_row *row);
-/* [{field, problem}] of a row as text. */
-const char *bulk_problems_json(struct bb_request *rq, const struct bb_bulk_row *row);
-/* [{number, problems}] of the rows with problems as text; *count of them. */
+/* The same as the log shows it: up to BULK_NAME_BYTES of it. */
+const char *bulk_name_shown(struct bb_request *rq, const struct bulk_type *type,
+                            const struct bb_bulk_row *row);
+/* [{number, name, problems}] of the rows with problems, or with warnings, as text; *count of them.
+ */
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch,
+                               int64_t *count);
+const char *bulk_warnings_json(struct bb_request *rq, const struct bulk_batch *batch,
                                int64_t *count);
 
 /* A file on its way in, whoever sends it. */
@@ -166,22 +188,27 @@ struct bulk_source {
 
 /*
  * take.c: looks a file through, checks its rows and stores its parts as a job that nobody sees yet;
- * finish() makes it one that is created, by bulk_create, and returns the status of its answer, or
- * 0. What that returned; or the status of the answer given to a file that is refused, of which
- * nothing stays.
+ * finish() makes it one that is created, by bulk_create, sets job->created, and returns the status
+ * of its answer, or 0. Returns the status of finish(), or of the answer to a file that is refused.
+ * Unless job->created is set nothing of it stays, whatever the answer: a request with the same
+ * Idempotency-Key may have been faster.
  */
 bool bulk_is_csv(const char *name); /* by its end */
 /* Whether there is such an organisation: 1 (also where no module knows), 0, or -1: failed. */
 int bulk_organisation_known(struct bb_request *rq, int64_t organisation);
-extern const struct bb_sql bulk_create; /* $1 id, $2 how many rows are doubtful */
+extern const struct bb_sql bulk_create; /* BULK_CREATE_ARGS */
+#define BULK_CREATE_ARGS(job)                                                                      \
+    bb_t((job)->id), bb_i((job)->doubtful), bb_i((job)->warned), bb_i((job)->bytes)
+/* The message for an organization that has no room for more. */
+const char *bulk_over_quota(struct bb_request *rq);
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
-              int (*finish)(struct bb_request *rq, const struct bulk_job *job));
+              int (*finish)(struct bb_request *rq, struct bulk_job *job));
 
-/* check.c: checks and stores the parts of the file, for an upload. 0, or the status of the answer
- * given. */
+/* check.c: checks and stores the parts of the file, of an upload; job->bytes grows, up to `left`.
+ * 0, or the status of the answer given. */
 struct scan;
 int bulk_check_parts(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
-                     const struct bulk_columns *columns, const struct scan *scan);
+                     const struct bulk_columns *columns, const struct scan *scan, int64_t left);
 
 /* change.c: what becomes of a job by the word of `who`. 0 with *job (which may be NULL of
  * bulk_job_delete()), or the status of the answer given. */
@@ -190,15 +217,19 @@ int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, cons
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
                     struct bulk_job *job);
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
+/* In the transaction that made it cancelled: counts its rows, and raises the event. 0 with *job,
+ * which must live until the commit, or -1: `bb_failed(rq)`. */
+int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                       struct bulk_job *job);
 
 /* failed_rows.c: the rows of a job that failed or were cancelled as CSV. `mark`: with a byte order
  * mark. */
-struct written;
-void bulk_failed_header(struct written *csv, const json_t *header, bool mark);
+struct csv;
+void bulk_failed_header(struct csv *csv, const json_t *header, bool mark);
 /* Those of the next part behind the row *behind, which moves on: 1, 0: none is left, -1: failed.
  * `cancelled`: bulk_cancelled_behind(); csv->separator is the job's. */
 int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t cancelled,
-                     int64_t *behind, struct written *csv);
+                     int64_t *behind, struct csv *csv);
 
 /* What the type's functions are told of a job. */
 struct bb_bulk_job bulk_job_public(const struct bulk_job *job);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "modules/bulk/csv/write.h"
 #include "modules/bulk/job/bulk.h"
+#include "modules/common/csv.h"
 
 static bool is_errors(const json_t *header, size_t column)
 {
@@ -16,7 +16,7 @@ static bool is_errors(const json_t *header, size_t column)
 
 #define CANCELLED "not stored: the bulk upload was cancelled"
 
-static void write_errors(struct bb_request *rq, struct written *csv, const json_t *problems)
+static void write_errors(struct bb_request *rq, struct csv *csv, const json_t *problems)
 {
     char *text = bb_format(rq, "%s", "");
     const json_t *problem;
@@ -29,10 +29,10 @@ static void write_errors(struct bb_request *rq, struct written *csv, const json_
         text = bb_format(rq, "%s%s%s%s%s", text, i ? "; " : "", field, *field ? ": " : "",
                          json_string_value(json_object_get(problem, "problem")));
     }
-    write_words(csv, text);
+    csv_text(csv, text);
 }
 
-static void write_rows(struct bb_request *rq, struct written *csv, const struct bulk_batch *batch,
+static void write_rows(struct bb_request *rq, struct csv *csv, const struct bulk_batch *batch,
                        const json_t *header, const json_t *findings, int64_t cancelled)
 {
     size_t columns = json_array_size(header);
@@ -51,29 +51,29 @@ static void write_rows(struct bb_request *rq, struct written *csv, const struct 
             count++;
         for (size_t k = 0; k < columns; k++)
             if (!is_errors(header, k))
-                write_cell(csv, k < count ? cells[k] : NULL);
+                csv_text(csv, k < count ? cells[k] : NULL);
         if (problems)
             write_errors(rq, csv, problems);
         else
-            write_words(csv, CANCELLED);
-        write_end(csv);
+            csv_text(csv, CANCELLED);
+        csv_end_row(csv);
     }
 }
 
-void bulk_failed_header(struct written *csv, const json_t *header, bool mark)
+void bulk_failed_header(struct csv *csv, const json_t *header, bool mark)
 {
     const json_t *name;
     size_t i;
 
     if (mark)
-        write_bytes(csv, "\xef\xbb\xbf", 3); /* else Excel takes it for Windows-1252 */
+        csv_bytes(csv, "\xef\xbb\xbf", 3); /* else Excel takes it for Windows-1252 */
     json_array_foreach(header, i, name)
     {
         if (!is_errors(header, i))
-            write_cell(csv, json_string_value(name));
+            csv_text(csv, json_string_value(name));
     }
-    write_cell(csv, "errors");
-    write_end(csv);
+    csv_text(csv, "errors");
+    csv_end_row(csv);
 }
 
 /* $1 job, $2 behind which row, $3 behind which row they are cancelled */
@@ -86,7 +86,7 @@ static const struct bb_sql find = {
 };
 
 int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t cancelled,
-                     int64_t *behind, struct written *csv)
+                     int64_t *behind, struct csv *csv)
 {
     const struct bb_rows *parts =
         bb_query(rq, &find, BB_ARGS(bb_t(id), bb_i(*behind), bb_i(cancelled)));

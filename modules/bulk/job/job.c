@@ -11,13 +11,13 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
         .type = bb_cell(rq, rows, row, 2),
         .file = bb_cell(rq, rows, row, 3),
         .status = bb_cell(rq, rows, row, 4),
-        .separator = bb_cell(rq, rows, row, 5),
-        .header = bb_cell(rq, rows, row, 6),
-        .account = bb_cell_int(rq, rows, row, 7),
-        .role = bb_cell_int(rq, rows, row, 8),
-        .organisation = bb_cell_int(rq, rows, row, 9),
-        .rows = bb_cell_int(rq, rows, row, 10),
-        .doubtful = bb_cell_int(rq, rows, row, 11),
+        .reason = bb_cell(rq, rows, row, 5),
+        .account = bb_cell_int(rq, rows, row, 6),
+        .role = bb_cell_int(rq, rows, row, 7),
+        .organisation = bb_cell_int(rq, rows, row, 8),
+        .rows = bb_cell_int(rq, rows, row, 9),
+        .doubtful = bb_cell_int(rq, rows, row, 10),
+        .warned = bb_cell_int(rq, rows, row, 11),
         .cursor = bb_cell_int(rq, rows, row, 12),
         .single = bb_cell_int(rq, rows, row, 13),
         .succeeded = bb_cell_int(rq, rows, row, 14),
@@ -26,6 +26,30 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
         .confirmed_at = bb_cell(rq, rows, row, 17),
         .ended_at = bb_cell(rq, rows, row, 18),
     };
+}
+
+struct bulk_job bulk_job_whole(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct bulk_job job = bulk_job_of(rq, rows, row);
+
+    job.separator = bb_cell(rq, rows, row, 19);
+    job.header = bb_cell(rq, rows, row, 20);
+    return job;
+}
+
+int bulk_job_read_header(struct bb_request *rq, struct bulk_job *job)
+{
+    static const struct bb_sql find = {"SELECT separator, header FROM bulk_job WHERE id = $1::uuid",
+                                       0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(job->id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Bulk upload not found");
+    job->separator = bb_cell(rq, rows, 0, 0);
+    job->header = bb_cell(rq, rows, 0, 1);
+    return 0;
 }
 
 int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -64,11 +88,13 @@ int64_t bulk_cancelled_behind(const struct bulk_job *job)
 json_t *bulk_job_json(const struct bulk_job *job)
 {
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?, s:s?}",
-        "bulkUploadId", job->id, "status", job->status, "type", job->type, "fileName", job->file,
-        "organizationId", (json_int_t)job->organisation, "rows", (json_int_t)job->rows, "check",
-        "passed", (json_int_t)(job->rows - job->doubtful), "failed", (json_int_t)job->doubtful,
-        "progress", "done", (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
+        "{s:s, s:s, s:s?, s:s, s:s, s:I, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?,"
+        " s:s?}",
+        "bulkUploadId", job->id, "status", job->status, "reason", job->reason, "type", job->type,
+        "fileName", job->file, "organizationId", (json_int_t)job->organisation, "rows",
+        (json_int_t)job->rows, "check", "passed", (json_int_t)(job->rows - job->doubtful), "failed",
+        (json_int_t)job->doubtful, "warned", (json_int_t)job->warned, "progress", "done",
+        (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
         (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "createdAt", job->created_at,
         "confirmedAt", job->confirmed_at, "endedAt", job->ended_at);
 }

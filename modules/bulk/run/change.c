@@ -94,7 +94,8 @@ static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     (void)tx;
     bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_CANCELLED, 1);
-    bb_log(rq, BB_INFO, "bulk upload %s was cancelled: %lld of %lld rows were done", job->id,
+    bb_log(rq, BB_INFO, "bulk upload %s was cancelled%s%s: %lld of %lld rows were done", job->id,
+           job->reason ? ", because " : "", job->reason ? job->reason : "",
            (long long)bulk_done(job), (long long)job->rows);
 }
 
@@ -114,6 +115,20 @@ static const struct bb_sql total = {
     BB_SQL_WRITE,
 };
 
+int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                       struct bulk_job *job)
+{
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(id)));
+
+    if (!rows)
+        return -1;
+    *job = bulk_job_of(rq, rows, 0);
+    if (bulk_emit_finished(rq, tx, job, "cancelled"))
+        return -1;
+    bb_after(rq, tx, count, job);
+    return 0;
+}
+
 static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct ending *ending = arg;
@@ -124,14 +139,7 @@ static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (!bb_affected(rq, rows))
         return wrong_state(rq, ending->who, ending->id);
-    rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(ending->id)));
-    if (!rows)
-        return bb_failed(rq);
-    *ending->job = bulk_job_of(rq, rows, 0);
-    if (bulk_emit_finished(rq, tx, ending->job, "cancelled"))
-        return bb_failed(rq);
-    bb_after(rq, tx, count, ending->job);
-    return 0;
+    return bulk_end_cancelled(rq, tx, ending->id, ending->job) ? bb_failed(rq) : 0;
 }
 
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -157,10 +165,11 @@ int bulk_cancel(struct bb_request *rq)
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     static const struct bb_sql delete = {
-        "WITH gone AS (DELETE FROM bulk_job j WHERE " BULK_MINE " AND j.status = 'created'"
+        "WITH gone AS (DELETE FROM bulk_job j WHERE " BULK_MINE " AND j.status <> 'confirmed'"
         " RETURNING j.id), f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
+        " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
         " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
-        BB_SQL_WRITE,
+        BB_SQL_WRITE | BB_SQL_LONG,
     };
     const struct bb_rows *rows = bb_query(rq, &delete, BB_ARGS(BULK_MINE_ARGS(who, id)));
 

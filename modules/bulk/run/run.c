@@ -46,7 +46,7 @@ static int transact(struct bb_request *rq, void *arg)
     turn->id[0] = turn->sqlstate[0] = '\0';
     turn->last = turn->tried = 0;
     turn->count = 0;
-    turn->written = turn->narrowed = false;
+    turn->written = turn->narrowed = turn->lapsed = false;
     int status = bb_transaction(rq, bulk_store_batch, turn);
 
     if (status >= 400 && turn->written)
@@ -76,8 +76,8 @@ static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
 {
     struct bulk *bulk = rq->state;
 
-    if (!turn->id[0])
-        return false;
+    if (!turn->id[0] || turn->lapsed)
+        return turn->lapsed;
     if (blames_rows(turn->sqlstate) && turn->tried) {
         memcpy(turn->refused, turn->id, sizeof(turn->refused));
         turn->refused_row = turn->tried;

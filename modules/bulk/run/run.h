@@ -22,7 +22,15 @@ struct bulk_turn {
     int64_t refused_row;
     char sqlstate[8]; /* why the batch failed */
     bool written;     /* the batch was; what fails then is the commit, and what runs before it */
+    bool lapsed; /* its sender lost the right to it meanwhile: nothing of the batch is stored */
+    char permitted[ID_SIZE]; /* the job whose sender was asked for last, */
+    int64_t permitted_ms;    /* and when */
 };
+
+/* permit.c: whether the sender of a job may still store its rows, as the accounts are now: 1; 0
+ * with *reason; -1: `bb_failed(rq)`. */
+int bulk_permitted(struct bb_request *rq, const struct bulk_job *job, const struct bulk_type *type,
+                   const char **reason);
 
 /* store.c: one batch of the job whose turn it is, as bb_transaction() calls it. */
 int bulk_store_batch(struct bb_request *rq, struct bb_tx *tx, void *turn);

@@ -3,12 +3,16 @@
 
 #include "modules/bulk/run/run.h"
 
-enum { SMALL_ROWS = 50 }; /* of a batch while others wait for answers: a few milliseconds */
+enum {
+    SMALL_ROWS = 50,    /* of a batch while others wait for answers: a few milliseconds */
+    PERMITTED_MS = 250, /* how long an answer about a job's sender holds for further batches, */
+    LAPSED_MS = 500     /* and for the commit of one that takes long */
+};
 
 /* $1 JSON array of the types that are loaded. Jobs of other types wait, and none waits for them. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 static const struct bb_sql claim = {
-    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status = 'confirmed'"
+    "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE j.status = 'confirmed'"
     " AND j.type " LOADED " AND (j.retry_at IS NULL OR j.retry_at <= now())"
     " AND NOT EXISTS (SELECT FROM bulk_job o WHERE o.status = 'confirmed'"
     " AND o.organisation = j.organisation AND o.retry_at IS NULL AND o.type " LOADED
@@ -26,13 +30,14 @@ static const struct bb_sql parts_of = {
 
 /* What the check had found. $1 job, $2 and $3 rows: behind, and up to */
 static const struct bb_sql forget = {
-    "DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint AND number <= "
-    "$3::bigint",
+    "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
+    " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
+    " SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM gone",
     BB_SQL_WRITE,
 };
 
 /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 how many
- * findings it has more */
+ * findings it has more, $8 bytes of findings that it has more */
 static const struct bb_sql note = {
     "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
     " SELECT $1::uuid, f.number, f.name, f.problems"
@@ -40,8 +45,14 @@ static const struct bb_sql note = {
     " part AS (UPDATE bulk_part SET failed = failed + $7::int WHERE job = $1::uuid"
     " AND last_row = $6::bigint AND $7::int <> 0)"
     " UPDATE bulk_job SET cursor = $2::bigint, succeeded = succeeded + $3::int,"
-    " failed = failed + $4::int, served_at = clock_timestamp(), retry_at = NULL"
-    " WHERE id = $1::uuid",
+    " failed = failed + $4::int, bytes = bytes + $8::bigint, served_at = clock_timestamp(),"
+    " retry_at = NULL WHERE id = $1::uuid",
+    BB_SQL_WRITE,
+};
+
+/* $1 job, $2 reason */
+static const struct bb_sql lapse = {
+    "UPDATE bulk_job SET status = 'cancelled', ended_at = now(), reason = $2 WHERE id = $1::uuid",
     BB_SQL_WRITE,
 };
 
@@ -53,7 +64,8 @@ static const struct bb_sql end = {
 /* Of the rows of a batch those of one part. */
 struct part {
     int64_t last, cursor; /* the part's last row, and the one up to which it is done then */
-    int64_t before;       /* findings of the check that went away */
+    int64_t before;       /* findings of the check that went away, */
+    int64_t before_bytes; /* and their bytes */
     const struct bulk_batch *rows;
 };
 
@@ -112,11 +124,14 @@ static int note_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
 
     if (!findings)
         return bb_no_memory(rq);
+    int64_t more = (bad ? (int64_t)strlen(findings) : 0) - part->before_bytes;
+
     batch->succeeded += good;
     batch->failed += bad;
     return bb_tx_query(rq, tx, &note,
                        BB_ARGS(bb_t(batch->job.id), bb_i(part->cursor), bb_i(good), bb_i(bad),
-                               bb_t(findings), bb_i(part->last), bb_i(bad - part->before)))
+                               bb_t(findings), bb_i(part->last), bb_i(bad - part->before),
+                               bb_i(more)))
                ? 200
                : failed(rq, batch->turn);
 }
@@ -156,6 +171,32 @@ static struct bulk_batch *all_rows(struct bb_request *rq, const struct batch *ba
     return all;
 }
 
+static int ask_permission(struct bb_request *rq, struct bulk_turn *turn, const struct bulk_job *job,
+                          const struct bulk_type *type, const char **reason)
+{
+    int64_t now = bb_now_ms(rq->host);
+    int permitted = bulk_permitted(rq, job, type, reason);
+
+    turn->permitted[0] = '\0';
+    if (permitted <= 0)
+        return permitted;
+    strncpy(turn->permitted, job->id, sizeof(turn->permitted) - 1);
+    turn->permitted_ms = now;
+    return 1;
+}
+
+/* Ends a job whose sender may not store its rows any more. */
+static int end_lapsed(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                      const char *reason)
+{
+    const char *id = batch->job.id;
+
+    if (!bb_tx_query(rq, tx, &lapse, BB_ARGS(bb_t(id), bb_t(reason))) ||
+        bulk_end_cancelled(rq, tx, id, &batch->job))
+        return failed(rq, batch->turn);
+    return 200;
+}
+
 static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
     struct bulk_turn *turn = batch->turn;
@@ -167,6 +208,16 @@ static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
         bb_bulk_problem(rq, rows->rows[0], "", "cannot be stored: the database refuses it");
     else if (bulk_call(rq, tx, rows, &batch->job))
         return failed(rq, turn);
+    if (bb_now_ms(rq->host) - turn->permitted_ms > LAPSED_MS) {
+        const char *reason;
+        int permitted = ask_permission(rq, turn, &batch->job, batch->type, &reason);
+
+        if (permitted < 0)
+            return failed(rq, turn);
+        turn->lapsed = !permitted; /* the next batch ends the job */
+        if (turn->lapsed)
+            return bb_fail_text(rq, 409, reason);
+    }
     return save(rq, tx, batch);
 }
 
@@ -180,14 +231,18 @@ static size_t rows_at_most(const struct bulk *bulk, const struct batch *batch)
     return batch->turn->small && !batch->type->together ? SMALL_ROWS : BULK_PART_ROWS;
 }
 
-/* Of a part whose findings go away how many there were. -1: failed. */
-static int64_t forget_findings(struct bb_request *rq, struct bb_tx *tx, const struct batch *batch,
-                               const struct part *part)
+/* Of a part whose findings go away: how many there were. 0, or -1: failed. */
+static int forget_findings(struct bb_request *rq, struct bb_tx *tx, const struct batch *batch,
+                           struct part *part)
 {
     const struct bb_rows *gone = bb_tx_query(
         rq, tx, &forget, BB_ARGS(bb_t(batch->job.id), bb_i(batch->job.cursor), bb_i(part->cursor)));
 
-    return gone ? (int64_t)bb_affected(rq, gone) : -1;
+    if (!gone)
+        return -1;
+    part->before = bb_cell_int(rq, gone, 0, 0);
+    part->before_bytes = bb_cell_int(rq, gone, 0, 1);
+    return 0;
 }
 
 /* Reads a part of the job; one that is read to its end has its cursor there. 0, or the status. */
@@ -206,9 +261,7 @@ static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
     part->last = part->cursor = bb_cell_int(rq, parts, row, 1);
     if (rows->count == batch->most)
         part->cursor = rows->rows[batch->most - 1]->number;
-    if (bb_cell_int(rq, parts, row, 2))
-        part->before = forget_findings(rq, tx, batch, part);
-    if (part->before < 0)
+    if (bb_cell_int(rq, parts, row, 2) && forget_findings(rq, tx, batch, part))
         return failed(rq, batch->turn);
     batch->turn->last = part->cursor;
     batch->part_count++;
@@ -258,11 +311,18 @@ static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_
     if (turn->idle)
         return 200;
     batch->turn = turn;
-    batch->job = bulk_job_of(rq, jobs, 0);
+    batch->job = bulk_job_whole(rq, jobs, 0);
     batch->type = bulk_type_named(rq->state, batch->job.type);
     turn->narrowed = batch->job.cursor < batch->job.single;
     batch->most = rows_at_most(rq->state, batch);
     strncpy(turn->id, batch->job.id, sizeof(turn->id) - 1);
+    const char *reason;
+    bool known = !strcmp(turn->permitted, turn->id) &&
+                 bb_now_ms(rq->host) - turn->permitted_ms < PERMITTED_MS;
+    int permitted = known ? 1 : ask_permission(rq, turn, &batch->job, batch->type, &reason);
+
+    if (permitted <= 0)
+        return permitted ? failed(rq, turn) : end_lapsed(rq, tx, batch, reason);
     if (!batch->job.cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", batch->job.id,
                (long long)batch->job.rows, batch->job.type);

@@ -32,11 +32,6 @@ static void drop(struct bb_host *host, void *arg)
     free(export);
 }
 
-static void drop_csv(void *csv)
-{
-    free(((struct csv *)csv)->bytes);
-}
-
 static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, void *arg)
 {
     struct export *export = arg;
@@ -48,7 +43,7 @@ static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, 
 
     if (!sites)
         return PIECES_CUT;
-    bb_defer(rq, drop_csv, csv);
+    bb_defer(rq, csv_drop, csv);
     for (size_t i = 0; i < count; i++)
         csv_entry(rq, csv, rows, i, &devices[i], sites[i]);
     if (csv->failed || pieces_send(pieces, csv->bytes, csv->length))
@@ -107,7 +102,7 @@ static int begin(struct bb_request *rq, struct export *export)
     csv_head(&csv);
     int status = pieces_begin(rq, &source, export, csv.failed ? NULL : csv.bytes, csv.length);
 
-    free(csv.bytes);
+    csv_drop(&csv);
     return status;
 }
 

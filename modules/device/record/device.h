@@ -166,8 +166,12 @@ const char *device_value(struct bb_request *rq, enum device_field field, const j
 /* A copy without the white space around it, as names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* warning.c: warns of what is valid and yet unlikely. */
+/* warning.c: what is valid and yet unlikely. */
 void device_warn(struct bb_request *rq, const struct device_values *values);
+/* Calls `warn` for each, with a constant text. */
+void device_find_unlikely(const char *const text[DEVICE_FIELDS],
+                          void (*warn)(void *arg, enum device_field field, const char *warning),
+                          void *arg);
 
 /*
  * duplicates.c: warns of a device of another organisation that looks like this one; in the

@@ -26,16 +26,28 @@ static bool type_usual(const char *code)
            digits(code + 2) == length - 2;
 }
 
-void device_warn(struct bb_request *rq, const struct device_values *values)
+void device_find_unlikely(const char *const text[DEVICE_FIELDS],
+                          void (*warn)(void *arg, enum device_field field, const char *warning),
+                          void *arg)
 {
-    const char *capacity = values->text[DEVICE_CAPACITY];
-    const char *fuel = values->text[DEVICE_FUEL_CODE];
-    const char *type = values->text[DEVICE_TYPE_CODE];
+    const char *capacity = text[DEVICE_CAPACITY];
+    const char *fuel = text[DEVICE_FUEL_CODE];
+    const char *type = text[DEVICE_TYPE_CODE];
 
     if (capacity && strtod(capacity, NULL) > LARGE_KW)
-        bb_warn(rq, "capacity: is in kW, and this is much; were watts sent?");
+        warn(arg, DEVICE_CAPACITY, "is in kW, and this is much; were watts sent?");
     if (fuel && !fuel_usual(fuel))
-        bb_warn(rq, "fuelCode: is not ES and three digits");
+        warn(arg, DEVICE_FUEL_CODE, "is not ES and three digits");
     if (type && !type_usual(type))
-        bb_warn(rq, "deviceTypeCode: is not TC and three digits, nor T0 and four or five");
+        warn(arg, DEVICE_TYPE_CODE, "is not TC and three digits, nor T0 and four or five");
+}
+
+static void warn_caller(void *arg, enum device_field field, const char *warning)
+{
+    bb_warn(arg, "%s: %s", device_field_name(field), warning);
+}
+
+void device_warn(struct bb_request *rq, const struct device_values *values)
+{
+    device_find_unlikely(values->text, warn_caller, rq);
 }

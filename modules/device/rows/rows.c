@@ -110,13 +110,29 @@ static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
             continue;
         if (one < 0)
             one = acts_in_one(rq, job);
+        if (one < 0)
+            return -1;
         if (one)
-            return one < 0 ? -1 : 0;
-        bb_bulk_problem(rq, read[i].row, "organizationId",
-                        bb_format(rq, "must be that of the bulk upload, %lld, or be left out",
-                                  (long long)job->organisation));
+            bb_bulk_warn(rq, read[i].row, "organizationId",
+                         "is ignored: you have only one organization");
+        else
+            bb_bulk_problem(rq, read[i].row, "organizationId",
+                            bb_format(rq, "must be %lld, as for the bulk upload, or be left out",
+                                      (long long)job->organisation));
     }
     return 0;
+}
+
+struct warned {
+    struct bb_request *rq;
+    struct bb_bulk_row *row;
+};
+
+static void warn(void *arg, enum device_field field, const char *warning)
+{
+    const struct warned *warned = arg;
+
+    bb_bulk_warn(warned->rq, warned->row, device_field_name(field), warning);
 }
 
 static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct bb_bulk_row *row,
@@ -135,6 +151,7 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
                                     values.organisation && values.organisation != job->organisation,
                                 .record = {.organisation = job->organisation}};
     memcpy(read->record.text, values.text, sizeof(read->record.text));
+    device_find_unlikely(values.text, warn, &(struct warned){rq, row});
     return 0;
 }
 
@@ -150,6 +167,46 @@ void device_rows_pause(struct bb_request *rq, size_t done)
     bb_gate_wait(rq, gate, WAIT_MS);
 }
 
+/* Which of some names are taken, and all of them as the database folds them. */
+static const struct bb_sql find_taken = {
+    "SELECT lower(e.name), EXISTS (SELECT FROM device d WHERE lower(d.external_id) = lower(e.name)"
+    " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
+    " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER BY e.n",
+    0,
+};
+
+/* An externalId that came with an apostrophe in front of = + - @ is exactly that one if there is
+ * such a device; else an export has added the apostrophe. 0, or -1. */
+static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *job,
+                              struct device_row *read, size_t count)
+{
+    json_t *names = NULL;
+    size_t length, at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!read[i].row->name_as_sent || read[i].row->problems)
+            continue;
+        if (!names)
+            names = bb_json_hold(rq, json_array());
+        if (!names || json_array_append_new(
+                          names, json_string(device_trimmed(rq, read[i].row->name_as_sent))))
+            return -1;
+    }
+    const char *text = names ? bb_json(rq, names, &length) : NULL;
+    const struct bb_rows *taken =
+        text ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organisation), bb_t(text))) : NULL;
+
+    if (!names || !taken)
+        return names ? -1 : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!read[i].row->name_as_sent || read[i].row->problems)
+            continue;
+        if (bb_cell_int(rq, taken, at++, 1))
+            read[i].record.text[DEVICE_EXTERNAL_ID] = device_trimmed(rq, read[i].row->name_as_sent);
+    }
+    return 0;
+}
+
 int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
 {
@@ -160,18 +217,10 @@ int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
         }
         device_rows_pause(rq, i + 1);
     }
-    return check_homes(rq, job, read, count);
+    return check_homes(rq, job, read, count) ? -1 : take_names_as_sent(rq, job, read, count);
 }
 
 /* ---- what stands against them ---- */
-
-/* Which of some names are taken, and all of them as the database folds them. */
-static const struct bb_sql find_taken = {
-    "SELECT lower(e.name), EXISTS (SELECT FROM device d WHERE lower(d.external_id) = lower(e.name)"
-    " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
-    " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER BY e.n",
-    0,
-};
 
 static const char *name_of(const struct device_row *read)
 {

@@ -72,16 +72,11 @@ static int64_t write_page(struct bb_request *rq, struct csv *csv, struct reading
     return rows ? (int64_t)count : -1;
 }
 
-static void drop_csv(void *csv)
-{
-    free(((struct csv *)csv)->bytes);
-}
-
 static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, void *arg)
 {
     struct csv *csv = bb_alloc(rq, sizeof(*csv));
 
-    bb_defer(rq, drop_csv, csv);
+    bb_defer(rq, csv_drop, csv);
     int64_t count = write_page(rq, csv, arg);
 
     if (count < 0 || csv->failed || pieces_send(pieces, csv->bytes, csv->length))
@@ -110,7 +105,7 @@ static int begin(struct bb_request *rq, struct reading_export *export)
     head(&csv);
     int status = pieces_begin(rq, &source, export, csv.failed ? NULL : csv.bytes, csv.length);
 
-    free(csv.bytes);
+    csv_drop(&csv);
     return status;
 }
 

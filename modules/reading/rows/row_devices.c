@@ -14,18 +14,23 @@ static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_
     bb_defer(rq, bb_json_drop, keys);
     for (size_t i = 0; i < count; i++) {
         const char *cell = rows[i]->cells[DEVICE], *zone = rows[i]->cells[ZONE];
-        const char *key = cell ? bb_trimmed(rq, cell) : "";
+        const char *key = cell ? bb_trimmed(rq, cell) : "", *sent = rows[i]->name_as_sent;
 
         if (!*key) {
             bb_bulk_problem(rq, rows[i], "externalId", "is required");
             continue;
         }
-        if ((!last || strcmp(last, key) != 0) && json_array_append_new(keys, json_string(key)))
+        if (sent && json_array_append_new(keys, json_string(bb_trimmed(rq, sent))))
+            return NULL;
+        if ((sent || !last || strcmp(last, key) != 0) &&
+            json_array_append_new(keys, json_string(key)))
             return NULL;
         last = key;
         zone = zone ? bb_trimmed(rq, zone) : "";
-        call->list[call->count++] = (struct one){
-            .row = rows[i], .zone = *zone ? zone : NULL, .key = json_array_size(keys) - 1};
+        call->list[call->count++] = (struct one){.row = rows[i],
+                                                 .zone = *zone ? zone : NULL,
+                                                 .key = json_array_size(keys) - 1,
+                                                 .two_keys = sent != NULL};
     }
     return keys;
 }
@@ -87,6 +92,8 @@ static int look_up(struct bb_request *rq, struct call *call, const json_t *keys)
         struct one one = call->list[i];
         const char *problem;
 
+        if (one.two_keys && ids[one.key - 1])
+            one.key--;
         one.device = &devices[one.key];
         problem = unfit(one.device, problems[one.key], active, active_count);
         if (problem)

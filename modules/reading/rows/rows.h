@@ -17,6 +17,7 @@ struct one {
     const struct bb_device *device;
     const char *zone; /* NULL: none */
     size_t key;       /* which of the keys that are looked up */
+    bool two_keys;    /* the one before it, too: the name as it was sent, which comes first */
 };
 
 struct call {

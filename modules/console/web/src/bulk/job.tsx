@@ -71,6 +71,7 @@ export function Job ({ id }: { id: string }) {
         <>
           <section className='panel'>
             <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>
+            {data.reason !== null && <p>{data.reason}</p>}
             {data.status !== 'created' && (
               <div role='status'>
                 <progress max={Math.max(1, data.progress.total)} value={data.progress.done} aria-label={t('bulk.title')} />

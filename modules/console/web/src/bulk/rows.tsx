@@ -34,7 +34,7 @@ function List ({ id, status }: { id: string, status: string }) {
             <td>{row.rowNumber}</td>
             <td className='wide'>{row.externalId}</td>
             <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
-            <td className='wide'>{row.errors.length === 0 ? '–' : row.errors.map(({ field, problem }, i) => <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>)}</td>
+            <td className='wide'>{row.errors.length + row.warnings.length === 0 ? '–' : [...row.errors, ...row.warnings].map(({ field, problem }, i) => <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>)}</td>
           </tr>
         ))}
       </Table>

@@ -1,0 +1,196 @@
+/*
+ * Lists and streams read from PostgreSQL what they show, and nothing larger: bytes are counted on
+ * the connections, with the largest rows that clients can make.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk.h"
+#include "fault/common.h"
+#include "fault/proxy.h"
+#include "hook.h"
+#include "readings.h"
+#include "sse.h"
+#include "suites.h"
+#include "talk.h"
+
+/* Room for the listener, jobs and the token; and how long a stream without news is watched. */
+enum { ROWS = 20, HEADER = 16000, ROOM = 32768, LOOKS_MS = 3000 };
+
+static struct proxy *proxy;
+
+/* A text of one letter. */
+static const char *filled(size_t length)
+{
+    char *bytes = kept(malloc(length + 1));
+
+    memset(bytes, 'x', length);
+    bytes[length] = '\0';
+    return bytes;
+}
+
+static void host_behind_proxy(const char *name)
+{
+    struct host_spec spec = {
+        .name = name,
+        .modules = "[auth, chat, webhook, device, reading, certificate, bulk]",
+        .more =
+            text("bulk:\n  files: \"%s\"\n  jobs_per_account: 100\ndevice:\n  documents: \"%s\"\n"
+                 "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n",
+                 harness_path(text("bulk-%s", name)), harness_path(text("documents-%s", name))),
+    };
+
+    spec.database = database_make(the_postgres, name);
+    proxy = proxy_start(NULL, postgres_socket(the_postgres));
+    spec.pg = postgres_at(the_postgres, text("127.0.0.1 port=%d", proxy_port(proxy)));
+    host = host_start(&spec);
+    bulk_settle(name);
+    db = database_connect(the_postgres, name);
+    admin = admin_of(host);
+    m = person_make(host, admin, "bytes.m", NULL);
+}
+
+static void make_bulk_uploads(void)
+{
+    char *csv = kept(malloc(40000));
+
+    sprintf(csv, "externalId,%s\n%s,1\n", filled(HEADER), filled(16000));
+    for (int i = 0; i < ROWS; i++)
+        bulk_id(bulk_send(host, m, "type=Devices", "x.csv", csv, strlen(csv)));
+}
+
+static void make_talks(void)
+{
+    for (int i = 0; i < 3; i++)
+        ck_status(talk_try(host, m, m->email, "other@example.com", "roof", filled(900000)), 201);
+}
+
+static void make_webhooks(void)
+{
+    for (int i = 0; i < ROWS; i++)
+        ck_status(webhook_create(host, m,
+                                 json_pack("{ss, s[s], ss}", "url",
+                                           text("http://127.0.0.1:9/%s", filled(1900)), "events",
+                                           "message.new", "secret", filled(256))),
+                  201);
+}
+
+static void make_devices(void)
+{
+    for (int i = 0; i < ROWS; i++)
+        ck_status(http(host, "POST", "/api/device", m->token,
+                       json_pack("{ss, sf, ss, ss, ss}", "externalId", text("d%d", i), "capacity",
+                                 100.0, "commissioningDate", "2018-01-01", "address", filled(1000),
+                                 "more", filled(30000))),
+                  201);
+    for (int i = 1; i <= ROWS; i++)
+        ck_status(http(host, "POST", "/api/meter-reads/new/d0", m->token,
+                       json_pack("{ss, ss, s[{ss, ss, si}]}", "type", "History", "unit", "kWh",
+                                 "reads", "startDate", text("2026-01-%02d", i), "endDate",
+                                 text("2026-01-%02d", i + 1), "value", i)),
+                  201);
+    for (int i = 0; i < ROWS; i++)
+        ck_status(
+            http(host, "POST", "/api/meter-reads/new/d1", m->token,
+                 json_pack("{ss, ss, s[{ss, ss, si}]}", "type", "History", "unit", "GWh", "reads",
+                           "startDate", "2026-01-01", "endDate", "2026-01-02", "value", 900)),
+            409);
+}
+
+static void reads_what_it_shows(const struct person *who, const char *path)
+{
+    long long before = proxy_passed(proxy);
+    struct answer *answer = ck_status(http(host, "GET", path, who->token, NULL), 200);
+    long long bytes = proxy_passed(proxy) - before;
+
+    ck_assert_msg(bytes <= 2 * (long long)answer->length + ROOM,
+                  "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
+}
+
+START_TEST(lists_read_from_postgresql_what_they_show)
+{
+    static const char *const paths[] = {
+        BULK "?limit=1000",
+        BULK,
+        "/api/chat/conversations/user/%s?limit=100",
+        "/api/chat/unread-count/%s",
+        "/api/chat/unread-devices/%s",
+        WEBHOOKS,
+        WEBHOOKS "?limit=1000",
+        "/api/device?limit=100",
+        "/api/device/d0/documents",
+        "/api/device/d0/coverage?from=2026-01-01&to=2026-02-01",
+        "/api/meter-reads/new/d0?limit=1000",
+        "/api/meter-reads/new/d0/totals?by=month",
+        "/api/meter-reads/refused?limit=100",
+        "/api/certificate-log?limit=100",
+        "/api/device-group?limit=100",
+    };
+    static const char *const of_admin[] = {
+        BULK "?limit=1000",
+        "/api/admin/users?limit=100",
+        "/api/admin/organizations?limit=100",
+        "/api/admin/device-duplicates?limit=100",
+        WEBHOOKS "?limit=1000",
+        "/api/device?limit=100",
+    };
+
+    host_behind_proxy("list_bytes");
+    make_webhooks();
+    make_bulk_uploads();
+    make_talks();
+    make_devices();
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        const char *email = strstr(paths[i], "%s");
+
+        reads_what_it_shows(m, email ? text("%.*s%s%s", (int)(email - paths[i]), paths[i],
+                                            encoded(m->email), email + 2)
+                                     : paths[i]);
+    }
+    for (size_t i = 0; i < sizeof of_admin / sizeof of_admin[0]; i++)
+        reads_what_it_shows(admin, of_admin[i]);
+    host_stop(host);
+}
+
+static bool has_looked(void *since)
+{
+    return now_ms() - *(const int64_t *)since > LOOKS_MS;
+}
+
+/* Each watched job is read once a second. */
+START_TEST(streams_read_from_postgresql_what_they_show)
+{
+    int64_t since;
+
+    host_behind_proxy("stream_bytes");
+    make_bulk_uploads();
+    struct answer *list = ck_status(http(host, "GET", BULK, m->token, NULL), 200);
+
+    for (size_t i = 0; i < ROWS; i++)
+        sse_open_at(host,
+                    text(BULK "/%s/stream", json_string_value(json_object_get(
+                                                json_array_get(list->json, i), "bulkUploadId"))),
+                    m->token, NULL, 0);
+    sse_open_at(host, "/api/chat/stream", m->token, NULL, 0);
+    long long before = proxy_passed(proxy);
+
+    since = now_ms();
+    ck_assert(wait_until(has_looked, &since, 10 * LOOKS_MS));
+    long long bytes = proxy_passed(proxy) - before;
+
+    ck_assert_msg(bytes < 2LL * LOOKS_MS / 1000 * ROWS * 1000 + ROOM, "%lld bytes", bytes);
+    host_kill(host);
+}
+
+Suite *list_bytes_suite(void)
+{
+    const TTest *const tests[] = {
+        lists_read_from_postgresql_what_they_show,
+        streams_read_from_postgresql_what_they_show,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("list_bytes", TESTS(tests), &cases);
+
+    tcase_set_timeout(cases, 240);
+    return suite;
+}
