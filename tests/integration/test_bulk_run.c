@@ -269,11 +269,10 @@ START_TEST(a_run_is_cancelled_in_the_middle)
         ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
 
     ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
-    ck_assert_ptr_nonnull(strstr(
-        failed->body, text("\r\nmiddle%d,%d,\"not stored: the bulk upload was cancelled\"\r\n",
-                           ROWS - 1, ROWS - 1 + 1000)));
     ck_assert_ptr_nonnull(
-        strstr(failed->body, text("\r\nmiddle%d,%d,\"amount: must", ROWS, -ROWS)));
+        strstr(failed->body, text("\r\nmiddle%d,%d,not stored: the bulk upload was cancelled\r\n",
+                                  ROWS - 1, ROWS - 1 + 1000)));
+    ck_assert_ptr_nonnull(strstr(failed->body, text("\r\nmiddle%d,%d,amount: must", ROWS, -ROWS)));
 }
 
 /* The one that was confirmed later does not wait for the other's end. */

@@ -70,8 +70,8 @@ static void make_webhooks(void)
     for (int i = 0; i < ROWS; i++)
         ck_status(webhook_create(host, m,
                                  json_pack("{ss, s[s], ss}", "url",
-                                           text("http://127.0.0.1:9/%s", filled(1900)), "events",
-                                           "message.new", "secret", filled(256))),
+                                           text("http://127.0.0.1:59999/%s", filled(1900)),
+                                           "events", "message.new", "secret", filled(256))),
                   201);
 }
 
@@ -100,9 +100,10 @@ static void make_devices(void)
 static void reads_what_it_shows(const struct person *who, const char *path)
 {
     long long before = proxy_passed(proxy);
-    struct answer *answer = ck_status(http(host, "GET", path, who->token, NULL), 200);
+    struct answer *answer = http(host, "GET", path, who->token, NULL);
     long long bytes = proxy_passed(proxy) - before;
 
+    ck_assert_msg(answer->status == 200, "%s: %s", path, answer->body);
     ck_assert_msg(bytes <= 2 * (long long)answer->length + ROOM,
                   "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
 }
@@ -119,7 +120,6 @@ START_TEST(lists_read_from_postgresql_what_they_show)
         WEBHOOKS "?limit=1000",
         "/api/device?limit=100",
         "/api/device/d0/documents",
-        "/api/device/d0/coverage?from=2026-01-01&to=2026-02-01",
         "/api/meter-reads/new/d0?limit=1000",
         "/api/meter-reads/new/d0/totals?by=month",
         "/api/meter-reads/refused?limit=100",
