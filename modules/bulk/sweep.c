@@ -1,8 +1,8 @@
 /*
  * The jobs bulk.sweep: takes away bulk uploads that finished longer than bulk.retention_days ago,
  * or were cancelled, or sent and never confirmed, longer than bulk.unfinished_days ago, and the
- * remains of those that were never created; in batches. And bulk.tidy, on each host: files that a crash
- * left behind while they arrived.
+ * remains of those that were never created; in batches. And bulk.tidy, on each host: files that a
+ * crash left behind while they arrived.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -426,7 +426,8 @@ START_TEST(the_header_line_has_16_kib_at_most)
     sprintf(file + 16383, "x\nz,1\n");
     scan = scanned(file, strlen(file));
     ck_assert_int_eq(scan->status, 400);
-    ck_assert_str_eq(scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
+    ck_assert_str_eq(
+        scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
     scan_free(scan);
     free(scan);
     free(file);

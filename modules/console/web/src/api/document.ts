@@ -875,12 +875,14 @@ export interface paths {
                             bulkUploadId: string;
                             /** @enum {string} */
                             status: "created" | "confirmed" | "finished" | "cancelled";
+                            reason: string | null;
                             type: string;
                             fileName: string;
                             organizationId: number;
                             check: {
                                 passed: number;
                                 failed: number;
+                                warned: number;
                             };
                             progress: {
                                 done: number;
@@ -931,12 +933,14 @@ export interface paths {
                             bulkUploadId: string;
                             /** @enum {string} */
                             status: "created" | "confirmed" | "finished" | "cancelled";
+                            reason: string | null;
                             type: string;
                             fileName: string;
                             organizationId: number;
                             check: {
                                 passed: number;
                                 failed: number;
+                                warned: number;
                             };
                             progress: {
                                 done: number;
@@ -953,6 +957,10 @@ export interface paths {
                                 /** @enum {string} */
                                 status: "pending" | "success" | "failed" | "cancelled";
                                 errors: {
+                                    field: string;
+                                    problem: string;
+                                }[];
+                                warnings: {
                                     field: string;
                                     problem: string;
                                 }[];
