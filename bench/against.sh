@@ -60,7 +60,7 @@ served() {
 settle() {
     local tries=0 busy="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
 
-    busbar webhook pause
+    busbar pause
     sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_expansion' ||
         die "the deliveries could not be removed"
     until [ "$(open_attackers)" -eq 0 ] && [ "$(sql busbar -Atc "$busy")" = 0 ]; do
@@ -68,7 +68,7 @@ settle() {
         tries=$((tries + 1))
         sleep 0.1
     done
-    busbar webhook resume
+    busbar resume
     checkpoint
 }
 

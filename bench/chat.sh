@@ -56,6 +56,8 @@ seed_chat() {
     unset BUSBAR_PASSWORD
     "$pg/createdb" -h "$run" -U postgres -O busbar -T busbar busbar_small ||
         die "the database could not be copied"
+    sql busbar_small -qc 'UPDATE busbar_pause SET place = busbar_place()' ||
+        die "the copy could not be resumed" # a clone is paused
     say "seeding: 100,000 conversations, with 1,000,000 messages and with 10,000"
     sql_file postgres busbar seed -v entries=1000000
     sql_file postgres busbar_small seed -v entries=10000

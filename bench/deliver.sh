@@ -34,7 +34,7 @@ clear_all() {
     sleep 1
     sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery' \
         -c 'DELETE FROM webhook_gone' || die "the deliveries could not be removed"
-    busbar webhook resume
+    busbar resume
 }
 
 forget_received() {
@@ -74,7 +74,7 @@ run_drain() {
 
     clear_all
     hooks add "$drain_hooks" "$url/drain"
-    busbar webhook pause
+    busbar pause
     sleep 1
     start_clock "$host_pid"
     post 1000 "$each"
@@ -92,14 +92,14 @@ run_drain() {
     resume "$1" /fast/drain "$drain" busbar
 }
 
-# resume ROUND PREFIX COUNT WHO: from the beginning of `busbar webhook resume` to the last delivery
+# resume ROUND PREFIX COUNT WHO: from the beginning of `busbar resume` to the last delivery
 # received; CPU until the last one is recorded.
 resume() {
     local began queued="SELECT count(*) FROM webhook_delivery WHERE state = 'queued'"
 
     start_clock "$host_pid"
     began=$(date +%s%3N)
-    busbar webhook resume
+    busbar resume
     received "$2" "$3" 120
     until [ "$(sql busbar -Atc "$queued")" = 0 ]; do
         sleep 0.2
@@ -148,7 +148,7 @@ run_hosts() {
 
     clear_all
     [ -s "$work/body" ] || printf '{"message":"%0300d"}' 0 >"$work/body"
-    busbar webhook pause
+    busbar pause
     made_at "$count" "$2" "$3"
     wait_found
     forget_received
@@ -217,7 +217,7 @@ run_posting() {
     local stored
 
     clear_all
-    busbar webhook pause
+    busbar pause
     [ "$2" = none ] || hooks same 1 "http://127.0.0.1:$receiver_port/fast/paused"
     sql_file postgres busbar reset
     checkpoint

@@ -45,6 +45,7 @@ const struct bb_api fake_api = {
     .call_as = fake_request_call_as,
     .probe = fake_request_probe,
     .standstill = fake_request_standstill,
+    .pause_reason = fake_request_pause_reason,
     .answered = fake_request_answered,
     .redis = fake_request_redis,
     .new_uuid = fake_request_uuid,

@@ -81,6 +81,7 @@ int fake_request_call_as(struct bb_request *rq, struct bb_host *giver,
                          int (*work)(struct bb_request *, void *), void *arg);
 int fake_request_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms);
 const char *fake_request_standstill(struct bb_request *rq);
+const char *fake_request_pause_reason(struct bb_request *rq);
 uint64_t fake_request_answered(struct bb_request *rq);
 const struct bb_redis_reply *fake_request_redis(struct bb_request *rq, int argc,
                                                 const char *const *argv, const size_t *lengths);

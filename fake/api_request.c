@@ -272,6 +272,12 @@ const char *fake_request_standstill(struct bb_request *rq)
     return NULL;
 }
 
+const char *fake_request_pause_reason(struct bb_request *rq)
+{
+    (void)rq;
+    return NULL;
+}
+
 /* Nobody else asks here. */
 uint64_t fake_request_answered(struct bb_request *rq)
 {

@@ -1,4 +1,5 @@
 #include "core/api/api.h"
+#include "core/engine/pause.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -139,6 +140,17 @@ static const char *api_standstill(struct bb_request *rq)
     return strcpy(kept, reason); // NOLINT
 }
 
+static const char *api_pause_reason(struct bb_request *rq)
+{
+    char reason[PAUSE_REASON];
+
+    if (!pause_why(request_of(rq)->loop->engine, reason, sizeof reason))
+        return NULL;
+    char *kept = api_alloc(rq, strlen(reason) + 1);
+
+    return strcpy(kept, reason); // NOLINT
+}
+
 static uint64_t api_answered(struct bb_request *rq)
 {
     const struct engine *engine = request_of(rq)->loop->engine;
@@ -231,6 +243,7 @@ const struct bb_api core_api = {
     .probe = api_probe,
     .standstill = api_standstill,
     .answered = api_answered,
+    .pause_reason = api_pause_reason,
     .redis = api_redis,
     .new_uuid = api_new_uuid,
     .time_text = api_time_text,

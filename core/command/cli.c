@@ -34,6 +34,14 @@ const struct cli_command cli_commands[] = {
      "Applies the missing steps of the host and its modules; no harm if none is missing. --dry-run "
      "names them, and changes nothing.",
      "[--dry-run]"},
+    {"pause", cmd_pause, "pause sending, jobs and calls to other servers",
+     "On all hosts of the database, within a second; requests are served, deliveries queue up. "
+     "Works "
+     "without a running host: run it on a copy of a database before its first serve.",
+     NULL},
+    {"resume", cmd_resume, "resume sending, jobs and calls to other servers",
+     "After `busbar pause`, and after a database was restored or cloned: that starts paused.",
+     NULL},
     {"check", cmd_check, "judge the configuration without running it",
      "Reads the settings and the modules' tables; runs no line of a module. Looks whether the "
      "database is migrated, if that answers, and changes nothing. --print shows the settings in "

@@ -18,6 +18,7 @@ struct reloader;
 struct job_log;
 
 enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
+enum { PAUSE_REASON = 256 };
 
 struct engine {
     struct loop *loops;
@@ -29,10 +30,12 @@ struct engine {
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): they take turns */
     bool stopping;
-    char standstill[320];           /* of the loop that began to stand last */
-    char schema_problem[512];       /* … to here; see readiness.h */
-    atomic_int schema;              /* enum schema_state */
-    atomic_uint migrations_pending; /* steps that the database was seen to lack */
+    char standstill[320];            /* of the loop that began to stand last */
+    char schema_problem[512];        /* see readiness.h */
+    char pause_reason[PAUSE_REASON]; /* … to here; see pause.h */
+    atomic_int pause;                /* enum pause_state */
+    atomic_int schema;               /* enum schema_state */
+    atomic_uint migrations_pending;  /* steps that the database was seen to lack */
     atomic_uint reloads_done, reloads_refused;
     struct job_log *job_log;               /* NULL: a command */
     atomic_uint stalls;                    /* see stall.h */

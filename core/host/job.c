@@ -7,12 +7,14 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/engine/job_log.h"
+#include "core/engine/pause.h"
 #include "core/postgres/sql.h"
 #include "core/transaction/idempotency.h"
 
 enum {
     FIRST_MS = 5000,
-    APART_MS = 500, /* between the first runs of two jobs, and so between all of equal periods */
+    PAUSED_MS = 1000, /* between two looks whether the host is still paused */
+    APART_MS = 500,   /* between the first runs of two jobs, and so between all of equal periods */
     DEADLINE_MS = 10 * 60 * 1000
 };
 
@@ -38,7 +40,12 @@ struct job_run {
     int64_t began_us; /* 0: it did not run, for another host does */
 };
 
-static const struct bb_sql lock = {"SELECT pg_try_advisory_lock(hashtextextended($1, 0))", 0};
+/* The database itself is asked whether it is paused: the server may be another one since the last
+ * look. */
+static const struct bb_sql lock = {"SELECT CASE WHEN busbar_pause_reason() IS NULL"
+                                   " THEN pg_try_advisory_lock(hashtextextended($1, 0))"
+                                   " ELSE false END",
+                                   0};
 static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
 
 static void expire_idempotency(struct bb_request *rq)
@@ -150,6 +157,10 @@ static void job_timer(struct timer *timer)
 {
     struct job *job = (struct job *)(void *)timer;
 
+    if (pause_holds(job->loop->engine)) {
+        timer_set(&job->loop->timers, timer, timer_beat(job->loop->now_ms, PAUSED_MS));
+        return;
+    }
     if (!job->running)
         job_start(job);
     int64_t next_ms = job->loop->now_ms + (int64_t)job->descriptor->every_s * 1000;

@@ -48,13 +48,15 @@ static void tell(struct migrator *migrator, enum bb_level level, const char *pro
 
 /* What one attempt showed. A failure of its own steps stays what is told until all is well. */
 static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome, bool failed,
-                         const char *problem)
+                         const struct migrate_report *report)
 {
     struct engine *engine = migrator->generation->engine;
+    const char *problem = report->problem;
 
     if (outcome == MIGRATE_DONE) {
         if (*migrator->told)
             log_line(BB_INFO, "the database fits the modules", NULL);
+        pause_note(engine, report->paused ? report->pause_reason : NULL);
         readiness_set_schema(engine, SCHEMA_READY, NULL);
     } else if (!failed) {
         bool unfit = outcome == MIGRATE_FAILED;
@@ -77,7 +79,7 @@ static void migrate(struct migrator *migrator)
         /* of an attempt to apply it is not known, but where all is done */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
-        note_outcome(migrator, outcome, failed, report.problem);
+        note_outcome(migrator, outcome, failed, &report);
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);
             return;

@@ -8,6 +8,7 @@
 #include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
+#include "core/engine/pause.h"
 #include "core/host/control.h"
 #include "core/host/reload.h"
 #include "core/host/status.h"
@@ -179,6 +180,14 @@ static void print_schema(FILE *out, struct engine *engine)
         fprintf(out, "the database is not migrated yet%s%s\n", *problem ? ": " : "", problem);
 }
 
+static void print_pause(FILE *out, struct engine *engine)
+{
+    char reason[PAUSE_REASON];
+
+    if (pause_why(engine, reason, sizeof reason))
+        fprintf(out, "PAUSED: sending, jobs and calls to other servers: %s\n", reason);
+}
+
 static void print_host(FILE *out, struct engine *engine)
 {
     int64_t latency = pg_listener_latency_ms();
@@ -193,6 +202,7 @@ static void print_host(FILE *out, struct engine *engine)
         fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n",
                 (double)shared_clock_offset_ms() / 1000);
     print_schema(out, engine);
+    print_pause(out, engine);
     if (log_dropped())
         fprintf(out, "%" PRIu64 " lines of the log were dropped\n", log_dropped());
 }

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/engine/job_log.h"
+#include "core/engine/pause.h"
 #include "core/host/reload.h"
 #include "core/host/status.h"
 #include "core/observe/crashes.h"
@@ -182,13 +183,22 @@ static json_t *database_json(struct engine *engine)
                      *problem ? json_out_text(problem) : NULL);
 }
 
+/* The reason, or null. */
+static json_t *pause_json(struct engine *engine)
+{
+    char reason[PAUSE_REASON];
+
+    return pause_why(engine, reason, sizeof reason) ? json_out_text(reason) : json_null();
+}
+
 json_t *status_json(struct engine *engine)
 {
-    return json_pack(
-        "{ss si sf so sb so so so so so so sI}", "version", PACKAGE_VERSION, "process",
-        (int)getpid(), "seconds", (double)(clock_mono_ms() - engine->started_ms) / 1000,
-        "configuration", json_out_text(engine->conf), "ready", (int)readiness(engine), "database",
-        database_json(engine), "reloads", reloads_json(engine->reloader), "crashes",
-        crashes_of(engine), "generations", generations_json(engine), "loops", loops_json(engine),
-        "jobs", jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
+    return json_pack("{ss si sf so sb so so so so so so so sI}", "version", PACKAGE_VERSION,
+                     "process", (int)getpid(), "seconds",
+                     (double)(clock_mono_ms() - engine->started_ms) / 1000, "configuration",
+                     json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+                     pause_json(engine), "database", database_json(engine), "reloads",
+                     reloads_json(engine->reloader), "crashes", crashes_of(engine), "generations",
+                     generations_json(engine), "loops", loops_json(engine), "jobs",
+                     jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
 }

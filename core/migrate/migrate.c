@@ -291,6 +291,19 @@ static int migrate_all(struct migration *run, const struct generation *g)
     return 0;
 }
 
+static int ask_pause(struct migration *run)
+{
+    struct migrate_report *report = run->db.report;
+    PGresult *result = migrate_db_run(&run->db, "busbar_pause_reason()", PAUSE_QUESTION, NULL, 0);
+
+    if (!result)
+        return -1;
+    report->paused = !PQgetisnull(result, 0, 0);
+    snprintf(report->pause_reason, sizeof report->pause_reason, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return 0;
+}
+
 enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
                                  void (*say)(void *arg, const char *line), void *arg,
                                  struct migrate_report *report)
@@ -301,6 +314,8 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
     run.db.report = report;
     int failed = migrate_all(&run, generation);
 
+    if (!failed && !report->pending)
+        failed = ask_pause(&run);
     migrate_db_close(&run.db);
     free(run.missing);
     report->missing = !failed && report->pending;

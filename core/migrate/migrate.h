@@ -10,6 +10,7 @@
 #ifndef CORE_MIGRATE_H
 #define CORE_MIGRATE_H
 
+#include "core/engine/pause.h"
 #include "core/generation/generation.h"
 #include "core/module/migrate_steps.h"
 
@@ -25,6 +26,8 @@ struct migrate_report {
     unsigned pending;  /* steps that are still to be applied */
     bool missing;      /* MIGRATE_FAILED because of these, and of nothing else */
     char problem[512]; /* one precise message where the outcome is not MIGRATE_DONE */
+    bool paused;       /* MIGRATE_DONE: the database is paused; the reason follows */
+    char pause_reason[PAUSE_REASON];
 };
 
 /*

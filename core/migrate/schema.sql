@@ -127,3 +127,31 @@ BEGIN
     ) wide (code, codes) ON wide.code = own.code), NFC);
 END
 $$;
+
+-- step 3: a restored or cloned database is paused until an operator resumes it
+
+-- One row. `place` is where the database was when it was last allowed to act by itself: the identifier of
+-- its cluster, and its own. A failover keeps both; a database that was restored from a dump or cloned has
+-- another place, and is paused until `busbar resume` records the new one.
+CREATE TABLE busbar_pause (
+    id        boolean PRIMARY KEY DEFAULT true CHECK (id),
+    place     text NOT NULL,
+    paused_at timestamptz -- by `busbar pause`; NULL: it is not
+);
+
+CREATE FUNCTION busbar_place() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN (SELECT s.system_identifier || ' ' || d.oid FROM pg_control_system() s, pg_database d
+            WHERE d.datname = current_database());
+
+INSERT INTO busbar_pause (place) SELECT busbar_place();
+
+-- Why sending, jobs and calls to other servers are paused; NULL: they are not.
+CREATE FUNCTION busbar_pause_reason() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN (SELECT CASE
+        WHEN paused_at IS NOT NULL THEN 'an operator ran `busbar pause` at '
+            || to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+        WHEN place <> busbar_place() THEN 'the database was restored or cloned: its cluster, or the'
+            || ' database in it, is another one than before; `busbar resume` allows it to act'
+        END FROM busbar_pause);

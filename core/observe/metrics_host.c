@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/engine/job_log.h"
+#include "core/engine/pause.h"
 #include "core/http/stream.h"
 #include "core/observe/metrics.h"
 #include "core/observe/readiness.h"
@@ -49,6 +50,12 @@ static void schema_up(struct metrics *metrics)
 
     if (asked <= 0)
         metric_number(metrics, asked == 0);
+}
+
+static void paused(struct metrics *metrics)
+{
+    if (metrics->engine->pg_listener)
+        metric_number(metrics, pause_holds(metrics->engine));
 }
 
 static void ready(struct metrics *metrics)
@@ -230,6 +237,8 @@ const struct host_metric host_metrics[] = {
      metrics_shares_refused},
     {"busbar_streams", "gauge", NULL, "Streams open.", streams},
     {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.", ready},
+    {"busbar_paused", "gauge", NULL,
+     "Whether sending, jobs and calls to other servers are paused, or it is not known yet.", paused},
     {"busbar_schema_up", "gauge", NULL, "Whether the database's tables fit the modules.", schema_up},
     {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL answered within the last second.",
      database_up},

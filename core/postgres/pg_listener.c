@@ -4,12 +4,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "core/base/condition.h"
 #include "core/base/log.h"
 #include "core/base/shared_clock.h"
 #include "core/base/text.h"
+#include "core/engine/pause.h"
 #include "core/postgres/pg_channel.h"
 
 enum {
@@ -40,6 +42,7 @@ struct pg_listener {
     int clock_level;                /* what was last logged of the clocks: see note_clock() */
     unsigned turn;                  /* see resolver_rotate() */
     bool told;                      /* that PostgreSQL is away */
+    bool asks_pause;                /* the last question was for the reason of a pause */
     struct subscribing *subscriber; /* who waits in pg_listener_subscribe() */
 };
 
@@ -157,13 +160,18 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 
 /* A sign of life, with the time there in microseconds since 1970. */
 #define QUESTION "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+#define QUESTION_AND_PAUSE QUESTION ", busbar_pause_reason()"
 
 static void pg_listener_ask(struct pg_listener *listener)
 {
+    const struct engine *engine = listener->loop->engine;
+
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
     listener->theirs_us = 0;
-    if (!PQsendQuery(listener->pg, QUESTION) || PQflush(listener->pg) < 0) {
+    listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function is there */
+    if (!PQsendQuery(listener->pg, listener->asks_pause ? QUESTION_AND_PAUSE : QUESTION) ||
+        PQflush(listener->pg) < 0) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
         return;
     }
@@ -224,6 +232,22 @@ static void pg_listener_answered(struct pg_listener *listener)
     pg_listener_ask(listener);
 }
 
+/* Notes the answer; an error of class 42 means that the database has no such function, and so does
+ * not fit the modules. False: the result is neither. */
+static bool note_pause(const struct pg_listener *listener, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    struct engine *engine = listener->loop->engine;
+
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
+        pause_note(engine, PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
+    else if (state && !strncmp(state, "42", 2))
+        pause_note(engine, "the database does not say whether it may act");
+    else
+        return false;
+    return true;
+}
+
 /* Reads results to the end; -1 on an error among them. */
 static int drain_results(struct pg_listener *listener, bool *complete)
 {
@@ -238,7 +262,10 @@ static int drain_results(struct pg_listener *listener, bool *complete)
             break;
         }
         ExecStatusType kind = PQresultStatus(result);
-        if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK)
+        bool asked = listener->state == LISTENER_ASKED && listener->asks_pause;
+
+        if (!(asked && note_pause(listener, result)) && kind != PGRES_TUPLES_OK &&
+            kind != PGRES_COMMAND_OK)
             status = -1;
         if (kind == PGRES_TUPLES_OK && PQntuples(result) == 1)
             listener->theirs_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);

@@ -5,7 +5,8 @@
  * answer is here: that is what bb_signals_fresh_ms() promises. When the listener has been cut off,
  * every channel hears NULL ("anything may have changed") before it counts as fresh again.
  *
- * Also the probe of health/status: it never goes through the connections of the requests.
+ * Also the probe of health/status: it never goes through the connections of the requests. Once the
+ * tables are there, the question is why the host is paused (pause.h).
  */
 #ifndef CORE_PG_LISTENER_H
 #define CORE_PG_LISTENER_H

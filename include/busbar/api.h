@@ -187,6 +187,9 @@ struct bb_api {
     /* since minor 11: stream.h */
     int (*stream_join)(struct bb_host *, struct bb_stream *, const char *);
     size_t (*stream_publish)(struct bb_host *, const char *, struct bb_chunk *);
+
+    /* since minor 12: request.h */
+    const char *(*pause_reason)(struct bb_request *);
 };
 
 #endif

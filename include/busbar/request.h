@@ -235,6 +235,22 @@ static inline const char *bb_standstill(struct bb_request *rq)
     return rq->api->standstill(rq);
 }
 
+/*
+ * Why sending, jobs and calls to other servers are paused, as a sentence without its full stop;
+ * NULL: they are not. An operator paused them, or the database was restored or cloned, and would
+ * repeat what the original has done. A module that acts on the world outside asks before it does.
+ * It lasts as long as the request. Since minor 12.
+ */
+static inline const char *bb_pause_reason(struct bb_request *rq)
+{
+    return rq->api->pause_reason(rq);
+}
+
+/* The channel of `busbar pause` and `busbar resume`, with the payload "paused" or "resumed". The
+ * state is in the database: the SQL function busbar_pause_reason() returns NULL unless it is
+ * paused. */
+#define BB_PAUSE_CHANNEL "busbar_pause"
+
 /* How many HTTP requests the host has answered since its start. Since minor 9. */
 static inline uint64_t bb_answered(struct bb_request *rq)
 {

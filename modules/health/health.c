@@ -66,6 +66,22 @@ static int ask(struct bb_request *rq, const struct dependency *dependency, struc
     return json_object_set_new(report->details, dependency->name, state);
 }
 
+/* A host that is paused serves requests: it is up. 0, or -1: no memory. */
+static int tell_pause(struct bb_request *rq, struct report *report)
+{
+    const char *reason = bb_pause_reason(rq);
+
+    if (!reason)
+        return 0;
+    json_t *state = json_pack("{s:s, s:s}", "status", "paused", "reason", reason);
+
+    if (json_object_set(report->info, "background", state) < 0) {
+        json_decref(state);
+        return -1;
+    }
+    return json_object_set_new(report->details, "background", state);
+}
+
 static int reply_report(struct bb_request *rq, const struct dependency *const *list)
 {
     struct report report = {json_object(), json_object(), json_object()};
@@ -74,6 +90,7 @@ static int reply_report(struct bb_request *rq, const struct dependency *const *l
     for (; *list; list++)
         failed |= ask(rq, *list, &report);
 
+    failed |= tell_pause(rq, &report);
     bool well = json_object_size(report.error) == 0;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o}", "status", well ? "ok" : "error", "info",
                              report.info, "error", report.error, "details", report.details);

@@ -72,7 +72,7 @@ static const struct bb_service_descriptor services[] = {{BB_UPSTREAM, 1, &interf
 static const struct bb_worker workers[] = {{UPSTREAM_WORKER, upstream_work}};
 
 static const char *const outcomes[UPSTREAM_OUTCOMES + 1] = {
-    "answered", "refused", "busy", "unreachable", "broken", "late", NULL};
+    "answered", "refused", "busy", "paused", "unreachable", "broken", "late", NULL};
 
 static double under_way(void *state, size_t value)
 {
@@ -82,8 +82,8 @@ static double under_way(void *state, size_t value)
 
 static const struct bb_metric metrics[] = {
     {.name = "calls_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
-     .help = "Requests of modules to other servers: answered with whatever status; refused, busy or "
-             "unreachable, which were not sent; broken or late, without a whole response."},
+     .help = "Requests of modules to other servers: answered with whatever status; refused, busy, "
+             "paused or unreachable, which were not sent; broken or late, without a whole response."},
     {.name = "calls", .kind = BB_GAUGE, .read = under_way,
      .help = "Requests of modules to other servers that are under way."},
 };

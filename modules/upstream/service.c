@@ -104,6 +104,8 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
 
     if (problem)
         return not_sent(rq, upstream, UPSTREAM_REFUSED, 502, problem);
+    if (bb_pause_reason(rq))
+        return not_sent(rq, upstream, UPSTREAM_PAUSED, 503, "Requests to other servers are paused");
     struct call *call = call_new(rq, upstream, request, url);
 
     if (!call)

@@ -24,6 +24,7 @@ enum upstream_outcome {
     UPSTREAM_ANSWERED,
     UPSTREAM_REFUSED,     /* never sent: it is not allowed, or no request */
     UPSTREAM_BUSY,        /* never sent: too many are under way */
+    UPSTREAM_PAUSED,      /* never sent: the host is paused */
     UPSTREAM_UNREACHABLE, /* never sent: no connection */
     UPSTREAM_BROKEN,      /* sent, and no whole response came */
     UPSTREAM_LATE,        /* not answered in time */

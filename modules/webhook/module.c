@@ -321,6 +321,7 @@ static const struct bb_event_face events[] = {
 static const struct bb_channel channels[] = {
     {.name = WEBHOOK_CHANNEL, .heard = webhook_heard},
     {.name = WEBHOOK_AUTH_CHANNEL, .heard = webhook_auth_heard},
+    {.name = BB_PAUSE_CHANNEL, .heard = webhook_pause_heard},
 };
 
 static const struct bb_job jobs[] = {
@@ -355,10 +356,6 @@ static const struct bb_metric metrics[] = {
 };
 
 static const struct bb_command commands[] = {
-    {.name = "webhook pause", .run = webhook_command_pause,
-     .help = "Stops all attempts, on all hosts of the database; deliveries queue up."},
-    {.name = "webhook resume", .run = webhook_command_resume,
-     .help = "Goes on with the deliveries."},
     {.name = "webhook status", .run = webhook_command_status,
      .help = "Prints what is queued, in flight, delivered, retried, abandoned."},
 };

@@ -365,3 +365,8 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- step 8: one switch for all background work: busbar_pause, of the host
+
+-- webhook_switch stays until no host reads it any more.
+UPDATE busbar_pause SET paused_at = now() FROM webhook_switch s WHERE s.paused;

@@ -38,7 +38,7 @@ static struct host *start(const char *name, const struct rack *rack)
     spec.modules = "[auth, health, metrics, upstream, \"" TEST_RELAY "\"]";
     spec.plain = true;
     spec.environment = rack->environment;
-    return host_start(&spec);
+    return relay_start(&spec);
 }
 
 /* The nth allocation of a library ("": of any) fails, for each n in turn. */

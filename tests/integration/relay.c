@@ -14,6 +14,19 @@ struct host_spec relay_spec(const char *name, const char *more)
                               .more = more};
 }
 
+static bool is_ready(void *host)
+{
+    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
+}
+
+struct host *relay_start(const struct host_spec *spec)
+{
+    struct host *host = host_start(spec);
+
+    ck_assert(wait_until(is_ready, host, HEALTHY_MS));
+    return host;
+}
+
 static struct answer *ask(const struct host *host, bool tell, const char *format, va_list members)
 {
     json_t *body = json_vpack_ex(NULL, 0, format, members);

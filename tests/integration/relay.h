@@ -9,6 +9,10 @@
 /* Not started. `more` is the section upstream, and what follows it. */
 struct host_spec relay_spec(const char *name, const char *more);
 
+/* Starts it, and waits until it is ready: before that it does not know whether it may call anybody.
+ */
+struct host *relay_start(const struct host_spec *spec);
+
 /* POST /relay with the members of a JSON object, as json_pack() takes them ("{ss}"). */
 struct answer *relay(const struct host *host, const char *format, ...);
 

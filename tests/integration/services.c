@@ -171,6 +171,9 @@ char *database_make(struct postgres *pg, const char *name)
 
     sql_run(db, text("CREATE DATABASE %s TEMPLATE template_busbar", name));
     PQfinish(db);
+    db = database_connect(pg, name);
+    sql_run(db, "UPDATE busbar_pause SET place = busbar_place()"); /* else a clone is paused */
+    PQfinish(db);
     return text("%s", name);
 }
 

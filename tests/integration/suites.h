@@ -32,6 +32,7 @@
     X(readiness)                                                                                   \
     X(missing)                                                                                     \
     X(operating)                                                                                   \
+    X(pause)                                                                                       \
     X(accounts)                                                                                    \
     X(access)                                                                                      \
     X(admin)                                                                                       \

@@ -348,7 +348,7 @@ static bool shows_the_lag(void *arg)
 
 START_TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
 {
-    const char *argv[] = {harness_program(false), "-c", host->conf, "webhook", "pause", NULL};
+    const char *argv[] = {harness_program(false), "-c", host->conf, "pause", NULL};
 
     webhook_ready(database, 1);
     webhook_make(host, platform, PUBLIC_URL, "conversation.created");

@@ -18,8 +18,8 @@ static void set_up(void)
     struct host_spec open = relay_spec("upstream", RELAY_LOCAL);
     struct host_spec closed = relay_spec("upstream_closed", NULL);
 
-    open_host = host_start(&open);
-    closed_host = host_start(&closed);
+    open_host = relay_start(&open);
+    closed_host = relay_start(&closed);
 }
 
 static void tear_down(void)
@@ -277,7 +277,7 @@ START_TEST(an_address_is_looked_at)
     struct host_spec spec =
         relay_spec("upstream_ports", "upstream:\n  allow_networks: [\"127.0.0.0/8\"]\n"
                                      "  allow_ports: [6379]\n");
-    struct host *host = host_start(&spec);
+    struct host *host = relay_start(&spec);
 
     ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:22/"), 502, "The URL of the request");

@@ -14,7 +14,7 @@ static void set_up(void)
 {
     struct host_spec spec = relay_spec("upstream_ends", RELAY_LOCAL);
 
-    host = host_start(&spec);
+    host = relay_start(&spec);
 }
 
 static void tear_down(void)
@@ -94,7 +94,7 @@ static bool none_connected(void *arg)
 START_TEST(connections_that_nobody_uses_are_closed)
 {
     struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 2\n");
-    struct host *own = host_start(&spec);
+    struct host *own = relay_start(&spec);
     struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
 
     ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
@@ -145,7 +145,7 @@ START_TEST(a_certificate_must_be_signed_by_an_authority)
     struct receiver *receiver = receiver_start_tls("upstream-tls", &authority);
     struct host_spec spec = relay_spec(
         "upstream_ca", text("%s  authorities: %s\n", RELAY_LOCAL, authority.certificate));
-    struct host *trusting = host_start(&spec);
+    struct host *trusting = relay_start(&spec);
     const char *url = text("https://127.0.0.1:%d/fast", receiver->tls_port);
     struct answer *answer = relay_tells(host, "{ss ss}", "method", "POST", "url", url);
 
@@ -209,7 +209,7 @@ START_TEST(an_account_has_so_many_under_way)
 {
     struct host_spec spec =
         relay_spec("upstream_few", RELAY_LOCAL "  calls: 4\n  calls_per_account: 2\n");
-    struct host *few = host_start(&spec);
+    struct host *few = relay_start(&spec);
     struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
     struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
     const char *body = text("{\"url\":\"%s\",\"timeout\":2500}", catcher_url(silent, ""));
@@ -232,7 +232,7 @@ START_TEST(an_account_has_so_many_under_way)
 START_TEST(memory_for_answers_is_bounded)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
-    struct host *own = host_start(&spec);
+    struct host *own = relay_start(&spec);
     struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
     struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
     struct waiting waiting;
@@ -256,7 +256,7 @@ START_TEST(a_request_that_sends_much_holds_little)
     struct host_spec spec = relay_spec("upstream_bodies", RELAY_LOCAL "  memory: 2\n");
 
     spec.environment = environment;
-    struct host *own = host_start(&spec);
+    struct host *own = relay_start(&spec);
     struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
     char *body = kept(calloc(1, BYTES + 1));
     const char *url = catcher_url(catcher, "");
@@ -295,7 +295,7 @@ static bool one_generation(void *arg)
 START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
 {
     struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);
-    struct host *own = host_start(&spec);
+    struct host *own = relay_start(&spec);
     struct receiver *receiver = receiver_start("upstream-reload");
     const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":40}",
                             receiver_url(receiver, "/slow/reload"));
@@ -317,7 +317,7 @@ START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
 START_TEST(a_request_that_a_stop_finds_under_way_goes_on)
 {
     struct host_spec spec = relay_spec("upstream_stop", RELAY_LOCAL);
-    struct host *own = host_start(&spec);
+    struct host *own = relay_start(&spec);
     struct receiver *receiver = receiver_start("upstream-stop");
     const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":20}",
                             receiver_url(receiver, "/slow/stop"));

@@ -57,6 +57,7 @@ int webhook_check_events(struct bb_request *rq, const json_t *list, const char *
 
 void webhook_changed(struct webhook *webhook, const char *payload);
 void webhook_heard(void *state, const char *payload);
+void webhook_pause_heard(void *state, const char *payload);
 
 /* ---- routes and commands, a file each or two ---- */
 
@@ -73,8 +74,6 @@ int webhook_statistics(struct bb_request *rq);
 int webhook_resend(struct bb_request *rq);
 int webhook_recover(struct bb_request *rq);
 int webhook_rotate(struct bb_request *rq);
-int webhook_command_pause(struct bb_request *rq);
-int webhook_command_resume(struct bb_request *rq);
 int webhook_command_status(struct bb_request *rq);
 
 #endif

@@ -1,39 +1,10 @@
-/*
- * `busbar webhook pause`, `resume` and `status`. The switch is a row, so it holds for all hosts of
- * the database and outlives restarts; the channel carries it within a second.
- */
+/* `busbar webhook status`. */
 #include "modules/webhook/api/api.h"
 #include "modules/webhook/sender/sender.h"
 
-static int turn(struct bb_request *rq, bool paused)
-{
-    static const struct bb_sql sql = {
-        "WITH turned AS (UPDATE webhook_switch SET paused = $1::boolean)"
-        " SELECT pg_notify('" WEBHOOK_CHANNEL "', $2::text)",
-        BB_SQL_WRITE};
-    const char *payload = paused ? "paused" : "resumed";
-
-    if (!bb_query(rq, &sql, BB_ARGS(bb_b(paused), bb_t(payload)))) {
-        bb_failed(rq); /* what is printed of it is the host's */
-        return 1;
-    }
-    bb_print(rq, "webhook deliveries are %s, on all hosts\n", payload);
-    return 0;
-}
-
-int webhook_command_pause(struct bb_request *rq)
-{
-    return turn(rq, true);
-}
-
-int webhook_command_resume(struct bb_request *rq)
-{
-    return turn(rq, false);
-}
-
 /* What the hosts alive wrote with their last heartbeat, summed, and what the tables say. */
 static const struct bb_sql hosts = {
-    "SELECT (SELECT paused FROM webhook_switch), count(*),"
+    "SELECT busbar_pause_reason(), count(*),"
     " coalesce(sum((counters->>'waiting')::bigint), 0),"
     " coalesce(sum((counters->>'inFlight')::bigint), 0),"
     " coalesce(sum((counters->>'delivered')::bigint), 0),"
@@ -66,7 +37,9 @@ int webhook_command_status(struct bb_request *rq)
         bb_failed(rq); /* what is printed of it is the host's */
         return 1;
     }
-    bb_print(rq, "%-12s %s\n", "sending", bb_cell_int(rq, sums, 0, 0) ? "paused" : "on");
+    const char *reason = bb_cell(rq, sums, 0, 0);
+
+    bb_print(rq, "%-12s %s%s\n", "sending", reason ? "paused: " : "on", reason ? reason : "");
     bb_print(rq, "%-12s %s active, %s off, %s of owners who are not admitted\n", "webhooks",
              bb_cell(rq, states, 0, 0), bb_cell(rq, states, 0, 1), bb_cell(rq, states, 0, 2));
     bb_print(rq, "%-12s %s, %s of them with no host\n", "queued", bb_cell(rq, waiting, 0, 0),

@@ -1,4 +1,4 @@
-/* The channel "webhook": what changed, on this host or another. Any thread. */
+/* The channels "webhook": what changed, on this host or another; and busbar_pause. Any thread. */
 #include "modules/webhook/api/api.h"
 
 #include <string.h>
@@ -23,12 +23,15 @@ void webhook_changed(struct webhook *webhook, const char *payload)
         sender_scan(webhook->sender, id);
     else if (payload && names(payload, "hook:", &id))
         sender_changed(webhook->sender, id);
-    else if (payload && strcmp(payload, "paused") == 0)
-        sender_pause(webhook->sender, true);
-    else if (payload && strcmp(payload, "resumed") == 0)
-        sender_pause(webhook->sender, false);
     else
         sender_changed(webhook->sender, 0);
+}
+
+/* After a gap the next heartbeat brings the state. */
+void webhook_pause_heard(void *state, const char *payload)
+{
+    if (payload)
+        sender_pause(((struct webhook *)state)->sender, strcmp(payload, "resumed") != 0);
 }
 
 void webhook_heard(void *state, const char *payload)

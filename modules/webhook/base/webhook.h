@@ -126,7 +126,7 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 /*
  * A change runs bb_notify() of WEBHOOK_CHANNEL in its transaction; after the commit, and
  * before it answers, the handler calls webhook_changed() for this host. Payloads: "hook:ID",
- * "paused", "resumed", "queued:ID" (something waits without an owner); others mean all.
+ * "queued:ID" (something waits without an owner); others mean all.
  */
 
 /* Tells all senders, a successor's on this host too, that something waits; if that fails they find

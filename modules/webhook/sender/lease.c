@@ -29,7 +29,7 @@
 
 /* Of the own row `me`, and of every other host: $2 is the machine. */
 #define HOSTS                                                                                      \
-    " SELECT me.id, (SELECT paused FROM webhook_switch), o.id, o.process,"                         \
+    " SELECT me.id, (busbar_pause_reason() IS NOT NULL)::int, o.id, o.process,"                    \
     " o.machine = $2::text AND o.machine <> '', o.heartbeat_at < now() - interval '10 s'"          \
     " FROM me LEFT JOIN webhook_host o ON o.id <> me.id ORDER BY o.id LIMIT 256"
 enum { HOST_ME, HOST_PAUSED, HOST_ID, HOST_PROCESS, HOST_HERE, HOST_SILENT };

@@ -11,7 +11,7 @@
  *
  * The cap of a fast flow grows as far as its traffic needs: by Little's law the number in flight is
  * the rate times the mean time of an attempt. A receiver that answers at once needs few connections
- * for a high rate, one that is far away needs many. The rate is that of recent deliveries plus
+ * for a high rate, one that is far away needs many. The rate counts recent deliveries plus
  * what it takes to send the waiting items within a second.
  *
  * An attempt takes a slot only while it is young. One older than QUEUE_YOUNG_MS waits for its

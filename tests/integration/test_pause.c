@@ -1,0 +1,301 @@
+/*
+ * Deliveries, jobs and calls to other servers are paused if a database was restored or cloned, and
+ * if an operator pauses them. Requests are served meanwhile.
+ */
+#include <signal.h>
+#include <string.h>
+
+#include "exposition.h"
+#include "receive.h"
+#include "relay.h"
+#include "suites.h"
+
+enum { LONG_MS = 30000, BEATS = 3 /* of 3 s: jobs are due after 5 s */ };
+
+#define CLONED "the database was restored or cloned"
+
+static struct receiver *receiver;
+
+static struct host_spec spec_of(const char *name, struct postgres *pg, const char *database)
+{
+    return (struct host_spec){.name = name,
+                              .pg = pg,
+                              .database = database,
+                              .modules = text("[auth, chat, health, metrics, upstream, webhook,"
+                                              " \"%s\"]",
+                                              harness_test_module("module_relay")),
+                              .http = "  inside: [127.0.0.1]\n",
+                              .more = WEBHOOK_LOCAL RELAY_LOCAL};
+}
+
+/* A host on the database, which makes a webhook and stops; then a delivery of it is queued. */
+static void make_original(struct postgres *pg, const char *name, const char *path)
+{
+    struct host_spec spec = spec_of(text("%s-original", name), pg, name);
+    struct host *host = host_start(&spec);
+    struct person *admin = admin_of(host);
+
+    webhook_make(host, admin, receiver_url(receiver, path), "message.new");
+    host_stop(host);
+    PGconn *db = database_connect(pg, name);
+
+    sql_run(db, "INSERT INTO webhook_delivery (webhook, event_id, event, body)"
+                " SELECT id, gen_random_uuid(), 'message.new', '{}' FROM webhook_hook");
+    PQfinish(db);
+}
+
+static void run(const char *const *argv)
+{
+    const char *log = harness_path("pause.log");
+    struct process_spec spec = {.argv = argv, .log = log, .as_service = true};
+
+    ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
+}
+
+static void restore(struct postgres *from, struct postgres *to, const char *name)
+{
+    const char *file = text("%s/%s.dump", from->sockets, name);
+    PGconn *db = database_connect(to, "postgres");
+
+    sql_run(db, text("CREATE DATABASE %s", name));
+    PQfinish(db);
+    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", from->sockets, "-U",
+                              "busbar", "-f", file, name, NULL});
+    run((const char *const[]){postgres_program("pg_restore"), "-h", to->sockets, "-U", "busbar",
+                              "-d", name, file, NULL});
+}
+
+/* ---- what a host does ---- */
+
+static const char *command(const struct host *host, const char *word)
+{
+    int status;
+    const char *said = host_ask(host, word, &status);
+
+    ck_assert_msg(status == 0, "%s: %s", word, said);
+    return said;
+}
+
+struct beat {
+    PGconn *db;
+    const char *since;
+};
+
+static bool has_beaten(void *arg)
+{
+    const struct beat *beat = arg;
+
+    return sql_number(beat->db, text("SELECT count(*) FROM webhook_host"
+                                     " WHERE heartbeat_at > '%s'",
+                                     beat->since)) > 0;
+}
+
+/* So long that it had sent what waits, and run its jobs. */
+static void let_it_work(PGconn *db)
+{
+    for (int i = 0; i < BEATS; i++) {
+        struct beat beat = {db, sql_text(db, "SELECT now()", 0, NULL)};
+
+        ck_assert(wait_until(has_beaten, &beat, LONG_MS));
+    }
+}
+
+static size_t jobs_done(const struct host *host)
+{
+    static const char *const words[] = {"status", "--json", NULL};
+    int status;
+    json_t *json = json_loads(host_ask_words(host, words, &status), 0, NULL);
+    size_t done = 0, i;
+    const json_t *job;
+
+    json_array_foreach(json_object_get(json, "jobs"), i, job) done +=
+        (size_t)json_integer_value(json_object_get(job, "done"));
+    json_decref(json);
+    return done;
+}
+
+static bool do_jobs_run(void *host)
+{
+    return jobs_done(host) > 0;
+}
+
+static bool is_sent(void *path)
+{
+    return receiver_count(receiver, path) > 0;
+}
+
+static double paused_metric(const struct host *host)
+{
+    return exposition_value(exposition_get(host, NULL), "busbar_paused", "");
+}
+
+static bool is_ready(void *host)
+{
+    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
+}
+
+static void expect_paused(struct host *host, PGconn *db, const char *path, const char *reason)
+{
+    ck_assert(wait_until(is_ready, host, LONG_MS));
+    struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 200);
+
+    ck_assert_msg(strstr(ready->body, "\"status\":\"paused\"") && strstr(ready->body, reason), "%s",
+                  ready->body);
+    let_it_work(db);
+    ck_assert_uint_eq(receiver_count(receiver, path), 0);
+    ck_assert_uint_eq(jobs_done(host), 0);
+    ck_error(relay(host, "{ss}", "url", receiver_url(receiver, "/fast/upstream")), 503,
+             "Requests to other servers are paused");
+    ck_assert_uint_eq(receiver_count(receiver, "/fast/upstream"), 0);
+    ck_assert_double_eq(paused_metric(host), 1);
+    ck_assert_msg(strstr(command(host, "status"), text("PAUSED: sending, jobs and calls to other"
+                                                       " servers: %s",
+                                                       reason)),
+                  "%s", command(host, "status"));
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "are paused"));
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), reason));
+}
+
+static bool is_resumed(void *host)
+{
+    return paused_metric(host) == 0;
+}
+
+static void expect_resumed(struct host *host, char *path)
+{
+    command(host, "resume");
+    ck_assert(wait_until(is_sent, path, LONG_MS));
+    ck_assert(wait_until(do_jobs_run, host, LONG_MS));
+    ck_assert(wait_until(is_resumed, host, LONG_MS));
+    ck_status(relay(host, "{ss ss}", "method", "POST", "url", receiver_url(receiver, path)), 200);
+    ck_assert_ptr_null(strstr(command(host, "status"), "PAUSED"));
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "are resumed"));
+}
+
+/* ---- tests ---- */
+
+START_TEST(a_restored_database_acts_when_it_is_told_to)
+{
+    static char path[] = "/fast/restored";
+    struct postgres *after = postgres_make("pg-restored", false);
+
+    receiver = receiver_start("pause-restored");
+    database_make(the_postgres, "pause_restored");
+    make_original(the_postgres, "pause_restored", path);
+    restore(the_postgres, after, "pause_restored");
+    struct host_spec spec = spec_of("restored", after, "pause_restored");
+    struct host *host = host_start(&spec);
+    PGconn *db = database_connect(after, "pause_restored");
+
+    expect_paused(host, db, path, CLONED);
+    host_stop(host); /* a restart does not resume */
+    host = host_start(&spec);
+    expect_paused(host, db, path, CLONED);
+    expect_resumed(host, path);
+    host_stop(host);
+    host = host_start(&spec);
+    ck_assert(wait_until(is_resumed, host, LONG_MS));
+    host_stop(host);
+    PQfinish(db);
+    postgres_stop(after, SIGINT);
+}
+
+/* It looks like the standby that takes over, which must not be paused. */
+START_TEST(a_physical_copy_is_paused_before_its_first_serve)
+{
+    static char path[] = "/fast/physical";
+    struct postgres *pg = postgres_make("pg-physical", false), copy = *pg;
+
+    receiver = receiver_start("pause-physical");
+    database_make(pg, "pause_physical");
+    make_original(pg, "pause_physical", path);
+    postgres_stop(pg, SIGINT);
+    copy.data = text("%s-copy", pg->data);
+    process_service_directory(copy.data);
+    run((const char *const[]){"cp", "-a", text("%s/.", pg->data), copy.data, NULL});
+    postgres_start(&copy);
+    PGconn *db = database_connect(&copy, "pause_physical");
+
+    ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
+    struct host_spec spec = spec_of("physical", &copy, "pause_physical");
+    struct host *host = host_prepare(&spec);
+
+    command(host, "pause");
+    ck_assert(host_run(host));
+    expect_paused(host, db, path, "an operator ran `busbar pause`");
+    expect_resumed(host, path);
+    host_stop(host);
+    PQfinish(db);
+    postgres_stop(&copy, SIGINT);
+}
+
+START_TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    sql_run(db, "CREATE DATABASE pause_clone TEMPLATE template_busbar");
+    PQfinish(db);
+    db = database_connect(the_postgres, "pause_clone");
+    ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
+    PQfinish(db);
+    db = database_connect(the_postgres, "template_busbar");
+    ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
+    PQfinish(db);
+}
+
+static bool is_paused(void *host)
+{
+    return paused_metric(host) == 1;
+}
+
+START_TEST(a_running_host_is_paused_and_resumed)
+{
+    static char path[] = "/fast/running";
+    struct host_spec spec = spec_of("running", NULL, database_make(the_postgres, "pause_running"));
+
+    receiver = receiver_start("pause-running");
+    make_original(the_postgres, "pause_running", path);
+    struct host *host = host_start(&spec);
+    PGconn *db = database_connect(the_postgres, "pause_running");
+
+    ck_assert(wait_until(is_sent, path, LONG_MS));
+    size_t sent = receiver_count(receiver, path);
+
+    command(host, "pause");
+    ck_assert(wait_until(is_paused, host, LONG_MS));
+    sql_run(db, "UPDATE webhook_delivery SET state = 'queued', owner = NULL");
+    let_it_work(db);
+    ck_assert_uint_eq(receiver_count(receiver, path), sent);
+    expect_resumed(host, path);
+    host_stop(host);
+    PQfinish(db);
+}
+
+START_TEST(a_database_without_the_switch_says_what_to_do)
+{
+    PGconn *db = database_connect(the_postgres, "postgres");
+    int status;
+
+    sql_run(db, "CREATE DATABASE pause_empty");
+    PQfinish(db);
+    struct host_spec spec = spec_of("pause-empty", NULL, "pause_empty");
+    const char *said = host_ask(host_prepare(&spec), "pause", &status);
+
+    ck_assert_int_eq(status, 1);
+    ck_assert_ptr_nonnull(strstr(said, "run `busbar migrate`"));
+}
+
+Suite *pause_suite(void)
+{
+    Suite *suite = suite_create("pause");
+    TCase *tests = tcase_create("pause");
+
+    tcase_set_timeout(tests, 600);
+    tcase_add_test(tests, a_restored_database_acts_when_it_is_told_to);
+    tcase_add_test(tests, a_physical_copy_is_paused_before_its_first_serve);
+    tcase_add_test(tests, a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not);
+    tcase_add_test(tests, a_running_host_is_paused_and_resumed);
+    tcase_add_test(tests, a_database_without_the_switch_says_what_to_do);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
