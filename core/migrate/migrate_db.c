@@ -21,6 +21,32 @@ static void flatten(char *text)
             *text = ' ';
 }
 
+/* A lock of a session that others share would never be given back. */
+static int check_session(struct migrate_db *db)
+{
+    char text[PG_CHECK_SIZE], problem[sizeof db->report->problem / 2];
+
+    pg_check_text(text, 0, "busbar migrate");
+    PGresult *result = PQexec(db->conn, text);
+    bool passed = pg_check_passed(result, problem, sizeof problem);
+
+    PQclear(result);
+    if (passed)
+        return 0;
+    migrate_db_refuse(db, "database: %s", problem);
+    flatten(db->report->problem);
+    db->outcome = MIGRATE_UNREACHABLE;
+    return -1;
+}
+
+static void take_notice(void *arg, const PGresult *result)
+{
+    struct migrate_db *db = arg;
+
+    if (pg_notice_is_unreplicated(result))
+        db->unreplicated = true;
+}
+
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
     /* libpq counts whole seconds and takes 1 for 2 */
@@ -92,6 +118,12 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
                              : PQexec(db->conn, sql);
     ExecStatusType status = PQresultStatus(result);
 
+    if (db->unreplicated) {
+        PQclear(result);
+        migrate_db_refuse(db, "%s: committed, but not confirmed by the synchronous standby", what);
+        db->outcome = MIGRATE_UNREACHABLE;
+        return NULL;
+    }
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY)
         return result;
     record(db, what, result);

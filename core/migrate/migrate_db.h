@@ -11,6 +11,7 @@ struct migrate_db {
     struct migrate_report *report;
     enum migrate_outcome outcome; /* of what failed; MIGRATE_DONE so far */
     char sqlstate[6];             /* of what failed last, or "" */
+    bool unreplicated;            /* a commit may not be on the synchronous standby */
 };
 
 /* Connects. 0, or -1 with outcome and problem set. Close in both cases. */

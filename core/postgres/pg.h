@@ -194,3 +194,9 @@ void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn);
 void pg_drop_notice(void *arg, const PGresult *result);
 
 #endif
+/*
+ * pg_notice.c: whether the notice says that PostgreSQL stopped waiting for its synchronous standby.
+ * The transaction is committed on this server only, and a failover may lose it.
+ */
+bool pg_notice_is_unreplicated(const PGresult *notice);
+

@@ -46,7 +46,7 @@ void pg_conn_flush_output(struct pg_conn *conn)
 /* What happens to all of them the first one tells. */
 static void tell(const struct pg_conn *conn, const char *what, const char *reason)
 {
-    bool alone = conn->astray || conn->outcome_unknown;
+    bool alone = conn->astray || conn->outcome_unknown || conn->unreplicated;
     bool first = conn->pool->kind == PG_READ && !conn->index;
     enum bb_level level = alone || first ? BB_WARN : BB_DEBUG;
     char text[256];
@@ -65,6 +65,7 @@ static void forget_server(struct pg_conn *conn)
     conn->outcome_unknown = false;
     conn->astray = false;
     conn->spoilt = false;
+    conn->unreplicated = false;
     conn->dismissed = false;
     conn->prepared_count = 0;
     if (conn->prepared)
@@ -165,6 +166,32 @@ static void conn_progress(struct pg_conn *conn)
         break;
     default:
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    }
+    if (pg_notice_is_unreplicated(result))
+        conn->unreplicated = true;
+}
+
+static void conn_read_check(struct pg_conn *conn)
+{
+    char problem[512];
+
+    if (!PQconsumeInput(conn->pg)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    while (!PQisBusy(conn->pg)) {
+        PGresult *result = PQgetResult(conn->pg);
+        bool over = !result;
+
+        if (result)
+            conn->checked = pg_check_passed(result, problem, sizeof problem);
+        PQclear(result);
+        if (over && conn->checked)
+            conn_connected(conn);
+        else if (!conn->checked)
+            pg_conn_lost(conn, over ? "the session could not be checked" : problem);
+        if (over || !conn->checked)
+            return;
     }
 }
 

@@ -14,12 +14,6 @@
     "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
     "-c standard_conforming_strings=on -c extra_float_digits=1"
 
-void pg_drop_notice(void *arg, const PGresult *result)
-{
-    (void)arg;
-    (void)result;
-}
-
 void pg_clean_environment(void)
 {
     unsetenv("PGTZ");

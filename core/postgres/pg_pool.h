@@ -45,6 +45,7 @@ struct pg_conn {
                              batches */
     bool astray;          /* a batch has left a transaction open or failed: drop it likewise */
     bool spoilt;    /* a batch has changed its settings: drop it behind that batch's answers */
+    bool unreplicated;    /* a commit did not wait for the standby: drop it, too */
     bool dismissed; /* the server has said that it ends it: send nothing more */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
     struct pg_expect *expects;      /* a ring */

@@ -191,6 +191,10 @@ static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
 /* One step: -1 when nothing more can be read now. */
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
+    if (conn->unreplicated) { /* reported before the batch's success */
+        PQclear(result);
+        return -1;
+    }
     PGresult *result = PQgetResult(conn->pg);
     struct pg_expect *e = pg_expect_at(conn, 0);
 
@@ -236,14 +240,17 @@ void pg_results_read(struct pg_conn *conn)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
-    while (conn->expect_count && !conn->outcome_unknown && !PQisBusy(conn->pg)) {
+    while (conn->expect_count && !conn->outcome_unknown && !conn->unreplicated &&
+           !PQisBusy(conn->pg)) {
         if (read_one(conn, &after_null))
             break;
     }
     /* with nothing expected, too: that is how libpq takes what the server says unasked */
     if (PQisBusy(conn->pg) && conn->expect_count && is_starved(conn))
         conn->outcome_unknown = true;
-    if (PQstatus(conn->pg) == CONNECTION_BAD)
+    if (conn->unreplicated)
+        pg_conn_lost(conn, "a commit was not confirmed by the synchronous standby");
+    else if (PQstatus(conn->pg) == CONNECTION_BAD)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
     else if (conn->outcome_unknown)
         pg_conn_lost(conn, "an answer could not be kept");

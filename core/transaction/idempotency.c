@@ -20,9 +20,17 @@ struct idempotency {
 };
 
 static const struct bb_sql find = {
-    "SELECT request_hash, status, reply FROM busbar_idempotency WHERE account = $1::bigint"
+    "SELECT request_hash, status, reply, current_setting('synchronous_standby_names') <> ''"
+    " FROM busbar_idempotency WHERE account = $1::bigint"
     " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
     0};
+
+/* Changes nothing, but its commit waits for the standby, which then has the first request's, too.
+ */
+static const struct bb_sql confirm = {
+    "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
+    " AND key = $3",
+    BB_SQL_WRITE};
 
 static const struct bb_sql store = {
     "WITH s AS (INSERT INTO busbar_idempotency AS i (account, route, key, request_hash, status,"
@@ -112,6 +120,10 @@ int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
+    /* the outcome of the first request may have been unknown because no standby confirmed it */
+    if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
+        !sql_query(rq, &confirm, BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
+        return reply_failed(rq);
     return response_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
 }
 

@@ -162,6 +162,7 @@ static int raise_event(struct bb_request *rq)
 
 static void hear(struct bb_request *rq, const struct bb_event *event)
 {
+    bb_add(rq, tx, &write_row, BB_ARGS(bb_t("raised")));
     (void)event;
     bb_query(rq, statement_of("divide"), BB_NO_ARGS);
 }

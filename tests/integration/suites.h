@@ -61,6 +61,8 @@
     X(look_ups)                                                                                    \
     X(statements)                                                                                  \
     X(failover)                                                                                    \
+    X(replication)                                                                                 \
+    X(pooler)                                                                                      \
     X(cluster)                                                                                     \
     X(ledger)                                                                                      \
     X(bad_module)                                                                                  \

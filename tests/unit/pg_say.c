@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { BODY = 1024, TEXT_OID = 25 };
+enum { BODY = 1024, TEXT_OID = 25, SQLSTATE = 5 };
 
 /* A body that grows; what has no room fails the test. */
 struct body {
@@ -95,7 +95,7 @@ void pg_say_welcome(struct script_conn *conn, bool standby)
 }
 
 static void say_problem(struct script_conn *conn, char type, const char *severity,
-                        const char *sqlstate)
+                        const char *sqlstate, const char *function)
 {
     struct body body = {.length = 0};
     char text[64];
@@ -109,18 +109,33 @@ static void say_problem(struct script_conn *conn, char type, const char *severit
     put(&body, "M", 1);
     snprintf(text, sizeof text, "the script says %s", sqlstate);
     put_text(&body, text);
+    if (function) {
+        put(&body, "R", 1);
+        put_text(&body, function);
+    }
     put_text(&body, "");
     say(conn, type, &body);
 }
 
 void pg_say_warning(struct script_conn *conn, const char *sqlstate)
 {
-    say_problem(conn, 'N', "WARNING", sqlstate);
+    say_problem(conn, 'N', "WARNING", sqlstate, NULL);
+}
+
+void pg_say_unreplicated(struct script_conn *conn)
+{
+    say_problem(conn, 'N', "WARNING", "01000", "SyncRepWaitForLSN");
 }
 
 void pg_say_error(struct script_conn *conn, bool fatal, const char *sqlstate)
 {
-    say_problem(conn, 'E', fatal ? "FATAL" : "ERROR", sqlstate);
+    char state[SQLSTATE + 1];
+    const char *function = strchr(sqlstate, ' ');
+
+    snprintf(state, sizeof state, "%s", sqlstate);
+    if (function)
+        function++;
+    say_problem(conn, 'E', fatal ? "FATAL" : "ERROR", state, function);
     conn->skips = true;
     if (conn->status == 'T')
         conn->status = 'E';

@@ -15,6 +15,8 @@ void pg_say_setting(struct script_conn *conn, const char *name, const char *valu
 
 /* Behind it everything is skipped up to the Sync, and a transaction has failed. */
 void pg_say_warning(struct script_conn *conn, const char *sqlstate);
+/* The wait for the synchronous standby was canceled. */
+void pg_say_unreplicated(struct script_conn *conn);
 void pg_say_error(struct script_conn *conn, bool fatal, const char *sqlstate);
 
 /* A SELECT has one column of text; nothing else has any. */

@@ -136,6 +136,76 @@ START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
 }
 END_TEST
 
+/* The commit is in one server only, and a failover may lose it: of a batch, a unit and a write. */
+START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
+{
+    make_writes();
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
+    first.work = _i ? stage_unit : NULL;
+    stage_open(_i ? PG_UNIT : PG_WRITE, 1);
+    stage_do(&first);
+    if (_i)
+        ck_assert_int_eq(first.status, 503);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+/* After a unit of their batch failed and each was sent again by itself. */
+START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
+{
+    make_writes();
+    first.work = second.work = stage_unit;
+    stage_play(SCRIPT_EXECUTE, "second", SCRIPT_ERROR, "23505");
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_USUAL, NULL);
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
+    stage_open(PG_UNIT, 1);
+    ask_both();
+    ck_assert_uint_eq(first.told + second.told, 0); /* the second was sent after it */
+    ck_assert_int_eq(first.status, 503);
+    ck_assert_int_eq(second.status, 503);
+}
+END_TEST
+
+/* Memory for its rows and its answer was allocated before. */
+START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
+{
+    first.sql = (struct bb_sql){"SELECT first", BB_SQL_WRITE};
+    first.work = _i ? stage_unit : NULL;
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STARVE, NULL);
+    stage_open(_i ? PG_UNIT : PG_WRITE, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(first.told, (unsigned)_i);
+    ck_assert_int_eq(first.status, _i ? 200 : 0);
+}
+END_TEST
+
+static void run_out(struct bb_request *pub, struct bb_tx *tx, void *arg)
+{
+    (void)tx;
+    (void)arg;
+    request_out_of_memory(request_of(pub));
+}
+
+static void unit_that_runs_out(struct core_request *rq, struct stage_call *call)
+{
+    struct bb_tx *unit = api_unit(&rq->pub, call->key);
+
+    api_after(unit, run_out, call);
+    api_add(unit, &call->sql, NULL, 0);
+    api_commit(&rq->pub, unit, 201, json_object());
+}
+
+START_TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
+{
+    make_writes();
+    first.work = unit_that_runs_out;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    ck_assert_int_eq(first.status, 201);
+}
+END_TEST
+
 START_TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, SYNCED);
@@ -195,6 +265,8 @@ Suite *pg_lost_suite(void)
         a_read_is_asked_again_when_the_server_is_shut_down,
         an_answer_that_makes_no_sense_is_asked_for_again,
         a_write_is_never_sent_twice,
+        memory_that_runs_out_after_a_commit_does_not_change_the_answer,
+        a_single_retry_that_no_standby_confirms_is_unknown,
         a_write_is_never_sent_twice_by_a_server_that_is_shut_down,
         a_commit_whose_answer_came_is_one_though_nothing_else_comes,
         a_read_in_a_transaction_that_was_left_open_is_asked_again,
@@ -207,6 +279,9 @@ Suite *pg_lost_suite(void)
     tcase_add_loop_test(cases, a_write_whose_answer_makes_no_sense_is_never_sent_twice, 0, 2);
     tcase_add_loop_test(cases, a_commit_that_is_cut_is_unknown_and_never_sent_twice, 0, SYNCED);
     tcase_add_loop_test(cases, a_write_in_a_transaction_that_was_left_open_is_no_success, 0, 2);
+    tcase_add_loop_test(cases, a_commit_is_told_when_memory_runs_out_with_it, 0, 2);
+    tcase_add_loop_test(cases, a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice, 0,
+                        2);
     tcase_add_checked_fixture(cases, set_up, stage_tear_down);
     tcase_set_timeout(cases, STAGE_SECONDS);
     return suite;

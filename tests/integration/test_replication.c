@@ -1,0 +1,202 @@
+/* A synchronous standby that never confirms: when PostgreSQL stops waiting for it, the commit does
+ * not count as a success, because a failover would lose it. */
+#include <signal.h>
+#include <string.h>
+
+#include "poke.h"
+#include "suites.h"
+
+enum { PATIENCE_MS = 20000 };
+
+#define WAITING "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+static struct postgres *primary;
+static struct host *host;
+static PGconn *db;
+
+static bool is_waited(void *unused)
+{
+    (void)unused;
+    return sql_number(db, "SELECT count(*) " WAITING) > 0;
+}
+
+/* Whether a commit waits by now: PostgreSQL takes the setting over a moment after the signal. */
+static bool waits(void *arg)
+{
+    PGconn *probe = arg;
+
+    if (PQtransactionStatus(probe) != PQTRANS_ACTIVE)
+        ck_assert(PQsendQuery(probe, "INSERT INTO poke (what) VALUES ('probe')"));
+    ck_assert(PQconsumeInput(probe));
+    while (!PQisBusy(probe)) {
+        PGresult *result = PQgetResult(probe);
+
+        if (!result)
+            break;
+        PQclear(result);
+    }
+    return is_waited(NULL);
+}
+
+/* Nobody has this name, so each commit waits for ever. */
+static void require_standby(void)
+{
+    PGconn *probe = database_connect(primary, "replication");
+
+    sql_run(db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    sql_run(db, "SELECT pg_reload_conf()");
+    ck_assert(wait_until(waits, probe, PATIENCE_MS));
+    PQfinish(probe);
+}
+
+static void release_standby(void)
+{
+    sql_run(db, "ALTER SYSTEM RESET synchronous_standby_names");
+    sql_run(db, "SELECT pg_reload_conf()");
+}
+
+static void set_up(void)
+{
+    primary = postgres_make("pg-primary", false);
+    host = poke_start(&(struct host_spec){.name = "replication", .pg = primary});
+    db = database_connect(primary, "replication");
+    sql_run(db, "SET synchronous_commit = local");
+}
+
+static void tear_down(void)
+{
+    PQfinish(db);
+    host_stop(host);
+    postgres_stop(primary, SIGINT);
+}
+
+static const char *const ways[] = {"write/one", "unit/one", "transaction/one", "raise"};
+static const char *const ends[] = {"pg_cancel_backend", "pg_terminate_backend"};
+enum { WAYS = 4, ENDS = 2 };
+
+/* Jobs commit at the same time, so all that wait are ended until the answer is here. */
+static struct wire_answer *answer_to(struct wire *wire, const char *end)
+{
+    struct wire_answer *answer = NULL;
+
+    for (int64_t until = now_ms() + PATIENCE_MS; !answer && now_ms() < until;) {
+        sql_run(db, text("SELECT %s(pid) " WAITING, end));
+        answer = wire_read(wire, 50);
+    }
+    return answer;
+}
+
+static size_t logged; /* bytes of the host's log that are of earlier tests */
+
+static bool is_logged(void *words)
+{
+    return strstr(file_text(host->log) + logged, words) != NULL;
+}
+
+static bool writes(void *unused)
+{
+    (void)unused;
+    return http(host, "POST", "/api/poke/write/after", NULL, NULL)->status == 201;
+}
+
+START_TEST(a_commit_that_no_standby_confirms_is_no_success)
+{
+    const char *way = ways[_i % WAYS], *end = ends[_i / WAYS];
+
+    logged = strlen(file_text(host->log));
+
+    require_standby();
+    struct wire *wire = poke_begin(host, way);
+    ck_assert(wait_until(is_waited, NULL, PATIENCE_MS));
+    struct wire_answer *answer = answer_to(wire, end);
+
+    release_standby();
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_msg(answer->status == 503, "%s: %d %s", way, answer->status, answer->body);
+    wire_close(wire, false);
+    ck_assert(wait_until(writes, NULL, PATIENCE_MS));
+    ck_assert(wait_until(
+        is_logged, (void *)(uintptr_t) "a commit was not confirmed by the synchronous standby",
+        1000));
+    /* the hook would have run by now: it was started before the answer was sent */
+    ck_assert(!is_logged((void *)(uintptr_t) "hook=poke.poked"));
+}
+END_TEST
+
+static struct wire *post_with_key(void)
+{
+    struct wire *wire = wire_open(host);
+
+    ck_assert(wire_say(wire, "POST /api/poke/unit/keyed HTTP/1.1\r\nHost: x\r\n"
+                             "Idempotency-Key: replicated\r\nContent-Length: 0\r\n\r\n"));
+    return wire;
+}
+
+/* The first response is stored on the primary, and counts only when the standby has it, too. */
+START_TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
+{
+    require_standby();
+    for (int i = 0; i < 2; i++) {
+        struct wire *wire = post_with_key();
+
+        ck_assert(wait_until(is_waited, NULL, PATIENCE_MS));
+        struct wire_answer *answer = answer_to(wire, ends[0]);
+
+        ck_assert_ptr_nonnull(answer);
+        ck_assert_msg(answer->status == 503, "%d: %d %s", i, answer->status, answer->body);
+        wire_close(wire, false);
+    }
+    release_standby();
+    ck_assert(wait_until(writes, NULL, PATIENCE_MS));
+    struct wire_answer *answer = wire_read(post_with_key(), PATIENCE_MS);
+
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_int_eq(answer->status, 201);
+    ck_assert_str_eq(wire_header(answer, "Idempotency-Replayed"), "true");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'keyed'"), 2);
+}
+END_TEST
+
+/* The step is there and recorded, but the command has to be repeated. */
+START_TEST(a_migration_that_no_standby_confirms_is_no_success)
+{
+    const char *name = text("replication_%s", ends[_i]);
+    struct host *fresh = host_prepare(&(struct host_spec){
+        .name = name,
+        .pg = primary,
+        .database = database_make(primary, name),
+        .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke"))});
+    const char *argv[] = {harness_program(false), "-c", fresh->conf, "migrate", NULL};
+    int status = 0;
+
+    require_standby();
+    pid_t pid = process_start(&(struct process_spec){.argv = argv, .log = fresh->log});
+    bool over = false;
+
+    for (int64_t until = now_ms() + PATIENCE_MS; !over && now_ms() < until;) {
+        sql_run(db, text("SELECT %s(pid) " WAITING, ends[_i]));
+        over = process_wait(pid, 50, &status);
+    }
+    release_standby();
+    ck_assert(over);
+    ck_assert_int_ne(status, 0);
+    const char *log = file_text(fresh->log);
+
+    ck_assert_msg(strstr(log, "not confirmed by the synchronous standby"), "%s", log);
+    ck_assert_int_eq(host_command(fresh, NULL, (const char *const[]){"migrate", NULL}), 0);
+}
+END_TEST
+
+Suite *replication_suite(void)
+{
+    Suite *suite = suite_create("replication");
+    TCase *cases = tcase_create("replication");
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, a_commit_that_no_standby_confirms_is_no_success, 0, WAYS * ENDS);
+    tcase_add_test(cases, a_repeated_request_waits_for_the_standby_as_the_first_one);
+    tcase_add_loop_test(cases, a_migration_that_no_standby_confirms_is_no_success, 0, ENDS);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
