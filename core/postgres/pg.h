@@ -144,8 +144,18 @@ bool pg_op_answered(const struct pg_op *op);
 /* The rows of an answered statement; they last as long as what it owns. */
 struct bb_rows pg_op_rows(const struct pg_op *op);
 
-/* Has the arena own what the statement owned. 0; -1: no memory, and it is freed. */
-int pg_op_give(struct pg_op *op, struct arena *arena);
+/* Rows of a statement and the result that holds them, as a request keeps them. */
+struct pg_kept {
+    struct bb_rows rows;
+    PGresult *result;
+    struct pg_shared *shared;
+};
+
+/* Room for them in the arena, which frees what it will hold. NULL: no memory. */
+struct pg_kept *pg_kept_new(struct arena *arena);
+
+/* Takes what the statement owned; NULL where it has no answer. */
+struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op);
 
 /*
  * Lends a connection of the tx pool to the request, waiting for one. NULL with the failure set.

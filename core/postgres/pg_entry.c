@@ -116,11 +116,6 @@ void pg_op_clear(struct pg_op *op)
     op->shared = NULL;
 }
 
-static void clear_result(void *result)
-{
-    PQclear(result);
-}
-
 struct bb_rows pg_op_rows(const struct pg_op *op)
 {
     if (op->shared)
@@ -128,16 +123,32 @@ struct bb_rows pg_op_rows(const struct pg_op *op)
     return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
 }
 
-int pg_op_give(struct pg_op *op, struct arena *arena)
+static void kept_drop(void *arg)
 {
-    int failed = op->shared ? arena_defer(arena, pg_shared_release, op->shared)
-                            : arena_defer(arena, clear_result, op->result);
+    struct pg_kept *kept = arg;
 
-    if (failed)
-        pg_op_clear(op);
+    PQclear(kept->result);
+    if (kept->shared)
+        pg_shared_release(kept->shared);
+}
+
+struct pg_kept *pg_kept_new(struct arena *arena)
+{
+    struct pg_kept *kept = arena_alloc(arena, sizeof *kept);
+
+    return kept && !arena_defer(arena, kept_drop, kept) ? kept : NULL;
+}
+
+struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
+{
+    if (!pg_op_answered(op))
+        return NULL;
+    kept->rows = pg_op_rows(op);
+    kept->result = op->result;
+    kept->shared = op->shared;
     op->result = NULL;
     op->shared = NULL;
-    return failed;
+    return &kept->rows;
 }
 
 void pg_entry_free(struct pg_entry *entry)

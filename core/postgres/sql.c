@@ -5,21 +5,6 @@
 
 #include "core/request/module_error.h"
 
-/* The rows of a finished statement, whose result the request's arena takes. */
-static struct bb_rows *keep(struct core_request *rq, struct pg_op *op)
-{
-    struct bb_rows *rows;
-
-    if (!pg_op_answered(op))
-        return NULL;
-    rows = arena_alloc(rq->arena, sizeof *rows);
-    if (rows)
-        *rows = pg_op_rows(op);
-    if (pg_op_give(op, rq->arena) || !rows)
-        return NULL;
-    return rows;
-}
-
 static void abandon(void *entry)
 {
     pg_entry_abandon(entry);
@@ -38,9 +23,12 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
     enum pg_pool_kind pool = pg_pool_for(sql);
-    struct pg_entry *entry = entry_for(rq);
+    struct pg_kept *kept = pg_kept_new(rq->arena); /* now: what is written cannot be taken back */
+    struct pg_entry *entry = kept ? entry_for(rq) : NULL;
     struct bb_rows *rows = NULL;
 
+    if (!kept)
+        request_out_of_memory(rq);
     if (!pg_entry_add(entry, sql, values, count)) {
         pg_entry_free(entry);
         request_out_of_memory(rq);
@@ -57,7 +45,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     if (entry->failure.kind)
         sql_failed(rq, &entry->failure);
     else
-        rows = keep(rq, entry->ops);
+        rows = pg_keep(kept, entry->ops);
     pg_entry_free(entry);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);

@@ -328,6 +328,7 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 void request_out_of_memory(struct core_request *rq)
 {
     request_fail(rq, FAILED_MEMORY);
-    reply_failed(rq);
+    if (!rq->committed || rq->kind != REQUEST_HTTP) /* else the answer says what was committed */
+        reply_failed(rq);
     fiber_exit();
 }

@@ -186,7 +186,10 @@ int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, vo
 /* Records a failure for bb_failed(). Returns -1. */
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
-/* Ends the request with 503 from however deep, for want of memory. Fiber only. */
+/*
+ * Ends the request from however deep, for want of memory: with 503, or, after a transaction was
+ * committed with an answer, with that answer. Fiber only.
+ */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 
 #endif

@@ -53,46 +53,69 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     struct core_request *core = request_of(rq);
     struct bb_tx *tx = tx_new(core);
 
+    if (arena_defer(core->arena, drop_item, tx))
+        request_out_of_memory(core);
     tx->entry = pg_entry_new(core);
     if (!tx->entry)
         request_out_of_memory(core);
-    if (arena_defer(core->arena, drop_item, tx)) {
-        pg_entry_free(tx->entry);
-        request_out_of_memory(core);
-    }
     tx->entry->key = key;
     tx->entry->write = true;
     return tx;
 }
 
+/* Room for the results of `count` statements. */
+static void results_reserve(struct bb_tx *tx, size_t count)
+{
+    size_t room = tx->results_room ? tx->results_room : 8;
+
+    if (count <= tx->results_room)
+        return;
+    while (room < count)
+        room *= 2;
+    struct bb_rows **bigger = arena_alloc(tx->rq->arena, room * sizeof *bigger);
+
+    if (!bigger)
+        request_out_of_memory(tx->rq);
+    if (tx->results)
+        memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
+    tx->results = bigger;
+    tx->results_room = room;
+}
+
 /* Keeps the rows of a statement for bb_unit_rows(). */
 static void remember(struct bb_tx *tx, int index, struct bb_rows *rows)
 {
-    struct arena *arena = tx->rq->arena;
-
-    if ((size_t)index >= tx->results_room) {
-        size_t room = tx->results_room ? tx->results_room * 2 : 8;
-        struct bb_rows **bigger = arena_alloc(arena, room * sizeof *bigger);
-
-        if (!bigger)
-            request_out_of_memory(tx->rq);
-        if (tx->results)
-            memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
-        tx->results = bigger;
-        tx->results_room = room;
-    }
+    results_reserve(tx, (size_t)index + 1);
     tx->results[index] = rows;
 }
 
-static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry)
+static size_t ops_of(const struct pg_entry *entry)
+{
+    size_t count = 0;
+
+    for (const struct pg_op *op = entry->ops; op; op = op->next)
+        count++;
+    return count;
+}
+
+/* Memory for the rows of the entry's statements, before it is sent: after a commit nothing may fail
+ * for want of memory. */
+static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_entry *entry)
+{
+    size_t count = ops_of(entry);
+    struct bb_rows *rows = arena_alloc(tx->rq->arena, count * sizeof *rows);
+
+    if (!rows)
+        request_out_of_memory(tx->rq);
+    results_reserve(tx, (size_t)first + count);
+    return rows;
+}
+
+static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry, struct bb_rows *rows)
 {
     for (struct pg_op *op = entry->ops; op; op = op->next) {
-        struct bb_rows *rows = arena_alloc(tx->rq->arena, sizeof *rows);
-
-        if (!rows)
-            request_out_of_memory(tx->rq);
         *rows = pg_op_rows(op);
-        remember(tx, first++, rows);
+        remember(tx, first++, rows++);
     }
 }
 
@@ -109,6 +132,8 @@ static int send_gathered(struct bb_tx *tx)
 
     if (!entry)
         return 0;
+    struct bb_rows *rows = rows_reserve(tx, tx->gathered_from, entry);
+
     tx->entry = NULL;
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
@@ -116,7 +141,7 @@ static int send_gathered(struct bb_tx *tx)
         pg_entry_free(entry);
         request_out_of_memory(rq);
     }
-    keep_results(tx, tx->gathered_from, entry);
+    keep_results(tx, tx->gathered_from, entry, rows);
     return 0;
 }
 
@@ -129,8 +154,10 @@ static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_va
     if (tx->entry && tx->entry->bytes > GATHERED_BYTES && send_gathered(tx))
         return -1;
     if (!tx->entry) {
+        if (arena_defer(rq->arena, drop_item, tx))
+            request_out_of_memory(rq);
         tx->entry = pg_entry_new(rq);
-        if (!tx->entry || arena_defer(rq->arena, drop_item, tx))
+        if (!tx->entry)
             request_out_of_memory(rq);
         tx->gathered_from = tx->count;
     }
@@ -191,18 +218,22 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
     tx->after_last = after;
 }
 
-/* The transaction is in the database: who asked for it hears of it, then the committed hooks. */
+/*
+ * The transaction is in the database. The committed hooks run when this fiber waits or ends, so
+ * after what bb_after() asked for. They are started first, because that may end the request for
+ * want of memory.
+ */
 static void committed(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
 
+    bus_committed(tx);
     for (const struct tx_after *after = tx->after; after; after = after->next) {
         request_enter(rq, after->host);
         after->then(&rq->pub, tx, after->arg);
     }
     request_enter(rq, publisher);
-    bus_committed(tx);
 }
 
 /* 0 when the unit is in the database. The results live as long as the request. */
@@ -213,6 +244,8 @@ static int unit_run(struct bb_tx *tx)
 
     if (tx->refused)
         return request_fail(rq, FAILED_REFUSED);
+    struct bb_rows *rows = rows_reserve(tx, 0, entry);
+
     if (pg_submit(rq->loop->pg, PG_UNIT, entry))
         return -1;
     tx->entry = NULL;
@@ -225,11 +258,8 @@ static int unit_run(struct bb_tx *tx)
         pg_entry_free(entry);
         return -1;
     }
-    if (arena_defer(rq->arena, free_item, entry)) {
-        pg_entry_free(entry);
-        request_out_of_memory(rq);
-    }
-    keep_results(tx, 0, entry);
+    tx->entry = entry; /* drop_item() frees it */
+    keep_results(tx, 0, entry, rows);
     return 0;
 }
 
@@ -299,9 +329,10 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         free(bytes);
         return replay_instead(rq);
     }
-    committed(tx);
+    reply_bytes(rq, status, bytes, length);
     rq->committed = true;
-    return reply_bytes(rq, status, bytes, length);
+    committed(tx);
+    return status;
 }
 
 struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
@@ -340,7 +371,31 @@ static void end_checked_out(void *arg)
     tx->checked_out = NULL;
 }
 
-/* COMMIT of a transaction that failed before says ROLLBACK and no error. */
+/*
+ * COMMIT of a transaction that failed before says ROLLBACK and no error. All memory is allocated
+ * before it is sent.
+ */
+static int send_commit(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_entry *entry = pg_entry_new(rq);
+    const struct pg_op *op = entry ? pg_entry_add(entry, &commit, NULL, 0) : NULL;
+
+    if (entry && !op)
+        pg_entry_free(entry);
+    if (!op)
+        request_out_of_memory(rq);
+    if (pg_tx_run_item(tx->checked_out, entry))
+        return -1;
+    bool done = !strcmp(PQcmdStatus(op->result), "COMMIT");
+
+    pg_entry_free(entry);
+    if (done)
+        return 0;
+    /* the statement that failed it is the reason, though the module went on */
+    return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
+}
+
 static int try_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -354,12 +409,7 @@ static int try_commit(struct bb_tx *tx)
         return -1;
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
         return -1;
-    PGresult *result = pg_tx_run(tx->checked_out, &commit, NULL, 0);
-    if (!result)
-        return -1;
-    if (!strcmp(PQcmdStatus(result), "COMMIT"))
-        return 0;
-    return request_fail(rq, FAILED_UNAVAILABLE);
+    return send_commit(tx);
 }
 
 /*
@@ -401,9 +451,9 @@ static int finish(struct bb_tx *tx, int status, struct response_header *headers)
         return status;
     }
     if (!try_commit(tx)) {
-        committed(tx);
         rq->committed = rq->response.status != 0;
         rq->unanswered = rq->unanswered || !rq->committed;
+        committed(tx);
         return status;
     }
     struct failure why = rq->failure;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pg_say.h"
+#include "starve.h"
 
 enum { LENGTH = 4, HEAD = 1 + LENGTH, PROTOCOL = 3 };
 
@@ -89,6 +90,14 @@ static void answer(struct script_conn *conn, enum script_when when,
         break;
     case SCRIPT_SETTING:
         pg_say_setting(conn, "TimeZone", line->say);
+        usual(conn);
+        break;
+    case SCRIPT_ALONE:
+        pg_say_unreplicated(conn);
+        usual(conn);
+        break;
+    case SCRIPT_STARVE:
+        starved = true;
         usual(conn);
         break;
     default:

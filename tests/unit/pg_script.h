@@ -36,7 +36,9 @@ enum script_act {
     SCRIPT_NOTHING, /* no answer, as if it had come to that of the next message */
     SCRIPT_JUNK,    /* a message of no type that there is */
     SCRIPT_STATUS,  /* a Sync is answered with the status `say`: "T", "E" */
-    SCRIPT_SETTING  /* the usual answer, and TimeZone has become `say` */
+    SCRIPT_SETTING, /* the usual answer, and TimeZone has become `say` */
+    SCRIPT_ALONE,   /* the usual answer, after the warning that no standby has confirmed it */
+    SCRIPT_STARVE   /* the usual answer, and from now on arenas have no memory: starve.h */
 };
 
 struct script_line {

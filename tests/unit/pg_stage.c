@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/request/reply.h"
+#include "starve.h"
 
 enum {
     PATIENCE_MS = 15000, /* then the test has failed: something is waited for that never comes */
@@ -51,6 +52,7 @@ static void give_up(struct timer *timer)
 void stage_set_up(void)
 {
     log_level(BB_ERROR, false); /* of lost connections there are many */
+    starved = false;
     stage_generation = (struct generation){.holders = 1};
     patience = (struct timer){.fire = give_up};
     ck_assert_int_eq(loop_init(&stage_loop, NULL, 0), 0);

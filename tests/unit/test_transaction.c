@@ -188,6 +188,26 @@ START_TEST(who_waits_goes_on_when_a_deadline_ends_a_transaction)
 }
 END_TEST
 
+START_TEST(a_commit_that_no_standby_confirms_is_unknown)
+{
+    stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL);
+    run_both();
+    has_failed(&anna, FAILED_UNAVAILABLE, 503);
+    has_committed(&bert, 2);
+    ck_assert_uint_eq(times("anna"), 1);
+}
+END_TEST
+
+/* Of the answer, of what bb_after() asked for and of the statement's rows nothing is missing. */
+START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
+{
+    stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_STARVE, NULL);
+    stage_open(PG_TX, 1);
+    stage_do(&anna);
+    has_committed(&anna, 1);
+}
+END_TEST
+
 START_TEST(who_waits_is_told_at_once_when_the_server_goes)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_STALL, NULL);
@@ -240,6 +260,8 @@ Suite *transaction_suite(void)
         a_statement_that_does_not_parse_has_its_transaction_undone,
         a_commit_that_was_a_rollback_is_no_success,
         a_commit_that_fails_is_told,
+        a_commit_that_no_standby_confirms_is_unknown,
+        a_commit_is_told_when_memory_runs_out_with_it,
         who_waits_is_told_at_once_when_the_server_goes,
         what_a_connection_holds_goes_with_it,
         a_connection_whose_settings_were_changed_is_nobody_elses,
