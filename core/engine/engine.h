@@ -20,6 +20,13 @@ struct job_log;
 enum { GENERATIONS_MAX = 64 }; /* alive at a time; a reload beyond that is refused */
 enum { PAUSE_REASON = 256 };
 
+enum schema_state {
+    SCHEMA_NONE,    /* no database is configured */
+    SCHEMA_PENDING, /* not known yet: PostgreSQL is away, or a migration runs */
+    SCHEMA_UNFIT,   /* the tables do not fit the modules, and a person must look */
+    SCHEMA_READY
+};
+
 struct engine {
     struct loop *loops;
     unsigned loop_count;

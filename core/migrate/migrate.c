@@ -7,11 +7,12 @@
 
 #include "core/migrate/migrate_db.h"
 #include "core/migrate/schema.h"
+#include "core/postgres/sql.h"
 
 /* One lock in a database for all hosts; bounded, so that a stuck host does not hold up the rest. */
 #define LOCK                                                                                       \
     "SET lock_timeout = '60s'; SET statement_timeout = 0;"                                         \
-    "SELECT pg_advisory_lock(7094709482943872001)"
+    "SELECT pg_advisory_lock(" MIGRATION_LOCK ")"
 #define TABLE                                                                                      \
     "CREATE TABLE IF NOT EXISTS busbar_migration ("                                                \
     " module text NOT NULL, step integer NOT NULL, checksum text NOT NULL, title text NOT NULL,"   \

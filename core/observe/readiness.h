@@ -10,13 +10,6 @@
 
 #include "core/engine/engine.h"
 
-enum schema_state {
-    SCHEMA_NONE,    /* no database is configured */
-    SCHEMA_PENDING, /* not known yet: PostgreSQL is away, or a migration runs */
-    SCHEMA_UNFIT,   /* the tables do not fit the modules, and a person must look */
-    SCHEMA_READY
-};
-
 /* Sets it; `problem` is one line for the operator, NULL: none. */
 void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem);
 

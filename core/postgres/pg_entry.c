@@ -203,6 +203,23 @@ static void copy_field(char *to, size_t size, const PGresult *result, int code)
     snprintf(to, size, "%s", text ? text : "");
 }
 
+/*
+ * The statement is not prepared, or a pooler that shares sessions has another one of this name, or
+ * a table was changed since. SQLSTATE 0A000 has other reasons, too; the function that raises the
+ * error identifies this one.
+ */
+bool pg_is_stale(const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+
+    if (!sqlstate)
+        return false;
+    if (!strcmp(sqlstate, "0A000"))
+        return function && !strcmp(function, "RevalidateCachedQuery");
+    return !strcmp(sqlstate, "26000") || !strcmp(sqlstate, "42P05");
+}
+
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result)
 {
     *failure = (struct failure){.kind = FAILED_SQL};
@@ -210,6 +227,7 @@ void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult 
         failure->sql = op->sql;
         failure->host = op->host;
     }
+    failure->stale = pg_is_stale(result);
     copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
     copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
     copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);

@@ -138,6 +138,8 @@ const struct bb_sql *pg_many(const struct bb_sql *sql);
 void pg_op_clear(struct pg_op *op);
 
 /* pg_result.c */
+/* Whether an error means that the connection's prepared statements are of no use any more. */
+bool pg_is_stale(const PGresult *result);
 void pg_results_read(struct pg_conn *conn);
 /* Judges the entries of all batches under way after the connection was lost. */
 void pg_results_lost(struct pg_conn *conn);

@@ -26,20 +26,10 @@ static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
     pg_conn_queue(conn, entry, true);
 }
 
-static bool is_stale(const char *sqlstate)
-{
-    return !strcmp(sqlstate, "26000") || !strcmp(sqlstate, "0A000");
-}
-
-static bool stale_statement(const struct failure *failure)
-{
-    return is_stale(failure->sqlstate);
-}
-
 static bool worth_again(const struct failure *failure)
 {
     return !strcmp(failure->sqlstate, "40001") || !strcmp(failure->sqlstate, "40P01") ||
-           stale_statement(failure);
+           failure->stale;
 }
 
 /* The lists are sent again in their order, so the last is queued in front first. */
@@ -110,12 +100,11 @@ static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PG
         return;
     if (e->entry->members) {
         pg_gather_failed(e->entry, result);
-        conn->recycle = conn->recycle || is_stale(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+        conn->recycle = conn->recycle || pg_is_stale(result);
         return;
     }
     pg_failure(&e->entry->failure, e->op, result);
-    if (e->kind == PG_EXPECT_ROWS && stale_statement(&e->entry->failure))
-        conn->recycle = true;
+    conn->recycle = conn->recycle || e->entry->failure.stale;
 }
 
 static void take_rows(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
@@ -191,10 +180,6 @@ static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
 /* One step: -1 when nothing more can be read now. */
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
-    if (conn->unreplicated) { /* reported before the batch's success */
-        PQclear(result);
-        return -1;
-    }
     PGresult *result = PQgetResult(conn->pg);
     struct pg_expect *e = pg_expect_at(conn, 0);
 
@@ -206,6 +191,10 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
+    if (conn->unreplicated) { /* reported before the batch's success */
+        PQclear(result);
+        return -1;
+    }
     struct pg_expect now = *e;
     if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
         if (now.kind == PG_EXPECT_SYNC) {

@@ -8,6 +8,9 @@
 #include "core/postgres/pg.h"
 #include "core/request/request.h"
 
+/* The advisory lock of migrations. */
+#define MIGRATION_LOCK "7094709482943872001"
+
 /* An event of a transaction, kept until the commit for the committed hooks. */
 struct raised {
     struct raised *next;
@@ -65,7 +68,11 @@ void tx_leave(struct bb_tx *tx);
 bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
 bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what);
 
-/* The request's statement failed; in a job, a hook or a command that is logged at once. */
+/*
+ * sql_failed.c: the request's statement failed; in a job, a hook or a command that is logged at
+ * once. Where a table, column or function is undefined, it asks PostgreSQL whether a migration
+ * runs.
+ */
 void sql_failed(struct core_request *rq, const struct failure *failure);
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,

@@ -1,4 +1,4 @@
-/* What becomes known of statements: those that are never sent, and those that failed. */
+/* Statements that are never sent. */
 #include <string.h>
 
 #include "core/base/log.h"
@@ -9,21 +9,6 @@
 #include "core/request/module_error.h"
 
 enum { WORDS = 80 /* of a statement, in the log */ };
-
-/* What a module may well have expected; a conflict of transactions (class 40) is tried again. */
-static bool is_answer(const struct failure *failure)
-{
-    return !strncmp(failure->sqlstate, "BB", 2) || !strncmp(failure->sqlstate, "40", 2) ||
-           !strcmp(failure->sqlstate, "23505");
-}
-
-void sql_failed(struct core_request *rq, const struct failure *failure)
-{
-    rq->failure = *failure;
-    /* there is no answer in which anybody would see it */
-    if (rq->kind != REQUEST_HTTP && failure->kind == FAILED_SQL && !is_answer(failure))
-        module_error_statement(rq, BB_WARN);
-}
 
 static int refuse(struct core_request *rq, const struct bb_sql *sql, const char *why)
 {

@@ -317,14 +317,14 @@ int reply_error(struct core_request *rq, int status, const char *format, ...)
     return answered;
 }
 
-/* SQLSTATE classes after which trying again helps, or an operator must: the client waits. */
-static bool passing_state(const char *state)
+bool failure_is_passing(const struct failure *failure)
 {
-    static const char *const passing[] = {"08",    "53",    "57",    "58",    "40",    "55",
-                                          "25006", "42P01", "42703", "42883", "26000", "0A000"};
+    static const char *const passing[] = {"08", "53", "57", "58", "40", "55", "25006"};
 
+    if (failure->stale || failure->passing)
+        return true;
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
-        if (!strncmp(state, passing[i], strlen(passing[i])))
+        if (!strncmp(failure->sqlstate, passing[i], strlen(passing[i])))
             return true;
     }
     return false;
@@ -340,7 +340,7 @@ static int reply_sql(struct core_request *rq)
         return reply_error(rq, 409, "It exists already");
     if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
         return reply_error(rq, 400, "The text has characters that cannot be stored");
-    bool passing = passing_state(failure->sqlstate);
+    bool passing = failure_is_passing(failure);
     module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
         return reply_error(rq, 503, "The database cannot serve this now");

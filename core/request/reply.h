@@ -32,6 +32,8 @@ BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char 
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);
 int reply_failed(struct core_request *rq);
+/* Whether trying a failed statement again helps, or an operator must: the client waits. */
+bool failure_is_passing(const struct failure *failure);
 
 /* An error with a list of {"field","problem"}; `message` as in reply_error(). */
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors);

@@ -38,7 +38,9 @@ struct failure {
     char text[160];             /* PostgreSQL's primary message; shown to clients for BBnnn only */
     const struct bb_sql *sql;   /* which statement; NULL: the commit */
     const struct bb_host *host; /* of the module that sent it; NULL: of the host itself */
-    bool told;                  /* it is in the log */
+    bool stale;   /* its prepared statement is gone, or does not fit the tables any more */
+    bool passing; /* a migration runs: what is undefined may be there soon */
+    bool told;    /* it is in the log */
 };
 
 struct response_header {

@@ -37,6 +37,11 @@ static const struct {
     {"divide", {"SELECT 1 / 0 /* a division */", 0}},
     {"broken", {"SELEC 1", 0}},
     {"missing", {"SELECT * FROM poke_missing", 0}},
+    {"missing-column", {"SELECT poke_missing FROM poke", 0}},
+    {"missing-function", {"SELECT poke_missing()", 0}},
+    {"missing-type", {"SELECT 1::poke_missing", 0}},
+    {"missing-schema", {"SELECT poke_missing.f()", 0}},
+    {"unsupported", {"SELECT array_positions(ARRAY[[1, 2], [3, 4]], 1)", 0}},
     {"shape", {"SELECT * FROM poke_shape", 0}},
     {"sleep", {"SELECT pg_sleep(30)", 0}},
     {"nap", {"SELECT pg_sleep(0.5)", 0}},
@@ -157,12 +162,12 @@ static int raise_event(struct bb_request *rq)
         return bb_failed(rq);
     int status = bb_commit(rq, tx, 201, json_object());
 
+    bb_add(rq, tx, &write_row, BB_ARGS(bb_t("raised")));
     return status ? status : bb_failed(rq);
 }
 
 static void hear(struct bb_request *rq, const struct bb_event *event)
 {
-    bb_add(rq, tx, &write_row, BB_ARGS(bb_t("raised")));
     (void)event;
     bb_query(rq, statement_of("divide"), BB_NO_ARGS);
 }
@@ -233,6 +238,7 @@ static const struct bb_route routes[] = {
      .segments = BB_TABLE(name)},
     {.method = "POST",
      .path = "/api/poke/transaction/:name",
+     .flags = BB_CREATES,
      .roles = BB_ANYONE,
      .handler = transaction,
      .segments = BB_TABLE(name),

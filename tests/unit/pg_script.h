@@ -29,7 +29,8 @@ enum script_when {
 
 enum script_act {
     SCRIPT_USUAL,
-    SCRIPT_ERROR,   /* an error with the SQLSTATE `say`; at a Sync, the commit's */
+    SCRIPT_ERROR,   /* an error with the SQLSTATE `say` (and a blank and the function of PostgreSQL
+                       that raised it); at a Sync, the commit's */
     SCRIPT_FATAL,   /* the same, and the connection is closed */
     SCRIPT_CLOSE,   /* the first `bytes` of the usual answer, and the connection is closed */
     SCRIPT_STALL,   /* the first `bytes` of it, and nothing more on this connection, ever */

@@ -110,7 +110,7 @@ START_TEST(a_stale_statement_has_its_transaction_undone_at_once)
 {
     slow = _i > 1;
     stage_play(_i % 2 ? SCRIPT_BIND : SCRIPT_EXECUTE, "anna", SCRIPT_ERROR,
-               _i % 2 ? "26000" : "0A000");
+               _i % 2 ? "26000" : "0A000 RevalidateCachedQuery");
     run_both();
     has_failed(&anna, FAILED_SQL, 503);
     ck_assert_uint_eq(times("ROLLBACK"), 1);
@@ -135,7 +135,7 @@ START_TEST(a_commit_that_was_a_rollback_is_no_success)
     heedless = true;
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505");
     run_both();
-    has_failed(&anna, FAILED_UNAVAILABLE, 503);
+    has_failed(&anna, FAILED_SQL, 409);
     has_committed(&bert, 1);
 }
 END_TEST

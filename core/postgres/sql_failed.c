@@ -1,0 +1,80 @@
+/* A statement has failed: its reason, and its line in the log. */
+#include <string.h>
+
+#include "core/engine/engine.h"
+#include "core/postgres/sql.h"
+#include "core/request/module_error.h"
+#include "core/request/reply.h"
+
+static const struct bb_sql migration_runs = {
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+    " AND classid::bigint << 32 | objid::bigint = " MIGRATION_LOCK " AND database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database()))",
+    0};
+
+/*
+ * Whether a migration runs, on this host or another one, so that a table, column or function may be
+ * missing for a while. True where that cannot be found out.
+ */
+static bool is_migrated(struct core_request *rq)
+{
+    struct engine *engine = rq->loop->engine;
+    struct pg_entry *entry = NULL;
+    bool runs = true;
+
+    if (engine) {
+        int schema = atomic_load(&engine->schema);
+
+        if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
+            return true;
+    }
+    entry = pg_entry_new(rq);
+    if (!entry)
+        return true;
+    if (!pg_entry_add(entry, &migration_runs, NULL, 0) || pg_submit(rq->loop->pg, PG_READ, entry)) {
+        pg_entry_free(entry);
+        return true;
+    }
+    if (request_wait(rq, &entry->done)) {
+        pg_entry_abandon(entry);
+        return true;
+    }
+    if (!entry->failure.kind && PQntuples(entry->ops->result) == 1)
+        runs = strcmp(PQgetvalue(entry->ops->result, 0, 0), "f") != 0;
+    pg_entry_free(entry);
+    return runs;
+}
+
+/* An undefined table, column, function, type (or other object) or schema. */
+static bool is_undefined(const char *sqlstate)
+{
+    static const char *const states[] = {"42P01", "42703", "42883", "42704", "3F000"};
+
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (!strcmp(sqlstate, states[i]))
+            return true;
+    return false;
+}
+
+/* The module may have expected it; a conflict of transactions (class 40) is tried again. */
+static bool is_answer(const struct failure *failure)
+{
+    return !strncmp(failure->sqlstate, "BB", 2) || !strncmp(failure->sqlstate, "40", 2) ||
+           !strcmp(failure->sqlstate, "23505");
+}
+
+void sql_failed(struct core_request *rq, const struct failure *failure)
+{
+    struct failure why = *failure;
+
+    /* PostgreSQL only reports that the transaction has failed: keep the first failure, the reason
+     */
+    if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
+        return;
+    if (why.kind == FAILED_SQL && is_undefined(why.sqlstate))
+        why.passing = is_migrated(rq);
+    rq->failure = why;
+    /* there is no answer in which anybody would see it */
+    if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL && !is_answer(&why))
+        module_error_statement(rq, failure_is_passing(&why) ? BB_WARN : BB_ERROR);
+}
