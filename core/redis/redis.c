@@ -42,7 +42,7 @@ struct redis {
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
-    bool told; /* that it is away, or takes no writes */
+    bool told; /* logged that it is down or refuses writes, and no write has worked since */
 };
 
 static void wake_at(struct redis *redis, int64_t at_ms)
@@ -344,7 +344,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
 
     if (module_error_waits(rq, "bb_redis()"))
         return NULL;
-    if (!redis || !redis->ready || redis->call_count >= CALLS_MAX)
+    if (!redis || !redis->ready || redis->told || redis->call_count >= CALLS_MAX)
         return NULL;
     struct call *call = send_call(redis, rq, argc, argv, lengths);
     if (!call)

@@ -79,7 +79,8 @@ struct bb_redis_reply {
 
 /*
  * A command to Redis: argc arguments, lengths NULL for NUL-terminated ones. NULL while Redis is
- * down or slow (at most redis.timeout): do without it, nothing is recorded for bb_failed().
+ * down, slow (at most redis.timeout) or refuses writes, and when the answer is an error: do without
+ * it, nothing is recorded for bb_failed().
  */
 static inline const struct bb_redis_reply *bb_redis(struct bb_request *rq, int argc,
                                                     const char *const *argv, const size_t *lengths)

@@ -139,28 +139,19 @@ START_TEST(late_answers_of_redis_belong_to_nobody)
     redis_over(&at, "fault_redis_slow");
 }
 
-static void redis_say(const struct redis_scene *at, const char *command)
-{
-    const char *log = harness_path("redis-say.log");
-    const char *argv[] = {"sh", "-c", text("redis-cli -s %s %s", at->socket, command), NULL};
-
-    ck_assert_msg(!process_run(&(struct process_spec){.argv = argv, .log = log}), "%s",
-                  file_text(log));
-}
-
 /* F13: no room, and a replica that is cut off, which answers reads with READONLY or MASTERDOWN. */
 static void refuse_writes(const char *name, const char *break_it, const char *mend_it)
 {
     struct redis_scene at = redis_scene(name, NULL);
 
-    redis_say(&at, break_it);
+    redis_command(at.socket, break_it);
     expect_soon(at.host, "/api/health/status", NULL, 503);
     for (int i = 0; i < TRIES; i++) {
         ck_status(login(at.host, ADMIN_PASSWORD), 200);
         ck_error(login(at.host, "wrong-password"), 401, "Unauthorized");
     }
     expect_right_answers(&at, ROUNDS);
-    redis_say(&at, mend_it);
+    redis_command(at.socket, mend_it);
     redis_over(&at, scene_name(name));
 }
 

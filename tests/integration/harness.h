@@ -64,6 +64,8 @@ void postgres_stop(struct postgres *pg, int signal);
 
 /* A Redis of one's own on a socket of that name; *pid is its process. Returns the socket's path. */
 char *redis_make(const char *name, pid_t *pid);
+/* Runs a command of redis-cli; it must not be answered with an error. */
+void redis_command(const char *path, const char *command);
 
 /* A new database, a copy of the template: migrated, with the Admin in it. */
 char *database_make(struct postgres *pg, const char *name);

@@ -214,3 +214,12 @@ char *redis_make(const char *name, pid_t *pid)
     ck_assert_msg(wait_until(redis_answers, path, UP_MS), "Redis does not start");
     return path;
 }
+
+void redis_command(const char *path, const char *command)
+{
+    const char *log = harness_path("redis-command.log");
+    const char *argv[] = {"sh", "-c", text("redis-cli -e -s '%s' %s", path, command), NULL};
+
+    ck_assert_msg(!process_run(&(struct process_spec){.argv = argv, .log = log}), "%s",
+                  file_text(log));
+}

@@ -212,6 +212,40 @@ START_TEST(a_host_goes_on_counting_when_redis_dies)
     host_stop(host);
 }
 
+/*
+ * A Redis that answers reads and refuses writes, from one request to the next. Failures that Redis
+ * counted before, and failures after that, add up, and hold once Redis takes writes again.
+ */
+static void guess_while_redis_refuses_writes(const char *name, const char *break_it,
+                                             const char *mend_it)
+{
+    pid_t pid;
+    const char *redis = redis_make(name, &pid);
+    struct host *host = start(name, redis, STRICT "  registrations_per_address: 3\n");
+
+    right(host, "192.0.2.9", 200);
+    guess(host, "192.0.2.1", 2);
+    redis_command(redis, break_it);
+    guess(host, "192.0.2.1", 2);
+    right(host, "192.0.2.1", 429);
+    right(host, "192.0.2.2", 200);
+    many_accounts(host);
+    few_registrations(host, host, name);
+    redis_command(redis, mend_it);
+    right(host, "192.0.2.1", 429);
+    host_stop(host);
+    process_stop(pid, SIGTERM, 5000);
+}
+
+START_TEST(a_host_counts_alone_while_redis_refuses_writes)
+{
+    guess_while_redis_refuses_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
+    guess_while_redis_refuses_writes("redis-full", "config set maxmemory 1",
+                                     "config set maxmemory 64mb");
+    guess_while_redis_refuses_writes("redis-lonely", "config set min-replicas-to-write 1",
+                                     "config set min-replicas-to-write 0");
+}
+
 START_TEST(a_success_forgives_the_failures_before_it)
 {
     struct host *host = start("throttle-forgive", "", STRICT);
@@ -358,6 +392,7 @@ Suite *throttle_suite(void)
     tcase_add_test(tests, logins_of_who_may_not_act_are_failures);
     tcase_add_test(tests, registrations_are_counted_by_address);
     tcase_add_test(tests, a_host_goes_on_counting_when_redis_dies);
+    tcase_add_test(tests, a_host_counts_alone_while_redis_refuses_writes);
     tcase_add_test(tests, a_success_forgives_the_failures_before_it);
     tcase_add_test(tests, an_ipv6_network_is_one_address);
     tcase_add_test(tests, a_forged_address_does_not_escape);

@@ -52,9 +52,14 @@ int auth_throttle_register(struct bb_request *rq, struct auth *auth);
 struct throttle_table;
 struct throttle_table *throttle_table_new(void);
 void throttle_table_free(struct throttle_table *table);
-/* Milliseconds until a counter that stands at its limit or above falls; 0: below it. */
+/*
+ * Returns the milliseconds until a counter at its limit or above ends; 0 below the limit. When
+ * Redis answered, only counters marked by throttle_table_alone() hold: the others are in Redis.
+ */
 int64_t throttle_table_wait(struct throttle_table *table, uint64_t id, int64_t limit,
-                            int64_t now_ms);
+                            int64_t now_ms, bool redis_answered);
+/* Marks a counter that Redis did not count up: from now on it holds whatever Redis answers. */
+void throttle_table_alone(struct throttle_table *table, uint64_t id, int64_t now_ms);
 void throttle_table_count(struct throttle_table *table, uint64_t id, int64_t window_ms,
                           int64_t now_ms);
 void throttle_table_clear(struct throttle_table *table, uint64_t id);

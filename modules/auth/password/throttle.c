@@ -11,8 +11,10 @@
  * of one account: what is tried of it has a share of the pool as one address has, and waits in one
  * line. Addresses from which the account has logged in before have no part in that.
  *
- * All hosts count together in Redis; this host counts beside it, and its numbers are used while
- * Redis does not answer. Keys are hashes: no e-mail and no address lies in Redis.
+ * All hosts count together in Redis. This host also counts in its own table, which holds while
+ * Redis does not answer, and for each counter that Redis refused to count up: a Redis that is full,
+ * or a replica after a failover, still answers reads. Keys are hashes, so Redis never stores an
+ * e-mail or an address.
  */
 #include "modules/auth/password/password.h"
 
@@ -112,7 +114,7 @@ static struct subject subject_of(struct bb_request *rq, const char *email)
     return subject;
 }
 
-/* Runs a script over the three keys; NULL: Redis is not there, or did not like it. */
+/* Runs a script over the three keys; NULL if Redis does not answer or answers with an error. */
 static const struct bb_redis_reply *run(struct bb_request *rq, const char *script,
                                         const struct subject *subject, const int64_t *numbers,
                                         size_t count)
@@ -130,7 +132,7 @@ static const struct bb_redis_reply *run(struct bb_request *rq, const char *scrip
     return bb_redis(rq, (int)(3 + THROTTLE_COUNTERS + count), argv, NULL);
 }
 
-/* Milliseconds until each counter that stands at its limit falls; 0: below it. */
+/* Finds the milliseconds until each counter that is at its limit ends; 0 below the limit. */
 static void waits_of(struct bb_request *rq, struct auth *auth, const struct subject *subject,
                      int64_t waits[THROTTLE_COUNTERS])
 {
@@ -141,12 +143,14 @@ static void waits_of(struct bb_request *rq, struct auth *auth, const struct subj
     const struct auth_throttle *throttle = auth->throttle;
     const struct bb_redis_reply *reply =
         run(rq, script, subject, throttle->limits, THROTTLE_COUNTERS);
-    bool told = reply && reply->type == BB_REDIS_LIST && reply->count == THROTTLE_COUNTERS;
+    bool answered = reply && reply->type == BB_REDIS_LIST && reply->count == THROTTLE_COUNTERS;
 
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
-        waits[i] = told ? reply->items[i].integer
-                        : throttle_table_wait(throttle->table, subject->id[i], throttle->limits[i],
-                                              bb_now_ms(auth->host));
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++) {
+        waits[i] = throttle_table_wait(throttle->table, subject->id[i], throttle->limits[i],
+                                       bb_now_ms(auth->host), answered);
+        if (answered && reply->items[i].integer > waits[i])
+            waits[i] = reply->items[i].integer;
+    }
 }
 
 static int too_many(struct bb_request *rq, int64_t wait_ms, const char *what)
@@ -185,7 +189,10 @@ void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *
     for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
         throttle_table_count(throttle->table, subject.id[i], throttle->window_ms,
                              bb_now_ms(auth->host));
-    run(rq, script, &subject, &throttle->window_ms, 1);
+    if (run(rq, script, &subject, &throttle->window_ms, 1))
+        return;
+    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
+        throttle_table_alone(throttle->table, subject.id[i], bb_now_ms(auth->host));
 }
 
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email)
@@ -219,12 +226,16 @@ int auth_throttle_register(struct bb_request *rq, struct auth *auth)
                           bb_format(rq, "%" PRId64, throttle->registrations),
                           bb_format(rq, "%" PRId64, throttle->window_ms)};
     const struct bb_redis_reply *reply = bb_redis(rq, 6, argv, NULL);
-    int64_t wait = reply && reply->type == BB_REDIS_INT
-                       ? reply->integer
-                       : throttle_table_wait(throttle->table, id, throttle->registrations, now_ms);
+    bool answered = reply && reply->type == BB_REDIS_INT;
+    int64_t wait =
+        throttle_table_wait(throttle->table, id, throttle->registrations, now_ms, answered);
 
+    if (answered && reply->integer > wait)
+        wait = reply->integer;
     if (wait > 0)
         return too_many(rq, wait, "registrations");
     throttle_table_count(throttle->table, id, throttle->window_ms, now_ms);
+    if (!answered)
+        throttle_table_alone(throttle->table, id, now_ms);
     return 0;
 }

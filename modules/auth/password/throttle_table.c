@@ -1,7 +1,7 @@
 /*
- * Counters of failed logins of this host alone: what counts while Redis is down. A fixed number of
- * places in sets of four; in a full set the counter that ends first is given up, so memory is
- * bounded whoever knocks. One mutex.
+ * This host's own counters of failed logins, used while Redis is down or refuses to count. A fixed
+ * number of places in sets of four; a full set drops the counter that ends first, so memory is
+ * bounded however many clients there are. One mutex.
  */
 #include "modules/auth/password/password.h"
 
@@ -14,6 +14,7 @@ struct counter {
     uint64_t id;
     int64_t count;
     int64_t ends_ms; /* of the monotonic clock; 0: free */
+    bool alone;      /* Redis refused to count some of it, so its counter is too low */
 };
 
 struct throttle_table {
@@ -50,13 +51,23 @@ static struct counter *find(struct throttle_table *table, uint64_t id, int64_t n
 }
 
 int64_t throttle_table_wait(struct throttle_table *table, uint64_t id, int64_t limit,
-                            int64_t now_ms)
+                            int64_t now_ms, bool redis_answered)
 {
     pthread_mutex_lock(&table->lock);
     const struct counter *counter = find(table, id, now_ms);
-    int64_t wait = counter && counter->count >= limit ? counter->ends_ms - now_ms : 0;
+    bool holds = counter && counter->count >= limit && (counter->alone || !redis_answered);
+    int64_t wait = holds ? counter->ends_ms - now_ms : 0;
     pthread_mutex_unlock(&table->lock);
     return wait;
+}
+
+void throttle_table_alone(struct throttle_table *table, uint64_t id, int64_t now_ms)
+{
+    pthread_mutex_lock(&table->lock);
+    struct counter *counter = find(table, id, now_ms);
+    if (counter)
+        counter->alone = true;
+    pthread_mutex_unlock(&table->lock);
 }
 
 void throttle_table_count(struct throttle_table *table, uint64_t id, int64_t window_ms,
