@@ -114,7 +114,7 @@ int fake_unseal(struct bb_host *host, const void *sealed, size_t length, const c
     *plain_length = length - head;
     *plain = calloc(1, *plain_length + 1);
     if (!*plain)
-        return -1;
+        return -2;
     memcpy(*plain, text + head, *plain_length);
     return 0;
 }

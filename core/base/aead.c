@@ -133,46 +133,51 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
     return 0;
 }
 
-static bool decrypt(const struct aead_keys *keys, const struct key *key,
-                    const unsigned char *sealed, size_t length, const char *purpose,
-                    unsigned char *plain)
+/* 0; -1: the tag does not fit; AEAD_NO_MEMORY. */
+static int decrypt(const struct aead_keys *keys, const struct key *key, const unsigned char *sealed,
+                   size_t length, const char *purpose, unsigned char *plain)
 {
     const unsigned char *body = sealed + HEAD_SIZE;
     unsigned char tag[TAG_SIZE];
     int wrote, rest;
     EVP_CIPHER_CTX *context = begin(keys, key, sealed + 1 + ID_SIZE, purpose, 0);
 
+    if (!context)
+        return AEAD_NO_MEMORY;
     memcpy(tag, body + length, TAG_SIZE);
-    bool done = context && EVP_DecryptUpdate(context, plain, &wrote, body, (int)length) == 1 &&
+    bool done = EVP_DecryptUpdate(context, plain, &wrote, body, (int)length) == 1 &&
                 EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, TAG_SIZE, tag) == 1 &&
                 EVP_DecryptFinal_ex(context, plain + wrote, &rest) == 1;
 
     EVP_CIPHER_CTX_free(context);
-    return done;
+    return done ? 0 : -1;
 }
 
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length)
 {
     const unsigned char *bytes = sealed;
+    int status = -1;
 
     if (length < AEAD_OVERHEAD || length > INT_MAX || bytes[0] != VERSION)
         return -1;
     size_t plain_length = length - AEAD_OVERHEAD;
     unsigned char *plain = malloc(plain_length + 1);
 
-    for (size_t i = 0; plain && i < keys->count; i++) {
-        if (memcmp(keys->keys[i].id, bytes + 1, ID_SIZE) != 0 ||
-            !decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain))
-            continue;
-        plain[plain_length] = '\0';
-        *out = plain;
-        *out_length = plain_length;
-        return 0;
+    if (!plain)
+        return AEAD_NO_MEMORY;
+    for (size_t i = 0; status == -1 && i < keys->count; i++) {
+        if (memcmp(keys->keys[i].id, bytes + 1, ID_SIZE) == 0)
+            status = decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain);
     }
-    ERR_clear_error();
-    if (plain)
+    if (status) {
+        ERR_clear_error();
         OPENSSL_cleanse(plain, plain_length + 1);
-    free(plain);
-    return -1;
+        free(plain);
+        return status;
+    }
+    plain[plain_length] = '\0';
+    *out = plain;
+    *out_length = plain_length;
+    return 0;
 }

@@ -28,7 +28,10 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
 int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
                unsigned char **out, size_t *out_length);
 
-/* The reverse. *out has a NUL behind it. -1: forged, cut, of another purpose or key, no memory. */
+enum { AEAD_NO_MEMORY = -2 };
+
+/* The reverse. *out ends with a NUL. -1: forged, cut, or of another purpose or key; AEAD_NO_MEMORY:
+ * out of memory, so the text may be valid. */
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length);
 

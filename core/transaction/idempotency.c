@@ -97,8 +97,14 @@ static int response_stored(struct core_request *rq, int status, const char *hex)
 
     if (!sealed)
         request_out_of_memory(rq);
-    if (text_hex_decode(hex + 2, sealed, length) ||
-        aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length)) {
+    int failed =
+        text_hex_decode(hex + 2, sealed, length)
+            ? -1
+            : aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length);
+
+    if (failed == AEAD_NO_MEMORY)
+        request_out_of_memory(rq);
+    if (failed) {
         log_line(BB_ERROR, "a stored answer cannot be opened with the keys", "request", rq->id,
                  NULL);
         return reply_error(rq, 500, "Internal server error");

@@ -278,7 +278,10 @@ static inline int bb_seal(struct bb_host *host, const void *plain, size_t length
     return host->api->seal(host, plain, length, purpose, sealed, sealed_length);
 }
 
-/* The reverse; any of the configured keys. *plain is given, with a NUL behind it. 0, or -1. */
+/*
+ * The reverse; any of the configured keys. *plain is given and ends with a NUL. 0; -1 if none of
+ * the keys opens it; -2 if there is no memory.
+ */
 static inline int bb_unseal(struct bb_host *host, const void *sealed, size_t length,
                             const char *purpose, unsigned char **plain, size_t *plain_length)
 {

@@ -36,7 +36,8 @@ enum {
     ENOUGH_MS = 5000,
     FULL_FROM = 800,
     FULL_TO = 1000,
-    NEXT_DEEPEST = 60
+    NEXT_DEEPEST = 60,
+    KEYS_DEEPEST = 20
 };
 
 static struct scene *scene_on_rack(const char *name, const struct rack *rack)
@@ -215,6 +216,53 @@ START_TEST(a_request_without_memory_is_not_held_against_the_next)
     }
     ck_assert_int_gt(refused, 0);
     host_stop(host);
+}
+
+/* A token signed by a key that `other` has not loaded yet. */
+static const char *token_of_new_key(const struct host *one)
+{
+    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin_of(one)->token, NULL), 200);
+    return admin_of(one)->token;
+}
+
+/* The nth allocation of a library fails while a host loads the keys: never 401 for a valid token.
+ */
+static void load_keys_tortured(const struct host *one, const struct host *other,
+                               struct torture *numbers, const char *library)
+{
+    long failed = atomic_load(&numbers->failed);
+
+    snprintf(numbers->only, sizeof(numbers->only), "%s", library);
+    for (long n = 1; n <= KEYS_DEEPEST; n++) {
+        const char *token = token_of_new_key(one);
+
+        atomic_store(&numbers->allocations, n);
+        struct answer *answer = http(other, "GET", "/api/auth/me", token, NULL);
+
+        atomic_store(&numbers->allocations, 0);
+        ck_assert_msg(answer->status == 200 || answer->status == 503, "%s, %ld: %ld %s", library, n,
+                      answer->status, answer->body);
+        ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
+    }
+    ck_assert_int_gt(atomic_load(&numbers->failed), failed);
+}
+
+START_TEST(signing_keys_that_find_no_memory_refuse_no_token)
+{
+    const char *database = database_make(the_postgres, "torture_keys");
+    struct rack rack = rack_make("torture-keys");
+    struct host_spec spec = {.name = "torture-keys-1", .database = database, .plain = true};
+    struct host *one = host_start(&spec);
+
+    spec.name = "torture-keys-2";
+    spec.environment = rack.environment;
+    struct host *other = host_start(&spec);
+
+    load_keys_tortured(one, other, rack.numbers, "/auth.so");
+    load_keys_tortured(one, other, rack.numbers, "/libcrypto.so");
+    load_keys_tortured(one, other, rack.numbers, "/libjansson.so");
+    host_stop(one);
+    host_stop(other);
 }
 
 /* ---- a real limit ---- */
@@ -414,4 +462,5 @@ FAULT(F28, a_limit_of_memory_refuses_what_does_not_fit, memory_of_128_mib_is_eno
       an_allocation_that_fails_while_redis_connects_ends_nothing,
       an_allocation_that_fails_at_the_start_is_told_or_borne,
       a_request_whose_first_memory_is_full_ends_no_host,
-      a_request_without_memory_is_not_held_against_the_next)
+      a_request_without_memory_is_not_held_against_the_next,
+      signing_keys_that_find_no_memory_refuse_no_token)

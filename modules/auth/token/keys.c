@@ -86,8 +86,10 @@ static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
     snprintf(purpose, TOKEN_KID + 16, "auth.key:%s", kid);
 }
 
-/* Opens one key. 0, or -1 where it cannot be: sealed under a key that is configured no more. */
-static int open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
+enum opened { OPENED, NOT_OURS, OUT_OF_MEMORY };
+
+/* Opens one key; NOT_OURS: it is sealed under a key that is not configured any more. */
+static enum opened open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
 {
     char purpose[TOKEN_KID + 16];
     unsigned char sealed[HEX_SEALED_MAX / 2], *secret = NULL;
@@ -95,18 +97,25 @@ static int open_key(struct auth *auth, struct key *key, const char *kid, const c
     int64_t count = bb_cell_bytes(cell, sealed, sizeof(sealed));
 
     if (count < 0 || strlen(kid) != TOKEN_KID)
-        return -1;
+        return NOT_OURS;
     purpose_of(kid, purpose);
-    if (bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length))
-        return -1;
+    int failed = bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length);
+
+    if (failed)
+        return failed == -2 ? OUT_OF_MEMORY : NOT_OURS;
     memcpy(key->kid, kid, TOKEN_KID + 1);
-    if (length == TOKEN_MAC)
+    bool whole = length == TOKEN_MAC;
+
+    if (whole)
         key->keyed = token_key(auth->keys->hmac, secret);
     OPENSSL_cleanse(secret, length);
     free(secret);
-    return key->keyed ? 0 : -1;
+    if (key->keyed)
+        return OPENED;
+    return whole ? OUT_OF_MEMORY : NOT_OURS;
 }
 
+/* Without memory the old list stays: a list without a key would make its tokens look forged. */
 int auth_keys_load(struct bb_request *rq, struct auth *auth)
 {
     static const struct bb_sql all = {
@@ -119,16 +128,24 @@ int auth_keys_load(struct bb_request *rq, struct auth *auth)
 
     struct bb_rows *rows = bb_query(rq, &all, BB_NO_ARGS);
     if (!rows)
-        return -1;
+        return bb_failed(rq);
 
     struct key *list = calloc(bb_count(rq, rows) + 1, sizeof(*list));
     size_t count = 0;
 
-    for (size_t i = 0; list && i < bb_count(rq, rows); i++) {
+    if (!list)
+        return bb_no_memory(rq);
+    for (size_t i = 0; i < bb_count(rq, rows); i++) {
         const char *kid = bb_cell(rq, rows, i, 0);
 
         list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
-        if (open_key(auth, list + count, kid, bb_cell(rq, rows, i, 1)) == 0)
+        enum opened opened = open_key(auth, list + count, kid, bb_cell(rq, rows, i, 1));
+
+        if (opened == OUT_OF_MEMORY) {
+            free_list(list, count);
+            return bb_no_memory(rq);
+        }
+        if (opened == OPENED)
             count++;
         else
             bb_log(rq, BB_ERROR, "signing key %s cannot be opened with secrets.keys", kid);
@@ -139,7 +156,7 @@ int auth_keys_load(struct bb_request *rq, struct auth *auth)
     size_t old_count = keys->count;
     keys->keys = list;
     keys->count = count;
-    keys->loaded = list ? epoch : 0;
+    keys->loaded = epoch;
     pthread_mutex_unlock(&keys->lock);
     free_list(old, old_count);
     return 0;
@@ -180,12 +197,14 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     enum verdict verdict = verify(auth->keys, token);
 
     if (verdict == NOT_KNOWN && may_look(auth)) {
-        if (auth_keys_load(rq, auth))
-            return bb_failed(rq);
+        int status = auth_keys_load(rq, auth);
+
+        if (status)
+            return status;
         verdict = verify(auth->keys, token);
     }
     if (verdict == NO_MEMORY)
-        return bb_fail(rq, 503, "The service is out of memory");
+        return bb_no_memory(rq);
     return verdict == GOOD ? 0 : auth_unauthorized(rq, "Unauthorized");
 }
 
@@ -252,7 +271,7 @@ static int make_first(struct bb_request *rq, struct auth *auth)
     if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
         return bb_failed(rq);
     auth_keys_stale(auth->keys);
-    return auth_keys_load(rq, auth) ? bb_failed(rq) : 0;
+    return auth_keys_load(rq, auth);
 }
 
 /*
@@ -263,13 +282,11 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
 {
     if (believed(auth) && active(auth, kid))
         return 0;
-    if (auth_keys_load(rq, auth))
-        return bb_failed(rq);
-    if (active(auth, kid))
-        return 0;
+    int status = auth_keys_load(rq, auth);
 
-    int status = make_first(rq, auth);
-
+    if (status || active(auth, kid))
+        return status;
+    status = make_first(rq, auth);
     if (status)
         return status;
     return active(auth, kid) ? 0 : bb_fail(rq, 503, "The signing key cannot be opened");

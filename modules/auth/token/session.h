@@ -64,7 +64,8 @@ struct auth_keys *auth_keys_new(void);
 void auth_keys_free(struct auth_keys *keys);
 void auth_keys_stale(struct auth_keys *keys);
 
-/* Reads the keys of the database. 0, or -1: `return bb_failed(rq)`. Parks. */
+/* Reads the keys of the database. Returns 0, or the status of the answer it made; then the keys in
+ * memory are the old ones. Parks. */
 int auth_keys_load(struct bb_request *rq, struct auth *auth);
 
 /* 0: signed by one of our keys (active or retired); else answered, and the status. May park. */

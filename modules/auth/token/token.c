@@ -1,7 +1,6 @@
 #include "modules/auth/token/token.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/params.h>
@@ -70,44 +69,64 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
     return used + base64_encode(BASE64_URL, mac, sizeof(mac), text + used);
 }
 
-/*
- * A flat JSON object. Braces and brackets are counted before parsing: jansson recurses, and this
- * runs on a fiber's small stack on text that anybody may have sent.
- */
-static json_t *flat_object(const char *text, size_t length, size_t members)
+/* A part of a token as text, in `room` bytes; false: not base64url, too long, or with a NUL. */
+static bool decode(const char *text, size_t length, char *into, size_t room)
 {
-    unsigned char bytes[SEGMENT_MAX];
-    ptrdiff_t count = base64_decode(BASE64_URL, text, length, bytes, sizeof(bytes));
+    ptrdiff_t count = base64_decode(BASE64_URL, text, length, (unsigned char *)into, room - 1);
 
-    if (count < 2 || bytes[0] != '{' || memchr(bytes, 0, (size_t)count) ||
-        memchr(bytes, '[', (size_t)count) || memchr(bytes + 1, '{', (size_t)count - 1))
-        return NULL;
-
-    json_t *object = json_loadb((const char *)bytes, (size_t)count, JSON_REJECT_DUPLICATES, NULL);
-
-    if (object && json_object_size(object) == members)
-        return object;
-    json_decref(object);
-    return NULL;
+    if (count < 0 || memchr(into, 0, (size_t)count))
+        return false;
+    into[count] = '\0';
+    return true;
 }
 
-static bool is_text(const json_t *object, const char *name, const char *expected)
+/* Moves *at past exactly this text. */
+static bool literal(const char **at, const char *expected)
 {
-    const char *text = json_string_value(json_object_get(object, name));
+    size_t length = strlen(expected);
 
-    return text && strcmp(text, expected) == 0;
+    if (strncmp(*at, expected, length) != 0)
+        return false;
+    *at += length;
+    return true;
+}
+
+/* Moves *at past 1 to room - 1 of these characters, and copies them. */
+static bool word(const char **at, const char *characters, char *into, size_t room)
+{
+    size_t length = strspn(*at, characters);
+
+    if (length == 0 || length >= room)
+        return false;
+    memcpy(into, *at, length);
+    into[length] = '\0';
+    *at += length;
+    return true;
+}
+
+#define DIGITS "0123456789"
+#define HEX DIGITS "abcdef"
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+static bool number(const char **at, int64_t *into)
+{
+    char digits[19];
+
+    if (!word(at, DIGITS, digits, sizeof(digits)) || (digits[0] == '0' && digits[1]))
+        return false;
+    *into = strtoll(digits, NULL, 10);
+    return true;
 }
 
 static int read_header(struct token *token, const char *text, size_t length)
 {
-    json_t *header = flat_object(text, length, 3);
-    const char *kid = json_string_value(json_object_get(header, "kid"));
-    bool good = is_text(header, "alg", "HS256") && is_text(header, "typ", "JWT") && kid &&
-                strlen(kid) == TOKEN_KID && strspn(kid, "0123456789abcdef") == TOKEN_KID;
+    char header[SEGMENT_MAX];
+    const char *at = header;
+    bool good = decode(text, length, header, sizeof(header)) &&
+                literal(&at, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"") &&
+                word(&at, HEX, token->kid, sizeof(token->kid)) && strlen(token->kid) == TOKEN_KID &&
+                strcmp(at, "\"}") == 0;
 
-    if (good)
-        memcpy(token->kid, kid, TOKEN_KID + 1);
-    json_decref(header);
     return good ? 0 : -1;
 }
 
@@ -138,47 +157,6 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
-#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-static int read_account(const json_t *payload, int64_t *account)
-{
-    const char *sub = json_string_value(json_object_get(payload, "sub"));
-
-    if (!sub || sub[0] < '1' || sub[0] > '9' || strspn(sub, "0123456789") != strlen(sub) ||
-        strlen(sub) > 18)
-        return -1;
-    *account = strtoll(sub, NULL, 10);
-    return 0;
-}
-
-static int read_text(const json_t *payload, const char *name, char *into, size_t room)
-{
-    const char *text = json_string_value(json_object_get(payload, name));
-    size_t length = text ? strlen(text) : 0;
-
-    if (length == 0 || length >= room)
-        return -1;
-    memcpy(into, text, length + 1);
-    return 0;
-}
-
-static int read_times(const json_t *payload, int64_t now_s, struct token_claims *claims)
-{
-    const json_t *issued = json_object_get(payload, "iat");
-    const json_t *expires = json_object_get(payload, "exp");
-
-    if (!json_is_integer(issued) || !json_is_integer(expires))
-        return -1;
-    claims->issued_s = json_integer_value(issued);
-    claims->expires_s = json_integer_value(expires);
-    if (claims->issued_s < 0 || claims->issued_s > now_s + TOKEN_SKEW_S)
-        return -1;
-    return claims->expires_s <= now_s || claims->expires_s <= claims->issued_s ||
-                   claims->expires_s > SECONDS_MAX
-               ? -1
-               : 0;
-}
-
 /* As PostgreSQL reads a uuid: else what is signed by us and yet none would be its error. */
 static bool is_uuid(const char *text)
 {
@@ -193,21 +171,30 @@ static bool is_uuid(const char *text)
     return true;
 }
 
+static bool read_claims(const char *at, struct token_claims *claims)
+{
+    char kind[8];
+    bool good =
+        literal(&at, "{\"sub\":\"") && number(&at, &claims->account) &&
+        literal(&at, "\",\"jti\":\"") && word(&at, HEX "-", claims->jti, sizeof(claims->jti)) &&
+        is_uuid(claims->jti) && literal(&at, "\",\"iat\":") && number(&at, &claims->issued_s) &&
+        literal(&at, ",\"exp\":") && number(&at, &claims->expires_s) &&
+        literal(&at, ",\"role\":\"") && word(&at, LETTERS, claims->role, sizeof(claims->role)) &&
+        literal(&at, "\",\"kind\":\"") && word(&at, LETTERS, kind, sizeof(kind)) &&
+        strcmp(at, "\"}") == 0;
+
+    claims->client = good && strcmp(kind, "client") == 0;
+    return good && claims->account > 0 && (claims->client || strcmp(kind, "session") == 0);
+}
+
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims)
 {
-    json_t *payload =
-        flat_object(token->text + token->payload_at, token->signed_length - token->payload_at, 6);
+    char payload[SEGMENT_MAX];
+    bool good = decode(token->text + token->payload_at, token->signed_length - token->payload_at,
+                       payload, sizeof(payload)) &&
+                read_claims(payload, claims);
 
-    *claims = (struct token_claims){.client = is_text(payload, "kind", "client")};
-
-    bool good = payload && (claims->client || is_text(payload, "kind", "session")) &&
-                read_account(payload, &claims->account) == 0 &&
-                read_text(payload, "jti", claims->jti, sizeof(claims->jti)) == 0 &&
-                strlen(claims->jti) == sizeof(claims->jti) - 1 && is_uuid(claims->jti) &&
-                read_text(payload, "role", claims->role, sizeof(claims->role)) == 0 &&
-                strspn(claims->role, LETTERS) == strlen(claims->role) &&
-                read_times(payload, now_s, claims) == 0;
-
-    json_decref(payload);
-    return good ? 0 : -1;
+    if (!good || claims->issued_s > now_s + TOKEN_SKEW_S || claims->expires_s <= now_s)
+        return -1;
+    return claims->expires_s <= claims->issued_s || claims->expires_s > SECONDS_MAX ? -1 : 0;
 }

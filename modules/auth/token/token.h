@@ -4,8 +4,9 @@
  *
  * Reading goes in three steps, and the order matters: open (segments, header, kid), verify (the
  * signature), claims. The payload is not parsed before the signature is known to be ours. A token
- * has exactly the header and claims that make() writes; whatever else is there (crit, jku, nbf,
- * a list, an object) makes it somebody else's, and it is refused.
+ * has exactly the header and claims that token_make() writes, byte by byte; anything else (crit,
+ * jku, nbf, a list, another order) makes it somebody else's, and it is refused. Reading allocates
+ * nothing, so that a lack of memory never turns a valid token into an invalid one.
  *
  * Any thread; an EVP_MAC_CTX is used by one thread at a time (keys.c holds a lock).
  */
