@@ -23,15 +23,18 @@ static bool is_public(const char *name)
            strncmp(name, "right/", 6) != 0 && strcmp(name, "Factory") != 0;
 }
 
-static bool is_zone(const char *path)
+/* 1: it is a zone; 0: it is not; -1: no memory or descriptor to look. */
+static int is_zone(const char *path)
 {
     char magic[4] = "";
     FILE *file = fopen(path, "re");
-    bool zone = file && fread(magic, 1, sizeof magic, file) == sizeof magic &&
-                !memcmp(magic, "TZif", sizeof magic);
 
-    if (file)
-        (void)fclose(file); /* it was only read */
+    if (!file)
+        return errno == ENOMEM || errno == EMFILE || errno == ENFILE ? -1 : 0;
+    int zone =
+        fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "TZif", sizeof magic);
+
+    (void)fclose(file); /* it was only read */
     return zone;
 }
 
@@ -62,9 +65,11 @@ static int take(struct timezones *zones, FTS *tree, FTSENT *entry, size_t start)
 
     if (entry->fts_info == FTS_D && (!strcmp(name, "posix") || !strcmp(name, "right")))
         return fts_set(tree, entry, FTS_SKIP);
-    if (entry->fts_info != FTS_F || !is_public(name) || !is_zone(entry->fts_path))
+    if (entry->fts_info != FTS_F || !is_public(name))
         return 0;
-    return add(zones, name);
+    int zone = is_zone(entry->fts_path);
+
+    return zone > 0 ? add(zones, name) : zone; /* a list without a zone would refuse its devices */
 }
 
 static int read_all(struct timezones *zones, const char *directory)

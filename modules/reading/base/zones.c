@@ -23,6 +23,7 @@ struct zones {
 struct errand {
     const char *name;
     struct zone *zone;
+    bool failed;
 };
 
 struct zones *zones_new(void)
@@ -92,7 +93,7 @@ static void read_file(void *arg)
 {
     struct errand *errand = arg;
 
-    errand->zone = zone_read(errand->name);
+    errand->zone = zone_read(errand->name, &errand->failed);
 }
 
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
@@ -110,5 +111,8 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
         return -1;
     if (errand.zone)
         *zone = keep(reading->zones, name, errand.zone);
-    return 0;
+    if (*zone || (!errand.zone && !errand.failed))
+        return 0;
+    bb_no_memory(rq);
+    return -1;
 }

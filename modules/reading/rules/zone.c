@@ -1,5 +1,6 @@
 #include "modules/reading/rules/zone.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,19 +133,22 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
     return NULL;
 }
 
-struct zone *zone_read(const char *name)
+struct zone *zone_read(const char *name, bool *failed)
 {
     char path[sizeof(ZONES) + ZONE_NAME_MAX];
     struct zone *zone = NULL;
 
+    *failed = false;
     if (!zone_name_good(name))
         return NULL;
     snprintf(path, sizeof(path), ZONES "%s", name);
+    errno = 0;
     FILE *file = fopen(path, "re");
     unsigned char *bytes = file ? malloc(FILE_MAX) : NULL;
 
     if (bytes)
         zone = zone_parse(bytes, fread(bytes, 1, FILE_MAX, file));
+    *failed = !zone && (errno == ENOMEM || errno == EMFILE || errno == ENFILE);
     free(bytes);
     if (file)
         (void)fclose(file); /* it was only read */

@@ -19,8 +19,11 @@ bool zone_name_good(const char *name);
 /* From the content of a TZif file of version 2 or later; NULL: it is none, or no memory. free(). */
 struct zone *zone_parse(const unsigned char *bytes, size_t length);
 
-/* Reads a file below the system's zone data; NULL: there is no such zone, or no memory. Blocks. */
-struct zone *zone_read(const char *name);
+/*
+ * Reads a file below the system's zone data. Blocks. NULL: there is no such zone; or, with *failed,
+ * it could not be read for lack of memory or descriptors.
+ */
+struct zone *zone_read(const char *name, bool *failed);
 
 /* Seconds east of UTC at an instant (seconds since 1970). */
 int32_t zone_offset(const struct zone *zone, int64_t at);
