@@ -8,7 +8,8 @@ enum known {
     CONTENT_LENGTH,
     TRANSFER_ENCODING,
     AUTHORIZATION,
-    CONTENT_TYPE, /* up to here: once in a head at most */
+    CONTENT_TYPE,
+    IDEMPOTENCY_KEY, /* up to here: once in a head at most */
     CONNECTION,
     EXPECT,
     KNOWN
@@ -23,6 +24,7 @@ static const struct {
     [TRANSFER_ENCODING] = {"Transfer-Encoding", 17},
     [AUTHORIZATION] = {"Authorization", 13},
     [CONTENT_TYPE] = {"Content-Type", 12},
+    [IDEMPOTENCY_KEY] = {"Idempotency-Key", 15},
     [CONNECTION] = {"Connection", 10},
     [EXPECT] = {"Expect", 6},
 };
@@ -140,7 +142,7 @@ static void take_connection(struct head *head, const char *value)
 /* What the host itself goes by. */
 static int take_known(struct head_reading *reading, enum known known, const char *value)
 {
-    if (known <= CONTENT_TYPE && reading->seen & 1u << known)
+    if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
         return refuse(reading, 400, "A field of the head is given twice");
     reading->seen |= 1u << known;
     switch (known) {

@@ -165,6 +165,7 @@ START_TEST(framing_that_can_be_read_two_ways_is_refused)
                                       "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
                                       "HOST: h",
                                       "Authorization: Bearer a\r\nauthorization: Bearer b",
+                                      "Idempotency-Key: a\r\nidempotency-key: a",
                                       "Content-Type: a/b\r\nContent-Type: a/b",
                                       "Content-Length:",
                                       "Content-Length: -1",
