@@ -87,7 +87,7 @@ static enum body_kind kind_of(const struct http_txn *txn)
         type = "";
     if (media_type_is(type, JSON_TYPE))
         return BODY_JSON;
-    if (route->flags & BB_FORM_TOO && media_type_is(type, FORM_TYPE))
+    if (route->flags & BB_FORM_TOO && behind_type(type, FORM_TYPE)) /* UTF-8, whatever it says */
         return BODY_FORM;
     if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
@@ -107,9 +107,10 @@ static size_t limit_of(const struct http_txn *txn)
 static int unsupported(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
-    const char *types = !route->parts.count ? JSON_TYPE " in UTF-8"
-                        : route->body.count ? JSON_TYPE " in UTF-8, or multipart/form-data"
-                                            : "multipart/form-data";
+    const char *types = route->flags & BB_FORM_TOO ? JSON_TYPE " in UTF-8, or " FORM_TYPE
+                        : !route->parts.count      ? JSON_TYPE " in UTF-8"
+                        : route->body.count        ? JSON_TYPE " in UTF-8, or multipart/form-data"
+                                                   : "multipart/form-data";
 
     return reply_error(&txn->rq, 415, "The body must be %s", types);
 }
@@ -255,13 +256,6 @@ static json_t *error_list(const struct problems *problems)
     return list;
 }
 
-/* The token endpoint's errors carry a name of RFC 6749, those that the host finds too. */
-static void name_error(struct http_txn *txn)
-{
-    if (txn->match.route->flags & BB_OAUTH_ERRORS)
-        reply_header(&txn->rq, OAUTH_ERROR_HEADER, "invalid_request");
-}
-
 /* What is found wrong without memory need not be the client's fault. */
 static int no_memory(struct http_txn *txn)
 {
@@ -273,7 +267,6 @@ static int refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))
         return no_memory(txn);
-    name_error(txn);
     return reply_problems(&txn->rq, 400, "The request is not valid", error_list(problems));
 }
 
@@ -313,7 +306,6 @@ static int malformed(struct http_txn *txn, const struct json_problem *problem)
 
     if (problem->memory)
         return no_memory(txn);
-    name_error(txn);
     if (problem->line && !txn->form)
         return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
                            problem->column, problem->text);

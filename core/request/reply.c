@@ -185,17 +185,29 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text));
 }
 
-static void take_oauth_mark(struct core_request *rq, json_t *body, const char *message)
+/* The error of RFC 6749 that fits a status when the handler names none. */
+static const char *oauth_error(int status)
+{
+    if (status == 401)
+        return "invalid_client";
+    if (status == 429 || status == 503)
+        return "temporarily_unavailable";
+    return status >= 500 ? "server_error" : "invalid_request";
+}
+
+/* All errors of the token endpoint have the form of RFC 6749, those that the host finds too. */
+static void set_oauth_error(struct core_request *rq, int status, json_t *body, const char *message)
 {
     struct response_header **at = &rq->response.headers;
 
     while (*at && strcasecmp((*at)->name, OAUTH_ERROR_HEADER))
         at = &(*at)->next;
-    if (!*at)
+    if (!*at && !(rq->route && rq->route->flags & BB_OAUTH_ERRORS))
         return;
-    json_object_set_new(body, "error", json_string((*at)->value));
+    json_object_set_new(body, "error", json_string(*at ? (*at)->value : oauth_error(status)));
     json_object_set_new(body, "error_description", reply_text(message));
-    *at = (*at)->next;
+    if (*at)
+        *at = (*at)->next;
 }
 
 static void usual_headers(struct core_request *rq, int status)
@@ -280,7 +292,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         json_object_set_new(body, "errors", errors);
     if (status == 409)
         json_object_set_new(body, "success", json_false());
-    take_oauth_mark(rq, body, message);
+    set_oauth_error(rq, status, body, message);
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
     if (status != 503 && is_starved(rq)) { /* by now: something is missing in it */

@@ -135,6 +135,7 @@ static bool is_usual(const char *name, size_t length)
         "Content-Type",
         "Content-Encoding",
         "Cache-Control",
+        "Pragma",
         "Vary",
         "X-Request-Id",
         "X-Late", /* module_late.c, in answers whose request the wire does not know */

@@ -83,6 +83,7 @@ static const char *granted(struct answer *answer, int64_t life_s)
     ck_assert_str_eq(answer_text(answer, "token_type"), "Bearer");
     ck_assert_int_eq(answer_int(answer, "expires_in"), life_s);
     ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
+    ck_assert_str_eq(answer_header(answer, "Pragma"), "no-cache");
     const char *token = answer_text(answer, "access_token");
 
     ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
@@ -108,6 +109,8 @@ START_TEST(client_credentials_come_as_form_json_or_basic)
 
     granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
     granted(ask(FORM "; charset=UTF-8", form_of(client.name, client.secret), NULL), 3600);
+    granted(ask(FORM ";charset=ISO-8859-1", form_of(client.name, client.secret), NULL), 3600);
+    granted(ask(FORM "; x=y", form_of(client.name, client.secret), NULL), 3600);
     granted(ask(NULL, json, NULL), 3600);
     granted(ask(FORM, "grant_type=client_credentials", basic), 3600);
     granted(ask(FORM, "grant_type=client%5Fcredentials&scope=a+b", basic), 3600);
@@ -260,6 +263,30 @@ START_TEST(malformed_requests_are_invalid_request)
     refused(ask(FORM, "grant_type=client_credentials&client_id=another", basic), 400,
             "invalid_request");
     refused(ask(NULL, NULL, NULL), 400, "invalid_request");
+}
+
+/* Bytes that are not UTF-8, by each of the ways to send credentials. */
+START_TEST(credentials_that_are_no_text_are_refused_as_others_are)
+{
+    const char *grant = "grant_type=client_credentials";
+
+    refused(ask(FORM, grant, basic_of("\xFF\xFE", "x")), 401, "invalid_client");
+    refused(ask(FORM, grant, basic_of("aa", "\xFF\xFE")), 401, "invalid_client");
+    refused(ask(FORM, "client_id=%FF&client_secret=%FE", NULL), 400, "invalid_request");
+    refused(ask(FORM "; charset=ISO-8859-1", "username=J\xFCrgen%40x.example&password=x", NULL),
+            400, "invalid_request");
+}
+
+/* The host finds these before the handler is asked. */
+START_TEST(what_the_host_refuses_has_the_form_of_oauth_too)
+{
+    char *large = kept(malloc(70000));
+
+    memset(large, 'a', 69999);
+    large[69999] = '\0';
+    refused(ask(FORM, large, NULL), 413, "invalid_request");
+    refused(ask("text/plain", "grant_type=client_credentials", NULL), 415, "invalid_request");
+    refused(ask("application/xml", "<a/>", NULL), 415, "invalid_request");
 }
 
 START_TEST(other_grants_are_unsupported)
@@ -444,6 +471,8 @@ Suite *access_suite(void)
     tcase_add_test(tests, only_api_users_get_access);
     tcase_add_test(tests, wrong_clients_are_invalid_client);
     tcase_add_test(tests, malformed_requests_are_invalid_request);
+    tcase_add_test(tests, credentials_that_are_no_text_are_refused_as_others_are);
+    tcase_add_test(tests, what_the_host_refuses_has_the_form_of_oauth_too);
     tcase_add_test(tests, other_grants_are_unsupported);
     tcase_add_test(tests, a_clients_secret_is_shown_once_and_never_stored);
     tcase_add_test(tests, a_client_belongs_to_its_user_and_its_end_ends_its_tokens);

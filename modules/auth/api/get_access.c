@@ -62,7 +62,10 @@ static const char *basic_header(struct bb_request *rq)
     return header && strncasecmp(header, "Basic", 5) == 0 && strchr(" ", header[5]) ? header : NULL;
 }
 
-/* Splits "Basic base64(id:secret)". 0, or -1 where it is not that. */
+/*
+ * Splits "Basic base64(id:secret)". 0, or -1 if it is malformed or the id is not hexadecimal, as
+ * all ids are; other bytes need not be text, which the database would refuse.
+ */
 static int read_basic(struct bb_request *rq, const char *header, const char **id,
                       const char **secret)
 {
@@ -85,7 +88,7 @@ static int read_basic(struct bb_request *rq, const char *header, const char **id
     *colon = '\0';
     *id = text;
     *secret = colon + 1;
-    return 0;
+    return strspn(text, "0123456789abcdef") == strlen(text) ? 0 : -1;
 }
 
 /* Whether the secret's SHA-256 is that of a cell "\x…". */

@@ -19,6 +19,7 @@ int auth_count_login(struct bb_request *rq, int status)
 
 int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued)
 {
+    bb_reply_header(rq, "Pragma", "no-cache"); /* RFC 6749, 5.1; the host adds no-store */
     return bb_reply(rq, 200,
                     json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
                               issued->token, "token_type", "Bearer", "expires_in",
