@@ -27,7 +27,7 @@
 #define clock_mono_us fake_core_clock_mono_us
 #define clock_thread_us fake_core_clock_thread_us
 #define clock_wall_ms fake_core_clock_wall_ms
-#define email_valid fake_core_email_valid
+#define email_normal fake_core_email_normal
 #define field_at fake_core_field_at
 #define settings_struct_fault fake_core_settings_struct_fault
 #define settings_struct_store fake_core_settings_struct_store

@@ -7,6 +7,8 @@
 
 #include "core/base/text.h"
 
+#define BRAILLE_BLANK 0x2800 /* drawn as nothing, though Unicode does not call it ignorable */
+
 static bool is_ascii(const char *text)
 {
     while (*text && !(*text & 0x80))
@@ -19,13 +21,15 @@ static const char *code_problem(int32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property(code);
 
-    if (property->ignorable)
+    if (property->ignorable || code == BRAILLE_BLANK)
         return "must not have invisible characters or marks of direction";
     switch (property->category) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
         return "must not have control characters";
+    case UTF8PROC_CATEGORY_CO:
+        return "must not have characters for private use";
     case UTF8PROC_CATEGORY_CN:
         return "must not have characters that Unicode has not assigned";
     default:

@@ -11,10 +11,10 @@
 
 /*
  * What is wrong with a text that people are to tell from others: control characters, characters
- * that are drawn as nothing or turn the direction of text, characters that Unicode has not
- * assigned, or another form than NFC; with `strict` than NFKC, too, in which there are no
- * full-width letters, ligatures and the like. NULL: nothing, or there is no memory to tell, which
- * *full says.
+ * that are drawn as nothing or turn the direction of text, characters for private use, characters
+ * that Unicode has not assigned, or another form than NFC; with `strict` than NFKC, too, in which
+ * there are no full-width letters, ligatures and the like. NULL: nothing, or memory ran out
+ * (*full).
  */
 const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
 

@@ -175,13 +175,12 @@ static const char *email_string(const struct bb_field *field, const char *text, 
 
     if (!trimmed || !distinct(field, trimmed, arena, place, problems))
         return NULL;
-    const char *folded = unicode_fold(trimmed, arena);
+    bool invalid;
+    const char *normal = email_normal(trimmed, arena, &invalid);
 
-    if (folded && !email_valid(folded)) {
+    if (invalid)
         type_problem(field, place, problems);
-        return NULL;
-    }
-    return folded;
+    return normal;
 }
 
 static const char *name_string(const struct bb_field *field, const char *text, struct arena *arena,

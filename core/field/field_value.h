@@ -47,7 +47,11 @@ bool field_number_fits(const struct bb_field *field, double number, const struct
 
 enum { EMAIL_MAX = 254 }; /* bytes */
 
-/* Whether `text`, trimmed and free of what unicode_problem() tells, is an e-mail address. */
-bool email_valid(const char *text);
+/*
+ * The e-mail address `text`, trimmed and without what unicode_problem() reports, as it is stored
+ * and compared: its local part folded, its domain in lower case as an A-label. It is in `arena`.
+ * NULL: it is not an e-mail address (*invalid), or memory ran out.
+ */
+const char *email_normal(const char *text, struct arena *arena, bool *invalid);
 
 #endif

@@ -10,8 +10,9 @@
  *
  * People tell accounts and organisations apart by looking at them. So e-mails and texts with
  * BB_NAME are refused with control characters, invisible characters, marks of direction, characters
- * that Unicode has not assigned, and in another form than NFC. E-mails are handed over with their
- * case folded by Unicode's rules, other names with single spaces; compare those by busbar_fold(), a
+ * that Unicode has not assigned or leaves to private use, and in another form than NFC. E-mails are
+ * handed over with their case folded by Unicode's rules and their domain as an A-label
+ * (xn--bcher-kva.example), other names with single spaces; compare those by busbar_fold(), a
  * function of the database that every busbar has. An e-mail by which an account is made has
  * BB_NFKC: it must not have characters that Unicode calls compatible with others, such as
  * full-width letters.
@@ -56,7 +57,13 @@ enum bb_field_flags {
     BB_SECONDS = 4096,
     BB_MINUTES = 8192,
     BB_HOURS = 16384,
-    BB_DAYS = 32768
+    BB_DAYS = 32768,
+
+    /*
+     * Bodies: JSON null is handed over as null, not as absent, so that a PATCH can clear the field
+     * (RFC 7396). bb_text() and bb_int() take it as absent. Since minor 11.
+     */
+    BB_CLEARS = 65536
 };
 
 /*

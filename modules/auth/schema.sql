@@ -103,3 +103,12 @@ UPDATE auth_account a SET email = busbar_fold(a.email)
                                         ORDER BY email <> busbar_fold(email), id) AS place
           FROM auth_account) same
     WHERE same.id = a.id AND same.place = 1 AND a.email <> busbar_fold(a.email);
+
+-- step 5: e-mails whose domains are compared as A-labels
+-- Where two accounts are one now, the later one keeps its e-mail, which nobody can log in with until an
+-- Admin gives it another.
+UPDATE auth_account a SET email = busbar_email(a.email)
+    FROM (SELECT id, row_number() OVER (PARTITION BY busbar_email(email)
+                                        ORDER BY email <> busbar_email(email), id) AS place
+          FROM auth_account) same
+    WHERE same.id = a.id AND same.place = 1 AND a.email <> busbar_email(a.email);

@@ -742,3 +742,35 @@ CREATE FUNCTION certificate_judge(device bigint, first timestamptz, last timesta
             ON true
         ORDER BY r.end_at
 $$;
+-- step 14: a group's end can be taken away
+
+-- As before; an end of infinity means that the group has none.
+CREATE OR REPLACE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz)
+    RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    g certificate_group;
+    running timestamptz;
+BEGIN
+    UPDATE certificate_due d SET cycle_end = least(d.cycle_end, at)
+        WHERE at IS NOT NULL AND d.group_id = certificate_change.group_id AND d.cycle_start < at;
+    UPDATE certificate_group c SET name = coalesce(new_name, c.name)
+        WHERE c.id = certificate_change.group_id RETURNING * INTO g;
+    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
+    IF at IS NULL OR at = coalesce(g.end_at, 'infinity') THEN
+        RETURN;
+    END IF;
+    PERFORM busbar_require(g.end_at IS NULL OR g.end_at > clock_timestamp(), 409,
+        'Conflict: the group has ended');
+    running := CASE WHEN g.start_at >= clock_timestamp() THEN g.start_at
+        ELSE certificate_cycle_at(g.frequency, g.start_at,
+                certificate_cycle(g.frequency, g.start_at, clock_timestamp())) END;
+    PERFORM busbar_require(at > running, 409,
+        'Conflict: cycles that have ended stay as they are: end must be later than '
+        || to_char(running AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+    UPDATE certificate_group c SET end_at = nullif(at, 'infinity') WHERE c.id = g.id;
+    UPDATE certificate_due d SET cycle_end = least(certificate_cycle_at(g.frequency, g.start_at,
+            certificate_cycle(g.frequency, g.start_at, d.cycle_start) + 2), at)
+        WHERE d.group_id = g.id AND d.cycle_start < at AND d.cycle_end > running;
+    DELETE FROM certificate_due d WHERE d.group_id = g.id AND d.cycle_start >= at;
+END
+$$;

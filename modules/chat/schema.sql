@@ -297,3 +297,30 @@ BEGIN
     END IF;
 END
 $$;
+
+-- step 7: e-mails whose domains are compared as A-labels
+-- As in step 4: a conversation whose participants would be one keeps theirs.
+UPDATE chat_directory
+    SET participant1 = busbar_email(participant1), participant2 = busbar_email(participant2)
+    WHERE (participant1 <> busbar_email(participant1) OR participant2 <> busbar_email(participant2))
+    AND busbar_email(participant1) <> busbar_email(participant2);
+WITH renamed AS (
+    UPDATE chat_conversation
+    SET participant1 = busbar_email(participant1), participant2 = busbar_email(participant2),
+        counted = counted + 1
+    WHERE (participant1 <> busbar_email(participant1) OR participant2 <> busbar_email(participant2))
+    AND busbar_email(participant1) <> busbar_email(participant2) RETURNING id)
+UPDATE chat_entry SET username = busbar_email(username)
+    WHERE conversation_id IN (SELECT id FROM renamed) AND username <> busbar_email(username);
+
+UPDATE chat_unread_change SET email = busbar_email(email) WHERE email <> busbar_email(email);
+WITH other AS (DELETE FROM chat_unread WHERE email <> busbar_email(email) RETURNING *)
+INSERT INTO chat_unread AS u
+    SELECT busbar_email(email), organisation, withheld, sum(messages) FROM other GROUP BY 1, 2, 3
+    ON CONFLICT (email, organisation, withheld) DO UPDATE SET messages = u.messages + excluded.messages;
+WITH other AS (DELETE FROM chat_unread_name WHERE email <> busbar_email(email) RETURNING *)
+INSERT INTO chat_unread_name AS u
+    SELECT busbar_email(email), organisation, withheld, name, sum(messages), max(last_at)
+    FROM other GROUP BY 1, 2, 3, 4
+    ON CONFLICT (email, organisation, withheld, name) DO UPDATE
+    SET messages = u.messages + excluded.messages, last_at = greatest(u.last_at, excluded.last_at);

@@ -82,7 +82,7 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
 {
     static const struct bb_sql named = {
         "SELECT organisation FROM device WHERE site_name = $1"
-        " UNION SELECT organisation FROM device WHERE lower(external_id) = lower($1) LIMIT 2",
+        " UNION SELECT organisation FROM device d WHERE " DEVICE_HAS_KEY("$1") " LIMIT 2",
         0};
     const struct bb_rows *rows = bb_query(rq, &named, BB_ARGS(bb_t(name)));
 
@@ -98,7 +98,7 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
 /* What a key means among the devices of $2: null where it is no such name of one. */
 #define KEY "btrim(k.key)"
 #define OF_ITS "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND "
-#define BY_EXTERNAL_ID OF_ITS "lower(d.external_id) = lower(" KEY "))"
+#define BY_EXTERNAL_ID OF_ITS DEVICE_HAS_KEY(KEY) ")"
 #define BY_UUID                                                                                    \
     OF_ITS "d.uuid = CASE WHEN " KEY " ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"           \
            " THEN " KEY "::uuid END)"

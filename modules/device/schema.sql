@@ -327,3 +327,79 @@ CREATE INDEX device_by_type ON device (device_type_code);
 CREATE FUNCTION device_active(devices bigint[]) RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
     SELECT d.id FROM device d WHERE d.id = ANY (devices) AND d.status = 'Active'
 $$;
+
+-- step 15: externalIds that look the same are one
+
+-- Compared by NFKC and folded by busbar_fold(), not by lower(), which depends on the database's
+-- locale. Of devices that are one by that now, the first keeps the id; the others keep it as a text,
+-- and are found by their uuid until they get another one.
+ALTER TABLE device ADD COLUMN external_twin boolean NOT NULL DEFAULT false;
+
+UPDATE device d SET external_twin = true FROM (
+    SELECT id, row_number() OVER (PARTITION BY organisation,
+        busbar_fold(normalize(external_id, NFKC)) ORDER BY id) AS place
+    FROM device WHERE external_id IS NOT NULL) p
+WHERE p.id = d.id AND p.place > 1;
+
+CREATE UNIQUE INDEX device_external_key
+    ON device (busbar_fold(normalize(external_id, NFKC)), organisation)
+    WHERE external_id IS NOT NULL AND NOT external_twin;
+DROP INDEX device_external;
+
+-- As before.
+CREATE OR REPLACE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
+                              kind text)
+    RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY EXECUTE 'SELECT d.id FROM device d WHERE true'
+        || CASE WHEN organisations IS NULL THEN '' ELSE ' AND d.organisation = ANY ($1)' END
+        || CASE WHEN key IS NULL THEN ''
+                WHEN key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+                    ' AND (busbar_fold(normalize(d.external_id, NFKC)) = busbar_fold(normalize($2, NFKC))
+                        AND NOT d.external_twin OR d.uuid = $2::uuid)'
+                ELSE ' AND busbar_fold(normalize(d.external_id, NFKC)) = busbar_fold(normalize($2, NFKC))
+                        AND NOT d.external_twin' END
+        || CASE WHEN country IS NULL THEN '' ELSE ' AND d.country_code IN ($3, $4)' END
+        || CASE WHEN fuel IS NULL THEN '' ELSE ' AND d.fuel_code = $5' END
+        || CASE WHEN kind IS NULL THEN '' ELSE ' AND d.device_type_code = $6' END
+        USING organisations, key, country, other, fuel, kind;
+END
+$$;
+
+-- As before.
+CREATE OR REPLACE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
+    RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT concat_ws(' AND ', 'true',
+        CASE WHEN organisations IS NOT NULL THEN 'd.organisation = ANY ($1)' END,
+        CASE WHEN wanted ? 'siteName' THEN $c$d.site_name = $2->>'siteName'$c$ END,
+        CASE WHEN wanted ? 'serialNumber' THEN $c$d.serial_number = $2->>'serialNumber'$c$ END,
+        CASE WHEN wanted ? 'country' THEN
+            $c$d.country_code IN ($2->>'country', $2->>'other')$c$ END,
+        CASE WHEN wanted ? 'fuelCode' THEN $c$d.fuel_code = $2->>'fuelCode'$c$ END,
+        CASE WHEN wanted ? 'deviceTypeCode' THEN
+            $c$d.device_type_code = $2->>'deviceTypeCode'$c$ END,
+        CASE WHEN wanted ? 'externalId' THEN
+            $c$busbar_fold(normalize(d.external_id, NFKC))
+                = busbar_fold(normalize($2->>'externalId', NFKC)) AND NOT d.external_twin$c$ END,
+        CASE WHEN wanted ? 'search' THEN
+            $c$strpos(lower(concat_ws(chr(10), d.external_id, d.site_name, d.serial_number,
+                d.address)), lower($2->>'search')) > 0$c$ END,
+        CASE WHEN wanted ? 'capacityFrom' THEN
+            $c$coalesce(d.capacity, -1e18) >= ($2->>'capacityFrom')::double precision$c$ END,
+        CASE WHEN wanted ? 'capacityTo' THEN $c$coalesce(d.capacity, -1e18)
+            BETWEEN -1e17 AND ($2->>'capacityTo')::double precision$c$ END,
+        CASE WHEN wanted ? 'commissionedFrom' THEN
+            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18) >=
+            ((($2->>'commissionedFrom')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
+            $c$ END,
+        CASE WHEN wanted ? 'commissionedTo' THEN
+            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18)
+            BETWEEN -1e17 AND
+            ((($2->>'commissionedTo')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
+            $c$ END,
+        CASE WHEN wanted ? 'status' THEN $c$d.status = $2->>'status'$c$ END,
+        CASE WHEN wanted ? 'inGroup' AND grouped THEN
+            CASE wanted->>'inGroup' WHEN 'true' THEN '' ELSE 'NOT ' END
+            || 'EXISTS (SELECT FROM certificate_members() m (device) WHERE m.device = d.id)'
+            WHEN wanted->>'inGroup' = 'true' THEN 'false' END)
+$$;

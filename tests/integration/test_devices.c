@@ -66,6 +66,75 @@ START_TEST(an_external_id_is_unique_in_its_organisation_whatever_the_case)
     ck_error(device_patch(m, "Unique 2", device_named("UNIQUE")), 409, "");
 }
 
+/* One plant is not registered again under an id that looks the same, or is drawn the same. */
+START_TEST(an_external_id_that_looks_like_another_is_that_one)
+{
+    static const char *const same[][2] = {{"look\u00E9", "looke\u0301"},
+                                          {"look1", "\uFF4C\uFF4F\uFF4F\uFF4B\uFF11"},
+                                          {"Gro\u00DF", "GROSS"},
+                                          {"\u00C9t\u00C9", "\u00E9t\u00E9"},
+                                          {"\uFB01n", "FIN"}};
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        struct answer *made = ck_status(device_post(m, device_named(same[i][0])), 201);
+
+        ck_error(device_post(m, device_named(same[i][1])), 409, "A device with this externalId");
+        ck_assert_int_eq(answer_int(ck_status(device_get(m, same[i][1]), 200), "id"),
+                         answer_int(made, "id"));
+        struct answer *listed =
+            http(host, "GET", text(DEVICE "?externalId=%s", encoded(same[i][1])), m->token, NULL);
+
+        ck_assert_uint_eq(json_array_size(ck_status(listed, 200)->json), 1);
+    }
+    struct answer *composed = ck_status(device_post(m, device_named("kept e\u0301")), 201);
+
+    ck_assert_str_eq(answer_text(composed, "externalId"), "kept \u00E9");
+}
+
+START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
+{
+    static const char *const refused[] = {
+        "see\u200Bn", "see\u00ADn", "see\u2060n", "see\u202En", "see\u3164n", "see\u2800n",
+        "see\uFEFFn", "see\u2028n", ".",          "..",         "my",         "MY",
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct answer *answer = ck_status(device_post(m, device_named(refused[i])), 400);
+
+        device_problem(answer, "externalId");
+    }
+}
+
+/* As the version before stored them: one by one, whatever they look like. */
+START_TEST(devices_of_before_that_are_one_keep_their_ids)
+{
+    int64_t first = answer_int(ck_status(device_post(m, device_named("before")), 201), "id");
+    struct answer *made = ck_status(device_post(m, device_named("another")), 201);
+    const char *uuid = answer_text(made, "uuid");
+    char *schema = file_text(text("%s/../modules/device/schema.sql", TEST_CONF));
+    char *step = strstr(schema, "-- step 15:"), *next = step ? strstr(step, "\n-- step 16:") : NULL;
+
+    ck_assert_ptr_nonnull(step);
+    if (next)
+        *next = '\0';
+    sql_run(db, "DROP INDEX device_external_key");
+    sql_run(db, "ALTER TABLE device DROP COLUMN external_twin CASCADE");
+    sql_run(db, "CREATE INDEX device_external ON device (lower(external_id), organisation)");
+    sql_run(db, text("UPDATE device SET external_id = '\uFF42efore' WHERE uuid = '%s'", uuid));
+    PGresult *result = PQexec(db, step);
+
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(db));
+    PQclear(result);
+    ck_assert_int_eq(answer_int(ck_status(device_get(m, "\uFF42efore"), 200), "id"), first);
+    struct answer *twin = ck_status(device_get(m, uuid), 200);
+
+    ck_assert_str_eq(answer_text(twin, "externalId"), "\uFF42efore");
+    ck_status(device_patch(m, uuid, json_pack("{si}", "capacity", 5)), 200);
+    ck_status(device_patch(m, uuid, device_named("after")), 200);
+    ck_assert_int_ne(answer_int(ck_status(device_get(m, "AFTER"), 200), "id"), first);
+    ck_error(device_post(m, device_named("After")), 409, "");
+}
+
 struct bad {
     const char *field, *value; /* JSON */
 };
@@ -365,6 +434,9 @@ Suite *devices_suite(void)
         a_device_is_registered_and_read_back_as_it_was_answered,
         one_name_is_enough_and_none_is_not,
         an_external_id_is_unique_in_its_organisation_whatever_the_case,
+        an_external_id_that_looks_like_another_is_that_one,
+        an_external_id_of_invisible_characters_or_another_path_is_refused,
+        devices_of_before_that_are_one_keep_their_ids,
         what_is_not_valid_is_named,
         every_mistake_of_every_kind_is_named_in_one_answer,
         pages_of_devices_with_large_attributes_are_short,

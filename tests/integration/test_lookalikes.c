@@ -107,6 +107,81 @@ START_TEST(an_email_that_looks_like_another_is_refused)
 }
 END_TEST
 
+START_TEST(an_email_of_invisible_characters_is_refused)
+{
+    static const char *const blank[] = {"a\u2800b@x.example", "\u2800@x.example"};
+    static const char *const own[] = {"a\uE000@x.example", "a\uF8FF@x.example",
+                                      "a\U0010FFFD@x.example"};
+    static const char *const dots[] = {".a@x.example", "a.@x.example", "a..b@x.example"};
+
+    for (size_t i = 0; i < sizeof blank / sizeof *blank; i++)
+        refused(enrol_as(blank[i]), "email",
+                "must not have invisible characters or marks of direction");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        refused(enrol_as(own[i]), "email", "must not have characters for private use");
+    for (size_t i = 0; i < sizeof dots / sizeof *dots; i++)
+        refused(enrol_as(dots[i]), "email", "must be an e-mail address");
+}
+END_TEST
+
+START_TEST(an_email_is_one_in_either_spelling_of_its_domain)
+{
+    struct answer *made = ck_status(enrol_as("ida@b\u00FCcher.example"), 201);
+    struct person person = {.id = answer_int(made, "id")};
+    static const char *const same[] = {"ida@xn--bcher-kva.example", "IDA@B\u00DCCHER.Example",
+                                       "ida@XN--BCHER-KVA.example"};
+
+    ck_assert_str_eq(answer_text(made, "email"), "ida@xn--bcher-kva.example");
+    ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        ck_error(enrol_as(same[i]), 409, "An account with this e-mail exists already");
+        ck_status(http(one, "POST", "/api/auth/login", NULL,
+                       json_pack("{ss ss}", "username", same[i], "password", "long enough")),
+                  200);
+    }
+    struct person *platform = person_make(one, admin_of(one), "idn", "ApiUser");
+
+    ck_status(
+        http(one, "POST", "/api/chat/conversations/start", platform->token,
+             json_pack("{ss ss ss ss}", "participant1", "eva@b\u00FCcher.example", "participant2",
+                       "b@example.com", "username", "b@example.com", "chatEntry", "hello")),
+        201);
+    ck_assert_int_eq(
+        answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/eva@xn--bcher-kva.example",
+                                  platform->token, NULL),
+                             200),
+                   "count"),
+        1);
+    refused(http(one, "POST", "/api/chat/conversations/start", platform->token,
+                 json_pack("{ss ss ss ss}", "participant1", "eva@b\u00FCcher.example",
+                           "participant2", "eva@xn--bcher-kva.example", "username",
+                           "eva@xn--bcher-kva.example", "chatEntry", "hello")),
+            "participant2", "must be another e-mail address than participant1");
+}
+END_TEST
+
+START_TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
+{
+    static const struct {
+        const char *email, *warning;
+    } rows[] = {
+        {"p\u0430yments@x.example", "email: has Cyrillic letters"},
+        {"adm\u0131n@x.example", "email: has letters that look like Latin ones"},
+        {"\u03BFffice@x.example", "email: has Greek letters"},
+        {"\u0438\u0432\u0430\u043D@x.example", NULL},
+        {"j\u00FCrgen@x.example", NULL},
+    };
+    struct person *admin = admin_of(one);
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct person person = {.id = answer_int(ck_status(enrol_as(rows[i].email), 201), "id")};
+
+        answer_warns(ck_status(person_change(one, admin, &person, "status", "Active"), 200),
+                     rows[i].warning);
+    }
+}
+END_TEST
+
 /* Of them Unicode says itself that they are others, drawn otherwise. */
 START_TEST(a_new_account_has_no_email_of_compatibility_characters)
 {
@@ -292,6 +367,40 @@ START_TEST(the_database_folds_as_the_host_does)
 }
 END_TEST
 
+/* The host uses libidn2. */
+START_TEST(the_database_makes_a_labels_as_the_host_does)
+{
+    static const char *const domains[][2] = {
+        {"b\u00FCcher.example", "xn--bcher-kva.example"},
+        {"\u65E5\u672C", "xn--wgv71a"},
+        {"\u4F8B\u3048.\u30C6\u30B9\u30C8", "xn--r8jz45g.xn--zckzah"},
+        {"\u03C0\u03B1\u03C1\u03AC\u03B4\u03B5\u03B9\u03B3\u03BC\u03B1.example",
+         "xn--hxajbheg2az3al.example"},
+        {"\u0644\u064A\u0647\u0645\u0627\u0628\u062A\u0643\u0644\u0645\u0648\u0634\u0639\u0631"
+         "\u0628\u064A",
+         "xn--mgbcah9ar9a4efegftvvn"},
+        {"\u043F\u043E\u0447\u0435\u043C\u0443\u0436\u0435\u043E\u043D\u0438\u043D\u0435\u0433"
+         "\u043E\u0432\u043E\u0440\u044F\u0442\u043F\u043E\u0440\u0443\u0441\u0441\u043A\u0438.x",
+         "xn--b1abfaaepdrnnbgefbadotcwatmq2g4l.x"},
+        {"3\u5E74b\u7D44\u91D1\u516B\u5148\u751F", "xn--3b-ww4c5e180e575a65lsy2b"},
+        {"m\u00FCnchen-ost.de", "xn--mnchen-ost-9db.de"},
+        {"a.\u00FC.b", "a.xn--tda.b"},
+        {"plain.example", "plain.example"},
+    };
+    PGconn *db = database_connect(the_postgres, "lookalikes");
+
+    for (size_t i = 0; i < sizeof domains / sizeof *domains; i++) {
+        const char *email = text("a\u00E4@%s", domains[i][0]);
+        const char *wanted = text("a\u00E4@%s", domains[i][1]);
+
+        ck_assert_str_eq(sql_text(db, "SELECT busbar_email($1)", 1, &email), wanted);
+        ck_assert_str_eq(sql_text(db, "SELECT busbar_email($1)", 1, &wanted), wanted);
+        ck_assert_str_eq(answer_text(ck_status(enrol_as(email), 201), "email"), wanted);
+    }
+    PQfinish(db);
+}
+END_TEST
+
 /* As the version before stored them: in lower case as far as that is ASCII. */
 static void undo(PGconn *db)
 {
@@ -321,11 +430,12 @@ static void undo(PGconn *db)
         sql_run(db, statements[i]);
 }
 
-/* The step that folds, by itself: steps behind it have run already. */
-static void run_step(PGconn *db, const char *module)
+/* Runs one step again, after all later ones. */
+static void run_step(PGconn *db, const char *module, int number)
 {
     char *schema = file_text(text("%s/../modules/%s/schema.sql", TEST_CONF, module));
-    char *step = strstr(schema, "-- step 4:"), *next = step ? strstr(step, "\n-- step 5:") : NULL;
+    char *step = strstr(schema, text("-- step %d:", number));
+    char *next = step ? strstr(step, text("\n-- step %d:", number + 1)) : NULL;
 
     ck_assert_ptr_nonnull(step);
     if (next)
@@ -352,8 +462,8 @@ START_TEST(what_was_stored_before_is_found_folded)
     ck_status(http(one, "POST", start, platform->token, beginning("young@example.com")), 201);
     ck_status(http(one, "POST", start, platform->token, beginning("alt@example.com")), 201);
     undo(db);
-    run_step(db, "auth");
-    run_step(db, "chat");
+    run_step(db, "auth", 4);
+    run_step(db, "chat", 4);
 
     ck_assert_str_eq(sql_text(db,
                               "SELECT string_agg(email, ' ' ORDER BY id) FROM auth_account"
@@ -387,6 +497,68 @@ START_TEST(what_was_stored_before_is_found_folded)
 }
 END_TEST
 
+/* As the version before stored them: the domain as it was sent, in lower case. */
+START_TEST(domains_that_were_stored_before_are_found_as_a_labels)
+{
+    static const char *const statements[] = {
+        "INSERT INTO auth_account (email, password, role, status) VALUES"
+        " ('uwe@xn--kln-sna.example', '', 'User', 'Active'),"
+        " ('uwe@k\u00F6ln.example', '', 'User', 'Active')",
+        "UPDATE auth_account SET email = 'ute@k\u00F6ln.example' WHERE email ="
+        " 'ute@xn--kln-sna.example'",
+        "UPDATE chat_directory SET participant1 = 'ute@k\u00F6ln.example' WHERE participant1 ="
+        " 'ute@xn--kln-sna.example'",
+        "UPDATE chat_conversation SET participant1 = 'ute@k\u00F6ln.example', counted = counted + 1"
+        " WHERE participant1 = 'ute@xn--kln-sna.example'",
+        "UPDATE chat_entry SET username = 'ute@k\u00F6ln.example' WHERE username ="
+        " 'ute@xn--kln-sna.example'",
+        "UPDATE chat_unread_change SET email = 'ute@k\u00F6ln.example' WHERE email ="
+        " 'ute@xn--kln-sna.example'",
+        "UPDATE chat_unread SET email = 'ute@k\u00F6ln.example' WHERE email ="
+        " 'ute@xn--kln-sna.example'",
+        "UPDATE chat_unread_name SET email = 'ute@k\u00F6ln.example' WHERE email ="
+        " 'ute@xn--kln-sna.example'",
+    };
+    struct person *platform = person_make(one, admin_of(one), "mover", "ApiUser");
+    PGconn *db = database_connect(the_postgres, "lookalikes");
+
+    ck_status(enrol_as("ute@k\u00F6ln.example"), 201);
+    for (int i = 0; i < 2; i++)
+        ck_status(http(one, "POST", "/api/chat/conversations/start", platform->token,
+                       json_pack("{ss ss ss ss ss}", "participant1", "ute@k\u00F6ln.example",
+                                 "participant2", "young@example.com", "username",
+                                 i ? "ute@k\u00F6ln.example" : "young@example.com", "chatEntry",
+                                 "hello", "deviceProjectName", "Plant")),
+                  201);
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        sql_run(db, statements[i]);
+    run_step(db, "auth", 5);
+    run_step(db, "chat", 7);
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT string_agg(email, ' ' ORDER BY email) FROM auth_account"
+                              " WHERE email ~ '^u(te|we)@'",
+                              0, NULL),
+                     "ute@xn--kln-sna.example uwe@k\u00F6ln.example uwe@xn--kln-sna.example");
+    ck_assert_int_eq(
+        answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/ute@k%C3%B6ln.example",
+                                  platform->token, NULL),
+                             200),
+                   "count"),
+        1);
+    ck_assert_uint_eq(
+        json_array_size(
+            ck_status(http(one, "GET", "/api/chat/conversations/user/ute@xn--kln-sna.example",
+                           platform->token, NULL),
+                      200)
+                ->json),
+        2);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE username ="
+                                    " 'ute@xn--kln-sna.example'"),
+                     1);
+    PQfinish(db);
+}
+END_TEST
+
 Suite *lookalikes_suite(void)
 {
     Suite *suite = suite_create("lookalikes");
@@ -404,7 +576,12 @@ Suite *lookalikes_suite(void)
     tcase_add_test(tests, what_an_api_user_or_an_admin_names_is_looked_at_too);
     tcase_add_test(tests, participants_of_a_conversation_are_looked_at_too);
     tcase_add_test(tests, the_database_folds_as_the_host_does);
+    tcase_add_test(tests, an_email_of_invisible_characters_is_refused);
+    tcase_add_test(tests, an_email_is_one_in_either_spelling_of_its_domain);
+    tcase_add_test(tests, an_admin_is_warned_of_letters_that_look_like_latin_ones);
+    tcase_add_test(tests, the_database_makes_a_labels_as_the_host_does);
     tcase_add_test(tests, what_was_stored_before_is_found_folded);
+    tcase_add_test(tests, domains_that_were_stored_before_are_found_as_a_labels);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -147,6 +147,36 @@ START_TEST(absent_bodies_lack_their_required_fields)
 }
 END_TEST
 
+static const struct bb_field clearable[] = {
+    {.name = "end", .type = BB_TIME, .flags = BB_CLEARS, .alias = "until"},
+    {.name = "count", .type = BB_INT, .flags = BB_CLEARS | BB_AS_SENT},
+    {.name = "name", .type = BB_TEXT},
+};
+
+START_TEST(null_is_handed_over_where_it_clears_the_field)
+{
+    static const char *const same[] = {"{}", "{\"end\":null}", "{\"count\":null}"};
+    const struct bb_table clears = BB_TABLE(clearable);
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        json_t *object = parse(same[i]), *checked = fields_check(&clears, object, &problems);
+
+        ck_assert_msg(json_equal(object, checked), "%s", same[i]);
+        json_decref(object);
+        json_decref(checked);
+    }
+    json_t *object = parse("{\"until\":null}"), *checked = fields_check(&clears, object, &problems);
+
+    ck_assert(json_is_null(json_object_get(checked, "end")));
+    json_decref(object);
+    json_decref(checked);
+    object = parse("{\"name\":null}");
+    ck_assert_ptr_null(fields_check(&clears, object, &problems));
+    ck_assert_str_eq(problems.list[0].field, "name");
+    json_decref(object);
+}
+END_TEST
+
 static const struct bb_field inner_defaults[] = {
     {.name = "unit",
      .type = BB_CHOICE,
@@ -448,11 +478,22 @@ START_TEST(emails_are_told_from_others)
     static const char *const good[] = {"a@b.cd",
                                        "first.last+tag@sub.example.org",
                                        "o'neil@x-y.de",
-                                       "\xC3\xA4@\xC3\xB6.de",
+                                       "\xC3\xA4@xn--nda.de",
                                        "1@2.3",
                                        "alice@localhost",
                                        "a@b"};
     static const char *const bad[] = {"",
+                                      ".a@b.cd",
+                                      "a.@b.cd",
+                                      "a..b@b.cd",
+                                      ".@b.cd",
+                                      "a\u2800@b.cd",
+                                      "a\uE000@b.cd",
+                                      "a\uF8FF@b.cd",
+                                      "a\U000F0000@b.cd",
+                                      "a@\u00FC..cd",
+                                      "a@-\u00FC.cd",
+                                      "a@\u00FC_b.cd",
                                       "@",
                                       "a@",
                                       "@b.cd",
@@ -510,7 +551,8 @@ START_TEST(emails_of_accounts_have_no_compatibility_characters)
         text_fails("account", alike[i]);
     }
     text_fails("account", "e\u0301@b.cd");
-    text_passes("account", " A\u00C4@Stra\u00DFe.\u65E5\u672C ", "a\u00E4@strasse.\u65E5\u672C");
+    text_passes("account", " A\u00C4@Stra\u00DFe.\u65E5\u672C ",
+                "a\u00E4@xn--strae-oqa.xn--wgv71a");
 }
 END_TEST
 
@@ -524,7 +566,10 @@ END_TEST
 
 START_TEST(emails_are_folded)
 {
-    text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.\xC3\xB6");
+    text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.xn--nda");
+    text_passes("email", "a@B\u00DCCHER.Example", "a@xn--bcher-kva.example");
+    text_passes("email", "a@b\u00FCcher\u3002example", "a@xn--bcher-kva.example");
+    text_passes("email", "a@XN--BCHER-KVA.example", "a@xn--bcher-kva.example");
     text_passes("email", "\xC4\xB0@b.cd", "i\xCC\x87@b.cd");
     text_passes("email",
                 "stra\xC3\x9F"
@@ -626,6 +671,7 @@ Suite *field_suite(void)
     tcase_add_test(all, texts_are_checked_by_the_same_rows);
     tcase_add_test(all, bad_texts_are_refused);
     tcase_add_test(all, emails_are_told_from_others);
+    tcase_add_test(all, null_is_handed_over_where_it_clears_the_field);
     tcase_add_test(all, emails_are_folded);
     tcase_add_test(all, emails_of_accounts_have_no_compatibility_characters);
     tcase_add_test(all, names_are_those_that_people_can_tell_apart);

@@ -48,6 +48,14 @@ struct auth {
 
 unsigned auth_role_bit(const char *name); /* 0: no such role */
 
+/* ---- lookalike.c ---- */
+
+/*
+ * Names the letters in an e-mail's local part that may imitate Latin ones, next to Latin letters.
+ * NULL: there are none.
+ */
+const char *auth_lookalike(const char *email);
+
 /* ---- account.c: rows of accounts ---- */
 
 /* The public columns, of auth_account AS a; auth_account_json() reads them. */

@@ -89,6 +89,14 @@ static int tell_conversations(struct bb_request *rq, const char *email, json_t *
     return 0;
 }
 
+static void warn_lookalike(struct bb_request *rq, const char *email)
+{
+    const char *what = auth_lookalike(email);
+
+    if (what)
+        bb_warn(rq, "email: has %s; does it imitate another e-mail?", what);
+}
+
 static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql update = {
@@ -121,6 +129,8 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     json_t *account = auth_account_json(rq, rows, 0);
 
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT))
+        warn_lookalike(rq, bb_cell(rq, rows, 0, 1));
     if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) && account &&
         tell_conversations(rq, bb_cell(rq, rows, 0, 1), account)) {
         json_decref(account);

@@ -42,6 +42,7 @@ enum {
 #define DEVICE_ATTRIBUTES_MAX 32768 /* bytes of JSON */
 #define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes of JSON together"
 
+#define DEVICE_UNNAMED "is required, or siteName or serialNumber in its place"
 #define DEVICE_TAKEN "A device with this externalId exists already"
 
 #define DEVICE_POOL "documents"
@@ -81,8 +82,11 @@ struct device {
 
 /* What was sent, checked and normalised. Texts live as long as the request. */
 struct device_values {
-    const char *text[DEVICE_FIELDS]; /* NULL: not sent */
+    const char *text[DEVICE_FIELDS]; /* NULL: not sent, or sent as null */
+    bool cleared[DEVICE_FIELDS];     /* sent as null */
     const char *attributes;          /* JSON object of what is no field; NULL: nothing */
+    const char *null_attributes;     /* JSON array: names of those sent as null; NULL: none */
+    bool clear_attributes;           /* `attributes` itself was sent as null */
     int64_t organisation;            /* organizationId; 0: not sent */
     const char *status;              /* NULL: not sent */
 };
@@ -119,6 +123,12 @@ struct device_scope {
 #define DEVICE_SEES "($1::boolean OR d.organisation = ANY($2::bigint[]))"
 #define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
 
+/* The form in which externalIds are compared: NFKC, folded; indexed for devices that are not twins.
+ */
+#define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
+#define DEVICE_HAS_KEY(text)                                                                       \
+    "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) " AND NOT d.external_twin)"
+
 /* A time column as the API writes times. */
 #define DEVICE_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
@@ -151,7 +161,8 @@ bool device_field_number(enum device_field field);
 /*
  * Reads a device from an object as it was sent; what is no field is an attribute. The problems of
  * all fields, of all kinds, are appended to `errors`. `whole`: a registration, which must name the
- * device. 0; or -1: no memory, `return bb_no_memory(rq)`.
+ * device and in which null is the same as absent; in a PATCH null clears the field or attribute.
+ * 0; or -1: no memory, `return bb_no_memory(rq)`.
  */
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);

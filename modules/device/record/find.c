@@ -1,6 +1,6 @@
 /*
- * Which device a key means: externalId (in any case), then uuid, then serialNumber, then id, within
- * what the caller sees; and which one stands at a site. Several: 409.
+ * Which device a key means: externalId (as DEVICE_KEY() compares), then uuid, then serialNumber,
+ * then id, among the devices that the caller sees; and which device is at a site. Several: 409.
  */
 #include <string.h>
 
@@ -32,25 +32,27 @@ enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
     }
 
 #define MOST " LIMIT 21"
-#define FROM_ALL(what, column, name, value)                                                        \
-    "(SELECT " what " FROM device d WHERE k.everything AND " column " IS NOT NULL"                 \
-    " AND (" name ", d.organisation) >= (" value ", 0::bigint)"                                    \
+#define FROM_ALL(what, has, name, value)                                                           \
+    "(SELECT " what " FROM device d WHERE k.everything AND " has " AND (" name                     \
+    ", d.organisation) >= (" value ", 0::bigint)"                                                  \
     " AND (" name ", d.organisation) <= (" value ", 9223372036854775807)"                          \
     " ORDER BY " name ", d.organisation" MOST ")"
-#define FROM_ONE(what, column, name, value)                                                        \
-    "(SELECT " what " FROM device d WHERE NOT k.everything AND " name " = " value                  \
+#define FROM_ONE(what, has, name, value)                                                           \
+    "(SELECT " what " FROM device d WHERE NOT k.everything AND " has " AND " name " = " value      \
     " AND d.organisation = k.organisations[1]" MOST ")"
-#define FROM_SOME(what, column, name, value)                                                       \
+#define FROM_SOME(what, has, name, value)                                                          \
     "(SELECT " what " FROM (SELECT DISTINCT unnest(k.organisations) AS id) o CROSS JOIN LATERAL"   \
-    " (SELECT * FROM device d WHERE " name " = " value " AND d.organisation = o.id" MOST ") d"     \
+    " (SELECT * FROM device d WHERE " has " AND " name " = " value                                 \
+    " AND d.organisation = o.id" MOST ") d"                                                        \
     " WHERE NOT k.everything" MOST ")"
 #define SEEN "(k.everything OR d.organisation = ANY(k.organisations))"
 #define EXTERNAL(from)                                                                             \
-    from("d.id, 1 AS rank", "d.external_id", "lower(d.external_id)", "lower(k.name)")
+    from("d.id, 1 AS rank", "d.external_id IS NOT NULL AND NOT d.external_twin",                   \
+         DEVICE_KEY("d.external_id"), DEVICE_KEY("k.name"))
 #define UUID "SELECT d.id, 2 FROM device d WHERE " SEEN " AND d.uuid = k.uuid"
 #define ID "SELECT d.id, 4 FROM device d WHERE " SEEN " AND d.id = k.id"
-#define SERIAL(from) from("d.id, 3", "d.serial_number", "d.serial_number", "k.name")
-#define SITE(from) from("d.*", "d.site_name", "d.site_name", "k.name")
+#define SERIAL(from) from("d.id, 3", "d.serial_number IS NOT NULL", "d.serial_number", "k.name")
+#define SITE(from) from("d.*", "d.site_name IS NOT NULL", "d.site_name", "k.name")
 #define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from) " UNION ALL " ID
 #define BY_KEY(from, columns)                                                                      \
     KEYED("WITH hit AS (" HITS(from) ")"                                                           \

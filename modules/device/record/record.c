@@ -6,7 +6,7 @@
 
 int device_failed(struct bb_request *rq)
 {
-    if (!strcmp(bb_constraint(rq), "device_external"))
+    if (!strcmp(bb_constraint(rq), "device_external_key"))
         return bb_fail(rq, 409, DEVICE_TAKEN);
     if (!strcmp(bb_constraint(rq), "device_attributes_size"))
         return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);

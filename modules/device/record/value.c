@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "modules/device/record/device.h"
+#include "modules/device/value/identifier.h"
 #include "modules/device/value/timezones.h"
 
 enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
@@ -112,9 +113,12 @@ static const char *external_id(struct bb_request *rq, const json_t *value, const
         *problem = "must be a string";
         return NULL;
     }
-    const char *id = name_value(
-        rq, json_is_string(value) ? json_string_value(value) : decimal(rq, value), problem);
+    const char *sent = json_is_string(value) ? json_string_value(value) : decimal(rq, value);
+    const char *id = identifier_normal(rq, device_trimmed(rq, sent), problem);
 
+    if (*problem)
+        return NULL;
+    id = name_value(rq, id, problem);
     if (!*problem && is_unreachable(id))
         *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
     return id;
