@@ -148,6 +148,8 @@ static bool member(const struct bb_field *field, const json_t *object, const str
         value = json_object_get(object, field->alias);
         place.name = field->alias;
     }
+    if (field->flags & BB_CLEARS && json_is_null(value))
+        return !json_object_set_new_nocheck(checked, field->name, json_null());
     if (!value || (json_is_null(value) && field->flags & BB_NULLABLE))
         return absent(field, &place, checked, problems);
     if (is_empty(field, value, problems)) {

@@ -21,7 +21,7 @@ static int add_flags(json_t *object, unsigned flags)
         const char *name;
     } rows[] = {
         {BB_REQUIRED, "required"}, {BB_NULLABLE, "nullable"}, {BB_NOT_BLANK, "notBlank"},
-        {BB_SECRET, "secret"},     {BB_RESTART, "restart"},
+        {BB_SECRET, "secret"},     {BB_RESTART, "restart"},   {BB_CLEARS, "clears"},
     };
     int failed = 0;
 

@@ -138,26 +138,18 @@ static const struct bb_field link_body[] = {
      .type = BB_INT,
      .min = 0,
      .max = INT64_MAX,
-     .flags = BB_REQUIRED,
-     .help = "Id of the ApiUser account; 0 removes the link."},
+     .flags = BB_REQUIRED | BB_CLEARS,
+     .help = "Id of the ApiUser account; 0 or null removes the link."},
 };
 static const struct bb_field user_body[] = {
-    GIVEN("firstName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME, "First name."),
-    GIVEN("lastName", 1, 100, BB_NULLABLE | BB_NOT_BLANK | BB_NAME, "Last name."),
-    {.name = "email",
-     .type = BB_EMAIL,
-     .flags = BB_NULLABLE | BB_NFKC,
-     .help = "The e-mail to log in with."},
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
+    {.name = "email", .type = BB_EMAIL, .flags = BB_NFKC, .help = "The e-mail to log in with."},
     {.name = "status",
      .type = BB_CHOICE,
-     .flags = BB_NULLABLE,
      .choices = states,
      .help = "Active approves a Pending account."},
-    {.name = "role",
-     .type = BB_CHOICE,
-     .flags = BB_NULLABLE,
-     .choices = role_names,
-     .help = "The new role."},
+    {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "The new role."},
 };
 
 /* ---- replies ------------------------------------------------------------------------------ */

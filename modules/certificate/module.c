@@ -139,8 +139,8 @@ static const struct bb_field group_body[] = {
 static const struct bb_field group_change_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_NOT_BLANK, .min = 1, .max = 255,
      .help = "The new name.", .example = "Rooftops, south"},
-    {.name = "end", .type = BB_TIME,
-     .help = "When the group ends. Must be after the start of the current cycle."},
+    {.name = "end", .type = BB_TIME, .flags = BB_CLEARS,
+     .help = "When the group ends. Must be after the start of the current cycle. null: never."},
 };
 static const struct bb_field join_body[] = {
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,

@@ -21,7 +21,7 @@ static void put_type(struct docs_maker *maker, json_t *schema, const struct bb_f
 
     if (!name)
         return;
-    if (field->flags & BB_NULLABLE)
+    if (field->flags & (BB_NULLABLE | BB_CLEARS))
         docs_put(maker, schema, "type", json_pack("[s, s]", name, "null"));
     else
         docs_put(maker, schema, "type", json_string(name));
@@ -73,7 +73,7 @@ static void put_choices(struct docs_maker *maker, json_t *schema, const struct b
 
     for (size_t i = 0; field->choices && field->choices[i]; i++)
         docs_append(maker, list, json_string(field->choices[i]));
-    if (field->flags & BB_NULLABLE)
+    if (field->flags & (BB_NULLABLE | BB_CLEARS))
         docs_append(maker, list, json_null());
     docs_put(maker, schema, "enum", list);
 }

@@ -131,12 +131,12 @@ static const struct bb_field create_body[] = {
     SECRET_FIELD,
 };
 static const struct bb_field change_body[] = {
-    {.name = "url", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .min = 1,
+    {.name = "url", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1,
      .max = TARGET_URL_MAX,
      .help = "The new target."},
-    {.name = "events", .type = BB_LIST, .flags = BB_NULLABLE, .max = 256,
+    {.name = "events", .type = BB_LIST, .max = 256,
      .fields = BB_TABLE(event_item), .help = "The new list of events."},
-    {.name = "active", .type = BB_BOOL, .flags = BB_NULLABLE,
+    {.name = "active", .type = BB_BOOL,
      .help = "false pauses the webhook: nothing new is queued, and waiting deliveries are sent "
              "once it is true again."},
 };

@@ -170,13 +170,32 @@ static const char *user_path(const struct person *person)
     return text("/api/admin/users/%jd", (intmax_t)person->id);
 }
 
+START_TEST(an_account_has_no_field_that_null_clears)
+{
+    static const char *const fields[] = {"firstName", "lastName", "email", "status", "role"};
+    struct person *person = person_make(host, admin, "not-cleared", NULL);
+    const char *path = user_path(person);
+    struct answer *before = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        struct answer *answer =
+            ck_error(http(host, "PUT", path, admin->token, json_pack("{sn}", fields[i])), 400, "");
+        const json_t *errors = json_object_get(answer->json, "errors");
+
+        ck_assert_uint_eq(json_array_size(errors), 1);
+        ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")),
+                         fields[i]);
+    }
+    ck_assert(json_equal(before->json,
+                         ck_status(http(host, "GET", path, admin->token, NULL), 200)->json));
+}
+
 START_TEST(an_admin_changes_what_he_names_and_nothing_else)
 {
     struct person *person = person_make(host, admin, "changed", NULL);
     const char *path = user_path(person);
-    json_t *change =
-        json_pack("{ss ss sn ss si}", "firstName", "Ada", "email", " Changed.Later@Example.com",
-                  "role", "password", "a new password", "id", 1);
+    json_t *change = json_pack("{ss ss ss si}", "firstName", "Ada", "email",
+                               " Changed.Later@Example.com", "password", "a new password", "id", 1);
     struct answer *answer = ck_status(http(host, "PUT", path, admin->token, change), 200);
 
     ck_assert_int_eq(answer_int(answer, "id"), person->id);
@@ -474,6 +493,12 @@ START_TEST(an_admin_links_and_unlinks_an_organisation)
     ck_status(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 0)), 200);
     expect_acting(second, owner->organisation, false);
     expect_acting(owner, owner->organisation, true);
+    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
+              200);
+    ck_assert(json_is_null(json_object_get(
+        ck_status(http(host, "PUT", path, admin->token, json_pack("{sn}", "apiUserId")), 200)->json,
+        "apiUserId")));
+    expect_acting(second, owner->organisation, false);
     ck_error(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", owner->id)), 400,
              "");
     ck_error(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 999999999)), 400,
@@ -512,6 +537,7 @@ Suite *admin_suite(void)
     tcase_add_test(tests, registration_names_every_field_that_is_wrong);
     tcase_add_test(tests, a_known_organisation_is_409_and_makes_no_account);
     tcase_add_test(tests, of_equal_registrations_at_once_one_wins);
+    tcase_add_test(tests, an_account_has_no_field_that_null_clears);
     tcase_add_test(tests, an_admin_changes_what_he_names_and_nothing_else);
     tcase_add_test(tests, an_admin_is_told_what_does_not_fit);
     tcase_add_test(tests, a_silent_registration_tells_nobody_who_is_there);

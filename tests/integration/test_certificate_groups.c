@@ -28,7 +28,7 @@ static struct answer *leave(const struct person *by, int64_t group, const char *
 static struct answer *change(const struct person *by, int64_t group, const char *end)
 {
     return http(host, "PATCH", text(GROUPS "/%jd", (intmax_t)group), by->token,
-                json_pack("{ss}", "end", end));
+                json_pack("{ss?}", "end", end));
 }
 
 /* As if so many days had gone by since the device joined or left. */
@@ -143,6 +143,30 @@ START_TEST(a_group_ends_and_its_devices_are_free)
     certificates_issue(db, host); /* late, for the group that has ended */
     ck_assert_int_eq(issued_of(daily), 0);
     ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 + 500 - 5000);
+}
+
+START_TEST(a_groups_end_is_taken_away)
+{
+    struct person *m = certificate_person("groups.endless");
+    int64_t device = meter_make(host, m, "gu1", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+    int64_t now = sql_number(db, "SELECT (extract(epoch FROM now()) * 1000)::bigint");
+
+    ck_status(change(m, group, time_text(now + DAY_MS)), 200);
+    struct answer *answer = ck_status(change(m, group, NULL), 200);
+
+    ck_assert(json_is_null(json_object_get(answer->json, "end")));
+    ck_status(change(m, group, NULL), 200);
+    ck_error(http(host, "PATCH", text(GROUPS "/%jd", (intmax_t)group), m->token,
+                  json_pack("{sn}", "name")),
+             400, "");
+    ck_status(meter_series(host, m, "gu1", "Delta", days_ago(3), DAY_MS, 2, 1500), 201);
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 3000);
+    int64_t passed = sql_number(db, "SELECT (extract(epoch FROM now()) * 1000)::bigint");
+
+    ck_status(change(m, group, time_text(passed)), 200);
+    ck_error(change(m, group, NULL), 409, "Conflict: the group has ended");
 }
 
 START_TEST(a_group_of_which_nothing_was_certified_is_deleted)
@@ -340,6 +364,7 @@ Suite *certificate_groups_suite(void)
         late_readings_go_to_the_group_in_which_the_device_was,
         a_group_made_for_the_past_leaves_out_the_time_in_another_group,
         a_group_ends_and_its_devices_are_free,
+        a_groups_end_is_taken_away,
         a_group_of_which_nothing_was_certified_is_deleted,
         an_inactive_device_leaves_its_group_and_joins_none,
         of_two_groups_at_a_time_a_device_joins_one,

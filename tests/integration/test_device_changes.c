@@ -88,6 +88,107 @@ START_TEST(one_value_that_is_another_is_a_change_whatever_else_is_the_same)
     }
 }
 
+/* Takes away all that may be taken away, and leaves the externalId. */
+static json_t *nothing(void)
+{
+    return json_pack("{sn sn sn sn sn sn sn sn sn sn sn sn sn}", "siteName", "countryCode",
+                     "commissioningDate", "capacity", "address", "latitude", "longitude",
+                     "fuelCode", "deviceTypeCode", "serialNumber", "timezone", "yieldValue",
+                     "attributes");
+}
+
+static json_t *everything(const char *key)
+{
+    json_t *device = whole(key);
+
+    json_object_set_new(device, "siteName", json_string("Site"));
+    json_object_set_new(device, "address", json_string("Street 1"));
+    json_object_set_new(device, "fuelCode", json_string("ES100"));
+    json_object_set_new(device, "deviceTypeCode", json_string("TC110"));
+    json_object_set_new(device, "serialNumber", json_string("SN-1"));
+    json_object_set_new(device, "yieldValue", json_integer(1000));
+    return device;
+}
+
+START_TEST(null_clears_a_field_and_an_attribute)
+{
+    ck_status(http(host, "POST", DEVICE, m->token, everything("cleared")), 201);
+    ck_status(http(host, "POST", DEVICE, m->token, json_pack("{ss}", "externalId", "bare")), 201);
+    struct answer *bare = ck_status(http(host, "GET", DEVICE "/bare", m->token, NULL), 200);
+    struct answer *some =
+        patch("cleared", json_pack("{sn sn s{sn si}}", "yieldValue", "projectName", "attributes",
+                                   "roof", "wall", 1));
+
+    ck_assert(json_is_null(json_object_get(some->json, "yieldValue")));
+    ck_assert(json_is_null(json_object_get(some->json, "siteName")));
+    ck_assert_str_eq(answer_text(some, "serialNumber"), "SN-1");
+    ck_assert_str_eq(kept(json_dumps(json_object_get(some->json, "attributes"), JSON_COMPACT)),
+                     "{\"wall\":1}");
+    ck_assert_int_eq(updates_of("cleared"), 1);
+    struct answer *more = patch("cleared", json_pack("{sn si}", "wall", "door", 2));
+
+    ck_assert_str_eq(kept(json_dumps(json_object_get(more->json, "attributes"), JSON_COMPACT)),
+                     "{\"door\":2}");
+    patch("cleared", nothing());
+    struct answer *after = ck_status(http(host, "GET", DEVICE "/cleared", m->token, NULL), 200);
+    static const char *const own[] = {"id", "uuid", "externalId", "createdAt", "updatedAt"};
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        json_object_del(after->json, own[i]);
+        json_object_del(bare->json, own[i]);
+    }
+    ck_assert_msg(json_equal(after->json, bare->json), "%s", after->body);
+    ck_assert_int_eq(updates_of("cleared"), 3);
+    patch("cleared", nothing());
+    ck_assert_int_eq(updates_of("cleared"), 3);
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT payload::jsonb ->> 'changed' FROM spy_event WHERE"
+                              " name = 'device.updated' AND payload LIKE '%cleared%'"
+                              " ORDER BY wall_ms LIMIT 1",
+                              0, NULL),
+                     "[\"siteName\", \"yieldValue\", \"attributes\"]");
+}
+
+/* That the one problem of the answer is with this field. */
+static void refused(struct answer *answer, const char *field)
+{
+    ck_status(answer, 400);
+    ck_assert_str_eq(json_string_value(json_object_get(
+                         json_array_get(json_object_get(answer->json, "errors"), 0), "field")),
+                     field);
+}
+
+START_TEST(what_a_device_must_have_is_not_cleared)
+{
+    ck_status(http(host, "POST", DEVICE, m->token, everything("named")), 201);
+    ck_status(
+        http(host, "POST", DEVICE, m->token, json_pack("{ss}", "serialNumber", "only this one")),
+        201);
+    refused(http(host, "PATCH", DEVICE "/named", m->token, json_pack("{sn}", "status")), "status");
+    refused(http(host, "PATCH", DEVICE "/only%20this%20one", m->token,
+                 json_pack("{sn}", "serialNumber")),
+            "externalId");
+    refused(http(host, "PATCH", DEVICE "/named", m->token,
+                 json_pack("{sn sn sn}", "externalId", "siteName", "serialNumber")),
+            "externalId");
+    ck_status(http(host, "GET", DEVICE "/named", m->token, NULL), 200);
+    struct answer *unnamed = patch("named", json_pack("{sn}", "externalId"));
+
+    ck_assert(json_is_null(json_object_get(unnamed->json, "externalId")));
+    ck_status(http(host, "GET", DEVICE "/named", m->token, NULL), 404);
+    ck_status(http(host, "GET", DEVICE "/SN-1", m->token, NULL), 200);
+}
+
+/* An empty text is absent, and is said to be. */
+START_TEST(an_empty_text_clears_nothing_and_warns)
+{
+    ck_status(http(host, "POST", DEVICE, m->token, everything("emptied")), 201);
+    struct answer *answer = patch("emptied", json_pack("{ss}", "address", ""));
+
+    ck_assert_str_eq(answer_text(answer, "address"), "Street 1");
+    answer_warns(answer, "address: ");
+}
+
 /* Each name below, with 100 digits of text, has 110 bytes of JSON; the database adds two blanks. */
 static json_t *attributes_of(char letter, int count)
 {
@@ -120,6 +221,9 @@ Suite *device_changes_suite(void)
     const TTest *const tests[] = {
         an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing,
         one_value_that_is_another_is_a_change_whatever_else_is_the_same,
+        null_clears_a_field_and_an_attribute,
+        what_a_device_must_have_is_not_cleared,
+        an_empty_text_clears_nothing_and_warns,
         attributes_that_grow_by_changes_keep_their_bound,
     };
 

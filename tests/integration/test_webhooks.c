@@ -203,6 +203,9 @@ START_TEST(required_fields_and_types_are_checked)
                             json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
                                       "secret", long_secret)),
              400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{sn}", "active")), 400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{sn}", "url")), 400, "");
+    ck_error(webhook_change(host, anna, &made, json_pack("{sn}", "events")), 400, "");
     ck_error(webhook_change(host, anna, &made, json_pack("{ss}", "active", "no")), 400, "");
     ck_error(webhook_change(host, anna, &made, json_pack("{s[s]}", "events", "x")), 400, "");
     ck_error(http(host, "GET", WEBHOOKS "/0", anna->token, NULL), 400, "");

@@ -40,7 +40,7 @@ static int find_group(struct bb_request *rq, struct found *found)
     return 0;
 }
 
-/* $1 group, $2 name or null, $3 end or null */
+/* $1 group, $2 name or null, $3 end or null, infinity: none */
 static const struct bb_sql change = {"SELECT certificate_change($1::bigint, $2, $3::timestamptz)",
                                      BB_SQL_WRITE};
 
@@ -48,6 +48,9 @@ int certificate_group_change(struct bb_request *rq)
 {
     struct found found;
     const char *name = bb_text(rq, "name"), *end = bb_text(rq, "end");
+
+    if (json_is_null(json_object_get(bb_body(rq), "end")))
+        end = "infinity";
     int refused = find_group(rq, &found);
 
     if (refused)

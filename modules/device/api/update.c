@@ -1,38 +1,45 @@
 /*
- * PATCH by identifier and by site: one UPDATE of what was sent. The row's lock lets parallel ones
- * follow each other, so each keeps the other's fields. Files alone are a change, too. What changes
- * nothing (an empty body, values that the device has already) is answered with the device as it is:
- * it writes nothing and raises no event.
+ * PATCH by identifier and by site: one UPDATE of the fields that were sent; null clears a field.
+ * The row's lock lets parallel requests follow each other, so each keeps the other's fields. Files
+ * alone are a change, too. A PATCH that changes nothing (an empty body, values that the device has
+ * already) is answered with the device as it is: it writes nothing and raises no event.
  */
 #include <string.h>
 
 #include "modules/device/record/device.h"
 
 /*
- * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came, $18 status; what is null
- * stays
+ * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came, $18 status, $19 the fields
+ * that become null, as a set of bits, $20 names of attributes to remove, $21 whether to remove all.
+ * Fields without a value stay.
  */
+#define NEW(bit, column, value)                                                                    \
+    "CASE WHEN $19::int >> " #bit " & 1 = 1 THEN NULL ELSE coalesce(" value ", " #column ") END"
+#define NEW_ATTRIBUTES                                                                             \
+    "(CASE WHEN $21::boolean THEN '{}' ELSE attributes END || coalesce($15::jsonb, '{}'))"         \
+    " - ARRAY(SELECT jsonb_array_elements_text($20::jsonb))"
+#define COLUMNS                                                                                    \
+    "(external_id, site_name, country_code, commissioning_date, capacity, address, latitude,"      \
+    " longitude, fuel_code, device_type_code, serial_number, timezone, yield_value, attributes,"   \
+    " status)"
+// clang-format off
+#define VALUES                                                                                     \
+    "(" NEW(0, external_id, "$2") ", " NEW(1, site_name, "$3") ", " NEW(2, country_code, "$4")     \
+    ", " NEW(3, commissioning_date, "$5::date") ", " NEW(4, capacity, "$6::float8")                \
+    ", " NEW(5, address, "$7") ", " NEW(6, latitude, "$8") ", " NEW(7, longitude, "$9")            \
+    ", " NEW(8, fuel_code, "$10") ", " NEW(9, device_type_code, "$11")                             \
+    ", " NEW(10, serial_number, "$12") ", " NEW(11, timezone, "$13")                               \
+    ", " NEW(12, yield_value, "$14::float8") ", " NEW_ATTRIBUTES ", coalesce($18, status))"
+// clang-format on
+
 static const struct bb_sql update = {
-    "UPDATE device d SET external_id = coalesce($2, external_id),"
-    " site_name = coalesce($3, site_name), country_code = coalesce($4, country_code),"
-    " commissioning_date = coalesce($5::date, commissioning_date),"
-    " capacity = coalesce($6::float8, capacity), address = coalesce($7, address),"
-    " latitude = coalesce($8, latitude), longitude = coalesce($9, longitude),"
-    " fuel_code = coalesce($10, fuel_code), device_type_code = coalesce($11, device_type_code),"
-    " serial_number = coalesce($12, serial_number), timezone = coalesce($13, timezone),"
-    " yield_value = coalesce($14::float8, yield_value),"
-    " attributes = attributes || coalesce($15::jsonb, '{}'),"
-    " status = coalesce($18, status), updated_at = greatest($16::timestamptz, updated_at)"
-    " WHERE id = $1::bigint AND ($17::boolean OR (coalesce($2, external_id),"
-    " coalesce($3, site_name), coalesce($4, country_code), coalesce($5::date, commissioning_date),"
-    " coalesce($6::float8, capacity), coalesce($7, address), coalesce($8, latitude),"
-    " coalesce($9, longitude), coalesce($10, fuel_code), coalesce($11, device_type_code),"
-    " coalesce($12, serial_number), coalesce($13, timezone), coalesce($14::float8, yield_value),"
-    " attributes || coalesce($15::jsonb, '{}'), coalesce($18, status)) IS DISTINCT FROM "
-    "(external_id, site_name,"
-    " country_code, commissioning_date, capacity, address, latitude, longitude, fuel_code,"
-    " device_type_code, serial_number, timezone, yield_value, attributes, status))"
-    " RETURNING " DEVICE_COLUMNS,
+    "UPDATE device d SET " COLUMNS " = ROW" VALUES
+    ", updated_at = greatest($16::timestamptz, updated_at),"
+    " external_twin = external_twin AND coalesce(" NEW(
+        0, external_id, "$2") " = external_id, false)"
+                              " WHERE id = $1::bigint AND ($17::boolean OR " VALUES
+                              " IS DISTINCT FROM " COLUMNS ")"
+                              " RETURNING " DEVICE_COLUMNS,
     BB_SQL_WRITE,
 };
 
@@ -50,14 +57,19 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx,
 {
     const char *const *text = change->values.text;
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    int64_t cleared = 0;
 
-    return bb_tx_query(rq, tx, &update,
-                       BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]),
-                               bb_t(text[3]), bb_t(text[4]), bb_t(text[5]), bb_t(text[6]),
-                               bb_t(text[7]), bb_t(text[8]), bb_t(text[9]), bb_t(text[10]),
-                               bb_t(text[11]), bb_t(text[12]), bb_t(change->values.attributes),
-                               bb_t(now), bb_b(change->documents.rows != NULL),
-                               bb_t(change->values.status)));
+    for (int field = 0; field < DEVICE_FIELDS; field++)
+        cleared |= (int64_t)change->values.cleared[field] << field;
+
+    return bb_tx_query(
+        rq, tx, &update,
+        BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]),
+                bb_t(text[4]), bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]),
+                bb_t(text[9]), bb_t(text[10]), bb_t(text[11]), bb_t(text[12]),
+                bb_t(change->values.attributes), bb_t(now), bb_b(change->documents.rows != NULL),
+                bb_t(change->values.status), bb_i(cleared), bb_t(change->values.null_attributes),
+                bb_b(change->values.clear_attributes)));
 }
 
 static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct change *change)
@@ -105,6 +117,49 @@ static int refuse_commissioning(struct bb_request *rq, struct bb_tx *tx, int64_t
                    bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
 }
 
+/* Readings were checked with both, and cycles still are: a device with readings keeps them. */
+static int refuse_clearing(struct bb_request *rq, struct bb_tx *tx,
+                           const struct device_values *values, int64_t device)
+{
+    static const struct bb_sql find = {"SELECT FROM reading_first_start($1::bigint) f (start)"
+                                       " WHERE f.start IS NOT NULL",
+                                       0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    return bb_fail(rq, 409, "Conflict: %s cannot be cleared, because the device has readings",
+                   values->cleared[DEVICE_CAPACITY] ? "capacity" : "commissioningDate");
+}
+
+/* Whether it still has one of the names that a registration needs. */
+static bool is_named(const struct device_record *record)
+{
+    return record->text[DEVICE_EXTERNAL_ID] || record->text[DEVICE_SITE_NAME] ||
+           record->text[DEVICE_SERIAL_NUMBER];
+}
+
+/* Refuses a change by looking at its result, which is then rolled back. 0, or the status. */
+static int refuse(struct bb_request *rq, struct bb_tx *tx, const struct device_values *values,
+                  const struct device_record *record)
+{
+    bool readings = bb_service(rq->host, "readings").interface;
+    int refused = 0;
+
+    if (!is_named(record))
+        refused = bb_invalid(rq, "externalId", DEVICE_UNNAMED);
+    if (!refused && values->attributes)
+        refused = device_attributes_check(rq, record->attributes);
+    if (!refused && readings && values->text[DEVICE_COMMISSIONING_DATE])
+        refused = refuse_commissioning(rq, tx, record->id);
+    if (!refused && readings &&
+        (values->cleared[DEVICE_COMMISSIONING_DATE] || values->cleared[DEVICE_CAPACITY]))
+        refused = refuse_clearing(rq, tx, values, record->id);
+    return refused;
+}
+
 /* An Inactive device is in no group from the next cycle on. */
 static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
 {
@@ -135,13 +190,8 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return unchanged(rq, tx, change);
     struct device_record record = device_record_of(rq, rows, 0);
-    int refused = 0;
+    int refused = refuse(rq, tx, &change->values, &record);
 
-    if (change->values.attributes)
-        refused = device_attributes_check(rq, record.attributes);
-    if (!refused && change->values.text[DEVICE_COMMISSIONING_DATE] &&
-        bb_service(rq->host, "readings").interface)
-        refused = refuse_commissioning(rq, tx, record.id);
     if (refused)
         return refused;
     if ((is_moved(&change->values) && device_warn_duplicates(rq, tx, &record)) ||

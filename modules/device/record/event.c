@@ -33,9 +33,9 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
     json_t *changed = json_array();
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        if (values->text[field])
+        if (values->text[field] || values->cleared[field])
             json_array_append_new(changed, json_string(device_field_name(field)));
-    if (values->attributes)
+    if (values->attributes || values->null_attributes || values->clear_attributes)
         json_array_append_new(changed, json_string("attributes"));
     if (values->status)
         json_array_append_new(changed, json_string("status"));

@@ -6,7 +6,7 @@
 // clang-format off
 
 /* The host hands the fields over as they were sent, so that one answer can name all mistakes. */
-#define OPTIONAL (BB_AS_SENT | BB_NULLABLE)
+#define OPTIONAL (BB_AS_SENT | BB_NULLABLE | BB_CLEARS)
 
 static const char *const states[] = {"Active", "Inactive", NULL};
 
@@ -47,7 +47,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
      .help = "Expected yield in kWh per kW and year. Default: that of the country, or of the "
              "service."},
-    {.name = "organizationId", .type = BB_INT, .flags = OPTIONAL, .min = 1, .max = INT64_MAX,
+    {.name = "organizationId", .type = BB_INT, .flags = BB_AS_SENT | BB_NULLABLE, .min = 1, .max = INT64_MAX,
      .help = "The organization you act in. It never moves a device to another one."},
     {.name = "attributes", .type = BB_OBJECT, .flags = OPTIONAL,
      .help = "Any other data, at most 32 KiB. Unknown fields of the body are added to it."},
@@ -142,15 +142,14 @@ static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *error
 /* An object of all attributes, the caller's; NULL: no memory. */
 static json_t *gather(json_t *object, const json_t *checked)
 {
-    json_t *others = json_deep_copy(json_object_get(checked, "attributes"));
+    const json_t *given = json_object_get(checked, "attributes");
+    json_t *others = json_is_object(given) ? json_deep_copy(given) : json_object();
     const char *name;
     json_t *value;
 
-    if (!others)
-        others = json_object();
     json_object_foreach(object, name, value)
     {
-        if (!is_attribute(name) || json_is_null(value))
+        if (!is_attribute(name))
             continue;
         if (json_object_set(others, name, value)) {
             json_decref(others);
@@ -158,6 +157,26 @@ static json_t *gather(json_t *object, const json_t *checked)
         }
     }
     return others;
+}
+
+/* Moves the attributes that are null out of `others`; their names as JSON, NULL: there are none. */
+static const char *take_nulls(struct bb_request *rq, json_t *others)
+{
+    json_t *names = json_array();
+    const char *name;
+    void *next;
+    json_t *value;
+    size_t length;
+
+    json_object_foreach_safe(others, next, name, value)
+    {
+        if (json_is_null(value) && !json_array_append_new(names, json_string(name)))
+            json_object_del(others, name);
+    }
+    const char *text = json_array_size(names) ? bb_json(rq, names, &length) : NULL;
+
+    json_decref(names);
+    return text;
 }
 
 static int read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
@@ -168,6 +187,8 @@ static int read_attributes(struct bb_request *rq, json_t *object, const json_t *
 
     if (!others)
         return -1;
+    values->null_attributes = take_nulls(rq, others);
+    values->clear_attributes = json_is_null(json_object_get(checked, "attributes"));
     values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
     json_decref(others);
     if (length <= DEVICE_ATTRIBUTES_MAX)
@@ -181,6 +202,7 @@ static int read_field(struct bb_request *rq, const json_t *object, enum device_f
     const json_t *value = json_object_get(object, device_field_name(field));
     const char *wrong = NULL;
 
+    values->cleared[field] = json_is_null(value);
     if (!value || json_is_null(value))
         return 0;
     values->text[field] = device_value(rq, field, value, &wrong);
@@ -222,8 +244,10 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         if (read_field(rq, checked, field, values, errors))
             return -1;
-    if (whole && !is_named(object) &&
-        problem(errors, "externalId", "is required, or siteName or serialNumber in its place"))
+    if (!whole && json_is_null(json_object_get(checked, "status")) &&
+        problem(errors, "status", "must not be null"))
+        return -1;
+    if (whole && !is_named(object) && problem(errors, "externalId", DEVICE_UNNAMED))
         return -1;
     return read_attributes(rq, object, checked, values, errors);
 }
