@@ -169,9 +169,10 @@ void device_rows_pause(struct bb_request *rq, size_t done)
 
 /* Which of some names are taken, and all of them as the database folds them. */
 static const struct bb_sql find_taken = {
-    "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY("e.name")
-    " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
-    " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER BY e.n",
+    "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
+        "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
+                  " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER "
+                  "BY e.n",
     0,
 };
 
