@@ -48,8 +48,28 @@ void job_log_note(struct engine *engine, const char *name, bool failed, int64_t 
         record->done += !failed;
         if (!failed)
             record->last_done_wall_ms = clock_wall_ms();
+        if (us)
+            record->skipped_since_wall_ms = 0;
     }
     pthread_mutex_unlock(&engine->lock);
+}
+
+bool job_log_skip(struct engine *engine, const char *name, const char *holder)
+{
+    bool first = false;
+
+    pthread_mutex_lock(&engine->lock);
+    struct job_record *record = record_of(engine, name);
+
+    if (record) {
+        record->skipped++;
+        first = !record->skipped_since_wall_ms;
+        if (first)
+            record->skipped_since_wall_ms = clock_wall_ms();
+        snprintf(record->lock_holder, sizeof record->lock_holder, "%s", holder);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return first;
 }
 
 bool job_log_look(struct engine *engine, size_t index, struct job_record *record)

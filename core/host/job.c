@@ -40,12 +40,23 @@ struct job_run {
     int64_t began_us; /* 0: it did not run, for another host does */
 };
 
-/* The database itself is asked whether it is paused: the server may be another one since the last
- * look. */
-static const struct bb_sql lock = {"SELECT CASE WHEN busbar_pause_reason() IS NULL"
-                                   " THEN pg_try_advisory_lock(hashtextextended($1, 0))"
-                                   " ELSE false END",
-                                   0};
+/*
+ * Takes the lock if it is free. Else names the session that holds it: address, pid, state. The
+ * database itself is asked whether it is paused, because the server may be another one since the
+ * last look.
+ */
+static const struct bb_sql lock = {
+    "WITH k AS MATERIALIZED (SELECT hashtextextended($1, 0) AS k),"
+    " l AS MATERIALIZED (SELECT k, CASE WHEN busbar_pause_reason() IS NULL"
+    " THEN pg_try_advisory_lock(k) END AS got FROM k)"
+    " SELECT coalesce(got, false), CASE WHEN NOT got THEN (SELECT "
+    "concat(coalesce(host(a.client_addr), 'local'),"
+    " ' pid ', p.pid, ' ', a.state, to_char(a.state_change AT TIME ZONE 'UTC',"
+    " ' \"since\" YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) FROM pg_locks AS p"
+    " LEFT JOIN pg_stat_activity AS a USING (pid) WHERE p.locktype = 'advisory' AND p.granted"
+    " AND p.objsubid = 1 AND p.classid::bigint << 32 | p.objid::bigint = l.k AND p.database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1) END FROM l",
+    0};
 static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
 
 static void expire_idempotency(struct bb_request *rq)
@@ -66,6 +77,14 @@ static void began(struct core_request *rq)
     ((struct job_run *)(void *)rq)->began_us = clock_mono_us();
 }
 
+/* Elsewhere the job runs, or a session was left that has its lock. */
+static void skipped(struct core_request *rq, const char *holder)
+{
+    if (job_log_skip(rq->loop->engine, rq->name, holder))
+        log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
+                 holder, NULL);
+}
+
 /*
  * The connection that holds the lock is the one for the job's transactions: with another one two
  * jobs could each wait for the other's, and one without a lock any more could still commit.
@@ -81,7 +100,11 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
         return;
     }
     PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
-    if (got && !strcmp(PQgetvalue(got, 0, 0), "t")) {
+    bool taken = got && !strcmp(PQgetvalue(got, 0, 0), "t");
+
+    if (got && !taken && !PQgetisnull(got, 0, 1))
+        skipped(rq, PQgetvalue(got, 0, 1));
+    if (taken) {
         began(rq);
         rq->checked_out = tx;
         job->run(&rq->pub);

@@ -8,6 +8,7 @@
 #include "core/base/shared_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
+#include "core/engine/job_log.h"
 #include "core/engine/pause.h"
 #include "core/host/control.h"
 #include "core/host/reload.h"
@@ -168,6 +169,21 @@ static void print_reloads(FILE *out, struct reloader *reloader)
     fputc('\n', out);
 }
 
+/* Jobs that do not run here because another session has their lock. */
+static void print_skipped_jobs(FILE *out, struct engine *engine)
+{
+    struct job_record job;
+    char since[TEXT_TIME_SIZE];
+
+    for (size_t i = 0; job_log_look(engine, i, &job); i++) {
+        if (!job.skipped_since_wall_ms)
+            continue;
+        text_time(job.skipped_since_wall_ms, since);
+        fprintf(out, "job %s skipped: lock held elsewhere since %s, by %s\n", job.name, since,
+                *job.lock_holder ? job.lock_holder : "an unknown session");
+    }
+}
+
 static void print_schema(FILE *out, struct engine *engine)
 {
     enum schema_state state = readiness_schema(engine);
@@ -226,6 +242,7 @@ static int print_all(FILE *out, struct engine *engine, bool json)
     print_reloads(out, engine->reloader);
     print_generations(out, engine);
     return print_loops(out, engine);
+    print_skipped_jobs(out, engine);
 }
 
 char *status_text(struct engine *engine, bool json)

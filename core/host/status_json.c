@@ -151,17 +151,27 @@ static json_t *reloads_json(struct reloader *reloader)
                      any ? json_out_text(history.last) : NULL);
 }
 
+/* Null unless the job is skipped at present. */
+static json_t *skipped_json(const struct job_record *job)
+{
+    if (!job->skipped_since_wall_ms)
+        return json_null();
+    return json_pack("{so so}", "since", time_json(job->skipped_since_wall_ms), "lockHolder",
+                     json_out_text(job->lock_holder));
+}
+
 static json_t *jobs_json(struct engine *engine)
 {
     json_t *list = json_array();
     struct job_record job;
 
     for (size_t i = 0; job_log_look(engine, i, &job); i++)
-        json_array_append_new(list,
-                              json_pack("{so sI sI so sf}", "name", json_out_text(job.name), "done",
-                                        (json_int_t)job.done, "failed", (json_int_t)job.failed,
-                                        "lastDoneAt", time_json(job.last_done_wall_ms),
-                                        "lastSeconds", (double)job.last_us / 1000000));
+        json_array_append_new(
+            list, json_pack("{so sI sI sI so so sf}", "name", json_out_text(job.name), "done",
+                            (json_int_t)job.done, "failed", (json_int_t)job.failed, "skipped",
+                            (json_int_t)job.skipped, "skippedNow", skipped_json(&job), "lastDoneAt",
+                            time_json(job.last_done_wall_ms), "lastSeconds",
+                            (double)job.last_us / 1000000));
     return list;
 }
 

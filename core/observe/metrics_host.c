@@ -181,6 +181,8 @@ static void job_runs(struct metrics *metrics)
         metric_end(metrics, (double)job.done);
         fprintf(metrics->out, "%s{job=\"%s\",outcome=\"failed\"}", metrics->name, job.name);
         metric_end(metrics, (double)job.failed);
+        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"skipped\"}", metrics->name, job.name);
+        metric_end(metrics, (double)job.skipped);
     }
 }
 
@@ -191,6 +193,15 @@ static void job_last_done(struct metrics *metrics)
     for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++)
         if (job.last_done_wall_ms)
             metric_labelled(metrics, "job", job.name, (double)job.last_done_wall_ms / 1000);
+}
+
+static void job_skipped_since(struct metrics *metrics)
+{
+    struct job_record job;
+
+    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++)
+        if (job.skipped_since_wall_ms)
+            metric_labelled(metrics, "job", job.name, (double)job.skipped_since_wall_ms / 1000);
 }
 
 static void job_duration(struct metrics *metrics)
@@ -274,8 +285,13 @@ const struct host_metric host_metrics[] = {
     {"busbar_hooks_lost_total", "counter", NULL,
      "Committed hooks that could not be started, for want of memory or of room.", hooks_lost},
     {"busbar_job_runs_total", "counter", "job, outcome",
-     "Runs of jobs on this host; outcome failed: a statement failed, or time or memory ran out.",
+     "Runs of jobs on this host; outcome failed: a statement failed, or time or memory ran out; "
+     "skipped: another session held the job's lock.",
      job_runs},
+    {"busbar_job_skipped_since_timestamp_seconds", "gauge", "job",
+     "Since when each run on this host was skipped because another session held the job's lock, "
+     "since 1970; absent if the last run was not.",
+     job_skipped_since},
     {"busbar_job_last_done_timestamp_seconds", "gauge", "job",
      "When the job last ended well on this host, since 1970.", job_last_done},
     {"busbar_job_last_duration_seconds", "gauge", "job", "How long its last run took.",

@@ -50,6 +50,10 @@ static const struct {
       " current_setting('TimeZone'), current_setting('search_path'), current_setting('work_mem'))",
       0}},
     {"pid", {"SELECT pg_backend_pid()", 0}},
+    {"keepalives",
+     {"SELECT string_agg(name || '=' || reset_val, ' ' ORDER BY name) FROM pg_settings"
+      " WHERE name LIKE 'tcp\\_%'",
+      0}},
     /* Within a function, where nobody sees it. */
     {"TimeZone", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false)", 0}},
     {"DateStyle", {"SELECT poke_set('DateStyle', 'German', false)", 0}},
@@ -158,11 +162,11 @@ static int raise_event(struct bb_request *rq)
 {
     struct bb_tx *tx = bb_unit(rq, 1);
 
+    bb_add(rq, tx, &write_row, BB_ARGS(bb_t("raised")));
     if (bb_emit(rq, tx, "poke.poked", json_object(), NULL))
         return bb_failed(rq);
     int status = bb_commit(rq, tx, 201, json_object());
 
-    bb_add(rq, tx, &write_row, BB_ARGS(bb_t("raised")));
     return status ? status : bb_failed(rq);
 }
 
@@ -234,11 +238,11 @@ static const struct bb_route routes[] = {
     {.method = "POST",
      .path = "/api/poke/unit/:name",
      .roles = BB_ANYONE,
+     .flags = BB_CREATES,
      .handler = unit,
      .segments = BB_TABLE(name)},
     {.method = "POST",
      .path = "/api/poke/transaction/:name",
-     .flags = BB_CREATES,
      .roles = BB_ANYONE,
      .handler = transaction,
      .segments = BB_TABLE(name),

@@ -266,6 +266,82 @@ START_TEST(options_of_the_url_hold_for_all)
     host_stop(own);
 }
 
+/* Of a unix socket they are kept and not used. */
+START_TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
+{
+    struct postgres at = *the_postgres;
+
+    ck_assert_str_eq(answer_text(poke(host, "GET", "query/keepalives", 200), "cell"),
+                     "tcp_keepalives_count=3 tcp_keepalives_idle=5 tcp_keepalives_interval=2"
+                     " tcp_user_timeout=8000");
+    at.sockets = text("%s options='-c tcp_keepalives_idle=60'", the_postgres->sockets);
+    struct host *own =
+        poke_start(&(struct host_spec){.name = "statements_keepalives", .pg = the_postgres});
+
+    host_stop(own);
+    own = poke_start(&(struct host_spec){
+        .name = "statements_keepalives_own", .database = "statements_keepalives", .pg = &at});
+    ck_assert_ptr_nonnull(strstr(answer_text(poke(own, "GET", "query/keepalives", 200), "cell"),
+                                 "tcp_keepalives_idle=60"));
+    host_stop(own);
+}
+
+struct skipping {
+    const struct host *host;
+    const char *pid;
+};
+
+static bool is_skipped(void *arg)
+{
+    const struct skipping *skipping = arg;
+    int status = 0;
+    const char *line = strstr(host_ask(skipping->host, "status", &status),
+                              "job poke.a skipped: lock held elsewhere since 2");
+
+    return line && strstr(line, text(", by local pid %s idle since 2", skipping->pid));
+}
+
+static bool is_not_skipped(void *arg)
+{
+    const struct host *on = arg;
+    int status = 0;
+
+    return !strstr(host_ask(on, "status", &status), "job poke.a skipped");
+}
+
+#define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
+
+START_TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
+{
+    PGconn *db = database_connect(the_postgres, "statements");
+    struct skipping skipping = {host, sql_text(db, "SELECT pg_backend_pid()", 0, NULL)};
+    int status = 0;
+
+    sql_run(db, "SELECT pg_advisory_lock(hashtextextended('poke.a', 0))");
+    ck_assert_msg(wait_until(is_skipped, &skipping, 30000), "%s",
+                  host_ask(host, "status", &status));
+    const char *words[] = {"status", "--json", NULL};
+    json_t *json = json_loads(host_ask_words(host, words, &status), 0, NULL);
+    json_t *jobs = json_object_get(json, "jobs"), *job;
+    size_t i;
+
+    json_array_foreach(jobs, i, job)
+    {
+        bool is_a = !strcmp(json_string_value(json_object_get(job, "name")), "poke.a");
+
+        ck_assert_int_eq(json_integer_value(json_object_get(job, "skipped")) > 0, is_a);
+        ck_assert_int_eq(json_is_object(json_object_get(job, "skippedNow")), is_a);
+    }
+    const char *page = http(host, "GET", "/metrics", NULL, NULL)->body;
+
+    ck_assert_ptr_nonnull(strstr(page, SKIPPED_SINCE));
+    ck_assert_ptr_nonnull(
+        strstr(page, "busbar_job_runs_total{job=\"poke.a\",outcome=\"skipped\"}"));
+    PQfinish(db);
+    ck_assert(wait_until(is_not_skipped, host, 30000));
+    ck_assert_ptr_null(strstr(http(host, "GET", "/metrics", NULL, NULL)->body, SKIPPED_SINCE));
+}
+
 /* All of them can be changed by a function that a statement calls, which nobody sees in its text.
  */
 static const char *const reported[] = {"TimeZone",
@@ -374,18 +450,20 @@ Suite *statements_suite(void)
                         sizeof refused / sizeof refused[0]);
     tcase_add_test(cases, statements_that_look_like_them_are_sent);
     tcase_add_test(cases, a_failed_statement_is_named);
+    tcase_add_loop_test(cases, a_mistake_in_a_statement_is_not_the_databases, 0,
+                        sizeof mistakes / sizeof mistakes[0]);
+    tcase_add_test(cases, what_is_undefined_while_a_migration_runs_passes);
     tcase_add_test(cases, a_module_whose_file_shows_one_is_not_loaded);
     tcase_add_test(cases, jobs_that_run_once_fall_due_one_after_another);
     tcase_add_test(cases, a_statement_that_does_not_parse_costs_no_connection);
     tcase_add_test(cases, a_failed_statement_of_a_job_or_a_command_is_named);
     tcase_add_test(cases, a_foreign_style_of_the_database_is_not_taken);
     tcase_add_test(cases, options_of_the_url_hold_for_all);
+    tcase_add_test(cases, the_server_is_asked_for_keepalives_unless_the_url_has_its_own);
+    tcase_add_test(cases, a_job_whose_lock_is_held_elsewhere_is_reported);
     tcase_add_test(cases, a_connection_whose_settings_a_function_changes_is_not_used_again);
     tcase_add_test(cases, what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it);
     tcase_add_test(cases, a_setting_that_ends_with_its_transaction_costs_no_connection);
     suite_add_tcase(suite, cases);
     return suite;
 }
-    tcase_add_loop_test(cases, a_mistake_in_a_statement_is_not_the_databases, 0,
-                        sizeof mistakes / sizeof mistakes[0]);
-    tcase_add_test(cases, what_is_undefined_while_a_migration_runs_passes);
