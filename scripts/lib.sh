@@ -106,7 +106,7 @@ web_packages=() # Node.js with npm builds the pages; other packages than Debian'
 command -v node >/dev/null || web_packages+=(nodejs)
 command -v npm >/dev/null || web_packages+=(npm)
 test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
-    libclang-rt-dev man-db mandoc openssl procps python3 rclone rustc systemd xz-utils)
+    libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 rclone rustc systemd xz-utils)
 contract_packages=(python3-venv)
 
 missing_packages() {

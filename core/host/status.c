@@ -207,13 +207,16 @@ static void print_pause(FILE *out, struct engine *engine)
 static void print_host(FILE *out, struct engine *engine)
 {
     int64_t latency = pg_listener_latency_ms();
+    char problem[512];
 
     fprintf(out, "busbar %s, process %ld, up for %.1f s, %s\n", PACKAGE_VERSION, (long)getpid(),
             (double)(clock_mono_ms() - engine->started_ms) / 1000, engine->conf);
     if (engine->pg_listener && latency >= 0)
         fprintf(out, "PostgreSQL answers in %" PRId64 " ms\n", latency);
-    else if (engine->pg_listener)
-        fputs("PostgreSQL does not answer\n", out);
+    else if (engine->pg_listener) {
+        pg_listener_problem(problem, sizeof problem);
+        fprintf(out, "PostgreSQL does not answer%s%s\n", *problem ? ": " : "", problem);
+    }
     if (llabs(shared_clock_offset_ms()) >= SHARED_CLOCK_WARN_MS)
         fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n",
                 (double)shared_clock_offset_ms() / 1000);
@@ -239,10 +242,10 @@ static int print_all(FILE *out, struct engine *engine, bool json)
     if (json)
         return print_json(out, engine);
     print_host(out, engine);
+    print_skipped_jobs(out, engine);
     print_reloads(out, engine->reloader);
     print_generations(out, engine);
     return print_loops(out, engine);
-    print_skipped_jobs(out, engine);
 }
 
 char *status_text(struct engine *engine, bool json)

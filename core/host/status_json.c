@@ -185,6 +185,8 @@ static json_t *database_json(struct engine *engine)
     int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
 
     readiness_problem(engine, problem, sizeof problem);
+    if (!*problem && ms < 0)
+        pg_listener_problem(problem, sizeof problem);
     return json_pack("{so so ss si so*}", "latencyMs", ms < 0 ? json_null() : json_integer(ms),
                      "clockOffsetMs",
                      shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),

@@ -73,8 +73,8 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool
         flatten(db->report->problem);
         return -1;
     }
-    PQsetNoticeReceiver(db->conn, pg_drop_notice, NULL);
-    return 0;
+    PQsetNoticeReceiver(db->conn, take_notice, db);
+    return check_session(db);
 }
 
 void migrate_db_close(struct migrate_db *db)

@@ -194,6 +194,21 @@ PGconn *pg_target_connect(struct pg_target *place);
  */
 char *pg_options(const char *url, const char *more);
 
+/*
+ * pg_check.c: checks whether a new session is as busbar asked for; some connection poolers change
+ * sessions. The text is one SELECT of one row. `mark` (letters, digits, blanks) is set in
+ * the session; statement_ms: statement_timeout, 0: it is not asked for.
+ */
+enum { PG_CHECK_SIZE = 2048 };
+#define PG_CHECK_SHARED                                                                            \
+    "a connection pooler gives one session to several connections: let it pool whole sessions "    \
+    "(PgBouncer: pool_mode=session), or connect to PostgreSQL itself"
+void pg_check_text(char text[PG_CHECK_SIZE], unsigned statement_ms, const char *mark);
+/* The SELECT, with a row as long as the session is the one that has this mark, else with none. */
+void pg_check_again_text(char text[PG_CHECK_SIZE], const char *select, const char *mark);
+/* Whether the result of pg_check_text() is good; else `problem` names the problem. */
+bool pg_check_passed(const PGresult *result, char *problem, size_t size);
+
 /* Once, before there are threads: variables that libpq would send after the options. */
 void pg_clean_environment(void);
 
@@ -203,10 +218,10 @@ void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn);
 /* A notice receiver that keeps libpq from writing to stderr, between the lines of the log. */
 void pg_drop_notice(void *arg, const PGresult *result);
 
-#endif
 /*
  * pg_notice.c: whether the notice says that PostgreSQL stopped waiting for its synchronous standby.
  * The transaction is committed on this server only, and a failover may lose it.
  */
 bool pg_notice_is_unreplicated(const PGresult *notice);
 
+#endif

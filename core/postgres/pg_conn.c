@@ -61,11 +61,13 @@ static void forget_server(struct pg_conn *conn)
     PQfinish(conn->pg);
     conn->pg = NULL;
     conn->state = PG_DOWN;
+    conn->checking = false;
+    conn->checked = false;
     conn->recycle = false;
     conn->outcome_unknown = false;
+    conn->unreplicated = false;
     conn->astray = false;
     conn->spoilt = false;
-    conn->unreplicated = false;
     conn->dismissed = false;
     conn->prepared_count = 0;
     if (conn->prepared)
@@ -107,12 +109,26 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     pg_tx_despair(conn->pool);
 }
 
+/* Before anything else: what the session lacks would show in the answers to requests. */
+static void conn_check(struct pg_conn *conn)
+{
+    char text[PG_CHECK_SIZE];
+
+    pg_check_text(text, conn->pool->pg->settings.statement_ms, "busbar");
+    if (PQsetnonblocking(conn->pg, 1) || !PQsendQuery(conn->pg, text)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    conn->checking = true;
+    pg_conn_flush_output(conn);
+}
+
 static void conn_connected(struct pg_conn *conn)
 {
     struct loop *loop = conn->pool->pg->loop;
 
     timer_clear(&loop->timers, &conn->timer);
-    if (PQsetnonblocking(conn->pg, 1) || !PQenterPipelineMode(conn->pg)) {
+    if (!PQenterPipelineMode(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
@@ -122,6 +138,7 @@ static void conn_connected(struct pg_conn *conn)
     if (!conn->pg)
         return;
     conn->state = PG_READY;
+    conn->checking = false;
     pg_session_keep(conn);
     conn->backoff_ms = 0;
     conn->pool->pg->heard_ms = loop->now_ms;
@@ -150,23 +167,6 @@ static void take_notice(void *arg, const PGresult *result)
 
     if (is_dismissal(result))
         conn->dismissed = true;
-}
-
-static void conn_progress(struct pg_conn *conn)
-{
-    switch (PQconnectPoll(conn->pg)) {
-    case PGRES_POLLING_OK:
-        conn_connected(conn);
-        break;
-    case PGRES_POLLING_READING:
-        pg_conn_want(conn, EPOLLIN);
-        break;
-    case PGRES_POLLING_WRITING:
-        pg_conn_want(conn, EPOLLOUT);
-        break;
-    default:
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-    }
     if (pg_notice_is_unreplicated(result))
         conn->unreplicated = true;
 }
@@ -195,16 +195,37 @@ static void conn_read_check(struct pg_conn *conn)
     }
 }
 
+static void conn_progress(struct pg_conn *conn)
+{
+    switch (PQconnectPoll(conn->pg)) {
+    case PGRES_POLLING_OK:
+        conn_check(conn);
+        break;
+    case PGRES_POLLING_READING:
+        pg_conn_want(conn, EPOLLIN);
+        break;
+    case PGRES_POLLING_WRITING:
+        pg_conn_want(conn, EPOLLOUT);
+        break;
+    default:
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    }
+}
+
 static void conn_ready(struct watch *watch, uint32_t events)
 {
     struct pg_conn *conn = (struct pg_conn *)(void *)watch;
 
-    if (conn->state == PG_CONNECTING) {
+    if (conn->state == PG_CONNECTING && !conn->checking) {
         conn_progress(conn);
         return;
     }
     if (events & EPOLLOUT)
         pg_conn_flush_output(conn);
+    if (conn->checking) {
+        conn_read_check(conn);
+        return;
+    }
     if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         pg_results_read(conn);
 }

@@ -24,6 +24,7 @@ enum {
 enum pg_listener_state {
     LISTENER_OFF,
     LISTENER_CONNECTING,
+    LISTENER_CHECKING,    /* whether the session is what was asked for */
     LISTENER_LISTENING,   /* to all, after a time of silence */
     LISTENER_SUBSCRIBING, /* to more, without having missed anything */
     LISTENER_IDLE,
@@ -40,6 +41,8 @@ struct pg_listener {
     int64_t asked_ms, asked_us;
     int64_t theirs_us;              /* PostgreSQL's clock in the last answer; 0: none came */
     int clock_level;                /* what was last logged of the clocks: see note_clock() */
+    char mark[32];                  /* of its session, see pg_check_text() */
+    char problem[512];              /* with that */
     unsigned turn;                  /* see resolver_rotate() */
     bool told;                      /* that PostgreSQL is away */
     bool asks_pause;                /* the last question was for the reason of a pause */
@@ -61,6 +64,27 @@ int64_t pg_listener_fresh_ms(void)
 int64_t pg_listener_latency_ms(void)
 {
     return atomic_load(&latency);
+}
+
+/* For `busbar status`. */
+static pthread_mutex_t problem_lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_problem[512];
+
+void pg_listener_problem(char *out, size_t size)
+{
+    pthread_mutex_lock(&problem_lock);
+    snprintf(out, size, "%s", last_problem);
+    pthread_mutex_unlock(&problem_lock);
+}
+
+static void note_problem(const char *reason)
+{
+    pthread_mutex_lock(&problem_lock);
+    snprintf(last_problem, sizeof last_problem, "%s", reason ? reason : "");
+    for (char *at = last_problem; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    pthread_mutex_unlock(&problem_lock);
 }
 
 int64_t pg_listener_silent_ms(void)
@@ -116,6 +140,7 @@ static void pg_listener_ask_again(struct pg_listener *listener)
 static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
+    note_problem(reason);
     if (!listener->told)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
     listener->told = true;
@@ -165,13 +190,14 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 static void pg_listener_ask(struct pg_listener *listener)
 {
     const struct engine *engine = listener->loop->engine;
+    char text[PG_CHECK_SIZE];
 
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
     listener->theirs_us = 0;
     listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function is there */
-    if (!PQsendQuery(listener->pg, listener->asks_pause ? QUESTION_AND_PAUSE : QUESTION) ||
-        PQflush(listener->pg) < 0) {
+    pg_check_again_text(text, listener->asks_pause ? QUESTION_AND_PAUSE : QUESTION, listener->mark);
+    if (!PQsendQuery(listener->pg, text) || PQflush(listener->pg) < 0) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
         return;
     }
@@ -200,8 +226,10 @@ static void note_clock(struct pg_listener *listener)
 /* Everything that was notified before the question has been heard. */
 static void pg_listener_vouch(struct pg_listener *listener)
 {
-    if (listener->told)
+    if (listener->told) {
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
+        note_problem(NULL);
+    }
     listener->told = false;
     if (listener->theirs_us > 0) {
         shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
@@ -217,10 +245,35 @@ static void pg_listener_vouch(struct pg_listener *listener)
         pg_listener_ask_again(listener);
 }
 
+/* Checked before LISTEN: a pooler that shares sessions would drop the notifications. */
+static void pg_listener_check(struct pg_listener *listener)
+{
+    unsigned char random[8];
+    char text[PG_CHECK_SIZE], hex[2 * sizeof random + 1];
+
+    text_random(random, sizeof random);
+    text_hex(random, sizeof random, hex);
+    snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
+    pg_check_text(text, listener->settings.statement_ms, listener->mark);
+    if (!PQsendQuery(listener->pg, text)) {
+        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        return;
+    }
+    *listener->problem = '\0';
+    listener->state = LISTENER_CHECKING;
+    pg_listener_again(listener, SILENT_MS);
+    PQflush(listener->pg);
+    pg_listener_want(listener, EPOLLIN);
+}
+
 static void pg_listener_answered(struct pg_listener *listener)
 {
     if (listener->state == LISTENER_ASKED) {
         pg_listener_vouch(listener);
+        return;
+    }
+    if (listener->state == LISTENER_CHECKING) {
+        pg_listener_listen(listener, LISTENER_LISTENING);
         return;
     }
     if (listener->state == LISTENER_LISTENING)
@@ -248,6 +301,18 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
     return true;
 }
 
+/* Whether the session is not, or not any more, the one that was asked for; `problem` says it then.
+ */
+static bool is_unfit(struct pg_listener *listener, const PGresult *result)
+{
+    if (listener->state == LISTENER_CHECKING)
+        return !pg_check_passed(result, listener->problem, sizeof listener->problem);
+    if (listener->state != LISTENER_ASKED || PQntuples(result))
+        return false;
+    snprintf(listener->problem, sizeof listener->problem, "%s", PG_CHECK_SHARED);
+    return true;
+}
+
 /* Reads results to the end; -1 on an error among them. */
 static int drain_results(struct pg_listener *listener, bool *complete)
 {
@@ -263,9 +328,12 @@ static int drain_results(struct pg_listener *listener, bool *complete)
         }
         ExecStatusType kind = PQresultStatus(result);
         bool asked = listener->state == LISTENER_ASKED && listener->asks_pause;
+        bool ok = kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
 
-        if (!(asked && note_pause(listener, result)) && kind != PGRES_TUPLES_OK &&
-            kind != PGRES_COMMAND_OK)
+        bool unfit = ok && is_unfit(listener, result);
+        bool noted = asked && !unfit && note_pause(listener, result);
+
+        if (unfit || (!ok && !noted))
             status = -1;
         if (kind == PGRES_TUPLES_OK && PQntuples(result) == 1)
             listener->theirs_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
@@ -280,7 +348,8 @@ static void pg_listener_read(struct pg_listener *listener)
     bool complete;
 
     if (!PQconsumeInput(listener->pg) || drain_results(listener, &complete)) {
-        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+        pg_listener_lost(listener,
+                         *listener->problem ? listener->problem : PQerrorMessage(listener->pg));
         return;
     }
     while ((notify = PQnotifies(listener->pg))) {
@@ -302,7 +371,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     }
     switch (PQconnectPoll(listener->pg)) {
     case PGRES_POLLING_OK:
-        pg_listener_listen(listener, LISTENER_LISTENING);
+        pg_listener_check(listener);
         break;
     case PGRES_POLLING_READING:
         pg_listener_want(listener, EPOLLIN);
@@ -364,7 +433,8 @@ static void subscribe(struct message *message)
 
     subscribed(listener); /* one that is not waited for any more */
     listener->subscriber = subscribing;
-    if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING)
+    if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING ||
+        listener->state == LISTENER_CHECKING)
         subscribed(listener);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);

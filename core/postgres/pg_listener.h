@@ -38,4 +38,7 @@ int64_t pg_listener_silent_ms(void);
 /* Latency of the last question; -1 while PostgreSQL does not answer. Any thread. */
 int64_t pg_listener_latency_ms(void);
 
+/* Why it is not connected: one line, "" while all is well. Any thread. */
+void pg_listener_problem(char *out, size_t size);
+
 #endif

@@ -40,12 +40,14 @@ struct pg_conn {
     struct timer timer; /* the next attempt, or the limit of this one */
     int64_t backoff_ms;
     unsigned turn; /* see resolver_rotate() */
+    bool checking; /* connecting, and pg_check_text() was sent */
+    bool checked;  /* … and the answer is good */
     bool recycle;  /* reconnect once nothing is under way: its prepared statements are stale */
     bool outcome_unknown; /* an answer could not be kept: drop it, nobody knows what became of its
                              batches */
+    bool unreplicated;    /* a commit did not wait for the standby: drop it, too */
     bool astray;          /* a batch has left a transaction open or failed: drop it likewise */
     bool spoilt;    /* a batch has changed its settings: drop it behind that batch's answers */
-    bool unreplicated;    /* a commit did not wait for the standby: drop it, too */
     bool dismissed; /* the server has said that it ends it: send nothing more */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings with which it was made */
     struct pg_expect *expects;      /* a ring */
@@ -136,10 +138,10 @@ const struct bb_sql *pg_many(const struct bb_sql *sql);
 
 /* pg_entry.c: drops the statement's answer. */
 void pg_op_clear(struct pg_op *op);
-
-/* pg_result.c */
 /* Whether an error means that the connection's prepared statements are of no use any more. */
 bool pg_is_stale(const PGresult *result);
+
+/* pg_result.c */
 void pg_results_read(struct pg_conn *conn);
 /* Judges the entries of all batches under way after the connection was lost. */
 void pg_results_lost(struct pg_conn *conn);

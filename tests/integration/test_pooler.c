@@ -1,0 +1,159 @@
+/* PgBouncer between the host and PostgreSQL: a pooler that changes sessions is detected at the
+ * start and reported, before it can break requests. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "poke.h"
+#include "suites.h"
+
+enum { PATIENCE_MS = 30000, STATEMENT_MS = 4000 };
+
+struct pooler {
+    pid_t pid;
+    struct postgres at; /* where it is reached */
+    const char *log;
+};
+
+static bool is_open(void *arg)
+{
+    const struct pooler *pooler = arg;
+    PGconn *db =
+        PQconnectdb(text("host=%s dbname=pooler user=busbar options=''", pooler->at.sockets));
+    bool open = PQstatus(db) == CONNECTION_OK;
+
+    PQfinish(db);
+    return open;
+}
+
+static struct pooler *pooler_start(const char *name, const char *mode, const char *ignored)
+{
+    struct pooler *pooler = kept(calloc(1, sizeof *pooler));
+    const char *directory = harness_path(text("%s.pooler", name));
+    const char *conf = text("%s.ini", directory);
+    FILE *file = fopen(conf, "w");
+
+    process_service_directory(directory);
+    ck_assert_ptr_nonnull(file);
+    fprintf(file,
+            "[databases]\n* = host=%s port=5432 user=busbar\n"
+            "[pgbouncer]\nlisten_addr =\nunix_socket_dir = %s\nlisten_port = 6432\n"
+            "auth_type = any\npool_mode = %s\ndefault_pool_size = 40\n"
+            "ignore_startup_parameters = %s\n",
+            the_postgres->sockets, directory, mode, ignored);
+    fclose(file);
+    pooler->log = text("%s.log", directory);
+    pooler->at = *the_postgres;
+    pooler->at.sockets = text("%s port=6432", directory);
+    const char *argv[] = {"/usr/sbin/pgbouncer", conf, NULL};
+
+    pooler->pid =
+        process_start(&(struct process_spec){.argv = argv, .log = pooler->log, .as_service = true});
+    ck_assert_msg(wait_until(is_open, pooler, PATIENCE_MS), "%s", file_text(pooler->log));
+    return pooler;
+}
+
+/* The settings that the pooler drops are set for the database. */
+static void pin(const char *database)
+{
+    static const char *const settings[] = {"intervalstyle = iso_8601", "timezone = 'UTC'",
+                                           "statement_timeout = '4s'",
+                                           "idle_in_transaction_session_timeout = '8s'"};
+    PGconn *db = database_connect(the_postgres, "postgres");
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        sql_run(db, text("ALTER DATABASE %s SET %s", database, settings[i]));
+    PQfinish(db);
+}
+
+static struct host *host_behind(struct pooler *pooler, const char *name)
+{
+    return host_start(&(struct host_spec){
+        .name = name,
+        .pg = &pooler->at,
+        .database = name,
+        .db = text("  statement_timeout: %d\n", STATEMENT_MS),
+        .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke"))});
+}
+
+struct wanted {
+    const struct host *host;
+    const char *words;
+};
+
+static bool is_said(void *arg)
+{
+    const struct wanted *wanted = arg;
+    int status = 0;
+
+    return strstr(file_text(wanted->host->log), wanted->words) &&
+           strstr(host_ask(wanted->host, "status", &status), wanted->words);
+}
+
+static bool is_ready(void *host)
+{
+    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
+}
+
+static const struct {
+    const char *mode, *ignored;
+    bool pinned;
+    const char *words; /* in the log and in `busbar status`; NULL: all is well */
+} poolers[] = {
+    {"session", "", true, "unsupported startup parameter: options"},
+    {"session", "options", false,
+     "does not have the settings that busbar asks for (IntervalStyle,"},
+    /* the first connection finds the settings missing, the next ones the session shared, too */
+    {"transaction", "options", false, "a connection pooler"},
+    {"transaction", "options", true, "gives one session to several connections"},
+    {"statement", "options", true, "gives one session to several connections"},
+    {"session", "options", true, NULL},
+};
+
+START_TEST(what_a_pooler_does_to_sessions_is_found_at_the_start)
+{
+    const char *name = text("pooler_%d", _i), *words = poolers[_i].words;
+
+    database_make(the_postgres, name);
+    if (poolers[_i].pinned)
+        pin(name);
+    struct pooler *pooler = pooler_start(name, poolers[_i].mode, poolers[_i].ignored);
+    struct host *host = host_behind(pooler, name);
+
+    if (words) {
+        ck_assert_msg(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS), "%s",
+                      file_text(host->log));
+        ck_assert_int_eq(http(host, "GET", "/api/health/ready", NULL, NULL)->status, 503);
+        ck_assert_int_ne(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+    } else {
+        ck_assert_msg(wait_until(is_ready, host, PATIENCE_MS), "%s", file_text(host->log));
+        poke(host, "POST", "unit/one", 201);
+        poke(host, "POST", "transaction/one", 201);
+        ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+    }
+    host_stop(host);
+    process_stop(pooler->pid, SIGINT, PATIENCE_MS);
+}
+END_TEST
+
+static void set_up(void)
+{
+    database_make(the_postgres, "pooler");
+}
+
+static void tear_down(void)
+{
+}
+
+Suite *pooler_suite(void)
+{
+    Suite *suite = suite_create("pooler");
+    TCase *cases = tcase_create("pooler");
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, what_a_pooler_does_to_sessions_is_found_at_the_start, 0,
+                        sizeof poolers / sizeof poolers[0]);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
