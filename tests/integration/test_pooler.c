@@ -124,7 +124,9 @@ START_TEST(what_a_pooler_does_to_sessions_is_found_at_the_start)
         ck_assert_msg(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS), "%s",
                       file_text(host->log));
         ck_assert_int_eq(http(host, "GET", "/api/health/ready", NULL, NULL)->status, 503);
-        ck_assert_int_ne(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+        /* a single connection may get a session that nobody had before it */
+        if (!poolers[_i].pinned || !*poolers[_i].ignored)
+            ck_assert_int_ne(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
     } else {
         ck_assert_msg(wait_until(is_ready, host, PATIENCE_MS), "%s", file_text(host->log));
         poke(host, "POST", "unit/one", 201);
