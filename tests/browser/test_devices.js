@@ -236,3 +236,20 @@ scene('devices: one that is gone says so where it is shown', async ({ open }) =>
   await button(page.getByRole('dialog'), 'Cancel').click()
   await page.getByRole('alert').getByText('not found').first().waitFor()
 }, ['status of 404'])
+
+scene('devices: emptied fields are empty', async ({ open }) => {
+  const uma = await member('Uma')
+  const page = await open()
+  const form = page.getByRole('dialog')
+  const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
+
+  await call('POST', '/api/device', uma.token, { externalId: 'FULL-1', siteName: 'Full roof', serialNumber: 'SN-77', fuelCode: 'ES100', capacity: 12 })
+  await enter(page, uma, '#/devices/FULL-1')
+  await button(page, 'Edit').click()
+  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await form.getByLabel(name).fill('')
+  await button(form, 'Save').click()
+  await form.waitFor({ state: 'detached' })
+  for (const name of ['Serial number', 'Fuel code', 'Capacity']) await fact(name).getByText('–').waitFor()
+  const { serialNumber, fuelCode, capacity } = await call('GET', '/api/device/FULL-1', uma.token)
+  assert.deepEqual({ serialNumber, fuelCode, capacity }, { serialNumber: null, fuelCode: null, capacity: null })
+})

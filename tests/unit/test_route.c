@@ -161,11 +161,11 @@ START_TEST(other_methods_are_told_what_is_allowed)
     struct route_match match;
 
     ck_assert_int_eq(router_match(router, "DELETE", "/api/device/7", &match), ROUTE_NO_METHOD);
-    ck_assert_str_eq(match.allow, "GET, PATCH");
+    ck_assert_str_eq(match.allow, "GET, HEAD, PATCH");
     ck_assert_int_eq(router_match(router, "TRACE", "/api/device", &match), ROUTE_NO_METHOD);
-    ck_assert_str_eq(match.allow, "GET, POST");
+    ck_assert_str_eq(match.allow, "GET, HEAD, POST");
     ck_assert_int_eq(router_match(router, "get", "/api/health", &match), ROUTE_NO_METHOD);
-    ck_assert_str_eq(match.allow, "GET");
+    ck_assert_str_eq(match.allow, "GET, HEAD");
     ck_assert_int_eq(router_match(router, "HEAD", "/api/device/by-site/documents", &match),
                      ROUTE_NO_METHOD);
     ck_assert_str_eq(match.allow, "DELETE");

@@ -188,7 +188,7 @@ static int check(struct bb_request *rq, const struct bulk_source *source, struct
                  int (*finish)(struct bb_request *rq, struct bulk_job *job))
 {
     const char *twice;
-    int64_t left;
+    int64_t left = 0;
     json_t *header = bb_json_hold(rq, bb_json_read(rq, job->header));
     const struct bulk_columns *columns =
         bulk_columns_of(rq, source->type, header, scan->separator, &twice);
