@@ -38,12 +38,12 @@ static void print_answer(const struct response *answer)
     json_decref(body);
 }
 
-/* Why a command could not have what it asked of the database, if that is not migrated. */
+/* Prints why the database could not serve a command, if it is not migrated. */
 static void explain(const struct engine *engine, const struct core_request *rq)
 {
     struct migrate_report report;
 
-    if (rq->response.status == 503 && *engine->database_url &&
+    if (rq->response.status >= 500 && *engine->database_url &&
         migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
         fprintf(stderr, "busbar: %s\n", report.problem);
 }

@@ -67,7 +67,7 @@ scene('devices: registered with mistakes told at their fields, documented, chang
 }, ['status of 400'])
 
 scene('devices: coverage shows gaps and why a reading has no certificate', async ({ open }) => {
-  const una = await member('Una')
+  const una = await member('Ursel')
   const page = await open()
   const device = await call('POST', '/api/device', una.token, { externalId: 'U-1', siteName: 'Coverage hall', capacity: 20, commissioningDate: '2023-05-01' })
 

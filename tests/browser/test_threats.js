@@ -171,9 +171,9 @@ scene('threats: W01 and W04 addresses of webhooks are text, and none of them is 
 scene('threats: W01 names of people and organisations are text', async ({ open }) => {
   const page = await open()
   const text = payloads[1]
-  const email = `amy@${domain}`
+  const email = `amelie@${domain}`
 
-  await call('POST', '/api/user/register', null, { firstName: text, lastName: payloads[0], email, password: 'the words of Amy alone', orgName: `${text} of ${domain}` })
+  await call('POST', '/api/user/register', null, { firstName: text, lastName: payloads[0], email, password: 'the words of Amelie alone', orgName: `${text} of ${domain}` })
   await login(admin)
   await enter(page, admin)
   await go(page, 'Accounts')

@@ -119,7 +119,7 @@ scene('webhooks: an Admin sees those of all; scripts are no addresses, and nothi
   assert.equal((await request('POST', '/api/chat/webhooks', yva.token, { url, events: ['message.new'] })).status, 201)
   await enter(page, admin)
   await go(page, 'Webhooks')
-  await page.getByRole('cell', { name: '"><img' }).first().waitFor()
+  await page.getByRole('cell', { name: '%22%3E%3Cimg' }).first().waitFor()
   assert.equal(await page.locator('main img, main a[href^="javascript"], main a[href^="data"]').count(), 0)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
   await look(page, 'webhooks-admin')

@@ -43,14 +43,14 @@ START_TEST(after_a_rollback)
 
 START_TEST(after_an_error)
 {
-    poke(host, "POST", "transaction/divide", 503);
+    poke(host, "POST", "transaction/divide", 500);
     poke(host, "POST", "transaction/divide?refuse=1", 409);
     poke_lends(host);
 }
 
 START_TEST(after_a_statement_that_does_not_parse)
 {
-    poke(host, "POST", "transaction/broken", 503);
+    poke(host, "POST", "transaction/broken", 500);
     poke(host, "POST", "transaction/missing?refuse=1", 409);
     poke_lends(host);
 }
