@@ -1,6 +1,6 @@
 /*
- * Runs suites of check tests, for the unit and the integration tests: chooses suites and single
- * tests by the words of the command line, and reports one line for each suite.
+ * Runs the suites of the unit and integration tests with check. The words of the command line
+ * choose suites and single tests; each suite reports one line.
  */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
@@ -17,7 +17,7 @@
  * time limit. */
 Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases);
 
-/* What the tests of one or several suites gave. Processes may share it. */
+/* The sums of checks, failures and errors of one or several suites. Processes may share it. */
 struct suite_sums {
     atomic_int checks, failures, errors;
 };

@@ -1,11 +1,15 @@
 /*
- * Runs the integration tests: `run [SUITE[:TEST]…]`, all without an argument but those of faults
- * and those that need other programs. `run --suites` and `run --faults` print the names of two
- * kinds. The environment: BUSBAR_ROOT says where busbar is installed, BUSBAR_PLAIN where the build
- * without sanitizers is, for faults; BUSBAR_TEST_JOBS is how many suites run at a time (workers.h),
- * BUSBAR_TEST_KEEP keeps the directory of a run that passed, BUSBAR_TEST_NO_S3 leaves out the
- * suites that need an S3 server, BUSBAR_TEST_UNSEEN prints which statuses of the API's reference
- * no answer had. The exit status is 0 if all passed.
+ * Runs the integration tests: `run [SUITE[:TEST]…]`. Without an argument it runs all suites except
+ * the fault suites and the suites that need other programs. `run --suites` and `run --faults` print
+ * the names of the default suites and of the fault suites. The exit status is 0 if all passed.
+ *
+ * Environment:
+ *   BUSBAR_ROOT         the directory where busbar is installed
+ *   BUSBAR_PLAIN        the build without sanitizers, for fault suites
+ *   BUSBAR_TEST_JOBS    the number of suites that run at the same time (workers.h)
+ *   BUSBAR_TEST_KEEP    keeps the directory of a run that passed
+ *   BUSBAR_TEST_NO_S3   skips the suites that need an S3 server
+ *   BUSBAR_TEST_UNSEEN  prints the statuses of the API's reference that no response had
  */
 #include <signal.h>
 #include <stdio.h>

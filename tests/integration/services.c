@@ -179,7 +179,8 @@ char *database_make(struct postgres *pg, const char *name)
 
 void databases_drop(struct postgres *pg)
 {
-    /* Runs between tests, where check's assertions end the process: a failure only leaves files. */
+    /* Failures are ignored, because an assertion of check between tests would end the process; a
+     * database that remains only takes disk space. */
     PGconn *db = PQconnectdb(text("host=%s dbname=postgres user=busbar", pg->sockets));
     PGresult *names =
         PQexec(db, "SELECT quote_ident(datname) FROM pg_database WHERE NOT "

@@ -76,7 +76,7 @@ static unsigned long long hash_ns(void)
     return ns;
 }
 
-/* What TRIES refused logins cost the hashing thread. */
+/* Returns the processor time of the hashing thread for TRIES refused logins, in ns. */
 static unsigned long long refused_ns(const char *username)
 {
     unsigned long long before = hash_ns();

@@ -17,7 +17,8 @@ static PGconn *empty_database(const char *name)
     return database_connect(the_postgres, name);
 }
 
-/* Runs `busbar migrate` with these modules; the exit status, and what it printed. */
+/* Runs `busbar migrate` with these modules. Sets *printed to its output and returns its exit
+ * status. */
 static int migrate(const char *database, const char *modules, char **printed)
 {
     struct host *host = host_prepare(

@@ -122,7 +122,7 @@ START_TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
     expect_reset(sse);
     ck_assert_msg(sse_ends(open, SOON_MS), "a stream goes on that counts lost transactions");
 
-    /* when the checkpoint ends, nothing more begins anew */
+    /* the end of the checkpoint does not reset the stream again */
     sql_run(after, "CHECKPOINT");
     live_silence(sse);
     ck_status(talk_post(host, platform, &talk, "before@shop.example", "new"), 201);
