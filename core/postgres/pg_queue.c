@@ -128,13 +128,18 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
     return NULL;
 }
 
-/* A long statement waits for no connection in particular: whichever is free takes the next one. */
-static struct pg_entry *take_long(struct pg_pool *pool)
+/*
+ * A long statement waits for no connection in particular: whichever is free takes the next one.
+ * New ones queue at one connection. The search begins with the connection's own queue, so that
+ * those which queued there while the other was down do not wait behind all that are newer.
+ */
+static struct pg_entry *take_long(const struct pg_conn *conn)
 {
+    struct pg_pool *pool = conn->pool;
     struct pg_entry *entry = NULL;
 
     for (unsigned i = 0; !entry && i < pool->count; i++)
-        entry = take_next(&pool->conns[i], 0);
+        entry = take_next(&pool->conns[(conn->index + i) % pool->count], 0);
     return entry;
 }
 
@@ -157,7 +162,7 @@ struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
         conn->gathered_bytes = 0;
     }
     if (!conn->again)
-        return conn->pool->kind == PG_LONG ? take_long(conn->pool) : take_next(conn, gathered);
+        return conn->pool->kind == PG_LONG ? take_long(conn) : take_next(conn, gathered);
     return conn->again->alone && gathered ? NULL : take_again(conn);
 }
 
