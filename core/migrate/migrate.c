@@ -131,11 +131,17 @@ static void say_step(const struct migration *run, const struct missing *missing)
         run->say(run->arg, line);
 }
 
+/* Another transaction held a lock for too long, or the two waited for each other. */
+static bool is_lock_conflict(const char *sqlstate)
+{
+    return !strcmp(sqlstate, "55P03") || !strcmp(sqlstate, "40P01");
+}
+
 static int apply_steps(struct migration *run, size_t first, size_t count)
 {
     int failed = try_steps(run, first, count);
 
-    for (int i = 1; failed && !strcmp(run->db.sqlstate, "55P03") && i < LOCK_TRIES; i++) {
+    for (int i = 1; failed && is_lock_conflict(run->db.sqlstate) && i < LOCK_TRIES; i++) {
         if (roll_back(run))
             return -1;
         poll(NULL, 0, ASIDE_MS);
