@@ -146,10 +146,12 @@ struct bb_devices {
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
  *   reading_between(device bigint, first timestamptz, last timestamptz)
  *       (type, start_at, end_at, wh) of the readings of a device that overlap a period. Since
- * version 6, as the next one. reading_discarded(device bigint, first timestamptz, last timestamptz,
- * most integer) (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device
- * that overlap a period and were refused or voided: `what` says which. reading_first_start(device
- * bigint) the start of its first reading of either type, or null. Since version 3.
+ *       version 6.
+ *   reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
+ *       (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device that
+ *       overlap a period and were refused or voided: `what` says which. Since version 6.
+ *   reading_first_start(device bigint)
+ *       the start of its first reading of either type, or null. Since version 3.
  *   reading_forget(device bigint)
  *       deletes its readings; its caller deletes the device in the same transaction. Since
  *       version 4.
