@@ -131,7 +131,7 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 /*
  * A long statement waits for no connection in particular: whichever is free takes the next one.
  * New ones queue at one connection. The search begins with the connection's own queue, so that
- * those which queued there while the other was down do not wait behind all that are newer.
+ * those which queued there while the other was down do not wait until all newer ones are sent.
  */
 static struct pg_entry *take_long(const struct pg_conn *conn)
 {
