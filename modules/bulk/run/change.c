@@ -76,7 +76,8 @@ int bulk_confirm(struct bb_request *rq)
         refused = bulk_job_confirm(rq, BULK_CALLED(rq), &job);
     if (refused)
         return refused;
-    (void)bb_run(rq->host, begin, NULL); /* else within a second */
+    if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
+        (void)bb_run(rq->host, begin, NULL); /* if it fails, within a second */
     return bulk_reply(rq, 200, confirmed_json(&job));
 }
 
