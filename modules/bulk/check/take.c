@@ -81,18 +81,18 @@ static bool is_column(const void *type, const char *name)
 
 static int look_through(struct bb_request *rq, const struct bulk_type *type, struct scan *scan)
 {
-    struct scan_columns known = {.is_column = is_column, .arg = type, .names = ""};
+    struct scan_columns *known = bb_alloc(rq, sizeof(*known));
 
+    *known = (struct scan_columns){.is_column = is_column, .arg = type, .names = ""};
     for (size_t i = 0; i < type->columns; i++)
-        known.names =
-            bb_format(rq, "%s%s%s", known.names, i ? ", " : "", bulk_column(type, i)->name);
+        known->names =
+            bb_format(rq, "%s%s%s", known->names, i ? ", " : "", bulk_column(type, i)->name);
     bb_defer(rq, drop_scan, scan);
     scan->part_rows = BULK_PART_ROWS;
     scan->rows_max = BULK_ROWS_MAX;
-    scan->known = &known;
+    scan->known = known;
     if (bb_offload(rq, BULK_POOL, scan_run, scan))
         return bb_failed(rq);
-    scan->known = NULL;
     return scan->status ? bb_fail_text(rq, scan->status, scan->why) : 0;
 }
 
