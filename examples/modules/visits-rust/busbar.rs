@@ -567,4 +567,5 @@ pub struct bb_api {
     pub settings: unsafe extern "C" fn(*mut bb_host) -> *const c_void,
     pub stream_join: unsafe extern "C" fn(*mut bb_host, *mut bb_stream, *const c_char) -> c_int,
     pub stream_publish: unsafe extern "C" fn(*mut bb_host, *const c_char, *mut bb_chunk) -> usize,
+    pub pause_reason: unsafe extern "C" fn(*mut bb_request) -> *const c_char,
 }
