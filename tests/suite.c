@@ -66,6 +66,7 @@ static bool is_test_selected(const char *test)
 
 /* The linker sends check's function here (-Wl,--wrap=_tcase_add_test in tests/Makefile.inc), so
  * that single tests can be selected without a list of them in each suite. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker fixes these names */
 void __real__tcase_add_test(TCase *, const TTest *, int, int, int, int);
 void __wrap__tcase_add_test(TCase *, const TTest *, int, int, int, int);
 
@@ -75,6 +76,7 @@ void __wrap__tcase_add_test(TCase *cases, const TTest *test, int signal, int exi
     if (is_test_selected(test->name))
         __real__tcase_add_test(cases, test, signal, exit_value, start, end);
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 static double seconds(struct timeval time)
 {
