@@ -114,3 +114,19 @@ lint_docs() {
     "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
         "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
+
+# The help of ./test names every part, fits a screen and prints no error of the shell.
+lint_help() {
+    local text errors=$top/build/help.errors part
+
+    text=$("$top/test" --help 2>"$errors") && [ ! -s "$errors" ] && [ "$(wc -l <<<"$text")" -le 40 ] || {
+        say "./test --help fails, is longer than 40 lines or prints errors"
+        return 1
+    }
+    for part in $(declare -F | sed -n 's/^declare -f part_//p'); do
+        grep -q "^\(usage: \|       \)\./test $part\|^  $part " <<<"$text" || {
+            say "./test --help does not name the part $part"
+            return 1
+        }
+    done
+}

@@ -245,12 +245,13 @@ int repetitions(int few, int many)
 
 bool wait_until(bool (*condition)(void *), void *arg, int ms)
 {
-    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
+    int64_t began = now_ms(), end = began + (int64_t)ms * PATIENCE;
 
     while (!condition(arg)) {
         if (now_ms() >= end)
             return false;
-        poll(NULL, 0, STEP_MS);
+        /* a condition may cost the host much: ask less often the longer it takes */
+        poll(NULL, 0, STEP_MS + (int)((now_ms() - began) / 20));
     }
     return true;
 }
