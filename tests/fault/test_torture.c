@@ -244,7 +244,7 @@ static void load_keys_tortured(const struct host *one, const struct host *other,
                       answer->status, answer->body);
         ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
     }
-    ck_assert_int_gt(atomic_load(&numbers->failed), failed);
+    ck_assert_msg(atomic_load(&numbers->failed) > failed, "no allocation of %s failed", library);
 }
 
 START_TEST(signing_keys_that_find_no_memory_refuse_no_token)
@@ -258,9 +258,8 @@ START_TEST(signing_keys_that_find_no_memory_refuse_no_token)
     spec.environment = rack.environment;
     struct host *other = host_start(&spec);
 
-    load_keys_tortured(one, other, rack.numbers, "/auth.so");
+    load_keys_tortured(one, other, rack.numbers, "/fd/"); /* modules: private copies */
     load_keys_tortured(one, other, rack.numbers, "/libcrypto.so");
-    load_keys_tortured(one, other, rack.numbers, "/libjansson.so");
     host_stop(one);
     host_stop(other);
 }
