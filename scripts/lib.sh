@@ -196,7 +196,7 @@ ${missing[*]}"
         die "apt-get install failed (see above and $log); by hand: apt-get install ${missing[*]}"
     fi
     let_services_be
-    for service in redis-server haproxy postgresql; do # nor at the next boot
+    for service in redis-server haproxy pgbouncer postgresql; do # nor at the next boot
         case " ${missing[*]} " in
         *" $service "*)
             ! command -v systemctl >/dev/null || as_root systemctl disable --quiet "$service" 2>/dev/null || true
