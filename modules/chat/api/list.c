@@ -19,17 +19,12 @@
 #include "modules/common/array.h"
 
 /*
- * Who asks, k: the scope (as CHAT_SEES), the e-mail, the cursor, and how many. For one request it
- * is made of its parameters, for several of their arrays (struct bb_keyed).
+ * The caller, k: the scope (as CHAT_SEES), the e-mail, the cursor, and how many.
  */
 #define ASKED "everything, organisations, own, email, micros, id, rows"
 #define ONE                                                                                        \
     "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::text, $5::bigint,"           \
     " $6::bigint, $7::bigint) k(" ASKED ") CROSS JOIN LATERAL ("
-#define CALLERS BB_KEYS_7("boolean", "text", "text", "text", "bigint", "bigint", "bigint")
-#define MANY                                                                                       \
-    "SELECT a.*, k.i FROM (SELECT everything, organisations::bigint[], own, email, micros, id,"    \
-    " rows, i FROM " CALLERS " k(" ASKED ", i) OFFSET 0) k CROSS JOIN LATERAL ("
 
 #define SEES                                                                                       \
     "(k.everything OR c.organisation = ANY(k.organisations)"                                       \
@@ -63,15 +58,10 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
 /*
- * The first conversations of the caller are read together with other requests. Longer pages are
- * declared long, and so is every page of another's e-mail: its cost depends on how many of its
- * conversations the caller may not see.
+ * By whether another's e-mail is asked for. Long, because the cost depends on how many
+ * conversations there are: those of an hour are sorted, and of another's e-mail the caller may not
+ * see most.
  */
-enum { FEW = 25 };
-
-static const struct bb_keyed own_few = {{ONE PAGE(OWN), BB_SQL_KEYED}, {MANY PAGE(OWN), 0}};
-
-/* By whether another's e-mail is asked for. */
 static const struct bb_sql list_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
                                            {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
 static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
@@ -248,19 +238,11 @@ int chat_list(struct bb_request *rq)
         return refused;
 
     /* One more than asked for shows whether there is a next page. */
-    size_t few = page < FEW ? page : FEW, count = 0;
-    const struct bb_rows *rows = NULL;
+    const struct bb_rows *rows = fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
 
-    if (!another) {
-        rows = fetch(rq, &own_few.one, &position, bb_i((int64_t)few + 1));
-        count = rows ? bb_count(rq, rows) : 0;
-    }
-    if (another || (rows && few < page && count > few)) {
-        rows = fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
-        count = rows ? bb_count(rq, rows) : 0;
-    }
     if (!rows)
         return bb_failed(rq);
+    size_t count = bb_count(rq, rows);
 
     if (!limit && count > page)
         return answer_long(rq, &list_ids[another], &position);
