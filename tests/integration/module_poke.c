@@ -44,7 +44,7 @@ static const struct {
     {"unsupported", {"SELECT array_positions(ARRAY[[1, 2], [3, 4]], 1)", 0}},
     {"shape", {"SELECT * FROM poke_shape", 0}},
     {"sleep", {"SELECT pg_sleep(30)", 0}},
-    {"nap", {"SELECT pg_sleep(0.5)", 0}},
+    {"gate", {"SELECT pg_advisory_xact_lock_shared(4711)", 0}},
     {"styles",
      {"SELECT concat_ws('|', current_setting('DateStyle'), current_setting('IntervalStyle'),"
       " current_setting('TimeZone'), current_setting('search_path'), current_setting('work_mem'))",
@@ -66,7 +66,8 @@ static const struct {
     {"application_name", {"SELECT poke_set('application_name', 'poke', false)", 0}},
     {"session_authorization", {"SELECT poke_set('session_authorization', 'pg_monitor', false)", 0}},
     {"is_superuser", {"SELECT poke_set('role', 'pg_monitor', false)", 0}},
-    {"slow", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false), pg_sleep(1)", 0}},
+    {"held",
+     {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false), pg_advisory_xact_lock_shared(4711)", 0}},
     {"passing", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', true)", 0}},
     /* Fails unless all of them are as the host has set them. */
     {"calm",

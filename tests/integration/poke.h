@@ -5,6 +5,9 @@
 #include "client.h"
 #include "wire.h"
 
+/* The advisory lock that the module's statements "gate" and "held" wait for. */
+#define POKE_GATE "4711"
+
 enum { AT_ONCE_MS = 60000 /* a hang guard */ };
 
 /* A host with the module on a new database of the spec's name (on spec->pg); its schema is there.

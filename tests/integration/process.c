@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define STEP_MS 5
+#define STEP_MAX_MS 50
 
 /* NULL: already somebody else than root. */
 static const struct passwd *service_user(void)
@@ -248,10 +249,12 @@ bool wait_until(bool (*condition)(void *), void *arg, int ms)
     int64_t began = now_ms(), end = began + (int64_t)ms * PATIENCE;
 
     while (!condition(arg)) {
-        if (now_ms() >= end)
+        int64_t now = now_ms(), step = STEP_MS + (now - began) / 20;
+
+        if (now >= end)
             return false;
-        /* a condition may cost the host much: ask less often the longer it takes */
-        poll(NULL, 0, STEP_MS + (int)((now_ms() - began) / 20));
+        /* A condition may cost the host much: ask less often the longer it takes. */
+        poll(NULL, 0, step < STEP_MAX_MS ? (int)step : STEP_MAX_MS);
     }
     return true;
 }

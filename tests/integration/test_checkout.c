@@ -146,10 +146,12 @@ START_TEST(those_who_wait_are_counted_once)
 {
     struct wire *wires[MANY + 1];
 
+    sql_run(db, "SELECT pg_advisory_lock(" POKE_GATE ")");
     for (int i = 0; i <= MANY; i++)
-        wires[i] = poke_begin(host, "transaction/nap");
+        wires[i] = poke_begin(host, "transaction/gate");
     ck_assert(wait_until(many_wait, host, 4000));
     ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* jobs may be among them */
+    sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     for (int i = 0; i <= MANY; i++)
         wire_read(wires[i], 10000);
 }

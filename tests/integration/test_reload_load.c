@@ -258,7 +258,7 @@ static void *run_test_call(void *arg)
 
 static bool has_two_pings(void *receiver)
 {
-    return receiver_count(receiver, "/late/ping") == 2;
+    return receiver_count(receiver, "/late/ping") >= 2;
 }
 
 START_TEST(a_test_that_waits_gets_its_answer_across_a_reload)

@@ -132,7 +132,7 @@ START_TEST(a_module_of_the_first_headers_serves)
 
 static bool three_were_heard(void *arg)
 {
-    return sql_number(arg, "SELECT count(*) FROM witness_heard") == 3;
+    return sql_number(arg, "SELECT count(*) FROM witness_heard") >= 3;
 }
 
 START_TEST(its_hooks_and_its_command_run)

@@ -63,8 +63,8 @@ static bool are_expanded(void *arg)
 
 static bool are_sent(void *arg)
 {
-    return are_expanded(NULL) && number("count(*) FILTER (WHERE state = 'queued')") == 0 &&
-           number("count(*)") == *(const int64_t *)arg;
+    return are_expanded(NULL) &&
+           number("count(*) FILTER (WHERE state <> 'queued')") >= *(const int64_t *)arg;
 }
 
 /* Waits until so many deliveries have been made and sent, each webhook's of an event once. */
@@ -73,6 +73,7 @@ static void expect_sent(int64_t count)
     ck_assert_msg(wait_until(are_sent, &count, LONG_MS), "%jd of %jd, %jd wait",
                   (intmax_t)number("count(*)"), (intmax_t)count,
                   (intmax_t)number("count(*) FILTER (WHERE state = 'queued')"));
+    ck_assert_int_eq(number("count(*)"), count);
     ck_assert_int_eq(number("count(DISTINCT (webhook, event_id))"), count);
     ck_assert_int_eq(number("count(*) FILTER (WHERE state <> 'delivered')"), 0);
 }
@@ -112,11 +113,12 @@ START_TEST(each_gets_the_event_once_and_no_transaction_makes_many)
     sql_run(db, "DROP FUNCTION note CASCADE");
 }
 
-static bool waits_for_a_lock(void *arg)
+static bool waits_at_the_gate(void *arg)
 {
     (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                          " AND datname = current_database()") > 0;
+    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
+                          " AND l.objid = 4711 AND NOT l.granted") > 0;
 }
 
 /* Nobody inserts a delivery to that webhook until the gate is opened. */
@@ -142,7 +144,7 @@ static void stop_in_the_middle(void)
 {
     shut_gate(GATED);
     post("is held up");
-    ck_assert(wait_until(waits_for_a_lock, NULL, LONG_MS));
+    ck_assert(wait_until(waits_at_the_gate, NULL, LONG_MS));
     ck_assert_int_eq(number("count(*)"), AT_ONCE);
 }
 
@@ -213,7 +215,7 @@ START_TEST(accounts_take_turns)
 static bool are_of_another(void *arg)
 {
     (void)arg;
-    return number("count(*)") == 2 * HOOKS;
+    return number("count(*)") >= 2 * HOOKS;
 }
 
 /* As one whose body PostgreSQL cannot read: it waits, and those of its account with it. */
