@@ -14,6 +14,7 @@ struct family {
 
 struct reader {
     struct exposition *out;
+    size_t room; /* for samples */
     struct family family;
     char *seen; /* names of families, each between blanks */
 };
@@ -78,30 +79,63 @@ static void read_sample(struct reader *reader, char *line)
 {
     struct exposition *out = reader->out;
     size_t length = strspn(line, NAME);
-    char *labels = text("%s", ""), *at = line + length, *end;
-    char *name = text("%.*s", (int)length, line);
+    char *labels = line + strlen(line), *at = line + length, *end;
 
-    check_family(&reader->family, name);
     if (*at == '{') {
         end = strrchr(at, '}');
         ck_assert_msg(end, "%s", line);
-        labels = text("%.*s", (int)(end - at - 1), at + 1);
+        *at = *end = '\0'; /* the line is the sample's from here on */
+        labels = at + 1;
         check_labels(labels);
         at = end + 1;
     }
     ck_assert_msg(*at == ' ', "%s", line);
-    double value = strtod(at + 1, &end);
-    ck_assert_msg(end > at + 1 && !*end && isfinite(value), "%s", line);
-    for (size_t i = 0; i < out->count; i++)
-        ck_assert_msg(strcmp(out->samples[i].name, name) != 0 ||
-                          strcmp(out->samples[i].labels, labels) != 0,
-                      "%s is there twice", line);
-    out->samples = realloc(out->samples, (out->count + 1) * sizeof *out->samples);
-    ck_assert_ptr_nonnull(out->samples);
-    out->samples[out->count++] = (struct sample){name, labels, value};
+    *at++ = '\0';
+    check_family(&reader->family, line);
+    double value = strtod(at, &end);
+    ck_assert_msg(end > at && !*end && isfinite(value), "%s{%s} %s", line, labels, at);
+    if (out->count == reader->room) {
+        reader->room = 2 * reader->room + 1000;
+        out->samples = realloc(out->samples, reader->room * sizeof *out->samples);
+        ck_assert_ptr_nonnull(out->samples);
+    }
+    out->samples[out->count++] = (struct sample){line, labels, value};
 }
 
-/* Buckets rise to +Inf, which is the count. */
+static int order(const void *one, const void *other)
+{
+    const struct sample *a = *(const struct sample *const *)one;
+    const struct sample *b = *(const struct sample *const *)other;
+    int names = strcmp(a->name, b->name);
+
+    return names ? names : strcmp(a->labels, b->labels);
+}
+
+static void check_each_is_there_once(const struct exposition *out)
+{
+    const struct sample **sorted = calloc(out->count + 1, sizeof *sorted);
+
+    ck_assert_ptr_nonnull(sorted);
+    for (size_t i = 0; i < out->count; i++)
+        sorted[i] = &out->samples[i];
+    qsort(sorted, out->count, sizeof *sorted, order);
+    for (size_t i = 1; i < out->count; i++)
+        ck_assert_msg(order(&sorted[i - 1], &sorted[i]) != 0, "%s{%s} is there twice",
+                      sorted[i]->name, sorted[i]->labels);
+    free(sorted);
+}
+
+/* The value of a sample among those from `at` on; -1: there is none. */
+static double value_from(const struct exposition *out, size_t at, const char *name,
+                         const char *labels)
+{
+    for (; at < out->count; at++)
+        if (!strcmp(out->samples[at].name, name) && !strcmp(out->samples[at].labels, labels))
+            return out->samples[at].value;
+    return -1;
+}
+
+/* Buckets rise to +Inf, which is the count, which follows them. */
 static void check_histograms(const struct exposition *out)
 {
     double last = 0;
@@ -122,7 +156,7 @@ static void check_histograms(const struct exposition *out)
         char *count = text("%.*s_count", (int)(tail - sample->name) - 7, sample->name);
         char *labels = text("%.*s", (int)(le - sample->labels), sample->labels);
 
-        ck_assert(exposition_value(out, count, labels) == sample->value);
+        ck_assert(value_from(out, i, count, labels) == sample->value);
     }
 }
 
@@ -138,6 +172,7 @@ static struct exposition *parse(const char *page)
         else
             read_sample(&reader, line);
     }
+    check_each_is_there_once(reader.out);
     check_histograms(reader.out);
     return reader.out;
 }
@@ -153,9 +188,5 @@ struct exposition *exposition_get(const struct host *host, const char *token)
 
 double exposition_value(const struct exposition *exposition, const char *name, const char *labels)
 {
-    for (size_t i = 0; i < exposition->count; i++)
-        if (!strcmp(exposition->samples[i].name, name) &&
-            !strcmp(exposition->samples[i].labels, labels))
-            return exposition->samples[i].value;
-    return -1;
+    return value_from(exposition, 0, name, labels);
 }
