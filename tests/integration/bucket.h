@@ -1,6 +1,6 @@
 /*
- * A server that speaks S3 (tests/s3/server.js), with one bucket, on a port of its own: it checks
- * signatures and contents, and fails as it is told to.
+ * An S3 server (tests/s3/server.js) with one bucket on its own port. It checks signatures and
+ * contents, and fails on request (bucket_mode).
  */
 #ifndef TESTS_BUCKET_H
 #define TESTS_BUCKET_H
@@ -21,34 +21,36 @@ struct bucket {
     struct tls_pair tls;
 };
 
-/* On a free port, not started yet. `made`: the bucket is there once it is. */
+/* Returns a bucket on a free port; the server is not started yet. `made`: whether the bucket exists
+ * as soon as the server runs. */
 struct bucket *bucket_make(const char *name, bool made);
 
-/* Before it runs: its endpoint speaks TLS then, with this certificate. */
+/* Makes the endpoint use TLS with this certificate; call it before bucket_run(). */
 void bucket_encrypt(struct bucket *bucket, const struct tls_pair *tls);
 
 void bucket_run(struct bucket *bucket);
 void bucket_stop(struct bucket *bucket);
 
-/* Waits until it has ended by itself. */
+/* Waits until the server has ended without being stopped. */
 void bucket_ended(struct bucket *bucket);
 
-/* What it does from now on: a word of server.js. */
+/* Sets the server's mode, one of the words in server.js. */
 void bucket_mode(struct bucket *bucket, const char *mode);
 
-/* Requests since then. */
+/* Returns the number of requests since the last bucket_mode(). */
 long bucket_count(struct bucket *bucket);
 
-/* Objects in it. */
+/* Returns the number of objects in the bucket. */
 int bucket_objects(const struct bucket *bucket);
 
-/* Puts a file beside the server's back, an hour old. */
+/* Puts a file into the bucket's directory without the server knowing; the file is an hour old. */
 void bucket_plant(const struct bucket *bucket, const char *name, const char *content);
 
-/* Makes all that is in it an hour old. */
+/* Makes everything in the bucket an hour old. */
 void bucket_age(const struct bucket *bucket);
 
-/* The section `device` of a host that keeps documents there, below the prefix "docs/". */
+/* Returns the section `device` for a host that keeps documents in the bucket, under the prefix
+ * "docs/". */
 char *bucket_section(const struct bucket *bucket, const char *spool, const char *more);
 
 #endif

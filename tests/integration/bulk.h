@@ -1,6 +1,6 @@
 /*
- * What the suites of bulk uploads stand on: a host with the modules bulk and heap (a type of rows
- * of the tests' own, module_heap.c), and files that are sent to it. M is an OrganizationAdmin.
+ * Fixture of the suites of bulk uploads: a host with the modules bulk and heap (module_heap.c, a
+ * row type for tests), and uploads of files. M is an OrganizationAdmin.
  */
 #ifndef TESTS_BULK_H
 #define TESTS_BULK_H
@@ -12,11 +12,11 @@
 
 extern struct person *m;
 
-/* What a host is told, with files below the run's directory. `heap`: with that module, else with
- * device and reading. */
+/* Returns the settings of a host; its files are in the run's directory. `heap`: the host has the
+ * module heap, otherwise device and reading. */
 struct host_spec bulk_spec(const char *name, bool heap);
 
-/* Waits until the modules' tables are there: a host listens before. */
+/* Waits until the modules' tables exist; a host listens before they do. */
 void bulk_settle(const char *database);
 
 /* For a suite's set-up. */
@@ -25,24 +25,24 @@ void bulk_open(const char *name);
 /* Sends a file of this name. `query`: "type=Things". */
 struct answer *bulk_send(const struct host *to, const struct person *who, const char *query,
                          const char *file, const void *bytes, size_t length);
-/* The same of things, as text, named x.csv. */
+/* Sends things as CSV text, in a file named x.csv. */
 struct answer *bulk_things(const struct person *who, const char *csv);
 
-/* The id in the answer to an upload, which must be 201. */
+/* Returns the id in the response to an upload; the status must be 201. */
 const char *bulk_id(struct answer *answer);
 
 struct answer *bulk_post(const struct person *who, const char *id, const char *what);
 struct answer *bulk_log_of(const struct person *who, const char *id, const char *query);
 
-/* Confirms, and waits for the end; the log's answer then. */
+/* Confirms the upload, waits for the end, and returns the response with the log. */
 struct answer *bulk_store(const struct person *who, const char *id);
 /* Waits until the job's status is this. */
 struct answer *bulk_await(const struct person *who, const char *id, const char *status);
 
-/* A number of a member, as "progress" and "failed". */
+/* Returns a number in a member of the response, such as "failed" in "progress". */
 int64_t bulk_number(const struct answer *answer, const char *object, const char *key);
 
-/* docs/bulk.md shows this template, line by line. */
+/* Fails the test unless docs/bulk.md shows this template, line by line. */
 void bulk_shown(const struct answer *template);
 
 /* A row of the log as text: "2 b failed amount: must be …; …". */

@@ -1,6 +1,6 @@
 /*
- * What the suites of certificates stand on: a host with the modules on a database of its own,
- * groups of devices, and the log read in either way.
+ * Fixture of the suites of certificates: a host with the modules on its own database, groups of
+ * devices, and both ways to read the log.
  */
 #ifndef TESTS_CERTIFICATES_H
 #define TESTS_CERTIFICATES_H
@@ -19,27 +19,29 @@
 /* For a suite's set-up. */
 void certificates_open(const char *name);
 
-/* An organisation for each test, so that they do not meet. */
+/* Makes an organization for each test, so that tests do not affect each other. */
 struct person *certificate_person(const char *name);
 
-/* Runs the jobs. The host's own may be at work too; who does it is all the same. */
+/* Runs the jobs. The host's own jobs may run at the same time; the result is the same. */
 void certificates_issue(PGconn *database, struct host *by);
 
-/* The entries of each certificate add up to it, and those that are Carried to what groups carry. */
+/* Fails the test unless the entries of each certificate add up to it, and the Carried entries add
+ * up to the amounts that the groups carry. */
 void certificates_expect_sums(PGconn *database);
 
-/* POST of a group, and one that must succeed: its id. */
+/* Sends POST for a group. The second function requires success and returns the id. */
 struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
                                      const int64_t *devices, int count);
 int64_t certificate_group_make(const struct person *by, const char *frequency, int64_t start,
                                const int64_t *devices, int count);
 int64_t certificate_group_carried(const struct person *by, int64_t group);
 
-/* GET of the log with a query, which may be "", and how many entries it has. */
+/* Sends GET for the log with a query, which may be "". The second function returns the number of
+ * entries. */
 struct answer *log_of(const struct person *by, const char *query);
 size_t log_entries(const struct person *by);
 
-/* What the numbered pages add up to. */
+/* Totals over the numbered pages. */
 struct sums {
     int64_t entries, pages, wh, issued, total_count, total_pages;
 };

@@ -1,6 +1,7 @@
 /*
- * HTTP as the tests speak it: libcurl for requests that are well-formed, a bare socket for those
- * that are not. Answers live as long as the process. Secrets that go by are noted (secrets.h).
+ * HTTP client of the tests: libcurl for well-formed requests, a bare socket for malformed ones.
+ * Responses live as long as the process. The client records secrets that it sends or receives
+ * (secrets.h).
  */
 #ifndef TESTS_CLIENT_H
 #define TESTS_CLIENT_H
@@ -10,11 +11,11 @@
 #include "harness.h"
 
 struct answer {
-    long status; /* 0: no answer; see `problem` */
-    char *body;  /* with a NUL behind it */
+    long status; /* 0: no response; see `problem` */
+    char *body;  /* terminated by a NUL */
     size_t length;
-    json_t *json;  /* NULL: the body is no JSON */
-    char *headers; /* of this answer, lines as they came */
+    json_t *json;  /* NULL: the body is not JSON */
+    char *headers; /* of this response, unparsed lines */
     double seconds;
     char problem[CURL_ERROR_SIZE];
 };
@@ -30,35 +31,36 @@ struct call {
     CURL *connection;           /* of client_open(), kept alive between calls; NULL: a new one */
 };
 
-/* Once, in the runner. */
+/* Call it once, in the runner. */
 void client_open_library(void);
 
-/* A connection to keep, for one thread; curl_easy_cleanup() ends it. */
+/* Returns a connection to keep, for one thread; free it with curl_easy_cleanup(). */
 CURL *client_open(void);
 
-/* Fails the test where the API's reference does not have the answer (reference.h). */
+/* Fails the test if the API's reference does not list the response (reference.h). */
 struct answer *http_send(const struct host *host, const struct call *call);
 
-/* The ordinary call; `json` is taken and may be NULL. */
+/* Sends an ordinary request; takes ownership of `json`, which may be NULL. */
 struct answer *http(const struct host *host, const char *method, const char *path,
                     const char *token, json_t *json);
 
-/* The first value of a header behind the first line of a head, or NULL. */
+/* Returns the first value of a header in a head (the first line is skipped), or NULL. */
 char *header_in(const char *head, const char *name);
 const char *answer_header(const struct answer *answer, const char *name);
 
-/* A string of the answer's object; fails the test when it is none. */
+/* Returns a string member of the response's object; fails the test if it is not a string. */
 const char *answer_text(const struct answer *answer, const char *key);
 int64_t answer_int(const struct answer *answer, const char *key);
 
-/* That `warnings` of the answer has one that begins so; NULL: that it has none. */
+/* Fails the test unless one of the response's `warnings` begins with the text; NULL: unless there
+ * are no warnings. */
 void answer_warns(const struct answer *answer, const char *text);
 
-/* Fails the test, and shows the answer, unless it has this status. Returns the answer. */
+/* Fails the test and prints the response unless it has this status. Returns the response. */
 #define ck_status(got, expected) answer_expect((got), (expected), __FILE__, __LINE__)
 struct answer *answer_expect(struct answer *answer, long status, const char *file, int line);
 
-/* Besides, that it is the service's error body and its message begins so. */
+/* Also requires the service's error body, with a message that begins with `message`. */
 #define ck_error(got, expected, message)                                                           \
     answer_expect_error((got), (expected), (message), __FILE__, __LINE__)
 struct answer *answer_expect_error(struct answer *answer, long status, const char *message,
@@ -69,17 +71,17 @@ char *encoded(const char *segment);
 
 /* ---- bare sockets (raw.c) ---- */
 
-/* A connected socket to the host. */
+/* Returns a socket that is connected to the host. */
 int raw_open(const struct host *host);
 
 /*
- * Sends the bytes on a new connection, and reads until the host closes it or is silent for
- * `quiet_ms`. Returns what it said; *closed (may be NULL) whether it closed.
+ * Sends the bytes on a new connection and reads until the host closes it or is silent for
+ * `quiet_ms`. Returns the bytes read; *closed (may be NULL) is set to whether the host closed.
  */
 char *raw_send(const struct host *host, const void *bytes, size_t length, int quiet_ms,
                bool *closed);
 
-/* The statuses in what raw_send() returned, in order; how many. */
+/* Finds the statuses in the result of raw_send(), in order; returns their number. */
 int raw_statuses(const char *reply, int *statuses, int max);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the suites of deliveries stand on, above the stage: a host with webhooks, and a conversation
+ * Fixture of the suites of deliveries, on top of stage.h: a host with webhooks, and a conversation
  * whose messages are delivered.
  */
 #ifndef TESTS_DELIVER_H
@@ -8,16 +8,16 @@
 #include "receive.h"
 #include "stage.h"
 
-/* For a suite's set-up: its host, on a new database of that name. */
+/* For a suite's set-up: starts its host on a new database of that name. */
 void deliver_open(const char *name);
 
-/* A message of the conversation. */
+/* Posts a message to the conversation. */
 void say(const char *entry);
 
-/* Ends the interest of a test's webhook in what the next tests say. */
+/* Stops deliveries of later tests' messages to a test's webhook. */
 void forget(const struct webhook_made *webhook);
 
-/* That both signatures are of this secret, over the body as it came. */
+/* Fails the test unless both signatures were made with this secret over the body as received. */
 void expect_signed(const struct caught *caught, const char *secret);
 
 #endif

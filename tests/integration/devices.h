@@ -1,6 +1,6 @@
 /*
- * What the suites of devices stand on: a host with the module on a database of its own. M is an
- * OrganizationAdmin of one organisation, K an ApiUser of others.
+ * Fixture of the suites of devices: a host with the module on its own database. M is an
+ * OrganizationAdmin of one organization, K an ApiUser of other organizations.
  */
 #ifndef TESTS_DEVICES_H
 #define TESTS_DEVICES_H
@@ -15,18 +15,18 @@ extern struct person *m, *k;
 /* For a suite's set-up. */
 void devices_open(const char *name);
 
-/* The device is taken. */
+/* Takes ownership of `device`. */
 struct answer *device_post(const struct person *who, json_t *device);
 struct answer *device_patch(const struct person *who, const char *key, json_t *device);
 struct answer *device_get(const struct person *who, const char *key);
 
-/* A device that has an externalId and nothing else. */
+/* Returns a device with only an externalId. */
 json_t *device_named(const char *external_id);
 
-/* What the record says of a field, as JSON text. */
+/* Returns a field of the record as JSON text. */
 const char *device_field(const struct answer *answer, const char *name);
 
-/* An answer of 400 whose first problem is that of the field. */
+/* Fails the test unless the response is a 400 whose first problem is in this field. */
 void device_problem(struct answer *answer, const char *name);
 
 #endif

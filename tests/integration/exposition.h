@@ -1,6 +1,6 @@
 /*
- * A strict reader of Prometheus's text format 0.0.4: fails the test where promtool or a server
- * would complain. Lives as long as the process.
+ * A strict parser of Prometheus's text format 0.0.4: fails the test where promtool or a server
+ * would complain. Its results live as long as the process.
  */
 #ifndef TESTS_EXPOSITION_H
 #define TESTS_EXPOSITION_H
@@ -8,7 +8,7 @@
 #include "client.h"
 
 struct sample {
-    char *name, *labels; /* labels as they stand, without braces; "" for none */
+    char *name, *labels; /* labels as written, without braces; "" for none */
     double value;
 };
 
@@ -17,10 +17,11 @@ struct exposition {
     size_t count;
 };
 
-/* GET /metrics, which must be answered 200 and well-formed. */
+/* Sends GET /metrics; the response must be 200 and well-formed. */
 struct exposition *exposition_get(const struct host *host, const char *token);
 
-/* The value of a sample; -1: there is none. `labels` must be the whole of them. */
+/* Returns the value of a sample, or -1 if there is none. `labels` must be all labels of the sample.
+ */
 double exposition_value(const struct exposition *exposition, const char *name, const char *labels);
 
 #endif

@@ -1,4 +1,4 @@
-/* Devices with documents, for the tests of files that are sent and of what becomes of them. */
+/* Devices with documents, for the tests that upload files and look at how they are stored. */
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
 
@@ -10,33 +10,34 @@
 enum { FIELDS = 6 };
 extern const char *const files_fields[FIELDS];
 
-/* The section of the settings: documents in this directory, swept after a second. */
+/* The section of the settings: documents in this directory, swept after one second. */
 const char *files_section(const char *directory);
 
 /* A host with the modules auth and device. */
 struct host *files_host(const char *name, const char *database, const char *store);
 
-/* GET below /api/device. */
+/* Sends GET for a path below /api/device. */
 struct answer *files_get(const struct host *host, const struct person *who, const char *path);
 
-/* The body of a registration, so far with this externalId alone. */
+/* Begins the body of a registration; it has only this externalId so far. */
 struct upload_body files_named(const char *external_id);
 struct answer *files_post(const struct host *host, const struct person *who,
                           struct upload_body *body);
 
-/* Of the documents in an answer: how many; a member of one. */
+/* Return the number of documents in a response, and a member of one document. */
 size_t files_count(const struct answer *answer);
 const char *files_document(const struct answer *answer, size_t index, const char *key);
 
-/* Refused with this status: no row, no file. */
+/* Fails the test unless the request was refused with this status and left neither a row nor a file.
+ */
 struct answer *files_refused(const struct host *host, const struct person *who, const char *store,
                              struct answer *answer, long status, const char *external_id,
                              int files_before);
 
-/* Files in a store; 0 where there is none yet. */
+/* Returns the number of files in a store; 0 if there is no store yet. */
 int files_now(const char *store);
 
-/* The first problem of an answer is this field's. */
+/* Fails the test unless the first problem of a response is in this field. */
 void files_expect_field(const struct answer *answer, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * What an integration run stands on: one directory with a private PostgreSQL and a private Redis on
- * unix sockets, made once by harness_open() in the runner's process; databases copied from a
- * migrated template; real hosts with a configuration of their own.
+ * Fixture of an integration run: one directory with a private PostgreSQL and a private Redis on
+ * unix sockets, made once by harness_open() in the runner's process; databases that are copies of a
+ * migrated template; real hosts, each with its own configuration.
  *
- * check forks for each test. What a suite makes in its unchecked set-up lives in the runner and is
- * shared by the suite's tests; what a test makes ends with it. Nothing has to be freed: memory that
- * is handed out lives as long as the process.
+ * check forks for each test. Objects made in a suite's unchecked set-up live in the runner and are
+ * shared by the suite's tests; objects made by a test end with it. Nothing has to be freed:
+ * returned memory lives as long as the process.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
@@ -18,12 +18,13 @@
 
 #define ADMIN_EMAIL "admin@example.com"
 #define ADMIN_PASSWORD "first-admin-password"
-#define HEALTHY_MS 20000 /* that a host may take to start under sanitizers */
+#define HEALTHY_MS 20000 /* startup time limit, with sanitizers */
 #define STOP_MS 12000    /* a graceful stop has 10 s */
 
 /* ---- the run ---- */
 
-/* Makes the directory, starts the servers and migrates the template. `root`: where busbar is. */
+/* Makes the directory, starts the servers and migrates the template. `root`: the directory of the
+ * installed busbar. */
 void harness_open(const char *root);
 
 /* Stops the servers; keeps the directory if `keep`, else removes it. */
@@ -32,11 +33,12 @@ void harness_close(bool keep);
 /* A path in the run's directory. */
 char *harness_path(const char *name);
 
-/* The program `busbar` and its directory of modules; those of BUSBAR_PLAIN if `plain`. */
+/* The program `busbar` and its directory of modules. `plain`: the ones of BUSBAR_PLAIN, the build
+ * without sanitizers. */
 const char *harness_program(bool plain);
 const char *harness_modules(bool plain);
 
-/* The file of a module of the tests, by its name without ".so". */
+/* Returns the file of a test module; `name` has no ".so". */
 char *harness_test_module(const char *name);
 
 /* ---- PostgreSQL and Redis (services.c) ---- */
@@ -47,33 +49,34 @@ struct postgres {
     bool durable;               /* fsync on; else off, for speed */
 };
 
-/* The run's own. Tests that stop a server make one for themselves. */
+/* The run's shared server. Tests that stop a server make their own. */
 extern struct postgres *the_postgres;
 extern const char *the_redis; /* its socket */
 
-/* A new cluster, started; with roles and the migrated template. */
+/* Makes and starts a new cluster with the roles and the migrated template. */
 struct postgres *postgres_make(const char *name, bool durable);
 
-/* Path of one of PostgreSQL's programs, of the newest version that there is. */
+/* Returns the path of a PostgreSQL program, in the newest version installed. */
 char *postgres_program(const char *name);
 
 void postgres_start(struct postgres *pg);
 
-/* SIGINT: fast, SIGQUIT: immediate, SIGKILL: as a crash. */
+/* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */
 void postgres_stop(struct postgres *pg, int signal);
 
-/* A Redis of one's own on a socket of that name; *pid is its process. Returns the socket's path. */
+/* Starts a separate Redis on a socket of that name; *pid is set to its process. Returns the
+ * socket's path. */
 char *redis_make(const char *name, pid_t *pid);
-/* Runs a command of redis-cli; it must not be answered with an error. */
+/* Runs a command of redis-cli; fails the test if Redis answers with an error. */
 void redis_command(const char *path, const char *command);
 
-/* A new database, a copy of the template: migrated, with the Admin in it. */
+/* Makes a database from the template: migrated, with the Admin account. */
 char *database_make(struct postgres *pg, const char *name);
 
 /* Drops all databases that tests made, to bound the disk space of a run. */
 void databases_drop(struct postgres *pg);
 
-/* A connection to it; the caller's to PQfinish(). */
+/* Returns a connection to a database; the caller frees it with PQfinish(). */
 PGconn *database_connect(struct postgres *pg, const char *database);
 
 /* Runs a statement with text parameters and returns the first column of the first row, or NULL. */
@@ -83,9 +86,9 @@ void sql_run(PGconn *db, const char *sql);
 
 /* ---- hosts (host.c) ---- */
 
-/* Lines of YAML for a section, each with two spaces before it; NULL: the tests' defaults. */
+/* A section is lines of YAML, each beginning with two spaces; NULL: the defaults of the tests. */
 struct host_spec {
-    const char *name;        /* of its files; unique in the run */
+    const char *name;        /* for its file names; unique in the run */
     struct postgres *pg;     /* NULL: the run's own */
     const char *database;    /* name */
     const char *redis;       /* socket; NULL: the run's own, "": none */
@@ -96,9 +99,10 @@ struct host_spec {
     const char *const *environment;
     const char *const *wrapper; /* words before the program, which they exec; NULL-terminated */
     int port;                   /* to listen on; 0: any */
-    bool keep_port;             /* the one of the first start, when it is started again */
-    bool plain;                 /* the build without sanitizers, for what they do not bear */
-    bool supervised;            /* with its supervisor, whose pid is the host's then */
+    bool keep_port;             /* start it again on the port of the first start */
+    bool plain;                 /* use the build without sanitizers, for tests that sanitizers
+                                 * would disturb */
+    bool supervised;            /* run it under its supervisor; `pid` is the supervisor's then */
 };
 
 struct host {
@@ -107,19 +111,20 @@ struct host {
     int port;
     const char *const *environment, *const *wrapper;
     bool plain, keep_port, supervised;
-    int status; /* as waitpid() gave it, when host_run() found that it had ended */
+    int status; /* wait status, if host_run() found that it had ended */
 };
 
 /* Writes its configuration, starts it, and waits until it listens. */
 struct host *host_start(const struct host_spec *spec);
 
-/* Only the configuration, for tests of what does not start. */
+/* Writes the configuration only, for hosts that are expected not to start. */
 struct host *host_prepare(const struct host_spec *spec);
 
 /* Starts a prepared or ended host (again); false if it ended instead of listening. */
 bool host_run(struct host *host);
 
-/* SIGTERM; fails unless it ends in time with status 0 and without a sanitizer's report. */
+/* Sends SIGTERM; fails unless the host ends in time with status 0 and without a sanitizer's report.
+ */
 void host_stop(struct host *host);
 
 /* kill -9 */
@@ -127,18 +132,16 @@ void host_kill(struct host *host);
 
 bool host_alive(struct host *host);
 
-/* Runs `busbar -c conf …` to its end; the exit status. Output goes to the host's log. */
+/* Runs `busbar -c conf …` to its end and returns the exit status. Output goes to the host's log. */
 int host_command(struct host *host, const char *const *environment, const char *const *words);
 
-/* What its configuration says; to be written over host->conf before a reload. */
+/* Returns the text of a host's configuration; write it to host->conf before a reload. */
 char *host_configuration(const struct host_spec *spec);
 
-/* Runs `busbar -c conf WORD`, whatever is in the file, and returns what it printed, errors
- * included.
- */
+/* Runs `busbar -c conf WORD` and returns its output, including errors. The file may be invalid. */
 char *host_ask(const struct host *host, const char *word, int *status);
 
-/* The same with several words, up to NULL. */
+/* Like host_ask() with several words; the list ends with NULL. */
 char *host_ask_words(const struct host *host, const char *const *words, int *status);
 
 /* Fails if a sanitizer has reported something in the log. */

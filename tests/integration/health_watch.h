@@ -9,7 +9,7 @@
 
 struct watch;
 
-/* It has a connection, and had an answer, when it returns. */
+/* Returns when it is connected and has received a response. */
 struct watch *watch_begin(const struct host *host);
 
 /* Fails the test, with this name, unless all responses were 200. */

@@ -1,19 +1,20 @@
-/* The example modules, built out of the tree, from the installed package alone. */
+/* The example modules, built outside of the source tree from the installed package alone. */
 #ifndef TESTS_HELLO_H
 #define TESTS_HELLO_H
 
 #include "harness.h"
 
 /*
- * Copies the installed example into a directory of that name and runs its makefile, as a stranger
- * to the tree would. Returns the path of its hello.so.
+ * Copies the installed example into a directory of that name and runs its makefile, as a user
+ * without the source tree would. Returns the path of its hello.so.
  */
 char *hello_build(const char *name);
 
-/* The same after what `from` names has been replaced by `to`, wherever it stands in hello.c. */
+/* Like hello_build(), but first replaces each `from` text by its `to` text everywhere in hello.c.
+ */
 char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t count);
 
-/* Another example: its directory, its program without ".so", and an argument for make. */
+/* Builds another example: its directory, its program without ".so", and an argument for make. */
 char *example_build(const char *example, const char *program, const char *argument);
 
 #endif

@@ -1,4 +1,5 @@
-/* Webhooks as their owners see them: registering, changing, listing, what became of deliveries. */
+/* Webhooks as their owners see them: registering, changing and listing webhooks, and the state of
+ * their deliveries. */
 #ifndef TESTS_HOOK_H
 #define TESTS_HOOK_H
 
@@ -12,27 +13,27 @@
 
 struct webhook_made {
     int64_t id;
-    char *secret, *path; /* in full; WEBHOOKS/<id> */
+    char *secret, *path; /* the whole secret; WEBHOOKS/<id> */
 };
 
-/* A host with the module, on a database of its own of that name; `more` is appended to the section
- * webhook, lines with two spaces before them. */
+/* Starts a host with the module on its own database of that name; `more` is appended to the section
+ * webhook, as lines that begin with two spaces. */
 struct host *webhook_host(const char *name, const char *more);
 
-/* Waits until so many hosts can send: before that a test answers 503. */
+/* Waits until this many hosts can send; until then, requests to test a webhook get a 503. */
 void webhook_ready(const char *database, int hosts);
 
-/* POST with one event and TEST_SECRET. */
+/* Sends POST with one event and TEST_SECRET. */
 struct answer *webhook_try(const struct host *host, const struct person *by, const char *url,
                            const char *event);
 struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
                                  const char *event);
 
-/* <path><suffix>, without a body. */
+/* Sends a request without a body to <path><suffix>. */
 struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
                             const struct webhook_made *webhook, const char *suffix);
 
-/* The newest delivery, and a number or text of it. */
+/* Return the newest delivery, and a number or text of it. */
 json_t *webhook_newest(const struct host *host, const struct person *by,
                        const struct webhook_made *webhook);
 
@@ -40,15 +41,15 @@ json_t *webhook_newest(const struct host *host, const struct person *by,
 json_t *webhook_wait(const struct host *host, const struct person *by,
                      const struct webhook_made *webhook, const char *status, int ms);
 
-/* The attempt of that number (from 0) in a delivery. */
+/* Returns the attempt with that index (from 0) of a delivery. */
 const json_t *attempt_of(const json_t *delivery, size_t index);
 
-/* POST and PATCH with a body (taken). */
+/* Send POST and PATCH; both take ownership of the body. */
 struct answer *webhook_create(const struct host *host, const struct person *by, json_t *body);
 struct answer *webhook_change(const struct host *host, const struct person *by,
                               const struct webhook_made *webhook, json_t *body);
 
-/* The webhook in the caller's list; NULL: it is not there. */
+/* Returns the webhook in the caller's list, or NULL if it is not there. */
 const json_t *webhook_listed(const struct host *host, const struct person *by, int64_t id);
 
 #endif

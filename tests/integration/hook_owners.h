@@ -1,6 +1,6 @@
 /*
- * What the suites of the webhooks' API stand on: a host with the module; Anna and Ben, Users, and
- * an agent, an ApiUser, each in an organisation of their own.
+ * Fixture of the suites of the webhooks' API: a host with the module; Anna and Ben, who are Users,
+ * and an agent, which is an ApiUser, each in a separate organization.
  */
 #ifndef TESTS_HOOK_OWNERS_H
 #define TESTS_HOOK_OWNERS_H
@@ -10,7 +10,7 @@
 
 extern struct person *anna, *ben, *agent;
 
-/* For a suite's set-up. `more`: lines of the section webhook, with two spaces before them. */
+/* For a suite's set-up. `more`: lines of the section webhook that begin with two spaces. */
 void hook_owners_open(const char *name, const char *more);
 
 #endif

@@ -1,4 +1,4 @@
-/* Two hosts of one database whose live streams are listened to, and those who listen. */
+/* Two hosts on one database, and clients that listen to their live streams. */
 #ifndef TESTS_INTEGRATION_LIVE_H
 #define TESTS_INTEGRATION_LIVE_H
 
@@ -13,16 +13,16 @@ struct live {
     struct person *admin, *platform;
 };
 
-/* What all hosts of these tests have in common. */
+/* The settings that all hosts of these tests share. */
 extern const struct host_spec live_spec;
 
-/* Starts both on a database of this name, and makes a platform. */
+/* Starts both hosts on a database of this name and makes a platform. */
 void live_start(struct live *live, const char *name);
 void live_stop(const struct live *live);
 
 struct host *live_host(const char *name, const char *database);
 
-/* Each asserts that it went well. */
+/* Each function fails the test if its request fails. */
 struct sse *live_listen(const struct host *on, const struct person *who, const char *last);
 void live_post(const struct live *live, const struct host *on, const struct talk *talk,
                const char *username, const char *entry);

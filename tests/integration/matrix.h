@@ -1,13 +1,15 @@
 /*
- * Who gets what from which route: see test_matrix.c. A new route gets a row here. The rows that end
- * sessions come last, and of these the one that ends everybody's.
+ * The access matrix: which role gets which status from which route; see test_matrix.c. A new route
+ * gets a row here. Rows that end sessions come last; the row that ends everybody's session is the
+ * very last.
  */
 #ifndef TESTS_MATRIX_H
 #define TESTS_MATRIX_H
 
 #include <stdbool.h>
 
-/* "pending" and "suspended" have a token from before; "client" is a token of an ApiUser's client.
+/* "pending" and "suspended" have a token from before their status changed; "client" is a token of
+ * an ApiUser's client.
  */
 enum actor {
     NOBODY,
@@ -26,7 +28,7 @@ enum actor {
 struct matrix_row {
     const char *method, *path;
     int status[ACTORS];
-    bool ends_session; /* of the caller, where it succeeds */
+    bool ends_session; /* of the caller, on success */
 };
 
 // clang-format off
@@ -102,7 +104,7 @@ static const struct matrix_row matrix[] = {
      {401, 403, 403, 200, 200, 200, 200, 200, 200, 200}, false},
     {"GET", "/api/chat/unread-devices/:email",
      {401, 403, 403, 200, 200, 200, 200, 200, 200, 200}, false},
-    {"GET", "/api/chat/stream", /* with a Last-Event-ID that is none */
+    {"GET", "/api/chat/stream", /* with an invalid Last-Event-ID */
      {401, 403, 403, 400, 400, 400, 400, 400, 400, 400}, false},
     {"POST", "/api/device",
      {401, 403, 403, 403, 403, 403, 400, 400, 400, 403}, false},

@@ -1,4 +1,5 @@
-/* Two hosts on one database, for the suites that look at what one does from the other. */
+/* Two hosts on one database, for the suites that check on one host the effects of requests to the
+ * other. */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H
 
@@ -6,7 +7,7 @@
 
 extern struct host *one, *two;
 
-/* For a suite's set-up, with the name of its database; and its tear-down. */
+/* For a suite's set-up, with the name of its database, and for its tear-down. */
 void pair_open(const char *name);
 void pair_close(void);
 

@@ -1,4 +1,5 @@
-/* Accounts for the tests. E-mails are unique in a database by the name that a test gives. */
+/* Accounts for the tests. The name that a test gives makes the e-mail address, which is unique in a
+ * database. */
 #ifndef TESTS_PEOPLE_H
 #define TESTS_PEOPLE_H
 
@@ -11,38 +12,38 @@ struct person {
     char *email, *password, *token;
 };
 
-/* The Admin of the template, logged in. */
+/* Returns the Admin of the template, logged in. */
 struct person *admin_of(const struct host *host);
 
-/* Registers `<name>@example.com`: Pending, no token. `type`: NULL is Developer. */
+/* Registers `<name>@example.com`: Pending, without a token. `type`: NULL means Developer. */
 struct person *person_register(const struct host *host, const char *name, const char *type);
 
-/* PUT /api/admin/users/:id with one key. */
+/* Sends PUT /api/admin/users/:id with one key. */
 struct answer *person_change(const struct host *host, const struct person *admin,
                              const struct person *person, const char *key, const char *value);
 
-/* A new session; the token is also person->token. */
+/* Makes a new session; the token is also stored in person->token. */
 const char *person_login(const struct host *host, struct person *person);
 
-/* Registered, approved and logged in. */
+/* Returns a person that is registered, approved and logged in. */
 struct person *person_make(const struct host *host, const struct person *admin, const char *name,
                            const char *type);
 
-/* The same, with another role than registration gives. */
+/* Like person_make(), with a role that registration does not give. */
 struct person *person_with_role(const struct host *host, const struct person *admin,
                                 const char *name, const char *role);
 
-/* GET /api/auth/me with the person's token. */
+/* Sends GET /api/auth/me with the person's token. */
 struct answer *person_me(const struct host *host, const struct person *person);
 
 /*
- * That the host answers a GET so within a second, which is what a host has to see a change made on
- * another, and then with this message, if it is an error.
+ * Fails the test unless the host answers a GET with this status (and this message, if it is an
+ * error) within a second, the time a host may take to see a change made on another host.
  */
 void answers_soon(const struct host *host, const char *path, const char *token, long status,
                   const char *message);
 
-/* That for GET /api/auth/me. */
+/* Like answers_soon() for GET /api/auth/me. */
 void me_soon(const struct host *host, const char *token, long status, const char *message);
 
 #endif

@@ -1,4 +1,4 @@
-/* What suites need to know of module_poke.c. */
+/* Interface of module_poke.c for the suites. */
 #ifndef TESTS_POKE_H
 #define TESTS_POKE_H
 
@@ -8,19 +8,21 @@
 /* The advisory lock that the module's statements "gate" and "held" wait for. */
 #define POKE_GATE "4711"
 
-enum { AT_ONCE_MS = 60000 /* a hang guard */ };
+enum { AT_ONCE_MS = 60000 /* only to detect hangs */ };
 
-/* A host with the module on a new database of the spec's name (on spec->pg); its schema is there.
+/* Starts a host with the module on a new database of the spec's name (on spec->pg); its schema
+ * exists on return.
  */
 struct host *poke_start(const struct host_spec *spec);
 
-/* POST or GET /api/poke/<what>; fails the test unless it is answered so, and at once. */
+/* Sends POST or GET /api/poke/<what>; fails the test unless the response has this status and comes
+ * at once. */
 struct answer *poke(const struct host *host, const char *method, const char *what, long status);
 
-/* The same without waiting for the answer. */
+/* Sends the request without waiting for the response. */
 struct wire *poke_begin(const struct host *host, const char *what);
 
-/* That transactions go well again, at once: as many as there are connections for them. */
+/* Fails the test unless transactions succeed again at once, as many as there are connections. */
 void poke_lends(const struct host *host);
 
 #endif

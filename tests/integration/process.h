@@ -1,6 +1,6 @@
 /*
- * Child processes of the tests. A child gets SIGKILL when its parent ends, however that ends, so a
- * test that fails leaves nothing behind. Times are milliseconds.
+ * Child processes of the tests. A child gets SIGKILL when its parent ends for any reason, so a
+ * failed test leaves no process running. Times are in milliseconds.
  */
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
@@ -16,56 +16,62 @@ struct process_spec {
     const char *const *environment; /* "NAME=value", added to the tests' own; NULL-terminated */
     const char *log;                /* file that output and errors are appended to */
     const char *output;             /* another file for standard output; NULL: the log */
-    bool as_service;                /* never root: PostgreSQL and Redis */
+    bool as_service;                /* run it unprivileged, even if the tests run as root:
+                                     * PostgreSQL and Redis */
 };
 
 /*
- * The tests' environment with `more`, "NAME=value" each up to NULL (or no list: NULL), which take
- * the place of what has their name. The array is NULL-terminated and to be freed, its texts are
- * not. It is made before a fork: in a child of a process with threads, putenv() may wait for ever.
+ * Returns the tests' environment with the variables of `more` ("NAME=value", ending with NULL;
+ * NULL: no list) added or replaced. The array ends with NULL; the caller frees it, but not its
+ * texts. Call it before a fork: in a child of a process with threads, putenv() may block forever.
  */
 char **process_environment(const char *const *more);
 
-/* Starts it; the pid. Fails the test when it cannot. */
+/* Starts the process and returns its pid. Fails the test if it cannot be started. */
 pid_t process_start(const struct process_spec *spec);
 
-/* Waits for its end; false after `ms` without one. *status as waitpid() gives it. */
+/* Waits for the process to end; returns false after `ms`. *status is a waitpid() status. */
 bool process_wait(pid_t pid, int ms, int *status);
 
-/* Sends the signal and waits; SIGKILL after `ms` times PATIENCE. The status as waitpid() gives it.
+/* Sends the signal and waits; sends SIGKILL after `ms` times PATIENCE. Returns the waitpid()
+ * status.
  */
 int process_stop(pid_t pid, int signal, int ms);
 
-/* The calling test cannot run here: ./test counts it as skipped. The test has to return then. */
+/* Marks the calling test as skipped in ./test because it cannot run here. The test must return
+ * after the call. */
 void test_skipped(const char *reason);
 
 /*
- * Runs a command as root: by itself where the tests run as root, else by sudo. False, with a reason
- * said by test_skipped(), where this user may not do that without a password.
+ * Runs a command as root: directly if the tests run as root, otherwise with sudo. Returns false,
+ * after calling test_skipped() with the reason, if this user may not do that without a password.
  */
 bool process_as_root(const char *const *argv);
 
-/* Starts it and waits for its end, at most 60 s times PATIENCE. The exit status; 128 + n for a
- * signal. */
+/* Starts the process and waits for its end, at most 60 s times PATIENCE. Returns the exit status;
+ * 128 + n for a signal. */
 int process_run(const struct process_spec *spec);
 
 /* Makes a directory that the service user owns, mode 0700. */
 void process_service_directory(const char *path);
 
-/* A number of /proc/PID/status, as of "VmHWM:" (KiB); 0 if there is no such process or line. */
+/* Returns a number of /proc/PID/status, such as "VmHWM:" (KiB); 0 if there is no such process or
+ * line. */
 int64_t process_status(pid_t pid, const char *key);
 
-/* ThreadSanitizer keeps a shadow of all memory that was ever touched: growth says nothing there. */
+/* Returns whether ThreadSanitizer is active. It keeps a shadow of all memory ever used, so memory
+ * growth cannot be measured. */
 bool process_shadowed(void);
 
 int64_t now_ms(void);
 
-/* How often a test repeats something: `few` times, `many` in a full run (BUSBAR_TEST_FULL). */
+/* Returns how often a test repeats something: `few` times, or `many` in a full run
+ * (BUSBAR_TEST_FULL). */
 int repetitions(int few, int many);
 
 /*
- * Limits only end what hangs, and a busy machine may be slow: wait_until(), process_stop() and
- * process_run() wait this many times as long as their callers state.
+ * Time limits exist only to end hung tests, and a busy machine may be slow: wait_until(),
+ * process_stop() and process_run() wait this many times as long as their callers ask for.
  */
 enum { PATIENCE = 10 };
 
@@ -73,15 +79,15 @@ enum { PATIENCE = 10 };
  * PATIENCE. */
 bool wait_until(bool (*condition)(void *), void *arg, int ms);
 
-/* printf into memory that lives as long as the process, so that tests need not free. */
+/* Prints to memory that lives as long as the process, so tests need not free it. */
 __attribute__((format(printf, 1, 2))) char *text(const char *format, ...);
 
-/* The whole file, likewise; "" if there is none. */
+/* Returns the whole file, in memory like that of text(); "" if there is no file. */
 char *file_text(const char *path);
 
 void file_write(const char *path, const char *content);
 
-/* Keeps memory reachable and thereby no leak; returns it. Aborts on NULL. */
+/* Keeps memory reachable, so that it is not reported as a leak; returns it. Aborts on NULL. */
 void *kept(void *memory);
 
 #endif

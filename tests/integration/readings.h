@@ -1,6 +1,6 @@
 /*
- * What the suites of readings stand on: a host with the module and the spy on a database of its
- * own, M in one organisation, B in another.
+ * Fixture of the suites of readings: a host with the module and the spy on its own database; M and
+ * B are in different organizations.
  */
 #ifndef TESTS_READINGS_H
 #define TESTS_READINGS_H
@@ -16,13 +16,13 @@ extern struct person *m, *b;
 /* For a suite's set-up. */
 void readings_open(const char *name);
 
-/* A device of its own for a test, 10 kW and 100 days old. */
+/* Makes a separate device for a test, of 10 kW and commissioned 100 days ago. */
 const char *plant(const char *name);
 
-/* How many readings the database has of a device. */
+/* Returns the number of readings of a device in the database. */
 int64_t stored(const char *external_id);
 
-/* An error, whose first problem is that of the field. */
+/* Fails the test unless the response is an error whose first problem is in this field. */
 void expect_field(struct answer *answer, long status, const char *field);
 
 #endif

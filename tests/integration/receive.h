@@ -1,9 +1,10 @@
 /*
- * Receiving: signatures, and catchers.
+ * Receivers of webhooks and their signatures.
  *
- * A catcher is a receiver inside of the test that keeps every request, byte for byte, and answers
- * what it was told to. It has threads, so it is made in the test that uses it, not in a set-up.
- * The receiver of bench/ is a program; it takes loads and knows modes, see bench/receiver/main.c.
+ * A catcher is a receiver inside the test that keeps every request, byte for byte, and sends the
+ * responses that the test lists. It has threads, so make it in the test that uses it, not in a
+ * set-up. The receiver of bench/ is a separate program that takes high loads and has modes; see
+ * bench/receiver/main.c.
  */
 #ifndef TESTS_RECEIVE_H
 #define TESTS_RECEIVE_H
@@ -13,7 +14,8 @@
 #include "hook.h"
 #include "tls.h"
 
-/* Hexadecimal HMAC-SHA256, and the value of webhook-signature ("v1,…") over id.timestamp.body. */
+/* Return the hexadecimal HMAC-SHA256, and the value of webhook-signature ("v1,…") over
+ * id.timestamp.body. */
 char *hmac_hex(const char *secret, const void *body, size_t length);
 char *hmac_standard(const char *secret, const char *id, const char *timestamp, const void *body,
                     size_t length);
@@ -22,14 +24,14 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 
 #define ANSWER_OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 #define ANSWER_500 "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
-#define ANSWER_NONE ""   /* the connection stays open and silent */
-#define ANSWER_CUT "cut" /* the connection is closed without an answer */
+#define ANSWER_NONE ""   /* keeps the connection open and silent */
+#define ANSWER_CUT "cut" /* closes the connection without a response */
 
 struct caught {
-    char *head; /* with its blank line */
+    char *head; /* including the blank line */
     char *body;
     size_t length;
-    int64_t at_ms; /* when it was complete */
+    int64_t at_ms; /* when the request was complete */
 };
 
 struct catcher {
@@ -40,13 +42,14 @@ struct catcher {
     size_t count, connections;
 };
 
-/* Answers in this order, the last one for ever; NULL-terminated, and lives as long as the test. */
+/* Sends these responses in order and repeats the last one forever. The list ends with NULL and must
+ * live as long as the test. */
 struct catcher *catcher_start(const char *const *answers);
 
 /* http://127.0.0.1:<port>/<path> */
 char *catcher_url(const struct catcher *catcher, const char *path);
 
-/* Waits for so many requests in all; the last one of them. Fails the test after `ms`. */
+/* Waits for this many requests in total and returns the last one. Fails the test after `ms`. */
 const struct caught *catcher_wait(struct catcher *catcher, size_t count, int ms);
 size_t catcher_count(struct catcher *catcher);
 size_t catcher_connections(struct catcher *catcher);
@@ -62,15 +65,15 @@ struct receiver {
     int tls_port;   /* 0: none */
 };
 
-/* Only a port that is free, for another program. */
+/* Only reserves a free port, for another program. */
 struct receiver *receiver_none(void);
 
 struct receiver *receiver_start(const char *name);
-/* One that speaks TLS as well, with certificates of that authority. */
+/* Starts a receiver that also accepts TLS, with certificates of that authority. */
 struct receiver *receiver_start_tls(const char *name, const struct tls_pair *authority);
 char *receiver_url(const struct receiver *receiver, const char *path);
 
-/* Requests to a path, and [[id, ms], …] of them in the order of arrival. */
+/* Returns the requests to a path as [[id, ms], …] in the order of arrival. */
 const json_t *receiver_ids(const struct receiver *receiver, const char *path);
 size_t receiver_count(const struct receiver *receiver, const char *path);
 

@@ -1,45 +1,47 @@
 /*
- * The reference of the API (docs/reference.md) as a judge: every answer that a test gets is looked
- * up in it, and one that it does not have fails the test, be it by its status, a header, its type
- * or a field. The reference is that of all modules; routes of the tests' own modules are not in it.
+ * Checks responses against the API's reference (docs/reference.md): every response that a test gets
+ * is looked up, and one whose status, header, type or field is not in the reference fails the test.
+ * The reference covers all modules of busbar, but not the routes of the tests' own modules.
  */
 #ifndef TESTS_REFERENCE_H
 #define TESTS_REFERENCE_H
 
 #include <jansson.h>
 
-/* Once in the runner, before there are workers: what they tell each other of what was seen. */
+/* Allocates the memory in which workers share the statuses they have seen. Call it once in the
+ * runner, before there are workers. */
 void reference_share(void);
 
-/* Has `busbar reference` print the document; in the process that forks the tests. */
+/* Gets the document from `busbar reference`. Call it in the process that forks the tests. */
 void reference_open(void);
 
 struct reference_answer {
     const char *method, *target; /* of the request */
     long status;
-    const char *headers; /* lines as they came */
+    const char *headers; /* unparsed lines */
     const char *body;
     size_t length;
-    const json_t *json; /* NULL: the body is none, or none that jansson takes */
+    const json_t *json; /* NULL: there is no body, or jansson cannot parse it */
 };
 
-/* Fails the test unless the reference has such an answer. Any thread. */
+/* Fails the test unless the reference has this response. Any thread. */
 void reference_keeps(const struct reference_answer *answer);
 
-/* The same by the status and the headers, of an answer whose body goes on. */
+/* Like reference_keeps(), but checks only the status and headers of a response whose body is still
+ * being sent. */
 void reference_keeps_head(const char *method, const char *target, long status, const char *headers);
 
-/* Fails the test where an answer to a request that is not known is an error of another form than
- * the reference's. Any thread. */
+/* For a response to a request that is not known: fails the test if it is an error without the
+ * reference's error form. Any thread. */
 void reference_keeps_error(const struct reference_answer *answer);
 
 /*
  * Fails the test unless the reference has the event with such a body. `head`: the headers of the
- * request that brought it to a webhook; NULL: a stream did. Any thread.
+ * request that delivered it to a webhook; NULL: it came on a stream. Any thread.
  */
 void reference_keeps_event(const char *name, const char *head, const char *body, size_t length);
 
-/* Prints the statuses in the reference that no answer had, where BUSBAR_TEST_UNSEEN is set. */
+/* Prints the statuses in the reference that no response had, if BUSBAR_TEST_UNSEEN is set. */
 void reference_tell_unseen(void);
 
 #endif

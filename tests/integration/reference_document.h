@@ -1,4 +1,4 @@
-/* Inside of the judge (reference.h): the document that it judges by. */
+/* Internals of reference.h: the document that responses are checked against. */
 #ifndef TESTS_REFERENCE_DOCUMENT_H
 #define TESTS_REFERENCE_DOCUMENT_H
 
@@ -7,7 +7,7 @@
 /* NULL: reference_open() was not called. */
 const json_t *reference_document(void);
 
-/* What is wrong with a body of a type that begins with "text/", or NULL. */
+/* Returns what is wrong with a body whose type begins with "text/", or NULL. */
 const char *reference_text_problem(const char *type, const char *body, size_t length);
 
 #endif

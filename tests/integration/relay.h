@@ -1,4 +1,5 @@
-/* A host whose module relay sends what tests tell it to by the module upstream. */
+/* A host with the module relay, which makes the requests that tests ask for through the module
+ * upstream. */
 #ifndef TESTS_RELAY_H
 #define TESTS_RELAY_H
 
@@ -6,23 +7,26 @@
 
 #define RELAY_LOCAL "upstream:\n  open_networks: [\"127.0.0.0/8\", \"::1\"]\n"
 
-/* Not started. `more` is the section upstream, and what follows it. */
+/* Settings of a host that is not started yet. `more` is the section upstream and any later
+ * sections. */
 struct host_spec relay_spec(const char *name, const char *more);
 
-/* Starts it, and waits until it is ready: before that it does not know whether it may call anybody.
+/* Starts the host and waits until it is ready; before that it does not know whether requests are
+ * permitted.
  */
 struct host *relay_start(const struct host_spec *spec);
 
-/* POST /relay with the members of a JSON object, as json_pack() takes them ("{ss}"). */
+/* Sends POST /relay with the members of a JSON object, in json_pack() format ("{ss}"). */
 struct answer *relay(const struct host *host, const char *format, ...);
 
-/* The same, where the answer tells of what failed, too: "status", "error", "sent", … */
+/* Like relay(), for calls that may fail: the response has "status", "error", "sent", … */
 struct answer *relay_tells(const struct host *host, const char *format, ...);
 
-/* A header that the other server answered, in lower case; NULL: none. */
+/* Returns a header (its name in lower case) of the other server's response, or NULL. */
 const char *relay_header(const struct answer *answer, const char *name);
 
-/* How many calls are under way now, and how many had that outcome, as /metrics has it. */
+/* Return the number of calls in progress, and the number of calls with this outcome, from /metrics.
+ */
 double relay_under_way(const struct host *host);
 double relay_outcomes(const struct host *host, const char *outcome);
 

@@ -1,8 +1,8 @@
 /*
- * A scene: hosts on one database, a conversation, and the ledger's load on it. For tests that break
- * something while messages are written, and then want to know that nothing was lost.
+ * A scene: hosts on one database, a conversation, and the ledger's load on it. Used by tests that
+ * break something while messages are written and then check that no message was lost.
  *
- * How much is written is BUSBAR_TEST_MESSAGES (default 2,000), so that a long run needs no rebuild.
+ * BUSBAR_TEST_MESSAGES sets the number of messages (default 2,000), so a long run needs no rebuild.
  */
 #ifndef TESTS_SCENE_H
 #define TESTS_SCENE_H
@@ -23,29 +23,32 @@ struct scene {
     struct person *admin;
     struct ledger_load load;
     pthread_t thread;
-    int outcome; /* of ledger_load() */
+    int outcome; /* result of ledger_load() */
 };
 
-/* From the environment. */
+/* Returns the number of messages from the environment. */
 long scene_messages(void);
 
-/* Starts `hosts` hosts like `spec` (NULL: the defaults) and the conversation. */
+/* Starts `hosts` hosts with the settings of `spec` (NULL: the defaults) and the conversation. */
 struct scene *scene_make(const char *name, const struct host_spec *spec, int hosts, long messages);
 
-/* Starts the load in a thread; waits for its end, which fails the test unless it got through. */
+/* Start the load in a thread; wait for its end and fail the test unless all messages were
+ * acknowledged. */
 void scene_begin(struct scene *scene);
 void scene_finish(struct scene *scene);
 
-/* Waits until so many messages are acknowledged. */
+/* Waits until this many messages are acknowledged. */
 void scene_wait(struct scene *scene, long messages);
 
-/* Milliseconds from now until the next acknowledgement; fails the test after `max_ms`. */
+/* Returns the milliseconds from now until the next acknowledgement; fails the test after `max_ms`.
+ */
 int64_t scene_recovery(struct scene *scene, int max_ms);
 
-/* Starts an ended host again; the load follows it. */
+/* Starts an ended host again; the load uses its new port. */
 void scene_restart(struct scene *scene, int host);
 
-/* Lays the ledger beside the database and the API's chain, and prints both under the name. */
+/* Compares the ledger with the database and the API's chain, prints the report with the database's
+ * name, and fails the test unless they agree. */
 struct ledger_report scene_expect_ledger(struct scene *scene);
 
 /* Stops the hosts. */

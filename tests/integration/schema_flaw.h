@@ -1,17 +1,17 @@
 /*
- * Whether a schema says only what schema.h judges values by: each keyword, type and format is
- * known, its rule has the form that it needs, and its examples and defaults keep to it.
+ * Checks that a schema uses only rules that schema.h can validate: each keyword, type and format is
+ * known, each rule has the form it needs, and the examples and defaults are valid.
  */
 #ifndef TESTS_SCHEMA_FLAW_H
 #define TESTS_SCHEMA_FLAW_H
 
 #include <jansson.h>
 
-/* What is wrong with the schema and where, or NULL. `document` is what "$ref" is looked up in; what
- * a reference leads to is not looked at again. */
+/* Returns what is wrong with the schema and where, or NULL. "$ref" is looked up in `document`; the
+ * schema that a reference leads to is not checked again. */
 const char *schema_flaw(const json_t *document, const json_t *schema);
 
-/* The first flaw of a schema anywhere inside `part`: the values of members named "schema". */
+/* Returns the first flaw of any schema inside `part`: the values of members named "schema". */
 const char *schema_flaw_inside(const json_t *document, const json_t *part);
 
 #endif

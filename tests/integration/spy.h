@@ -1,11 +1,11 @@
-/* What suites need to know of module_spy.c. */
+/* Interface of module_spy.c for the suites. */
 #ifndef TESTS_SPY_H
 #define TESTS_SPY_H
 
 #include <libpq-fe.h>
 #include <stdbool.h>
 
-/* A PGconn's: the spy's tables are there. */
+/* Returns whether the spy's tables exist; `db` is a PGconn. */
 bool spy_is_there(void *db);
 
 /*

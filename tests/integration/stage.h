@@ -1,6 +1,6 @@
 /*
- * What the tests of a suite on one host stand on: the host, the Admin, and each test's own
- * connection to the database.
+ * Fixture of a suite that uses one host: the host, the Admin, and a connection to the database for
+ * each test.
  */
 #ifndef TESTS_STAGE_H
 #define TESTS_STAGE_H
@@ -15,7 +15,8 @@ extern PGconn *db;
 /* For a suite's set-up: starts its host, on a new database of the host's name. */
 void stage_open(const struct host_spec *spec);
 
-/* A suite of tests between `set_up`, which calls stage_open(), and the stop of the host. */
+/* Makes a suite of tests that run between `set_up`, which calls stage_open(), and the stop of the
+ * host. */
 Suite *stage_suite(const char *name, void (*set_up)(void), int seconds_each,
                    const TTest *const *tests, size_t count);
 

@@ -1,12 +1,13 @@
-/* The suites of the integration tests, a file each: X(chat) stands for chat_suite() in test_chat.c.
+/* The suites of the integration tests, one for each file: X(chat) stands for chat_suite() in
+ * test_chat.c.
  */
 #ifndef TESTS_SUITES_H
 #define TESTS_SUITES_H
 
 #include <check.h>
 
-/* In this order: the longest first, so that none goes on alone at the end; logs is the last one,
- * for it looks at what all the others left. */
+/* In this order: the longest first, so that no suite runs alone at the end; logs is the last one
+ * because it checks the logs of all other suites. */
 #define SUITES(X)                                                                                  \
     X(bulk_kills)                                                                                  \
     X(certificate_history)                                                                         \
@@ -141,7 +142,8 @@
     X(injection)                                                                                   \
     X(logs)
 
-/* They measure times, which others would lengthen: they run alone (workers.h). */
+/* Suites that measure times run alone (workers.h), because other suites would lengthen the times.
+ */
 #define ALONE_SUITES(X)                                                                            \
     X(login)                                                                                       \
     X(limits)                                                                                      \
@@ -152,7 +154,8 @@
     X(reload_load)                                                                                 \
     X(webhook_crowd)
 
-/* They need programs that only a part of ./test of their own installs: they run by name alone. */
+/* Suites that need programs which only their own part of ./test installs run only if they are
+ * named. */
 #define APART_SUITES(X) X(contract)
 
 #define SUITE_DECLARE(name) Suite *name##_suite(void);

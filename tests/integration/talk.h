@@ -1,4 +1,4 @@
-/* Conversations, as the tests of chat speak of them. */
+/* Conversations for the tests of chat. */
 #ifndef TESTS_TALK_H
 #define TESTS_TALK_H
 
@@ -9,11 +9,12 @@ struct talk {
     char *head;
 };
 
-/* POST start, `username` being the first participant; `device` may be NULL (sent as null). */
+/* Sends POST start with `username` as the first participant; `device` may be NULL (sent as null).
+ */
 struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
                         const char *other, const char *device, const char *entry);
 
-/* The same, which must succeed. */
+/* Like talk_try(), but fails the test unless the request succeeds. */
 struct talk talk_start(const struct host *host, const struct person *by, const char *user,
                        const char *other, const char *device);
 
@@ -23,22 +24,22 @@ struct answer *talk_read(const struct host *host, const struct person *by, const
                          const char *email);
 struct answer *talk_find(const struct host *host, const struct person *by, json_t *filters);
 
-/* GET /api/chat/<what>/:email; `query` may be "". */
+/* Sends GET /api/chat/<what>/:email; `query` may be "". */
 struct answer *talk_of(const struct host *host, const struct person *by, const char *what,
                        const char *email, const char *query);
 
-/* The chain, and how many messages it has; `query` may be "". */
+/* Return the chain, and the number of messages in it; `query` may be "". */
 struct answer *talk_chain(const struct host *host, const struct person *by, const struct talk *talk,
                           const char *query);
 size_t talk_length(const struct host *host, const struct person *by, const struct talk *talk);
 
-/* The keys of an object in their order, with a blank between. */
+/* Returns the keys of an object in their order, separated by spaces. */
 const char *keys_of(const json_t *object);
 
-/* The path in the answer's Link header with rel="next", or NULL. */
+/* Returns the path in the response's Link header with rel="next", or NULL. */
 const char *next_page(const struct answer *answer);
 
-/* The same call by several threads at once; answers in the order of the threads. */
+/* Makes the same call in several threads at once; the responses are in the order of the threads. */
 enum { PARALLEL_MAX = 64 };
 void parallel(const struct host *host, const struct call *calls, struct answer **answers,
               int count);

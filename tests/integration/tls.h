@@ -1,15 +1,15 @@
-/* Keys and certificates for servers that speak TLS, made by the program openssl. */
+/* Keys and certificates for TLS servers, made by the program openssl. */
 #ifndef TESTS_TLS_H
 #define TESTS_TLS_H
 
-/* Files in PEM. */
+/* PEM files. */
 struct tls_pair {
     const char *key, *certificate;
 };
 
 /*
- * A key and its certificate for these subjectAltNames, as "IP:127.0.0.1", good for a day. Signed by
- * `by`; NULL: by itself. `name` is that of the files, and the subject's.
+ * Makes a key and its certificate for these subjectAltNames, such as "IP:127.0.0.1", valid for a
+ * day. `by` signs it; NULL: it is self-signed. `name` is the name of the files and of the subject.
  */
 struct tls_pair tls_make(const char *name, const char *alt_names, const struct tls_pair *by);
 

@@ -1,5 +1,6 @@
 /*
- * Requests that are held until they wait for a connection together, however slow the machine is.
+ * Requests that are held until all of them wait for a connection at the same time, however slow the
+ * machine is.
  */
 #ifndef TESTS_TOGETHER_H
 #define TESTS_TOGETHER_H
@@ -10,26 +11,27 @@ struct together {
     const struct host *host;
     const struct person *admin; /* who reads the metrics */
     PGconn *db;
-    const char *tables; /* as LOCK TABLE takes them: what the requests stop at */
+    const char *tables; /* an argument of LOCK TABLE: the locks that hold the requests */
     const char *pool;   /* of the host's first loop: "read", "unit", "write" */
-    int least;          /* this many wait, or share what waits, before the tables are let go */
-    /* NULL, or a statement of another connection, which takes rows that the requests stop at next;
-     * it is committed when one waits for them. */
+    int least;          /* release the tables when this many requests wait or share a waiting
+                         * statement */
+    /* NULL, or a statement of another connection that locks the rows which the requests need next;
+     * it is committed when a request waits for them. */
     const char *change;
     PGconn *changing;
-    int64_t shared; /* before it began; set by ask_together() */
+    int64_t shared; /* count at the beginning; set by ask_together() */
 };
 
-/* Sends them all at once; fails the test where they did not wait together in good time. */
+/* Sends all requests at once; fails the test if they did not wait together in time. */
 void ask_together(struct together *held, const struct call *calls, struct answer **answers,
                   int count);
 
-/* A figure of a pool of the host's first loop, as /metrics has it: a loop publishes its own from
- * time to time. */
+/* Returns a metric of a pool of the host's first loop from /metrics. A loop publishes its metrics
+ * periodically, so the value may be old. */
 int64_t pool_metric(const struct together *of, const char *name);
 
-/* Waits until the pool says that more than `count` requests shared a statement; else fails the
- * test. */
+/* Waits until the pool reports that more than `count` requests shared a statement; fails the test
+ * otherwise. */
 void expect_shared(const struct together *of, int64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Multipart bodies for the tests, and what lies in a store of documents. */
+/* Multipart bodies for the tests, and the files in a store of documents. */
 #ifndef TESTS_UPLOAD_H
 #define TESTS_UPLOAD_H
 
@@ -12,17 +12,17 @@ struct upload_body {
     size_t length;
 };
 
-/* A plain part. */
+/* Adds a plain part. */
 void upload_field(struct upload_body *body, const char *name, const char *value);
 
-/* A part with the rest of its Content-Disposition as given, behind "form-data; ". */
+/* Adds a part whose Content-Disposition is "form-data; " and the given text. */
 void upload_part(struct upload_body *body, const char *disposition, const void *bytes,
                  size_t length);
 
 void upload_file(struct upload_body *body, const char *field, const char *name, const void *bytes,
                  size_t length);
 
-/* Bytes as they are; the last boundary. */
+/* Add raw bytes; add the last boundary. */
 void upload_bytes(struct upload_body *body, const void *bytes, size_t length);
 void upload_close(struct upload_body *body);
 
@@ -30,13 +30,13 @@ void upload_close(struct upload_body *body);
 struct answer *upload_send(const struct host *host, const char *method, const char *path,
                            const struct person *who, struct upload_body *body);
 
-/* `length` bytes that differ with the seed, and hold CR LF and dashes in plenty. */
+/* Returns `length` bytes that depend on the seed and contain many CR LF and dashes. */
 char *upload_noise(unsigned seed, size_t length);
 
-/* Files below a directory, of all depths; -1: there is none. */
+/* Returns the number of files below a directory, at any depth; -1 if there is no directory. */
 int store_files(const char *directory);
 
-/* Waits until nothing is left of what arrived. */
+/* Waits until no partly received upload is left. */
 bool store_settles(const char *directory);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A host with the module wave (module_wave.c), whose configuration and file are exchanged while it
- * serves. The file of the module is in a directory of the test's own; a version is put there as an
- * operator does it, by rename.
+ * A host with the module wave (module_wave.c), whose configuration and module file are replaced
+ * while it runs. The module's file is in a directory for this test; a version is installed by
+ * rename, as an operator does it.
  */
 #ifndef TESTS_WAVE_H
 #define TESTS_WAVE_H
@@ -10,43 +10,45 @@
 
 struct wave {
     struct host *host;
-    struct host_spec spec; /* what the file says now; change it and call wave_write() */
+    struct host_spec spec; /* settings in the file; after a change, call wave_write() */
     char *file;            /* of the module */
 };
 
-/* A host of that name with a database of its own, and version 1. `more` as in host_spec. */
+/* Starts a host of that name with its own database and version 1. `more` as in host_spec. */
 struct wave *wave_start(const char *name, const char *more);
 
-/* The same without starting it. */
+/* Like wave_start() without starting the host. */
 struct wave *wave_prepare(const char *name, const char *more);
 
-/* Writes the configuration: modules besides auth and health (NULL: wave), and sections. */
+/* Writes the configuration: modules in addition to auth and health (NULL: wave), and sections. */
 void wave_write(struct wave *wave, const char *modules, const char *more);
 
-/* Puts a version (or any other file) in the module's place. */
+/* Replaces the module's file by a version (or any other file). */
 void wave_upgrade(const struct wave *wave, int version);
-void wave_exchange(const struct wave *wave, int version, size_t more); /* bytes behind its end */
+void wave_exchange(const struct wave *wave, int version,
+                   size_t more); /* extra bytes after its end */
 void wave_replace(const struct wave *wave, const void *bytes, size_t length);
 
-/* The bytes of a version's file. */
+/* Returns the bytes of a version's file. */
 char *wave_bytes(int version, size_t *length);
 
-/* `busbar reload`; fails unless it is done. Or unless it is refused, and says this. */
+/* Run `busbar reload`. The first fails the test unless the reload succeeds; the second unless it is
+ * refused with this message. */
 void wave_reload(const struct wave *wave);
 char *wave_refused(const struct wave *wave, const char *reason);
 
-/* GET /api/wave: fails unless it is this version with this greeting. */
+/* Sends GET /api/wave; fails the test unless the response has this version and this greeting. */
 void wave_expect(const struct wave *wave, int version, const char *greeting);
 
-/* `busbar status`. Waits until it holds the text. */
+/* Run `busbar status`; the second function repeats it until the output contains the text. */
 char *wave_status(const struct wave *wave);
 void wave_status_soon(const struct wave *wave, const char *part);
 
-/* Waits until the log holds the text; how often it does. */
+/* Waits until the log contains the text; wave_logged() returns how often it does. */
 void wave_log_soon(const struct wave *wave, const char *part);
 int wave_logged(const struct wave *wave, const char *part);
 
-/* Waits until only the live generation is left. */
+/* Waits until the live generation is the only one. */
 void wave_drained(const struct wave *wave);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Runs suites, several at a time: each worker is a process with a PostgreSQL, a Redis and a
- * directory of its own, and takes the next suite when it has done with one. Suites that measure
- * times run alone, when the other workers have ended.
+ * Runs several suites at a time: each worker is a process with its own PostgreSQL, Redis and
+ * directory, and takes the next suite when it has finished one. Suites that measure times run
+ * alone, after the other workers have ended.
  */
 #ifndef TESTS_WORKERS_H
 #define TESTS_WORKERS_H
@@ -16,9 +16,9 @@ struct suite_row {
     bool alone;
 };
 
-/* Prints the time of every suite, and in the end a summary as check's, with all failures. `last` is
- * run in each worker, too. Returns how many tests failed, the workers that ended before their time
- * included.
+/* Prints the time of every suite, and at the end a summary like check's, with all failures. Each
+ * worker also runs `last`. Returns the number of failed tests, including those of workers that
+ * ended early.
  */
 int workers_run(const struct suite_row *const *rows, size_t count, const struct suite_row *last,
                 int workers);
