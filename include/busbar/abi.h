@@ -1,10 +1,10 @@
 /*
  * The binary contract between the host and a module.
  *
- * Every struct that crosses the border begins with its own size, and every table carries the
- * stride of its rows. Both only ever grow at the end, so a module built against an older header
- * keeps loading: the host reads what the module knew and takes zero for the rest. The major
- * version must match; the host's minor must be at least the module's.
+ * Every struct that crosses the boundary begins with its size, and every table contains the stride
+ * of its rows. Both grow only at the end, so a module built against an older header still loads:
+ * the host reads the members that the module knew and uses zero for the rest. The major versions
+ * must be equal; the host's minor version must be at least the module's.
  */
 #ifndef BUSBAR_ABI_H
 #define BUSBAR_ABI_H
@@ -16,7 +16,7 @@
 #define BB_ABI_MAJOR 1
 #define BB_ABI_MINOR 12
 
-/* A table of equal rows. `stride` is the size of a row as the module's compiler saw it. */
+/* A table of rows of one type. `stride` is the size of a row as the module was compiled. */
 struct bb_table {
     const void *rows;
     size_t count;
@@ -29,11 +29,11 @@ struct bb_table {
         (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
     }
 
-/* The struct that a pointer is to a member of. */
+/* The struct that contains the member at which a pointer points. */
 #define BB_CONTAINER_OF(pointer, type, member)                                                     \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* The one symbol that a module exports; modules are built with hidden visibility. */
+/* Marks the one symbol that a module exports; modules are built with hidden visibility. */
 #define BB_EXPORT __attribute__((visibility("default")))
 
 #define BB_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))

@@ -1,9 +1,9 @@
 /*
- * The host's functions, as a table that the host hands to the module in its handle and in each
- * request. A module links to nothing of the host and can be tested with a fake. Call them through
- * the wrappers in host.h, request.h, reply.h, wait.h, sql.h and event.h, which document them.
- * Languages that cannot call the wrappers call the table: no function is without a form that needs
- * no va_list.
+ * The host's functions, as a table that the host passes to the module in its handle and in each
+ * request. A module does not link against the host, so it can be tested with a fake. Call the
+ * functions through the wrappers in host.h, request.h, reply.h, wait.h, sql.h and event.h, which
+ * document them. Languages that cannot use the wrappers call the table directly: every function has
+ * a variant without va_list.
  */
 #ifndef BUSBAR_API_H
 #define BUSBAR_API_H
@@ -126,7 +126,7 @@ struct bb_api {
     void (*metric_add)(struct bb_host *, size_t, size_t, uint64_t);
     char *(*metrics)(struct bb_request *, size_t *);
     int (*reply_bytes)(struct bb_request *, int, const char *, const void *, size_t);
-    /* checks of what did not come as the body: request.h */
+    /* checks of data other than the request body: request.h */
     json_t *(*check)(struct bb_request *, const struct bb_table *, json_t *, json_t *);
     int (*refuse)(struct bb_request *, json_t *);
 
@@ -134,7 +134,7 @@ struct bb_api {
     const struct bb_file *(*file)(struct bb_request *, size_t);
     int (*reply_file)(struct bb_request *, int, int64_t);
 
-    /* stream.h: answers that are whole or cut; reply.h: errors with a list of what is wrong */
+    /* stream.h: streams that are complete or cut; reply.h: errors with a list of problems */
     void (*stream_cut)(struct bb_stream *);
     int (*vfail_listed)(struct bb_request *, int, json_t *, const char *, va_list);
 
@@ -149,7 +149,7 @@ struct bb_api {
     int (*run_then)(struct bb_host *, void (*)(struct bb_request *, void *), void (*)(void *, bool),
                     void *);
 
-    /* since minor 3, with a text in place of a format and its va_list: host.h, request.h */
+    /* since minor 3, with a plain text instead of a format and its va_list: host.h, request.h */
     int (*open_fail_text)(struct bb_host *, const char *);
     void (*host_log_text)(struct bb_host *, enum bb_level, const char *);
     int (*fail_text)(struct bb_request *, int, const char *);
@@ -162,7 +162,7 @@ struct bb_api {
     /* since minor 3: request.h */
     int (*offload_for)(struct bb_request *, const char *, uint64_t, void (*)(void *), void *);
 
-    /* since minor 4, for services of which several modules give one: host.h, request.h */
+    /* since minor 4, for services that several modules provide: host.h, request.h */
     bool (*service_at)(struct bb_host *, const char *, size_t, struct bb_given *);
     int (*call_as)(struct bb_request *, struct bb_host *, int (*)(struct bb_request *, void *),
                    void *);

@@ -1,6 +1,6 @@
 /*
- * What most modules do with rows: pages of a list, rows as JSON, cells that are bytes or numbers,
- * times. All of it is made of the functions of request.h and sql.h.
+ * Helpers that most modules need for rows: pages of a list, rows as JSON, cells with bytes or
+ * numbers, times. They use only the functions of request.h and sql.h.
  */
 #ifndef BUSBAR_HELPERS_H
 #define BUSBAR_HELPERS_H
@@ -10,17 +10,20 @@
 
 #include <busbar/sql.h>
 
-/* SQL: a time column as milliseconds since 1970 (for bb_cell_time()), and as the API writes it. */
+/*
+ * SQL expressions: a time column as milliseconds since 1970 (for bb_cell_time()), and as the API
+ * writes it.
+ */
 #define BB_SQL_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* A row as JSON, given; NULL: no memory. */
+/* Converts a row to JSON, which the caller owns; NULL: out of memory. */
 typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /*
- * Answers 200 with an array of the first `count` rows. `next` (NULL: this page is the last one) is
- * the cursor of the Link to the next page. Returns the status of the answer.
+ * Answers 200 with an array of the first `count` rows. `next` is the cursor for the Link to the
+ * next page (NULL: this is the last page). Returns the status of the answer.
  */
 static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                                 const char *next, bb_item *item)
@@ -39,8 +42,8 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
 }
 
 /*
- * The same for rows that were asked for with a limit of `limit` + 1: the row more shows that there
- * is a next page. The cursor is the cell `key` of the page's last row.
+ * Like bb_reply_page() for rows that were selected with a limit of `limit` + 1: the additional row
+ * shows that there is a next page. The cursor is the cell `key` of the page's last row.
  */
 static inline int bb_reply_rows(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
                                 size_t key, bb_item *item)
@@ -53,7 +56,7 @@ static inline int bb_reply_rows(struct bb_request *rq, const struct bb_rows *row
     return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, key) : NULL, item);
 }
 
-/* One hexadecimal digit of PostgreSQL's; -1: it is none. */
+/* Converts a hexadecimal digit as PostgreSQL writes it; -1: not a digit. */
 static inline int bb_nibble(char digit)
 {
     if (digit >= '0' && digit <= '9')
@@ -61,7 +64,9 @@ static inline int bb_nibble(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* The bytes of a bytea ("\x00ff"; NULL: null) into `room` bytes: how many; -1: none, or too many.
+/*
+ * Decodes a bytea cell ("\x00ff"; NULL: null) into a buffer of `room` bytes. Returns the number of
+ * bytes; -1 if it is not a bytea or too long.
  */
 static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
 {
@@ -80,7 +85,7 @@ static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
     return (int64_t)(digits / 2);
 }
 
-/* A cell of BB_SQL_MS() as the API writes times, in the request's memory; NULL: null. */
+/* Formats a cell of BB_SQL_MS() as the API writes times, in the request's memory; NULL: null. */
 static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  size_t column)
 {
@@ -88,7 +93,10 @@ static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *ro
                                           : NULL;
 }
 
-/* The numbers of a bigint[] ("{1,2}"; NULL: null) into `into` (NULL: nowhere); returns how many. */
+/*
+ * Stores the numbers of a bigint[] cell ("{1,2}"; NULL: null) in `into` (NULL: only counts them).
+ * Returns the count.
+ */
 static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 {
     size_t count = 0;
@@ -105,25 +113,25 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
     return count;
 }
 
-/* How a cell becomes JSON. SQL's null is JSON's, whatever the type. */
+/* How a cell is converted to JSON. SQL's null becomes JSON's null with every type. */
 enum bb_column_type {
     BB_COLUMN_TEXT = 1,
     BB_COLUMN_INT,
-    BB_COLUMN_ID, /* a number; 0 is null, too */
+    BB_COLUMN_ID, /* a number; 0 also becomes null */
     BB_COLUMN_NUMBER,
     BB_COLUMN_BOOL,
-    BB_COLUMN_TIME, /* of BB_SQL_MS() */
-    BB_COLUMN_JSON  /* of json, jsonb, or text that holds such */
+    BB_COLUMN_TIME, /* a cell of BB_SQL_MS() */
+    BB_COLUMN_JSON  /* json, jsonb, or text that contains JSON */
 };
 
-/* A member of an object, and the cell that it is made of. */
+/* A member of an object, and the cell with its value. */
 struct bb_column {
     const char *name;
     enum bb_column_type type;
     size_t column;
 };
 
-/* A cell as JSON, given; NULL: no memory, or what bb_json_read() says. */
+/* Converts a cell to JSON, which the caller owns; NULL: out of memory, or as for bb_json_read(). */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                    size_t column, enum bb_column_type type)
 {
@@ -152,9 +160,9 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
 }
 
 /*
- * Adds cells of a row to an object, taken, in the order of the table; members of the same names are
- * replaced. The object, given; NULL: it was NULL, or what bb_cell_json() says. Then bb_reply()
- * answers 503 as for any JSON that got no memory.
+ * Adds cells of a row to an object, in the order of the table; replaces members with the same
+ * names. Takes the object and returns it to the caller. Returns NULL if the object was NULL or
+ * bb_cell_json() failed; then bb_reply() answers 503, as for any JSON that ran out of memory.
  */
 static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  const struct bb_column *columns, size_t count, json_t *object)
@@ -170,21 +178,21 @@ static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *ro
     return object;
 }
 
-/* A row as an object of these members. */
+/* Converts a row to an object with these members. */
 static inline json_t *bb_row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                   const struct bb_column *columns, size_t count)
 {
     return bb_row_add(rq, rows, row, columns, count, json_object());
 }
 
-/* The two for a static array of columns. */
+/* bb_row_add() and bb_row_json() for a static array of columns. */
 #define BB_ROW_ADD(rq, rows, row, columns, object)                                                 \
     bb_row_add(rq, rows, row, columns, sizeof(columns) / sizeof((columns)[0]), object)
 #define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())
 
 /*
- * Tells a channel: with the transaction, whose commit all hosts hear; or, where it is NULL, by
- * itself (parks). 0, or -1 (then `return bb_failed(rq)`).
+ * Notifies a channel: with the transaction, so that all hosts get the notification on commit; or
+ * immediately if `tx` is NULL (parks). Returns 0, or -1 (then `return bb_failed(rq)`).
  */
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
@@ -197,13 +205,13 @@ static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char 
     return bb_add(rq, tx, &notify, values, 2) < 0 ? -1 : 0;
 }
 
-/* Gives up a value, as bb_defer() calls it. */
+/* Drops a reference; for bb_defer(). */
 static inline void bb_json_drop(void *json)
 {
     json_decref((json_t *)json);
 }
 
-/* A value, taken, that lives as long as the request's memory from here on. NULL stays NULL. */
+/* Takes a value and drops it when the request's memory is freed. NULL stays NULL. */
 static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 {
     if (json)
@@ -211,42 +219,48 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
     return json;
 }
 
-/* Answers 503: for memory that is not JSON's; bb_reply() says by itself that JSON got none. */
+/*
+ * Answers 503. For memory other than JSON's, because bb_reply() itself answers if JSON ran out of
+ * memory.
+ */
 static inline int bb_no_memory(struct bb_request *rq)
 {
     return bb_fail_text(rq, 503, "Out of memory");
 }
 
-/* Parks for so many milliseconds, not beyond the deadline. 0; or -1 at once: no memory. */
+/*
+ * Parks for `ms` milliseconds, or until the deadline if that is earlier. Returns 0, or -1 at once
+ * if out of memory.
+ */
 static inline int bb_sleep(struct bb_request *rq, int64_t ms)
 {
     struct bb_completion *completion = bb_completion(rq);
 
     if (!completion)
         return -1;
-    bb_completion_wait(rq, completion, ms); /* nobody opens it meanwhile */
+    bb_completion_wait(rq, completion, ms); /* nobody signals it meanwhile */
     bb_completion_signal(rq->host, completion);
     return 0;
 }
 
 enum {
-    BB_PACE_WINDOW_MS = 200, /* over which bb_pace() counts requests */
-    BB_PACE_BUSY = 20        /* a second, from which on the host is busy with them */
+    BB_PACE_WINDOW_MS = 200, /* the period over which bb_pace() counts requests */
+    BB_PACE_BUSY = 20        /* requests per second from which on the host counts as busy */
 };
 
-/* The pace of work in the background; zeroed at first, but for `busy`. */
+/* The pace of background work; initially zero except `busy`. */
 struct bb_pace {
-    int64_t piece_ms, window_ms; /* when its piece began, and the window */
-    uint64_t answered;           /* how many requests the host had answered when the window began */
-    bool busy;                   /* the host answers requests, as far as is known */
+    int64_t piece_ms, window_ms; /* when the current piece began, and when the window began */
+    uint64_t answered;           /* requests that the host had answered when the window began */
+    bool busy;                   /* whether the host answers requests, as far as is known */
 };
 
 /*
- * Between two pieces of work in the background: while the host is busy with requests it parks for
- * twice as long as the last piece took, so that the work has a third of the time and who waits for
- * an answer the rest; else it returns at once. True: the host is busy, and the next piece had
- * better be small. `most_ms` bounds the pause. The first call only begins the first piece. Since
- * minor 9.
+ * Call this between two pieces of background work. While the host is busy with requests it parks
+ * for twice the duration of the last piece, so that background work gets a third of the time and
+ * requests get the rest; otherwise it returns at once. Returns true if the host is busy, so that
+ * the next piece should be small. `most_ms` limits the pause. The first call only begins the first
+ * piece. Since minor 9.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {
@@ -266,10 +280,10 @@ static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t 
     return pace->busy;
 }
 
-/* What bb_trimmed() takes away, for strspn() and the like. */
+/* The characters that bb_trimmed() removes, for strspn() and similar functions. */
 #define BB_BLANKS " \t\r\n"
 
-/* A copy of the text, in the request's memory, without the blanks around it. */
+/* Copies a text without the blanks around it into the request's memory. */
 static inline char *bb_trimmed(struct bb_request *rq, const char *text)
 {
     text += strspn(text, BB_BLANKS);
@@ -283,13 +297,14 @@ static inline char *bb_trimmed(struct bb_request *rq, const char *text)
     return copy;
 }
 
-/* As many random bytes in hexadecimal, in the request's memory. NULL: there are none. */
+/* Returns `bytes` random bytes in hexadecimal, in the request's memory. NULL: no random bytes. */
 static inline char *bb_random_hex(struct bb_request *rq, size_t bytes)
 {
     static const char digits[] = "0123456789abcdef";
     unsigned char *text = (unsigned char *)bb_alloc(rq, 2 * bytes + 1);
 
-    /* Random bytes lie in the second half, where a digit never goes before its byte is read. */
+    /* The random bytes are in the second half, so that no digit overwrites a byte before it is
+     * read. */
     if (bb_random(rq->host, text + bytes, bytes))
         return NULL;
     for (size_t i = 0; i < bytes; i++) {

@@ -1,20 +1,25 @@
 /*
- * A module's descriptor: one exported const symbol of tables. There are no register calls, so the
- * host knows everything a module brings without running a line of it, and nothing can be forgotten
- * when a generation ends.
+ * The descriptor of a module: one exported const symbol that consists of tables. There are no
+ * registration calls, so the host knows everything that a module provides without running its code,
+ * and nothing can be left registered when a generation ends.
  *
  *     BB_EXPORT const struct bb_module busbar_module = {
  *         BB_MODULE_HEAD("hello", "1.0.0"),
  *         .routes = BB_TABLE(routes),
  *     };
  *
- * The four verbs follow a reload: `open` builds the state of one generation (it may fail and has no
- * effect outside), `start` says that this generation goes live: its first request follows.
- * `quiesce` says that it is superseded, or that the host has stopped (bb_superseded() tells them
- * apart): nothing begins in it any more, but what began goes on, so the state must last. `close`
- * says that the last holder has gone. All four run on a thread of the host, never two at a time for
- * one state; `close` also follows an `open` without a `start`. A new generation's `start` comes
- * before the old one's `quiesce`. A module keeps no mutable statics and starts no threads.
+ * Four functions follow the life of a generation:
+ * - `open` builds the state. It may fail, and has no effect outside the module.
+ * - `start` announces that the generation goes live: its first request follows.
+ * - `quiesce` announces that a newer generation has replaced this one, or that the host is stopping
+ *   (bb_superseded() distinguishes the two). No new work starts in the generation, but work in
+ *   progress continues, so the state must remain usable.
+ * - `close` announces that the last user of the generation is gone. It also follows an `open`
+ *   without a `start`.
+ *
+ * All four run on a host thread, never two at a time for the same state. `start` of a new
+ * generation runs before `quiesce` of the old one. A module keeps no mutable static variables and
+ * starts no threads.
  */
 #ifndef BUSBAR_MODULE_H
 #define BUSBAR_MODULE_H
@@ -28,37 +33,41 @@ struct bb_host;           /* the module's handle, one per generation and module 
 struct bb_request;        /* one piece of work on a fiber (request.h) */
 struct bb_tx;             /* a transaction (sql.h) */
 struct bb_event;          /* a raised event (event.h) */
-struct bb_worker_context; /* what a worker is given (host.h) */
+struct bb_worker_context; /* the argument of a worker (host.h) */
 
 enum bb_route_flags {
-    BB_CREATES = 1,      /* honours Idempotency-Key */
-    BB_NO_BODY = 2,      /* needs no field: an empty body is fine, whatever its content type */
+    BB_CREATES = 1,      /* supports Idempotency-Key */
+    BB_NO_BODY = 2,      /* no field is required: an empty body is valid, with any content type */
     BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
-    BB_OAUTH_ERRORS = 8, /* error bodies carry `error` and `error_description` of RFC 6749 too */
+    BB_OAUTH_ERRORS = 8, /* error bodies also have `error` and `error_description` of RFC 6749 */
     BB_INSIDE = 16,      /* clients of http.inside need no token and no role; since minor 1 */
-    BB_KEEP_OTHERS = 32, /* the body's undeclared fields are handed over too, as sent; minor 1 */
-    BB_REPLY_IN_503 = 64 /* 503 may have the body of `reply`, for the reference; since minor 5 */
+    BB_KEEP_OTHERS = 32, /* the handler also gets undeclared fields of the body, as sent; minor 1 */
+    BB_REPLY_IN_503 = 64 /* a 503 may have the body of `reply` (for the reference); since minor 5 */
 };
 
 enum bb_part_kind {
-    BB_PART_FIELDS = 1, /* a JSON object, checked as a JSON body is: `body` of the route */
+    BB_PART_FIELDS = 1, /* a JSON object, checked like a JSON body against `body` of the route */
     BB_PART_FILES
 };
 
-enum { BB_FILES_MAX = 100 }; /* of a request: what the parts of a route allow together */
+enum {
+    BB_FILES_MAX = 100
+}; /* per request: the limit for the sum of count_max over the parts of
+    * a route */
 
 /*
- * A part of multipart/form-data, next to JSON, by its name; "*" stands for files of any name.
- * "NAME[]" is NAME. A file without a name has that of its part. Other files are refused, other
- * texts passed over with a warning. A part with neither content nor the name of a file is passed
- * over: forms send one for each field that was left empty.
+ * A part of multipart/form-data, identified by its name, as an alternative to a JSON body. The name
+ * "*" accepts files under any name, and "NAME[]" is the same as NAME. A file without a file name
+ * gets the name of its part. Files of undeclared parts are refused; other undeclared parts are
+ * ignored with a warning. A part with neither content nor a file name is ignored, because forms
+ * send one for each field that was left empty.
  */
 struct bb_part {
     const char *name;
     enum bb_part_kind kind;
-    unsigned flags;     /* BB_REQUIRED: at least one */
-    unsigned count_max; /* files; there is one part of fields at most */
-    size_t bytes_max;   /* of one file */
+    unsigned flags;     /* BB_REQUIRED: at least one is required */
+    unsigned count_max; /* maximum number of files; a route has at most one part of fields */
+    size_t bytes_max;   /* maximum size of one file */
     const char *help;
 };
 
@@ -66,31 +75,32 @@ struct bb_route {
     const char *method;                    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
     const char *path;                      /* "/api/chat/chain/:headUuid" */
     unsigned roles;                        /* enum bb_role; never 0, BB_ANYONE must be written */
-    int (*handler)(struct bb_request *rq); /* straight-line code on a fiber; see request.h */
+    int (*handler)(struct bb_request *rq); /* sequential code on a fiber; see request.h */
     struct bb_table segments;              /* struct bb_field: a row for each :name of the path */
     struct bb_table query;                 /* struct bb_field */
     struct bb_table body;                  /* struct bb_field; the body is a JSON object */
-    struct bb_table reply;  /* struct bb_field of the success body, for the reference */
+    struct bb_table reply;  /* struct bb_field of the success body (for the reference) */
     size_t body_max;        /* bytes; 0: the setting http.max_body */
     unsigned deadline_ms;   /* 0: the setting http.deadline */
     unsigned flags;         /* enum bb_route_flags */
-    int success;            /* status of success, for the reference (0: 200) */
+    int success;            /* status of success (for the reference); 0: 200 */
     const char *help;       /* one sentence for the reference */
-    size_t values_max;      /* members and items in a JSON body; 0: 12,000 */
+    size_t values_max;      /* maximum number of members and items in a JSON body; 0: 12,000 */
     struct bb_table parts;  /* struct bb_part; none: no multipart/form-data */
-    size_t files_max;       /* bytes of all files of a request together */
-    const char *files_in;   /* a setting of the module: the directory for files; see bb_file() */
-    const char *files_pool; /* a pool of the module, whose threads write them */
-    /* Told on the loop when files cannot be written as they arrive. NULL: nobody. Since minor 2. */
+    size_t files_max;       /* maximum bytes of all files of a request together */
+    const char *files_in;   /* the module's setting with the directory for files; see bb_file() */
+    const char *files_pool; /* the module's pool whose threads write the files */
+    /* Called on the loop when arriving files cannot be written. May be NULL. Since minor 2. */
     void (*files_failed)(struct bb_host *host);
-    /* Content type of success, for the reference; NULL: JSON, as `reply` has it. Since minor 5. */
+    /* Content type of a success (for the reference); NULL: JSON as described by `reply`. Since
+     * minor 5. */
     const char *reply_type;
-    /* Statuses that it may answer beside success and the usual errors of its kind, for the
-     * reference, and 0 at the end: 202, 304, errors. NULL: none. Since minor 5. */
+    /* Other statuses (for the reference), such as 202, 304 and errors, terminated by 0: those that
+     * are neither `success` nor the usual errors of such a route. May be NULL. Since minor 5. */
     const int *errors;
 };
 
-/* An event that this module raises. Payload fields are those of its JSON object. */
+/* An event that this module raises. Its payload is a JSON object with these fields. */
 struct bb_event_descriptor {
     const char *name; /* "message.new" */
     unsigned version;
@@ -101,10 +111,10 @@ struct bb_event_descriptor {
 enum bb_hook_kind { BB_WITHIN = 1, BB_COMMITTED };
 
 /*
- * A hook on an event of whatever module. Exactly one of the two functions is set.
- * within: in the publisher's transaction; adds statements with bb_add(); returns 0, or -1 to veto
- *   after bb_fail(). It must not wait: no query, no offload.
- * committed: on a fiber of its own after the commit, with a copy of the event.
+ * A hook on an event of any module. Exactly one of the two functions is set.
+ * - within: runs in the publisher's transaction and adds statements with bb_add(). Returns 0, or -1
+ *   to veto after bb_fail(). It must not wait: no queries, no offloads.
+ * - committed: runs on a separate fiber after the commit, with a copy of the event.
  */
 struct bb_hook {
     const char *event; /* name, or "*" for every event */
@@ -114,7 +124,7 @@ struct bb_hook {
     void (*committed)(struct bb_request *rq, const struct bb_event *event);
 };
 
-/* A service given to other modules: an interface (a const struct of functions) and its state. */
+/* A service for other modules: an interface (a const struct of functions) and its state. */
 struct bb_service_descriptor {
     const char *name; /* "authenticator" */
     unsigned version;
@@ -123,24 +133,25 @@ struct bb_service_descriptor {
 
 struct bb_need {
     const char *service;
-    unsigned version; /* at least */
+    unsigned version; /* the minimum version */
 };
 
 /*
- * A channel of PostgreSQL's NOTIFY. `heard` runs on a loop and must not wait; payload is borrowed,
- * and NULL after a time in which notifications may have been missed: anything may have changed. It
- * may come at any time between `open` and `close`: a generation that drains hears as well.
+ * A PostgreSQL NOTIFY channel. `heard` runs on a loop for each notification and must not wait.
+ * `payload` is borrowed. It is NULL if notifications may have been missed, in which case anything
+ * may have changed. Calls can come at any time between `open` and `close`, so a generation that
+ * drains also gets them.
  */
 struct bb_channel {
     const char *name; /* an SQL identifier */
     void (*heard)(void *state, const char *payload);
 };
 
-enum bb_job_flags { BB_ONCE = 1 /* one run at a time in the whole cluster, by advisory lock */ };
+enum bb_job_flags { BB_ONCE = 1 /* runs on one host of the cluster at a time, by advisory lock */ };
 
 /*
- * A periodic job, run on a fiber while the generation is live. A reload keeps the time at which a
- * job of the same name is due; a run under way is finished in its own generation.
+ * A periodic job, which runs on a fiber while the generation is live. A reload keeps the time at
+ * which a job of the same name is due; a run in progress finishes in its own generation.
  */
 struct bb_job {
     const char *name;
@@ -149,20 +160,20 @@ struct bb_job {
     void (*run)(struct bb_request *rq);
 };
 
-/* A pool of threads for functions that block or burn the processor; see bb_offload(). */
+/* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
     unsigned threads;
-    unsigned queue; /* waiting calls at most; more are refused */
-    int nice;       /* added to the threads' niceness, so that they do not delay the loops */
+    unsigned queue; /* maximum number of waiting calls; further calls are refused */
+    int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
 };
 
 /*
- * A thread of the module's own, made and joined by the host: an event loop that must not share one
- * of the host's (sending webhooks). It runs after `start`, touches the database only through
- * bb_run(), and returns once bb_stopping() is true, within bb_leave_ms(): soon where the host
- * stops; where it is superseded it may finish what it has begun, beside the worker of the new
- * generation.
+ * A separate thread for an event loop of the module that must not share a loop of the host, such as
+ * sending webhooks. The host creates and joins it. It runs after `start`, uses the database only
+ * through bb_run(), and returns within bb_leave_ms() after bb_stopping() becomes true. That time is
+ * short if the host is stopping. If the generation was superseded, the worker may finish work in
+ * progress while the worker of the new generation already runs.
  */
 struct bb_worker {
     const char *name;
@@ -172,22 +183,24 @@ struct bb_worker {
 /* See `flags`. Since minor 6. */
 enum bb_command_flag {
     /*
-     * It may take as long as it likes (others have 30 s), and ends cleanly when it is interrupted:
-     * a first SIGINT or SIGTERM does not end the process, but makes bb_superseded() true. A second
-     * one ends it. Its log begins with warnings, for it shows itself how far it is.
+     * The command has no time limit (the default is 30 s), and stops cleanly when interrupted: the
+     * first SIGINT or SIGTERM does not end the process, but makes bb_superseded() true; a second
+     * one ends the process. The command logs only warnings and errors, because it reports its own
+     * progress.
      */
     BB_COMMAND_LONG = 1
 };
 
 /*
- * A command of the program: `busbar user add --email …`. Runs on a fiber with the configuration
- * loaded and no listener; prints with bb_print(); returns the exit status. `start` is not called.
- * Secret options are read from the environment (BUSBAR_<NAME>) or standard input, never from argv.
- * The first required one that is not secret may be given as a bare word: `user add a@b.example`.
+ * A command of the program, such as `busbar user add --email …`. Runs on a fiber with the
+ * configuration loaded and no listener, prints with bb_print(), and returns the exit status.
+ * `start` is not called. Secret options are read from the environment (BUSBAR_<NAME>) or standard
+ * input, never from argv. The first required option that is not secret may be given without its
+ * name: `user add a@b.example`.
  */
 struct bb_command {
     const char *name;        /* "user add" */
-    struct bb_table options; /* struct bb_field; handed over like a body */
+    struct bb_table options; /* struct bb_field; the command gets them like a body */
     int (*run)(struct bb_request *rq);
     const char *help;
     unsigned flags; /* enum bb_command_flag; since minor 6 */
@@ -195,7 +208,7 @@ struct bb_command {
 
 /* See `flags`. Since minor 2. */
 enum bb_module_flag {
-    BB_MODULE_SEALS = 1 /* it uses bb_seal(): the host does not serve it without `secrets.keys` */
+    BB_MODULE_SEALS = 1 /* uses bb_seal(): the host does not serve it without `secrets.keys` */
 };
 
 struct bb_module {
@@ -221,14 +234,17 @@ struct bb_module {
     void (*close)(struct bb_host *host, void *state);
     struct bb_table metrics; /* struct bb_metric; since minor 1 */
     /*
-     * struct bb_need: services to do without where no module gives them in that version. The giver
-     * may be opened later: bb_service() has them from `start` on. Since minor 2. A name that ends
-     * in "*" stands for all services that begin so, which bb_service_at() has; since minor 4.
+     * struct bb_need: optional services. If no module provides the service in that version, this
+     * module works without it. The provider may be opened later: bb_service() returns the service
+     * from `start` on. Since minor 2. A name that ends in "*" matches all services with that
+     * prefix; bb_service_at() lists them. Since minor 4.
      */
     struct bb_table wants;
     unsigned flags;       /* enum bb_module_flag; since minor 2 */
-    const char *help;     /* what it is for: a sentence or two for the reference; since minor 5 */
-    size_t settings_size; /* of the struct that bb_settings() returns; 0: none; since minor 11 */
+    const char *help;     /* one or two sentences about its purpose (for the reference); since
+                           * minor 5 */
+    size_t settings_size; /* size of the struct that bb_settings() returns; 0: none; since minor
+                           * 11 */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \
@@ -239,7 +255,8 @@ struct bb_module {
 #define BB_MODULE_SYMBOL "busbar_module"
 
 #ifdef __cplusplus
-extern "C" BB_EXPORT const struct bb_module busbar_module; /* else C++ keeps it to its file */
+extern "C" BB_EXPORT const struct bb_module busbar_module; /* C++ gives const objects internal
+                                                            * linkage otherwise */
 #endif
 
 #endif

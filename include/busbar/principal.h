@@ -1,13 +1,13 @@
 /*
- * Who calls: the account behind a bearer token. Filled by the module that gives the service
- * "authenticator"; lives as long as the request.
+ * The caller of a request: the account that a bearer token belongs to. Filled by the module that
+ * provides the service "authenticator"; lives as long as the request.
  */
 #ifndef BUSBAR_PRINCIPAL_H
 #define BUSBAR_PRINCIPAL_H
 
 #include <busbar/abi.h>
 
-/* Roles are bits, so that a route names several. */
+/* Roles are bits, so that a route can name several. */
 enum bb_role {
     BB_ROLE_ADMIN = 1,
     BB_ROLE_ORGANIZATION_ADMIN = 2,
@@ -16,10 +16,10 @@ enum bb_role {
     BB_ROLE_USER = 16,
     BB_ROLE_API_USER = 32,
     BB_ANY_ROLE = 63,   /* every active account */
-    BB_ANYONE = 1 << 30 /* public: no token is looked at */
+    BB_ANYONE = 1 << 30 /* public: tokens are ignored */
 };
 
-/* The name of one role, as the API and the database write it; NULL: that is no role. */
+/* Returns the name of a role as in the API and the database; NULL if it is not a role. */
 static inline const char *bb_role_name(unsigned role)
 {
     switch (role) {
@@ -46,8 +46,9 @@ struct bb_principal {
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
     bool client;                  /* token of an API client (client credentials), not a session */
-    int64_t organisation;         /* the account's own organisation, 0: none */
-    const int64_t *organisations; /* all it may act in: the own one and those an ApiUser owns */
+    int64_t organisation;         /* the account's own organization, 0: none */
+    const int64_t *organisations; /* all that it may act in: its own, and those that an ApiUser
+                                   * owns */
     size_t organisation_count;
     const char *session; /* jti of the token */
     /* When an Admin first approved the account, milliseconds since 1970. Since minor 2. */

@@ -1,7 +1,7 @@
 /*
- * What a request is answered with: JSON, bytes, files, errors, warnings, headers. Each function
- * that answers returns the status, so that a handler ends with `return bb_reply(…)`. What is said
- * of memory and fibers in request.h goes for them, too.
+ * Functions that answer a request with JSON, bytes, files or errors, and add warnings and headers.
+ * Each function that answers returns the status, so that a handler can end with `return
+ * bb_reply(…)`. The rules for memory and fibers in request.h apply here, too.
  */
 #ifndef BUSBAR_REPLY_H
 #define BUSBAR_REPLY_H
@@ -9,17 +9,17 @@
 #include <busbar/request.h>
 
 /*
- * Answers. `json` is taken, and nobody else may touch what it holds. NULL is right for 204 and 304,
- * which have no body; else the answer is 503 where JSON of this request got no memory, and 500,
- * with a line in the log, where json_pack() failed for another reason. Returns the status: `return
- * bb_reply(rq, 200, json)`. Parks while a large answer is written.
+ * Answers with JSON. Takes `json`, whose parts must not be used elsewhere. Pass NULL for 204 and
+ * 304, which have no body. Otherwise NULL means that creating the JSON failed: the answer is 503 if
+ * memory ran out in this request, and 500 with a log line if json_pack() failed for another reason.
+ * Returns the status: `return bb_reply(rq, 200, json)`. Parks while a large answer is written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
     return rq->api->reply(rq, status, json);
 }
 
-/* The same with bytes of another Content-Type, which are copied. Since minor 1. */
+/* Like bb_reply() with bytes of another Content-Type, which are copied. Since minor 1. */
 static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *type,
                                  const void *bytes, size_t length)
 {
@@ -27,8 +27,8 @@ static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *
 }
 
 /*
- * Answers 200 with `length` bytes of a file as they are, sent while they are read. `fd` is taken.
- * Set Content-Type by bb_reply_header().
+ * Answers 200 with `length` bytes of a file, which are sent unchanged as they are read. Takes `fd`.
+ * Set Content-Type with bb_reply_header().
  */
 static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
@@ -36,8 +36,8 @@ static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
 }
 
 /*
- * Answers with the error body of the service; returns the status. 403 without text: "Forbidden".
- * A 409 gets "success": false.
+ * Answers with the standard error body; returns the status. A 403 without text says "Forbidden". A
+ * 409 gets "success": false.
  */
 BB_PRINTF(3, 4)
 static inline int bb_fail(struct bb_request *rq, int status, const char *format, ...)
@@ -50,13 +50,13 @@ static inline int bb_fail(struct bb_request *rq, int status, const char *format,
     return answered;
 }
 
-/* The same with a text, which is no format, or NULL. Since minor 3. */
+/* Like bb_fail() with a plain text instead of a format, or NULL. Since minor 3. */
 static inline int bb_fail_text(struct bb_request *rq, int status, const char *text)
 {
     return rq->api->fail_text(rq, status, text);
 }
 
-/* A 400 that names a field: {"errors":[{"field":…,"problem":…}]}. */
+/* Answers 400 with an error about a field: {"errors":[{"field":…,"problem":…}]}. */
 BB_PRINTF(3, 4)
 static inline int bb_invalid(struct bb_request *rq, const char *field, const char *problem, ...)
 {
@@ -68,15 +68,15 @@ static inline int bb_invalid(struct bb_request *rq, const char *field, const cha
     return answered;
 }
 
-/* The same with a text, which is no format. Since minor 3. */
+/* Like bb_invalid() with a plain text instead of a format. Since minor 3. */
 static inline int bb_invalid_text(struct bb_request *rq, const char *field, const char *problem)
 {
     return rq->api->invalid_text(rq, field, problem);
 }
 
 /*
- * A 400 with a list of {"field","problem"}, which is taken, in the words that the host uses for its
- * own checks: what to say of a request that is not valid. Since minor 1.
+ * Answers 400 with a list of {"field","problem"}, which is taken, and the message that the host
+ * uses for its own checks. For invalid requests. Since minor 1.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {
@@ -84,8 +84,8 @@ static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 }
 
 /*
- * The same with another status and words of one's own, as bb_fail() takes them: what is valid, and
- * yet not possible (409). A 400 is bb_refuse()'s. Since minor 1.
+ * Like bb_refuse() with another status and a message as for bb_fail(). For requests that are valid
+ * but not possible (409); use bb_refuse() for a 400. Since minor 1.
  */
 BB_PRINTF(4, 5)
 static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,
@@ -99,7 +99,7 @@ static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *erro
     return answered;
 }
 
-/* The same with a text, which is no format. Since minor 3. */
+/* Like bb_fail_listed() with a plain text instead of a format. Since minor 3. */
 static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t *errors,
                                       const char *text)
 {
@@ -108,7 +108,7 @@ static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t 
 
 /*
  * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
- * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
+ * Retry-After if a retry can help, 409 for a unique violation, otherwise 500.
  */
 static inline int bb_failed(struct bb_request *rq)
 {
@@ -116,9 +116,9 @@ static inline int bb_failed(struct bb_request *rq)
 }
 
 /*
- * Adds a text to the array `warnings` of the answer, if that is a success and an object: what was
- * passed over, or is so unlikely that the client should look again. Say the field first:
- * "capacity: is in kW". Since minor 2.
+ * Adds a text to the array `warnings` of the answer, provided that the answer is a success and an
+ * object. For ignored input, and for values so unlikely that the client should check them. Begin
+ * with the field: "capacity: is in kW". Since minor 2.
  */
 BB_PRINTF(2, 3)
 static inline void bb_warn(struct bb_request *rq, const char *format, ...)
@@ -130,17 +130,18 @@ static inline void bb_warn(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
-/* The same with a text, which is no format. Since minor 3. */
+/* Like bb_warn() with a plain text instead of a format. Since minor 3. */
 static inline void bb_warn_text(struct bb_request *rq, const char *text)
 {
     rq->api->warn_text(rq, text);
 }
 
 /*
- * Which organisation the caller acts in, as `asked` (its organizationId; 0: none) has it: into
- * *organisation, 0 where it names none. One's own always, an Admin any, whoever acts for several
- * one of these, else 403. An account with exactly one organisation may send any number: it is
- * passed over with a warning. Returns 0, or the status of the answer it gave. Since minor 2.
+ * Checks the organization that the caller asked for: `asked` is its organizationId, 0 if absent.
+ * Sets *organisation to it, or to 0 if none was named. Accounts may always name their own
+ * organization; Admins may name any, and accounts that act for several organizations one of these.
+ * Otherwise the answer is 403. If an account acts for exactly one organization, any other number is
+ * ignored with a warning. Returns 0, or the status of the answer. Since minor 2.
  */
 static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
 {
@@ -161,10 +162,11 @@ static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t 
 }
 
 /*
- * The one organisation that a request acts in, into *organisation: the one asked for (as with
- * bb_organisation()), or else the caller's own. An Admin, and an ApiUser who acts for several, has
- * to name one: 400. Who acts in none is answered 403. That the one an Admin names exists is for the
- * caller to check. Returns 0, or the status of the answer it gave.
+ * Sets *organisation to the one organization that a request acts in: the requested one (see
+ * bb_organisation()), or else the caller's own. Admins, and ApiUsers who act for several
+ * organizations, must name one; otherwise the answer is 400. Callers without an organization are
+ * answered 403. The caller must check that an organization named by an Admin exists. Returns 0, or
+ * the status of the answer.
  */
 static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
 {
@@ -180,7 +182,7 @@ static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organis
     return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
 }
 
-/* Adds a header to the answer. 0, or -1 where the name or value is not fit for one. */
+/* Adds a header to the answer. Returns 0, or -1 if the name or value is not valid in a header. */
 static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
 {
     return rq->api->reply_header(rq, name, value);
@@ -192,7 +194,7 @@ static inline int bb_reply_next(struct bb_request *rq, const char *cursor)
     return rq->api->reply_next(rq, cursor);
 }
 
-/* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */
+/* Returns JSON as the host writes it in answers: *length bytes, followed by a NUL. */
 static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
     return rq->api->json(rq, json, length);

@@ -1,11 +1,11 @@
 /*
- * "upstream" 1: HTTP requests to other servers, given by the module `upstream`. The calling fiber
- * parks until the response is there; the loop goes on with others, and the request itself is sent
- * by a thread of that module, which keeps connections alive. Where it may connect to is bounded as
- * for webhooks: public addresses and ports of web servers, and what the settings of `upstream`
- * open. Redirects are not followed, proxies are not used, certificates are verified, and bodies are
- * not decoded. What a server sends unasked on a connection that is kept is taken for its response
- * to the next request there.
+ * "upstream" 1: HTTP requests to other servers, provided by the module `upstream`. The calling
+ * fiber parks until the response arrives, and its loop runs other fibers; a thread of the module
+ * sends the request and keeps connections alive. Connections are restricted as for webhooks: to
+ * public addresses and the ports of web servers, plus those that the settings of `upstream` allow.
+ * Redirects are not followed, proxies are not used, certificates are verified, and bodies are not
+ * decoded. If a server sends unsolicited data on a kept-alive connection, the data is taken for the
+ * response to the next request on that connection.
  *
  *     static const struct bb_need needs[] = {{BB_UPSTREAM, 1}};
  *
@@ -31,34 +31,40 @@
 #define BB_UPSTREAM "upstream" /* the name of the service */
 
 struct bb_upstream_header {
-    const char *name; /* of a response in lower case */
+    const char *name; /* in lower case if it is a response's */
     const char *value;
 };
 
-/* All of it is borrowed for the time of the call. At most 64 headers of 32 KiB together, and 16 MiB
- * of body. */
+/*
+ * Everything is borrowed for the duration of the call. At most 64 headers with 32 KiB in total, and
+ * a body of 16 MiB.
+ */
 struct bb_upstream_request {
     size_t size;                              /* sizeof(struct bb_upstream_request) */
     const char *method;                       /* "POST"; NULL: "GET". Not CONNECT, not TRACE */
     const char *url;                          /* http:// or https://, without user and password */
-    const struct bb_upstream_header *headers; /* those of the connection are not the caller's */
+    const struct bb_upstream_header *headers; /* the connection's headers are set by the module,
+                                               * not here */
     size_t header_count;
     const void *body; /* NULL: none */
     size_t length;
-    int64_t
-        timeout_ms; /* 0: the setting upstream.timeout; it ends at the caller's deadline anyway */
-    size_t response_max; /* bytes of the response's body; 0: the setting upstream.response_max */
+    int64_t timeout_ms;  /* 0: the setting upstream.timeout; the caller's deadline always applies */
+    size_t response_max; /* maximum bytes of the response's body; 0: the setting
+                          * upstream.response_max */
 };
 
-/* Lives as long as the memory of the request that called. Texts and body are as the server sent
- * them, which need not be UTF-8. */
+/*
+ * Lives as long as the memory of the calling request. Texts and the body are as the server sent
+ * them, not necessarily UTF-8.
+ */
 struct bb_upstream_response {
     size_t size;
-    int status;        /* of the final response, 200 to 599; 0: there is no whole response */
-    int failed;        /* without one: what the caller may answer itself: 504 late, 503 too many are
-                        * under way or none is sent now, else 502 */
-    const char *error; /* without one: why, as a text that names no URL; else NULL */
-    bool sent;         /* the request may have been carried out, whether it was answered or not */
+    int status;        /* of the final response, 200 to 599; 0: there is no complete response */
+    int failed;        /* if there is no response: the status to answer with: 504 after a
+                        * timeout, 503 if too many are in progress or sending is paused,
+                        * otherwise 502 */
+    const char *error; /* if there is no response: the reason, without a URL; otherwise NULL */
+    bool sent;         /* the request may have been executed, with or without a response */
     const struct bb_upstream_header *headers;
     size_t header_count;
     const char *body; /* never NULL; a NUL follows */
@@ -73,10 +79,10 @@ struct bb_upstream {
 };
 
 /*
- * Sends a request and parks until it is answered, fails, or its time is up. Never NULL. A request
- * that is not answered may have been carried out where `sent` says so: GET, HEAD, OPTIONS, PUT and
- * DELETE may go out again over another connection when the first one dies, others never do. The
- * header traceparent is that of bb_traceparent() unless the caller gives one.
+ * Sends a request and parks until it is answered, fails or times out. Never returns NULL. If `sent`
+ * is set, the server may have executed the request even without a response: GET, HEAD, OPTIONS, PUT
+ * and DELETE may be sent again on another connection if the first one breaks; other methods are
+ * never repeated. The header traceparent is bb_traceparent() unless the caller sets it.
  */
 static inline const struct bb_upstream_response *
 bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
@@ -87,7 +93,7 @@ bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
     return interface->send(upstream.state, rq, request);
 }
 
-/* The first header of that name, in lower case; NULL: there is none. */
+/* Returns the first header with that name, in lower case; NULL if there is none. */
 static inline const char *bb_upstream_header(const struct bb_upstream_response *response,
                                              const char *name)
 {

@@ -1,6 +1,7 @@
 /*
- * What a request waits for beside PostgreSQL: work on a thread of a pool, another thread's
- * completion, Redis; and whether what the host depends on is there. Those that wait park the fiber.
+ * Functions that wait for something other than PostgreSQL: work on a pool thread, a completion of
+ * another thread, or Redis. They park the fiber. bb_probe() reports whether the host's dependencies
+ * are available, without waiting.
  */
 #ifndef BUSBAR_WAIT_H
 #define BUSBAR_WAIT_H
@@ -8,14 +9,14 @@
 #include <busbar/request.h>
 
 /*
- * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may lie on
- * the fiber's stack. 0; or -1 when the pool's queue is full or the deadline passed (bb_failed()
- * answers it). `work` must touch nothing but its argument.
+ * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may be on
+ * the fiber's stack. `work` must use nothing except its argument. Returns 0, or -1 if the pool's
+ * queue is full or the deadline passed (bb_failed() answers for both).
  *
- * When the deadline of a request over HTTP passes while `work` runs, its client is answered 503 at
- * once. The handler goes on when `work` has returned, with -1: it has to undo what it did, and
- * nobody sees what it answers. Jobs, hooks and commands wait for `work`, and so does a request
- * whose transaction was committed.
+ * If the deadline of an HTTP request passes while `work` runs, the client is answered 503 at once.
+ * The handler continues with -1 when `work` has returned: it must undo its effects, and its answer
+ * is discarded. Jobs, hooks and commands wait for `work`, and so do requests whose transaction was
+ * committed.
  */
 static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
                              void *arg)
@@ -24,9 +25,10 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
 }
 
 /*
- * The same on behalf of a subject, as the account whose password is tried: a hash of its name, not
- * 0. All calls for a subject have together the share of the pool that one caller has, and wait in
- * one line, from however many addresses they come. Since minor 3.
+ * Like bb_offload() on behalf of a subject, such as the account whose password is checked.
+ * `subject` is a hash of its name, not 0. All calls for a subject together get the share of the
+ * pool that one client gets, and wait in one queue, regardless of the number of client addresses.
+ * Since minor 3.
  */
 static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
                                  void (*work)(void *), void *arg)
@@ -35,14 +37,14 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
 }
 
 /*
- * Whether a dependency gave a sign of life within the last second. The host asks several times a
- * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
- * 0 with *latency_ms; -1: down; 1: none is configured.
+ * Returns whether a dependency answered within the last second: 0 with *latency_ms, -1 if it is
+ * down, 1 if it is not configured. The host checks several times a second on separate connections,
+ * so the call never waits and adds no load.
  *
- * BB_SCHEMA is down until the database's tables are known to fit the modules that are loaded,
- * BB_HOST once the host stops, and while one of its event loops stands; neither takes time.
- * BB_CLOCK is down while this host's clock differs from PostgreSQL's by more than 30 seconds;
- * *latency_ms is then, and otherwise, by how much PostgreSQL's is ahead.
+ * BB_SCHEMA is down until the database's tables are known to match the loaded modules. BB_HOST is
+ * down while the host stops or one of its event loops is blocked. Neither has a latency. BB_CLOCK
+ * is down while this host's clock differs from PostgreSQL's by more than 30 seconds; *latency_ms is
+ * always the number of milliseconds by which PostgreSQL's clock is ahead.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)
@@ -51,15 +53,18 @@ static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
 }
 
 /*
- * A completion: something that another thread will finish. Whoever was given it must signal it with
- * bb_completion_signal(), whether the request still waits or not. NULL: out of memory.
+ * Creates a completion, which another thread will signal. The other thread must call
+ * bb_completion_signal() even if the request no longer waits. NULL: out of memory.
  */
 static inline struct bb_completion *bb_completion(struct bb_request *rq)
 {
     return rq->api->gate(rq);
 }
 
-/* Waits until it is signalled: 0; or -1 after timeout_ms or at the deadline. Once for each. */
+/*
+ * Waits until the completion is signaled; at most once for each. Returns 0, or -1 after timeout_ms
+ * or at the deadline.
+ */
 static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
                                      int64_t timeout_ms)
 {
@@ -78,9 +83,9 @@ struct bb_redis_reply {
 };
 
 /*
- * A command to Redis: argc arguments, lengths NULL for NUL-terminated ones. NULL while Redis is
- * down, slow (at most redis.timeout) or refuses writes, and when the answer is an error: do without
- * it, nothing is recorded for bb_failed().
+ * Sends a command to Redis: argc arguments, with lengths NULL if all are NUL-terminated. Returns
+ * NULL if Redis is down, too slow (redis.timeout), refuses writes, or answers with an error.
+ * Continue without Redis then: nothing is recorded for bb_failed().
  */
 static inline const struct bb_redis_reply *bb_redis(struct bb_request *rq, int argc,
                                                     const char *const *argv, const size_t *lengths)
