@@ -1,4 +1,7 @@
-/* chat: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+/*
+ * The tables of the chat module. They are hand-formatted, because clang-format would spread a row
+ * over six lines.
+ */
 #include "modules/chat/module.h"
 
 #include "modules/chat/api/api.h"

@@ -1,4 +1,4 @@
-/* What module.c's tables name beside the folders: the state of a generation, and the service. */
+/* The functions and the service that module.c's tables name in addition to the folders' headers. */
 #ifndef CHAT_MODULE_H
 #define CHAT_MODULE_H
 

@@ -1,4 +1,4 @@
-/* The service "conversations": what other modules may know of them. */
+/* The service "conversations", for other modules. */
 #include "modules/chat/module.h"
 
 static int count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)

@@ -1,4 +1,4 @@
-/* The state of one generation: settings, the accounts service, the cache. */
+/* The state of one generation: settings, the accounts service, cache and hub. */
 #include <string.h>
 
 #include "modules/chat/module.h"

@@ -1,26 +1,31 @@
 /*
- * The routes of chat, but for the live stream, and the job that adds up what they count. Each runs
- * on the fiber of its request.
+ * The routes of chat, except the live stream, and the job that adds up unread counts. Each runs on
+ * the fiber of its request.
  */
 #ifndef CHAT_API_H
 #define CHAT_API_H
 
 #include "modules/chat/conversation/chat.h"
 
-/* entry.c: fills a message from the body; 0, or the status of the 400. */
+/*
+ * entry.c: fills a message from the request body. Returns 0, or the status of the 400 response
+ * sent.
+ */
 int chat_entry_read(struct bb_request *rq, struct chat_message *message);
 
-/* owner.c: whose conversation an Admin starts who names no organisation. 0, or the status. Parks.
+/*
+ * owner.c: finds the organization that owns a conversation started by an Admin who names none.
+ * Returns 0, or the status of the response sent. Parks the fiber.
  */
 int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organisation);
 
-/* share.c */
+/* share.c: receives notifications on CHAT_CHANNEL. */
 void chat_heard(void *state, const char *payload);
 
-/* unread.c: the job that adds up. */
+/* unread.c: the job that adds up unread counts. */
 void chat_add_up(struct bb_request *rq);
 
-/* The routes, a file each (unread.c has two). */
+/* The routes, one file each (unread.c has two). */
 int chat_list(struct bb_request *rq);
 int chat_find(struct bb_request *rq);
 int chat_start(struct bb_request *rq);

@@ -1,10 +1,10 @@
 /*
  * GET /api/chat/chain/:headUuid
  *
- * The messages of a conversation in order, found by the first one's uuid; any other uuid is unknown
- * (404). `after` is the number of messages already seen, so that a client can ask for what is new
- * without having kept a cursor. Without `limit` the whole chain. A short one is answered at once;
- * one that is longer, or has more bytes, is read page by page while it is sent.
+ * Returns the messages of a conversation in order, found by the first one's uuid; any other uuid is
+ * unknown (404). `after` is the number of messages already seen, so that a client can ask for new
+ * messages without storing a cursor. Without `limit` the response has the whole chain: a short one
+ * is sent at once, and a chain with more messages or bytes is read page by page while it is sent.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 #include "modules/common/array.h"
 
 #define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"
-/* Numbered from 1, with what comes next, and with the bytes of all and of those before. */
+/*
+ * The messages numbered from 1, each with the uuid of its successor, the bytes of all messages and
+ * the bytes of the messages before it.
+ */
 #define NUMBERED(conversation, after, limit)                                                       \
     "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
     " count(*) OVER () AS total, sum(octet_length(l.chat_entry)) OVER () AS bytes,"                \
@@ -22,9 +25,9 @@
     " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
 
 /*
- * $4 head, $5 after, $6 rows to look at, $7 rows wanted, $8 rows and $9 bytes that are not too
- * much. No row where the conversation is unknown; one without a message where there is none, or too
- * much.
+ * $4 head, $5 after, $6 rows to look at, $7 rows wanted, $8 and $9 limits of rows and bytes.
+ * Returns no row if the conversation is unknown, and one row without a message if there is none or
+ * the chain exceeds a limit.
  */
 static const struct bb_sql short_chain = {
     "SELECT " MESSAGE ", c.id, (SELECT entries FROM chat_conversation v WHERE v.id = c.id)"
@@ -36,7 +39,7 @@ static const struct bb_sql short_chain = {
     0,
 };
 
-/* $1 conversation, $2 after, $3 rows to look at, $4 bytes. The last row may go beyond these. */
+/* $1 conversation, $2 after, $3 rows to look at, $4 bytes. The last row may exceed the bytes. */
 static const struct bb_sql next_page = {
     "SELECT " MESSAGE " FROM (" NUMBERED(
         "$1::bigint", "$2::bigint",
@@ -47,7 +50,7 @@ static const struct bb_sql next_page = {
 
 enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES };
 
-/* What the database holds is UTF-8: to look again takes longer than all else here. */
+/* The database ensures UTF-8; checking it again would take longer than everything else here. */
 static json_t *message_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, UUID), "username",
@@ -60,7 +63,7 @@ static json_t *message_of(struct bb_request *rq, const struct bb_rows *rows, siz
 
 struct chain {
     int64_t conversation, after;
-    int64_t left; /* messages that are wanted yet */
+    int64_t left; /* messages still to be sent */
 };
 
 static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
@@ -89,13 +92,13 @@ static int answer_long(struct bb_request *rq, int64_t conversation, int64_t afte
     return array_send_copy(rq, chat->long_answers, read_page, &chain, sizeof(chain));
 }
 
-/* ---- a short one ---- */
+/* ---- a short chain ---- */
 
 static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t limit)
 {
     struct chat_scope scope = chat_scope(rq);
     bool few = limit && limit <= ARRAY_SHORT;
-    int64_t most = few ? limit + 1 : ARRAY_SHORT; /* one more shows the last one's next */
+    int64_t most = few ? limit + 1 : ARRAY_SHORT; /* one more shows the successor of the last one */
 
     return bb_query(rq, &short_chain,
                     BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),

@@ -1,4 +1,4 @@
-/* A message as the body brings it. Its id and time are made here, before the commit. */
+/* Reads a message from the request body. Its id and time are assigned here, before the commit. */
 #include "modules/chat/api/api.h"
 
 int chat_entry_read(struct bb_request *rq, struct chat_message *message)

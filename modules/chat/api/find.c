@@ -1,11 +1,13 @@
 /*
- * POST /api/chat/conversations/find: the newest match that the caller may see, or null
+ * POST /api/chat/conversations/find
+ *
+ * Returns the newest matching conversation that the caller may see, or null.
  *
  * Conditions with OR make PostgreSQL read whole tables, so there is a statement for each set of
- * filters, each a union of index scans. Filters name up to two e-mails, in whichever place, and a
- * name, compared literally. Who sees only what one takes part in has the own e-mail added to the
- * filters; the scope's condition then costs nothing. OFFSET 0 keeps the planner from walking an
- * index of times in the hope to meet the name soon.
+ * filters, each a union of index scans. Filters name up to two e-mails, in either place, and a
+ * name, which is compared literally. For a caller that sees only its own conversations, its e-mail
+ * is added to the filters; the scope's condition then costs nothing. OFFSET 0 keeps the planner
+ * from scanning an index of times in the hope of finding the name soon.
  */
 #include <string.h>
 
@@ -13,7 +15,7 @@
 
 #define ROW "SELECT c.* FROM chat_directory c WHERE "
 #define NEWEST " ORDER BY c.created_at DESC, c.id DESC LIMIT 1"
-/* The conversation that is the newest of a set of rows of the directory. */
+/* The newest conversation of a set of directory rows. */
 #define NEWEST_OF(rows)                                                                            \
     "SELECT " CHAT_COLUMNS " FROM chat_conversation c WHERE c.id = (SELECT c.id FROM " rows NEWEST \
     ")"
@@ -25,8 +27,9 @@
               " AND " CHAT_SEES " OFFSET 0)) c")
 
 /*
- * $1 to $3: the scope. Then the e-mails, then the name. By count of e-mails and whether named. With
- * fewer than two e-mails many conversations may have to be passed over that the caller may not see.
+ * $1 to $3: the scope, then the e-mails, then the name. Indexed by the number of e-mails and by
+ * whether there is a name. With fewer than two e-mails the statement may have to skip many
+ * conversations that the caller may not see.
  */
 static const struct bb_sql newest[3][2] = {
     {{NEWEST_OF("chat_directory c WHERE " CHAT_SEES), 0},
@@ -46,7 +49,10 @@ static const struct bb_sql newest[3][2] = {
       0}},
 };
 
-/* Without filters in organisations: the newest of each, and of those with the own e-mail. */
+/*
+ * No filters, and the caller sees organizations: the newest conversation of each, and of those with
+ * the caller's e-mail.
+ */
 static const struct bb_sql newest_of_organisations = {
     NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
               "c.organisation = o" NEWEST ") n) UNION ALL (" ROW
@@ -61,7 +67,10 @@ struct filters {
     const char *name;
 };
 
-/* Adds an e-mail that is not there yet; false when there is no room: nothing can match. */
+/*
+ * Adds an e-mail unless it is there already. Returns false if there is no room; then nothing can
+ * match.
+ */
 static bool add_email(struct filters *filters, const char *email)
 {
     for (size_t i = 0; i < filters->count; i++)
@@ -73,7 +82,7 @@ static bool add_email(struct filters *filters, const char *email)
     return true;
 }
 
-/* Reads the body; false when nothing can match. */
+/* Reads the request body. Returns false if nothing can match. */
 static bool read_filters(struct bb_request *rq, const struct chat_scope *scope,
                          struct filters *filters)
 {

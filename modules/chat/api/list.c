@@ -2,13 +2,14 @@
  * GET /api/chat/conversations/user/:email, latest activity first
  *
  * A cursor is "<last activity in microseconds>-<id>" of the last conversation seen. Without `limit`
- * the whole list: a short one is answered at once. Of a long one the order is taken in one look, as
- * it would change while it is sent, and the conversations are read page by page.
+ * the response has the whole list: a short one is sent at once. For a long one the order is read in
+ * one query, because it would change during the response, and the conversations are read page by
+ * page.
  *
- * Who asks for another's e-mail sees a part of its conversations, maybe a small one of very many:
- * those are found by the directory, by what makes them visible.
+ * A caller that names another e-mail sees only a part of that e-mail's conversations, maybe a few
+ * out of very many. Those are searched in the directory, by the property that makes them visible.
  *
- * With `unread` each conversation says how many messages either participant has not read.
+ * With `unread` each conversation has the number of messages that each participant has not read.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,9 +19,7 @@
 #include "modules/chat/api/api.h"
 #include "modules/common/array.h"
 
-/*
- * The caller, k: the scope (as CHAT_SEES), the e-mail, the cursor, and how many.
- */
+/* k, the caller: the scope (as in CHAT_SEES), the e-mail, the cursor, and the number of rows. */
 #define ASKED "everything, organisations, own, email, micros, id, rows"
 #define ONE                                                                                        \
     "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::text, $5::bigint,"           \
@@ -58,9 +57,9 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
 
 /*
- * By whether another's e-mail is asked for. Long, because the cost depends on how many
- * conversations there are: those of an hour are sorted, and of another's e-mail the caller may not
- * see most.
+ * Indexed by whether another e-mail is asked for. BB_SQL_LONG, because the cost depends on the
+ * number of conversations: all conversations of an hour are sorted, and the caller may not see most
+ * conversations of another e-mail.
  */
 static const struct bb_sql list_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
                                            {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
@@ -80,7 +79,7 @@ struct position {
     int64_t id;
 };
 
-/* 0, or the status of the 400. */
+/* Returns 0, or the status of the 400 response sent. */
 static int position_after(struct bb_request *rq, struct position *position)
 {
     const char *after = bb_arg(rq, "after");
@@ -91,7 +90,7 @@ static int position_after(struct bb_request *rq, struct position *position)
         return 0;
     errno = 0;
     position->time = strtoll(after, &end, 10);
-    /* The calendar of the API ends with the year 9999. */
+    /* The API's calendar ends with the year 9999. */
     bool good = end != after && *end == '-' && position->time > 0 &&
                 position->time < INT64_C(253402300800000000);
 
@@ -137,7 +136,7 @@ static json_t *with_unread_json(struct bb_request *rq, const struct bb_rows *row
 
 /* ---- a long list ---- */
 
-/* Read at a time: a millisecond or two of the loop, for which others wait. */
+/* Rows per read: one or two milliseconds during which other requests on the loop wait. */
 enum { PIECE_ROWS = 128 };
 
 struct list {
@@ -162,7 +161,7 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     return list->sent < list->count;
 }
 
-/* The numbers of "{1,2,3}". NULL: out of memory. */
+/* Parses the numbers of "{1,2,3}". Returns NULL if out of memory. */
 static struct list *list_of(const char *text)
 {
     size_t count = bb_cell_ints(text, NULL);
@@ -181,7 +180,9 @@ struct order {
     struct list *list;
 };
 
-/* The rows of numbers are gone when it returns. 0, or the status of the answer given. */
+/*
+ * The rows with the ids are freed when it returns. Returns 0, or the status of the response sent.
+ */
 static int take_order(struct bb_request *rq, void *arg)
 {
     struct order *order = arg;
@@ -213,7 +214,7 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 
 /* ---- a page ---- */
 
-/* The cursor is time and id of the page's last conversation. */
+/* The cursor is the time and id of the page's last conversation. */
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t count)
 {
     const char *next = NULL;
@@ -237,7 +238,7 @@ int chat_list(struct bb_request *rq)
     if (refused)
         return refused;
 
-    /* One more than asked for shows whether there is a next page. */
+    /* One more row than requested shows whether there is a next page. */
     const struct bb_rows *rows = fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
 
     if (!rows)

@@ -1,7 +1,8 @@
 /*
- * Whose conversation an Admin starts who names no organisation: it is to reach those whom it
- * concerns. The organisation of the participant that is an account; else the one in whose
- * conversations the e-mail takes part; else the one whose device has that name; else none.
+ * Finds the organization that owns a conversation started by an Admin who names none, so that the
+ * people it concerns can see it. It is the organization of the participant that has an account;
+ * else the organization of the conversations in which the e-mail takes part; else the organization
+ * whose device has the name; else none.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@ static const struct bb_sql latest = {
     0,
 };
 
-/* Each: 1 with *organisation, 0: none, -1: failed. */
+/* Each returns 1 with *organisation, 0 if there is none, or -1 on failure. */
 static int of_account(struct bb_request *rq, const char *email, int64_t *organisation)
 {
     const struct chat *chat = rq->state;
@@ -47,7 +48,7 @@ static int of_device(struct bb_request *rq, const char *name, int64_t *organisat
     return devices && name ? devices->organisation_named(service.state, rq, name, organisation) : 0;
 }
 
-/* Asks for each participant but the Admin. */
+/* Looks up each participant except the Admin. */
 static int ask(struct bb_request *rq, const struct chat_facts *facts,
                int (*of)(struct bb_request *, const char *, int64_t *), int64_t *organisation)
 {

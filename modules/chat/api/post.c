@@ -1,20 +1,20 @@
 /*
  * POST /api/chat/conversations/:id/messages
  *
- * One statement: the conversation's row is updated, which locks it and gives the message its place
- * in the chain, and the entry is inserted from what the update returned. Posts to one conversation
- * thus form one chain without a fork, on however many hosts they arrive. The change of what is
- * unread is inserted, too: a trigger, as other changes have it (schema.sql, step 5), would cost
- * twice.
+ * One statement does everything: the update locks the conversation's row and gives the message its
+ * place in the chain, and the entry is inserted from the row that the update returned. Posts to one
+ * conversation thus form one chain without a fork, on however many hosts they arrive. The statement
+ * also inserts the change of the unread count: a trigger, which records other changes (schema.sql,
+ * step 5), would cost twice as much.
  */
 #include <string.h>
 
 #include "modules/chat/api/api.h"
 
 /*
- * $1 conversation, $2 uuid, $3 author, $4 text, $5 time. Who may write is known already: of an
- * Admin who takes no part it is unread for both. last_at puts activities in order, also those of
- * one millisecond. bench/sql/post.sql has the same text.
+ * $1 conversation, $2 uuid, $3 author, $4 text, $5 time. Permission was checked before. If an Admin
+ * writes who is not a participant, the message is unread for both. last_at orders activities, even
+ * within one millisecond. bench/sql/post.sql has the same text.
  */
 #define MESSAGES BB_KEYS_5("bigint", "uuid", "text", "text", "timestamptz")
 
@@ -56,7 +56,10 @@ static const struct bb_keyed add_message = {
      BB_SQL_WRITE},
 };
 
-/* Unread for participant2, too. $1 conversation. After add_message, in the same unit. */
+/*
+ * Marks the message unread for participant2 too. $1 conversation. Runs after add_message, in the
+ * same unit.
+ */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"
     " device_project_name, 1, last_at FROM chat_conversation WHERE id = $1::bigint",
@@ -82,7 +85,7 @@ static json_t *answer(const struct chat_message *message)
                      "createdAt", message->created_at);
 }
 
-/* An Admin answers in any conversation under the own e-mail. */
+/* An Admin may answer in any conversation, under its own e-mail. */
 static bool is_admin(struct bb_request *rq, const char *username)
 {
     return rq->principal->role == BB_ROLE_ADMIN && strcmp(username, rq->principal->email) == 0;

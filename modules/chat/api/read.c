@@ -1,12 +1,12 @@
 /*
  * PATCH /api/chat/conversations/:id/read
  *
- * A unit of its own key rather than a query: it may wait for a post's row lock, and so travels
- * where posts to this conversation travel, instead of stopping the reads behind it.
+ * This is a keyed unit rather than a query, because it may wait for the row lock of a post. So it
+ * takes the same connection as posts to this conversation, instead of delaying other reads.
  */
 #include "modules/chat/api/api.h"
 
-/* Finds no row when nothing is unread: then there is nothing to write. */
+/* Updates no row if nothing is unread, so then nothing is written. */
 static const struct bb_sql mark_read = {
     "UPDATE chat_conversation SET"
     " unread1 = CASE WHEN participant1 = $2::text THEN 0 ELSE unread1 END,"

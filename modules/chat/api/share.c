@@ -1,9 +1,9 @@
 /*
  * POST /api/chat/conversations/:id/share
  *
- * A conversation that began when an e-mail was nobody's account is withheld from the account that
- * has the e-mail later. Whoever the conversation belongs to may show it to that account; there is
- * no way back. Hosts keep facts in memory and hear of it on a channel.
+ * A conversation that began when no account had a participant's e-mail is withheld from the account
+ * that has the e-mail later. The owner of the conversation may share it with that account, which
+ * cannot be undone. Hosts cache the facts of conversations, so they are notified on a channel.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +32,10 @@ void chat_heard(void *state, const char *payload)
     chat_cache_forget(chat->cache, payload ? strtoll(payload, NULL, 10) : 0);
 }
 
-/* Who merely takes part has no say over what belongs to others. 0, or the status of the answer. */
+/*
+ * Taking part is not enough to share a conversation that belongs to others. Returns 0, or the
+ * status of the response sent.
+ */
 static int allowed(struct bb_request *rq, int64_t id)
 {
     const struct chat_facts *facts = NULL;

@@ -1,17 +1,18 @@
 /*
  * POST /api/chat/conversations/start
  *
- * Always a new conversation, with its first message, in one statement. It belongs to the caller's
- * organisation; `organizationId` names another one that the caller may act in, and an ApiUser of
- * several must say which. An Admin's belongs to whom it concerns (owner.c).
+ * Always starts a new conversation with its first message, in one statement. It belongs to the
+ * caller's organization, or to the one named by `organizationId`, in which the caller must be
+ * allowed to act. An ApiUser of several organizations must name one. owner.c finds the owner if an
+ * Admin names none.
  */
 #include <string.h>
 
 #include "modules/chat/api/api.h"
 
 /*
- * $1 id, $2 organisation, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,
- * $10 and $11 whether it is withheld from the accounts of the participants' e-mails
+ * $1 id, $2 organization, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,
+ * $10 and $11 whether the conversation is withheld from the accounts of the participants' e-mails
  */
 static const struct bb_sql add_conversation = {
     "WITH c AS ("
@@ -49,7 +50,7 @@ static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
     return 0;
 }
 
-/* An Admin acts in any organisation that there is. */
+/* An Admin may act in any organization that exists. */
 static int refused_unknown(struct bb_request *rq, int64_t organisation)
 {
     const struct chat *chat = rq->state;
@@ -79,7 +80,10 @@ static int refused_organisation(struct bb_request *rq, const struct chat_facts *
     return 0;
 }
 
-/* 0 with *withheld: nobody has an approved account with this e-mail; or the status. */
+/*
+ * Sets *withheld if there is no approved account with this e-mail. Returns 0, or the status of the
+ * response sent.
+ */
 static int look_at(struct bb_request *rq, const char *email, bool *withheld)
 {
     const struct chat *chat = rq->state;

@@ -1,10 +1,11 @@
 /*
  * GET /api/chat/unread-count/:email and /api/chat/unread-devices/:email
  *
- * Both read totals (schema.sql, step 3) and the changes that are not in them yet: no conversation
- * and no message, so neither the length of a history nor the number of conversations matters. Who
- * asks for another's e-mail also sees the conversations in which both take part. Those are looked
- * at themselves, up to PAIRED of them; more than FEW_PAIRED by a long statement.
+ * Both read totals (schema.sql, step 3) and the changes that are not added to them yet. They read
+ * no conversation and no message, so neither the length of a history nor the number of
+ * conversations matters. A caller that names another e-mail also sees the conversations in which
+ * both take part. Those are read directly, up to PAIRED of them; more than FEW_PAIRED with a long
+ * statement.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #define BEYOND_FEW "101"
 #define NAMES "1000"
 
-/* Who asks for oneself. bench/sql/unread_count.sql has the same text. */
+/* The caller's own count. bench/sql/unread_count.sql has the same text. */
 static const struct bb_keyed count_own = {
     {"SELECT greatest(sum(messages), 0)::bigint FROM ("
      "SELECT messages FROM chat_unread WHERE email = $1::text AND NOT withheld"
@@ -30,9 +31,9 @@ static const struct bb_keyed count_own = {
 };
 
 /*
- * Who asks, k: whether everything is seen, else which organisations and which e-mail is the
- * caller's own, and the e-mail that is asked about. For one request it is made of its parameters,
- * for several of their arrays, so that the statement itself is written once.
+ * k, the caller: whether it sees everything, else its organizations and its own e-mail, and the
+ * e-mail that the request names. For one request k is built from parameters, for several from
+ * arrays of them, so that the statement itself is written once.
  */
 #define ONE                                                                                        \
     "SELECT a.* FROM (SELECT $1::boolean AS everything, $2::bigint[] AS organisations,"            \
@@ -47,7 +48,7 @@ static const struct bb_keyed count_own = {
             {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
     }
 
-/* What the caller sees of the totals u of the e-mail. */
+/* The part of an e-mail's totals `u` that the caller sees. */
 #define SEEN                                                                                       \
     "u.email = k.email AND (k.everything OR u.organisation = ANY(k.organisations)"                 \
     " OR k.own = k.email AND NOT u.withheld)"
@@ -61,7 +62,7 @@ static const struct bb_keyed count_own = {
     " c.device_project_name AS name, c.last_at AS at FROM (SELECT id FROM (" OF_PAIRS ") d"        \
     " LIMIT " paired ") d JOIN chat_conversation c ON c.id = d.id"
 
-/* How many messages, and in how many conversations both take part. */
+/* The number of messages, and the number of conversations in which both take part. */
 #define COUNT_SEEN(paired)                                                                         \
     "SELECT greatest(sum(messages), 0)::bigint, count(*) FILTER (WHERE both_take_part) FROM ("     \
     "SELECT messages, false AS both_take_part FROM chat_unread u WHERE " SEEN                      \
@@ -73,8 +74,8 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
                                          BB_SQL_LONG};
 
 /*
- * The latest names of the totals: where but organisations are seen, the latest of each. And those
- * that have changed since, whether they are among the latest or not.
+ * The latest names of the totals; for a caller that sees organizations only, the latest of each.
+ * Names that have changed since are always included.
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
@@ -138,9 +139,12 @@ int chat_unread_devices(struct bb_request *rq)
 
 /* ---- the job `unread` ---- */
 
-enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* in a run */ };
+enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* per run */ };
 
-/* E-mails with many changes are added up soon, so that none has many; all the others in a while. */
+/*
+ * E-mails with many changes are added up soon, so that no e-mail has many for long; all others
+ * after a minute.
+ */
 static const struct bb_sql add_up = {
     "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"
     " HAVING count(*) >= 64 OR min(at) < now() - interval '1 minute'"
@@ -170,11 +174,11 @@ static const struct bb_sql drop_names = {
 
 static const struct bb_sql any_change = {"SELECT EXISTS (SELECT FROM chat_unread_change)", 0};
 
-/* One host at a time: the lock is held until the transaction ends. */
+/* Only one host at a time: the lock is held until the transaction ends. */
 static const struct bb_sql lock = {
     "SELECT pg_try_advisory_xact_lock(hashtextextended('busbar.chat.unread', 0))", 0};
 
-/* Sets *arg, a bool: whether there is more. */
+/* Sets *arg, a bool, to whether there is more to add up. */
 static int add_piece(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct bb_rows *rows = bb_tx_query(rq, tx, &lock, BB_NO_ARGS);

@@ -1,11 +1,11 @@
 /*
  * A bounded cache of conversations' facts, shared by all loops of a generation.
  *
- * Facts hardly change: only sharing a conversation does it (share.c), and then they are forgotten.
- * A full set evicts by second chance. A set is chosen by the low bits of the id: ids come from a
- * sequence, so they fill the sets evenly. Each record counts its holders: the cache is one, every
- * request that uses it another, so that an eviction never takes a record from under a request. Only
- * pointers are moved under the mutex.
+ * Facts change only when a conversation is shared (share.c); then they are dropped from the cache.
+ * A full set evicts by second chance. The low bits of the id select the set: ids come from a
+ * sequence, so they fill the sets evenly. Each record counts its holders, which are the cache and
+ * every request that uses it, so that an eviction never frees a record in use. Only pointers are
+ * moved under the mutex.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,10 +17,10 @@
 enum { WAYS = 8 };
 
 struct record {
-    struct chat_facts facts; /* first: a pointer to the facts is one to the record */
+    struct chat_facts facts; /* must be first: a pointer to the facts is also one to the record */
     atomic_uint holders;
     bool recent; /* used since the last eviction in its set; guarded by the mutex */
-    char text[]; /* what the facts point to */
+    char text[]; /* the strings of the facts */
 };
 
 struct set {
@@ -76,7 +76,7 @@ static struct set *set_of(struct chat_cache *cache, int64_t id)
     return &cache->table[(uint64_t)id & (cache->sets - 1)];
 }
 
-/* The record of `id` with one more holder, or NULL. The caller has the mutex. */
+/* Returns the record of `id` with one more holder, or NULL. The caller holds the mutex. */
 static struct record *hold(struct set *set, int64_t id)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -108,7 +108,7 @@ static const char *put_text(char **at, const char *text)
     return put;
 }
 
-/* A record with two holders: the cache and the caller. */
+/* Creates a record with two holders: the cache and the caller. */
 static struct record *record_of(const struct chat_facts *facts)
 {
     const char *name = facts->device_project_name;
@@ -129,7 +129,10 @@ static struct record *record_of(const struct chat_facts *facts)
     return record;
 }
 
-/* The way to fill: a free one, else the first that was not used since the last eviction here. */
+/*
+ * Returns the way to fill: a free one, else the first one not used since the last eviction in this
+ * set.
+ */
 static size_t way_to_fill(struct set *set)
 {
     for (size_t way = 0; way < WAYS; way++)
@@ -151,7 +154,7 @@ uint64_t chat_cache_epoch(struct chat_cache *cache)
     return epoch;
 }
 
-/* The caller has the mutex. */
+/* The caller holds the mutex. */
 static void forget(struct set *set, int64_t id)
 {
     for (size_t way = 0; way < WAYS; way++)
@@ -172,7 +175,9 @@ void chat_cache_forget(struct chat_cache *cache, int64_t id)
     pthread_mutex_unlock(&cache->mutex);
 }
 
-/* One that is not kept, as it may have changed meanwhile, has the caller alone as its holder. */
+/*
+ * The facts may have changed meanwhile, so the record is not cached; the caller is its only holder.
+ */
 static const struct chat_facts *lend(struct record *made)
 {
     atomic_store_explicit(&made->holders, 1, memory_order_relaxed);

@@ -1,12 +1,12 @@
 /*
  * chat: conversations between two e-mail addresses, each a chain of messages.
  *
- * What one may see is asked in two ways. A statement that looks for conversations carries the scope
- * as its first three parameters (CHAT_SEES). A request that names one conversation looks up its
- * facts, which never change and are therefore cached for as long as the generation lives, and asks
- * chat_visible(). Who one may speak as is chat_acts_for()'s business.
+ * Visibility is checked in two ways. A statement that searches for conversations has the scope as
+ * its first three parameters (CHAT_SEES). A request that names one conversation looks up its facts,
+ * which are cached because only sharing changes them, and calls chat_visible(). chat_acts_for()
+ * checks who a caller may speak as.
  *
- * Everything runs on the fiber of its request; only the cache is shared between loops, behind its
+ * Everything runs on the fiber of its request. Only the cache is shared between loops; it has its
  * own mutex.
  */
 #ifndef CHAT_H
@@ -31,46 +31,51 @@ struct chat_settings {
 /* State of one generation. */
 struct chat {
     const struct chat_settings *settings;
-    bool open_to_all; /* chat.ownership: open */
+    bool open_to_all; /* chat.ownership is `open` */
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
-    struct chat_hub *hub;       /* of the live stream (live.h) */
-    struct slots *long_answers; /* under way (modules/common/slots.h) */
+    struct chat_hub *hub;       /* for the live stream (live/live.h) */
+    struct slots *long_answers; /* in progress (modules/common/slots.h) */
     size_t stream_buffer;       /* bytes */
 };
 
-/* What does not change in a conversation but by being shared. Borrowed until the request ends. */
+/* The part of a conversation that only sharing can change. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
     int64_t organisation; /* 0: none */
     const char *participant1;
     const char *participant2;
     const char *device_project_name; /* NULL: none */
-    /* The participant's account does not see it for its e-mail: that was no account's when the
-     * conversation began, and the platform has not shared it. */
+    /*
+     * The account with the participant's e-mail must not see the conversation: when the
+     * conversation began no account had that e-mail, and the platform has not shared it since.
+     */
     bool withheld1, withheld2;
 };
 
-/* A message on its way in; text is borrowed. */
+/* An incoming message; the strings are borrowed. */
 struct chat_message {
     const char *uuid;
     const char *username;
-    const char *entry;  /* of one that is being written */
-    json_t *entry_json; /* the same; borrowed, and never checked for UTF-8 again */
+    const char *entry;  /* set while the message is being written */
+    json_t *entry_json; /* the same; borrowed, and not checked for UTF-8 again */
     const char *created_at;
 };
 
-/* Whose conversations a caller sees. */
+/* The conversations that a caller sees. */
 struct chat_scope {
     bool all;
-    bool speaks;     /* for the end users of its organisations */
+    bool speaks;     /* may speak for the end users of its organizations */
     const char *own; /* the caller's e-mail */
     const int64_t *organisations;
     size_t organisation_count;
 };
 
-/* The condition on a conversation `c`, and its three parameters, first in the statement. */
+/*
+ * The condition on a conversation `c`, and its parameters, which are the first three of the
+ * statement.
+ */
 #define CHAT_SEES                                                                                  \
     "($1::boolean OR c.organisation = ANY($2::bigint[])"                                           \
     " OR ($3::text = c.participant1 AND NOT c.withheld1)"                                          \
@@ -79,28 +84,33 @@ struct chat_scope {
     bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->organisation_count),              \
         bb_t((scope)->own)
 
-/* Tells the hosts that a conversation's facts have changed; the payload is its id. */
+/*
+ * Channel that notifies all hosts when a conversation's facts have changed; the payload is its id.
+ */
 #define CHAT_CHANNEL "busbar_chat"
 
-/* The columns of a Conversation, in the order that chat_conversation_json() reads them. */
+/* The columns of a Conversation, in the order in which chat_conversation_json() reads them. */
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
-/* scope.c: functions that return int give 0, or the status of the answer that they gave. */
+/* scope.c: functions that return int return 0, or the status of the response sent. */
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
 bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts);
-/* Whether the caller sees but a part of what an e-mail's own account would. */
+/* Returns whether the caller sees only a part of the conversations of an e-mail. */
 bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts);
 
-/* lookup.c: 0 with *facts, or the status of the answer given: 404 for an unknown id. */
+/* lookup.c: returns 0 with *facts, or the status of the response sent; 404 for an unknown id. */
 int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts);
 
-/* cache.c: any thread. `hold` and `keep` take a hold for the caller, which `release` gives back. */
+/*
+ * cache.c: may be called on any thread. `hold` and `keep` take a reference for the caller;
+ * `release` drops it.
+ */
 struct chat_cache *chat_cache_new(size_t entries);
 void chat_cache_free(struct chat_cache *cache);
 const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id);
@@ -109,20 +119,20 @@ const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct 
 void chat_cache_release(void *facts);
 
 /*
- * Moves on with every change. Read it before the database is asked: what was read before a change
- * is not kept. `forget` 0: all.
+ * The epoch advances with every change. Read it before querying the database: facts that were read
+ * before a change are not kept. chat_cache_forget() with id 0 drops all facts.
  */
 uint64_t chat_cache_epoch(struct chat_cache *cache);
 void chat_cache_forget(struct chat_cache *cache, int64_t id);
 
-/* shape.c: JSON of the API, given; NULL when memory ran out. */
+/* shape.c: create the JSON of the API. The caller owns the result; NULL if out of memory. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
 
-/* event.c: the payloads, given; NULL when memory ran out. */
+/* event.c: create the payloads. The caller owns the result; NULL if out of memory. */
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);
-/* 0, or -1: `return bb_failed(rq)`. */
+/* Return 0, or -1: then the caller must `return bb_failed(rq)`. */
 int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
                   const struct chat_message *message);
 int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,

@@ -1,6 +1,6 @@
 /*
- * The events, with exactly the keys of the specification. Their audience is whoever may see the
- * conversation: its organisation, and the participants that it is not withheld from.
+ * The events, with exactly the keys of the specification. Everyone who may see the conversation
+ * receives them: its organization, and the participants that it is not withheld from.
  */
 #include "modules/chat/conversation/chat.h"
 

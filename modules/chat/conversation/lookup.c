@@ -1,4 +1,4 @@
-/* The facts of a conversation by its id: from the cache, else from the database. */
+/* Looks up the facts of a conversation by its id, in the cache and then in the database. */
 #include "modules/chat/conversation/chat.h"
 
 #define FACTS(id)                                                                                  \

@@ -1,10 +1,11 @@
 /*
- * Who sees what, and who may speak as whom.
+ * Checks who sees which conversations, and which e-mails a caller may speak for.
  *
- * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organisations and
- * speaks in them for any e-mail, but for accounts registered elsewhere. Whoever takes part sees the
- * conversation, unless it is withheld: an account does not get to see what an e-mail wrote before
- * it was the account's. What one may not see answers like what does not exist.
+ * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations and
+ * speaks in them for any e-mail, except for accounts registered elsewhere. Participants see the
+ * conversation unless it is withheld: an account does not see messages that its e-mail wrote before
+ * the account existed. A conversation that the caller may not see gets the same response as one
+ * that does not exist.
  */
 #include <string.h>
 
@@ -62,7 +63,7 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
 }
 
 /*
- * An account without an organisation (an Admin's) is one of another organisation too: nobody may
+ * An account without an organization (an Admin) counts as one of another organization: nobody may
  * speak for it.
  */
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)

@@ -1,7 +1,7 @@
 /* The JSON shapes of the API. */
 #include "modules/chat/conversation/chat.h"
 
-/* A row that begins with CHAT_COLUMNS. */
+/* Reads a row that begins with CHAT_COLUMNS. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?}", "id",

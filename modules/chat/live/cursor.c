@@ -6,7 +6,7 @@
 
 #define XID_MAX (UINT64_MAX / 4)
 
-/* The first place in xip that is not below xid. */
+/* Returns the first index in xip whose value is not below xid. */
 static size_t place_of(const struct chat_mark *mark, uint64_t xid)
 {
     size_t low = 0, high = mark->count;
@@ -95,9 +95,12 @@ bool chat_cursor_covers(const struct chat_cursor *more, const struct chat_cursor
     return !less->xid || chat_cursor_has(more, less->xid, less->conversation, less->part);
 }
 
-/* ---- both ---- */
+/* ---- merging ---- */
 
-/* Of those under way in the mark that goes further, the ones that the other does not have. */
+/*
+ * Keeps, of the transactions in progress in the mark with the higher xmax, those that the other
+ * mark has not seen either.
+ */
 static void mark_merge(struct chat_mark *into, const struct chat_mark *more)
 {
     struct chat_mark old = *into;
@@ -111,7 +114,7 @@ static void mark_merge(struct chat_mark *into, const struct chat_mark *more)
             into->xip[into->count++] = far->xip[i];
 }
 
-/* Whether a cursor stands in a transaction that another mark does not have whole. */
+/* Returns whether a cursor is in the middle of a transaction that another mark does not include. */
 static bool parts(const struct chat_cursor *cursor, const struct chat_mark *other)
 {
     return cursor->xid && !chat_mark_has(other, cursor->xid);
@@ -144,7 +147,7 @@ int chat_cursor_merge(struct chat_cursor *into, const struct chat_cursor *more)
 
 /* ---- text ---- */
 
-/* A number in decimal digits, of at most `max`; moves *at behind it. */
+/* Parses a decimal number of at most `max`; advances *at past it. */
 static bool number(const char **at, uint64_t max, uint64_t *value)
 {
     const char *from = *at;
@@ -166,7 +169,7 @@ static bool passed(const char **at, char sign)
     return true;
 }
 
-/* A list of numbers with `sign` between them, `base` added to each, rising and below xmax. */
+/* Parses a list of ascending numbers below xmax, separated by `sign`, and adds `base` to each. */
 static int list_parse(const char **at, char sign, uint64_t base, struct chat_mark *mark)
 {
     uint64_t xid;
@@ -211,14 +214,17 @@ void chat_mark_text(const struct chat_mark *mark, char text[CHAT_SNAPSHOT_SIZE])
                          mark->xip[i]);
 }
 
-/* The home in front: "d", its number, "-". Ids without one are of an older version. */
+/* Parses the leading home: "d", its number, "-". Ids of an older version have none. */
 static bool home_parse(const char **at, uint64_t *home)
 {
     *home = 0;
     return !passed(at, 'd') || (number(at, INT64_MAX, home) && passed(at, '-') && *home);
 }
 
-/* [dhome-]xmin-length-list[-xid-conversation-part], the list and xid counted from xmin. */
+/*
+ * The format is [dhome-]xmin-length-list[-xid-conversation-part]; list and xid are relative to
+ * xmin.
+ */
 int chat_cursor_parse(const char *text, struct chat_cursor *cursor)
 {
     uint64_t xmin, length, xid, conversation, part;

@@ -1,16 +1,18 @@
 /*
- * Where a reader of the messages stands, exactly, though transactions do not commit in the order of
- * their numbers.
+ * The exact position of a reader of messages, even though transactions do not commit in the order
+ * of their numbers.
  *
- * A mark is a snapshot of PostgreSQL's (pg_current_snapshot()): the transactions below xmax that
- * are not in xip have been seen. A cursor is a mark and a place in one transaction that the mark
- * does not have: of that one the messages up to (conversation, part) have been seen, too. The text
- * of a cursor is the id of an event, so a client that comes again gets what it has not seen.
+ * A mark is a PostgreSQL snapshot (pg_current_snapshot()): the reader has seen every transaction
+ * below xmax that is not in xip. A cursor is a mark plus a position in one transaction that the
+ * mark does not include; of that transaction the reader has seen the messages up to (conversation,
+ * part). The text of a cursor is the id of an event, so a reconnecting client gets exactly the
+ * events that it has not seen.
  *
- * Transactions are numbered by the cluster. A dump that was restored elsewhere, or a standby that
- * was promoted, counts anew: so a cursor names its home, and is of no use in another one.
+ * Transaction numbers are valid within one cluster. A dump restored elsewhere, or a promoted
+ * standby, counts differently. A cursor therefore names its home (CHAT_HOME in live.h) and cannot
+ * be used in another one.
  *
- * A message is one part or two: 2 * seq for the conversation that it started, 2 * seq + 1 for the
+ * A message has one or two parts: 2 * seq for the conversation that it started, 2 * seq + 1 for the
  * message itself.
  */
 #ifndef CHAT_CURSOR_H
@@ -21,54 +23,63 @@
 #include <stdint.h>
 
 enum {
-    CHAT_XIPS = 512,     /* transactions under way that a mark can name */
-    CHAT_ID_SIZE = 3000, /* room for an id, with its NUL */
+    CHAT_XIPS = 512,     /* transactions in progress that a mark can list */
+    CHAT_ID_SIZE = 3000, /* for an id, with its NUL */
     CHAT_SNAPSHOT_SIZE = CHAT_XIPS * 21 + 48
 };
 
 struct chat_mark {
     uint64_t xmax;
     size_t count;
-    uint64_t xip[CHAT_XIPS]; /* ascending, below xmax */
+    uint64_t xip[CHAT_XIPS]; /* in ascending order, below xmax */
 };
 
 struct chat_cursor {
-    uint64_t home; /* of which database the numbers are; 0: unknown. Cursors compare in one alone */
+    uint64_t home; /* database that the numbers belong to; 0: unknown. Compare cursors of the same
+                      home only */
     struct chat_mark mark;
-    uint64_t xid; /* in part seen; 0: none */
+    uint64_t xid; /* partly seen transaction; 0: none */
     int64_t conversation, part;
 };
 
 bool chat_mark_has(const struct chat_mark *mark, uint64_t xid);
 
-/* Makes a transaction one that the mark does not have. 0, or -1: no room for it. */
+/* Removes a transaction from the mark. Returns 0, or -1 if xip is full. */
 int chat_mark_exclude(struct chat_mark *mark, uint64_t xid);
 
-/* Makes one that is under way one that the mark has. */
+/* Adds a transaction that was in progress to the mark. */
 void chat_mark_include(struct chat_mark *mark, uint64_t xid);
 
-/* Whether a part of a message of a transaction has been seen. */
+/* Returns whether the reader has seen a part of a message of a transaction. */
 bool chat_cursor_has(const struct chat_cursor *cursor, uint64_t xid, int64_t conversation,
                      int64_t part);
 
-/* Whether all that `less` has seen has been seen by `more`. */
+/* Returns whether `more` has seen everything that `less` has seen. */
 bool chat_cursor_covers(const struct chat_cursor *more, const struct chat_cursor *less);
 
-/* Whether one cursor can say what either has seen: not where both are in parts of transactions of
- * their own. */
+/*
+ * Returns whether a single cursor can express what the two have seen together. It cannot if each
+ * one is in the middle of a different transaction.
+ */
 bool chat_cursor_merges(const struct chat_cursor *one, const struct chat_cursor *other);
 
 /*
- * Makes a cursor that of a reader who has seen what either has. 0; or -1, and *into as it was,
- * where chat_cursor_merges() says that there is none.
+ * Adds everything that `more` has seen to *into. Returns 0; or -1, with *into unchanged, if
+ * chat_cursor_merges() returns false.
  */
 int chat_cursor_merge(struct chat_cursor *into, const struct chat_cursor *more);
 
-/* The text of a pg_snapshot, both ways. 0, or -1: malformed, or more than CHAT_XIPS under way. */
+/*
+ * Converts from and to the text of a pg_snapshot. Parsing returns 0, or -1 if the text is malformed
+ * or lists more than CHAT_XIPS transactions in progress.
+ */
 int chat_mark_parse(const char *text, struct chat_mark *mark);
 void chat_mark_text(const struct chat_mark *mark, char text[CHAT_SNAPSHOT_SIZE]);
 
-/* The text of a cursor, both ways. 0, or -1: malformed; too long. */
+/*
+ * Converts from and to the text of a cursor. They return 0; or -1 if the text is malformed (parse)
+ * or would be too long (text).
+ */
 int chat_cursor_parse(const char *text, struct chat_cursor *cursor);
 int chat_cursor_text(const struct chat_cursor *cursor, char text[CHAT_ID_SIZE]);
 

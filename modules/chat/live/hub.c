@@ -1,10 +1,14 @@
-/* The hub: who listens here, and what was read lately. */
+/* The hub: adds and removes listeners. */
 #include <stdio.h>
 #include <string.h>
 
 #include "modules/chat/live/hub.h"
 
-enum { LINGER_MS = 60 * 1000 /* reading goes on for those that come again when nobody listens */ };
+enum {
+    LINGER_MS =
+        60 *
+        1000 /* keep reading this long after the last listener left, for clients that reconnect */
+};
 
 struct chat_hub *chat_hub_new(struct bb_host *host)
 {
@@ -36,7 +40,7 @@ void chat_hub_free(struct chat_hub *hub)
     free(hub);
 }
 
-/* ---- coming, going, catching up ---- */
+/* ---- adding and removing listeners ---- */
 
 size_t chat_hub_count(struct chat_hub *hub, int64_t account)
 {
@@ -101,7 +105,7 @@ void chat_hub_begin(struct chat_hub *hub, const struct chat_cursor *at)
     pthread_mutex_unlock(&hub->lock);
 }
 
-/* Their clients come again, with ids of another home. */
+/* The clients reconnect and get ids of the new home. */
 void chat_hub_move(struct chat_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
@@ -113,9 +117,9 @@ void chat_hub_move(struct chat_hub *hub)
     pthread_mutex_unlock(&hub->lock);
 }
 
-/* ---- signs of life ---- */
+/* ---- heartbeats ---- */
 
-/* A comment, with an id where there is one. */
+/* Creates an SSE comment, with an id unless it is empty. */
 static struct bb_chunk *comment(struct bb_host *host, const char *id)
 {
     char text[CHAT_ID_SIZE + 16];
@@ -128,8 +132,10 @@ static struct bb_chunk *comment(struct bb_host *host, const char *id)
     return chunk;
 }
 
-/* Says that it is there to those that have not heard anything since; whoever does not read has
- * enough to read. */
+/*
+ * Sends a heartbeat to all listeners that were sent nothing since `before`, except those that still
+ * have unread data queued.
+ */
 static void say(struct chat_hub *hub, int64_t before, struct bb_chunk *plain,
                 struct bb_chunk *placed)
 {
@@ -138,8 +144,11 @@ static void say(struct chat_hub *hub, int64_t before, struct bb_chunk *plain,
             hub_send(at, at->behind || at->at ? plain : placed);
 }
 
-/* With the hub's cursor as the id, where it holds for the listener, so that a client that has heard
- * nothing for a day need not be read a day for. */
+/*
+ * The heartbeat carries the hub's cursor as its id if that cursor is right for the listener. So
+ * when a client of an idle stream reconnects after a day, not that whole day must be searched for
+ * it.
+ */
 void chat_hub_heartbeat(struct chat_hub *hub, int64_t silent_ms)
 {
     char id[CHAT_ID_SIZE];

@@ -1,14 +1,16 @@
 /*
- * The hub's inside, shared by hub.c (who comes and goes), hub_pages.c (what was read), hub_send.c
- * (to one listener), hub_spread.c (to all that are joined) and hub_turns.c (to those behind).
+ * Internals of the hub, shared by hub.c (adding and removing listeners), hub_pages.c (pages in
+ * memory), hub_send.c (sending to one listener), hub_spread.c (sending to all joined listeners) and
+ * hub_turns.c (serving listeners that lag).
  *
- * A listener is joined when everything that the hub has read so far has been sent to it or is in
- * its cursor: then it gets each page as it comes. Else it is behind, at its cursor: new, or without
- * room for what came. It is served from pages in memory or, where those do not go back far enough,
- * from ones that are read for it, and used by whoever else can use them.
+ * A listener is joined if everything that the hub has read so far was sent to it or is covered by
+ * its cursor; then it gets each page as soon as it is read. Otherwise it lags at its own cursor,
+ * because it is new or its buffer was full. A lagging listener is served from the pages in memory
+ * or, if those do not go back far enough, from pages read for it, which any other listener can use
+ * too.
  *
- * One mutex guards everything. What is done while it is held is bounded by WORK, or by the number
- * of listeners with a few instructions each; nothing waits.
+ * One mutex guards everything. Work under the mutex is bounded by WORK, or by a few instructions
+ * per listener; nothing blocks while holding it.
  */
 #ifndef CHAT_HUB_H
 #define CHAT_HUB_H
@@ -17,7 +19,7 @@
 
 #include "modules/chat/live/listeners.h"
 
-enum { WORK = 4096 /* events looked at, sendings, pages passed while the mutex is held */ };
+enum { WORK = 4096 /* events checked, sends and pages skipped per lock hold */ };
 
 struct hub_pages {
     struct chat_page *first, *last;
@@ -28,25 +30,26 @@ struct chat_hub {
     pthread_mutex_t lock;
     struct bb_host *host;
     struct listeners listeners;
-    bool placed; /* `at` says where it stands */
+    bool placed; /* `at` is valid */
     struct chat_cursor at;
-    struct hub_pages kept;       /* without gaps up to `at`, for those that come again */
-    struct hub_pages behind;     /* read for those that are behind what is kept */
-    struct chat_page *spreading; /* of `kept`; NULL: all has been handed round */
-    size_t spread;               /* events of it that have been */
+    struct hub_pages kept;       /* no gaps up to `at`; for clients that reconnect */
+    struct hub_pages behind;     /* read for listeners older than `kept` */
+    struct chat_page *spreading; /* a page of `kept`; NULL: every page was sent */
+    size_t spread;               /* events of `spreading` already sent */
     uint64_t events;             /* read since the generation began */
-    uint64_t lendings;           /* pages read for those that are behind */
-    int64_t heard_ms;            /* when somebody listened */
+    uint64_t lendings;           /* pages read for lagging listeners */
+    int64_t heard_ms;            /* time of the last add or remove */
 };
 
-/* hub_pages.c: each takes the page. */
+/* hub_pages.c: both functions that get a page take ownership of it. */
 void hub_keep(struct chat_hub *hub, struct chat_page *page);
 void hub_serve_page(struct chat_hub *hub, struct chat_page *page);
 void hub_forget(struct chat_hub *hub);
 
 /*
- * The first page of use for a listener at a cursor, takes from *work. NULL: there is none, because
- * it has had all that is kept, or (*away) because what it needs is not here.
+ * Returns the first page in memory that is useful for a listener at a cursor; subtracts the effort
+ * from *work. Returns NULL if the listener has had everything in memory, or, with *away set, if the
+ * events that it needs are not in memory.
  */
 struct chat_page *hub_page_for(const struct chat_hub *hub, const struct chat_cursor *at, bool *away,
                                size_t *work);
@@ -56,23 +59,33 @@ bool hub_wants(const struct chat_listener *listener, const struct chat_live *liv
 void hub_send(struct chat_listener *listener, struct bb_chunk *chunk);
 void hub_end(struct chat_listener *listener);
 
-/* Whether there is room for so many bytes among at most `room` that wait. */
+/*
+ * Returns whether `bytes` more fit in the listener's queue if at most `room` bytes may be queued.
+ */
 bool hub_has_room(const struct chat_listener *listener, size_t bytes, size_t room);
 
-/* What may wait for one that is behind: the rest of its buffer is for what comes meanwhile. */
+/*
+ * Returns how many bytes may be queued for a lagging listener. The rest of its buffer is reserved
+ * for events that arrive after it has caught up.
+ */
 size_t hub_room_behind(const struct chat_listener *listener);
 
-/* Moves a listener's cursor on: what `seen` has seen, it has. It ends where that cannot be. */
+/*
+ * Advances a listener's cursor by everything that `seen` has seen. Ends the listener if one cursor
+ * cannot express both.
+ */
 void hub_see(struct chat_listener *listener, const struct chat_cursor *seen);
 
-/* It stands in the middle of a page, behind its first `count` events. */
+/* Sets a listener's position to the middle of a page, after its first `count` events. */
 void hub_stand(struct chat_listener *listener, struct chat_page *page, size_t count);
 
-/* hub_turns.c: serves one that is behind from what is in memory; true: what it needs is not there.
+/*
+ * hub_turns.c: serves a lagging listener from memory. Returns true if the events that it needs are
+ * not in memory.
  */
 bool hub_serve(struct chat_hub *hub, struct chat_listener *listener, size_t *work);
 
-/* hub_spread.c: the cursor is not looked at any more once the hub has passed it. */
+/* hub_spread.c: frees the listener's cursor once the hub's position covers it. */
 void hub_pass(const struct chat_hub *hub, struct chat_listener *listener);
 
 #endif

@@ -1,11 +1,11 @@
-/* What the hub has in memory: pages read lately, and pages read for those behind. */
+/* Pages in memory: recently read ones, and ones read for lagging listeners. */
 #include <string.h>
 
 #include "modules/chat/live/hub.h"
 
 enum {
-    KEPT_BYTES = 8 * 1024 * 1024,  /* for those that come again */
-    BEHIND_BYTES = 8 * 1024 * 1024 /* for those that were away for longer */
+    KEPT_BYTES = 8 * 1024 * 1024,  /* for clients that reconnect */
+    BEHIND_BYTES = 8 * 1024 * 1024 /* for clients that were gone longer */
 };
 
 static void append(struct hub_pages *pages, struct chat_page *page)
@@ -18,7 +18,9 @@ static void append(struct hub_pages *pages, struct chat_page *page)
     pages->bytes += page->bytes;
 }
 
-/* Who was in the middle of it has its place in its cursor, too. */
+/*
+ * Listeners in the middle of the page lose no events, because their cursors hold the position too.
+ */
 static void drop_first(struct chat_hub *hub, struct hub_pages *pages)
 {
     struct chat_page *page = pages->first;
@@ -61,7 +63,7 @@ void hub_forget(struct chat_hub *hub)
     hub->spreading = NULL;
 }
 
-/* Whether what is kept begins no later than a cursor. */
+/* Returns whether the kept pages begin no later than a cursor. */
 static bool remembers(const struct chat_hub *hub, const struct chat_cursor *at)
 {
     const struct chat_page *first = hub->kept.first;
@@ -69,7 +71,7 @@ static bool remembers(const struct chat_hub *hub, const struct chat_cursor *at)
     return hub->placed && chat_cursor_covers(at, first ? &first->start : &hub->at);
 }
 
-/* The first with something new behind a cursor, and nothing left out between. */
+/* Returns the first page with events after a cursor, without a gap between the two. */
 static struct chat_page *find(const struct hub_pages *pages, const struct chat_cursor *at,
                               size_t *work)
 {
@@ -81,7 +83,10 @@ static struct chat_page *find(const struct hub_pages *pages, const struct chat_c
     return NULL;
 }
 
-/* One that ends in a part of a transaction is of no use to who is in a part of another. */
+/*
+ * A page that ends in the middle of a transaction is useless for a listener that is in the middle
+ * of another one.
+ */
 struct chat_page *hub_page_for(const struct chat_hub *hub, const struct chat_cursor *at, bool *away,
                                size_t *work)
 {

@@ -1,4 +1,4 @@
-/* What goes to one listener. */
+/* Sending to one listener. */
 #include "modules/chat/live/hub.h"
 
 bool hub_wants(const struct chat_listener *listener, const struct chat_live *live)
@@ -10,11 +10,11 @@ bool hub_wants(const struct chat_listener *listener, const struct chat_live *liv
 void hub_send(struct chat_listener *listener, struct bb_chunk *chunk)
 {
     if (bb_stream_send(listener->host, listener->stream, chunk))
-        listener->ended = true; /* by the host, or its client has left */
+        listener->ended = true; /* the host ended the stream, or the client has left */
     listener->sent_ms = bb_now_ms(listener->host);
 }
 
-/* Its client comes again with the last id that it saw. */
+/* The client reconnects with the last id that it received. */
 void hub_end(struct chat_listener *listener)
 {
     listener->ended = true;
@@ -50,7 +50,7 @@ void hub_stand(struct chat_listener *listener, struct chat_page *page, size_t co
     if (!count)
         hub_see(listener, &page->start);
     else if (chat_cursor_of(page->events[count - 1]->chunk, &seen))
-        hub_end(listener); /* it has no id: begin again */
+        hub_end(listener); /* the event has no id: the client must start over */
     else
         hub_see(listener, &seen);
 }

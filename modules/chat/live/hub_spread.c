@@ -1,4 +1,4 @@
-/* A page that has just been read, to all that are joined. */
+/* Sends a page that was just read to all joined listeners. */
 #include <stdlib.h>
 
 #include "modules/chat/live/hub.h"
@@ -16,7 +16,7 @@ void hub_pass(const struct chat_hub *hub, struct chat_listener *listener)
     listener->at = NULL;
 }
 
-/* There is no room for the event that is being handed round: from here on it is behind. */
+/* The event being sent does not fit in the listener's buffer: from here on it lags. */
 static void fall_behind(struct chat_hub *hub, struct chat_listener *listener, size_t bytes)
 {
     if (!listener->at)
@@ -47,7 +47,7 @@ static void offer(struct chat_listener *listener, void *arg)
         fall_behind(hub, listener, live->chunk->length);
 }
 
-/* As much as may be done at once. */
+/* Sends as much as one lock hold allows (WORK). Returns whether all of the page was sent. */
 static bool spread_on(struct chat_hub *hub)
 {
     struct offering offering = {hub, WORK};

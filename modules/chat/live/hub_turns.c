@@ -1,15 +1,15 @@
 /*
- * Serving those that are behind, in turns of their accounts. In its turn a listener gets what there
- * is room for of the pages in memory; where it needs one that is not there, the page is read from
- * the database, a page in a turn, and whoever comes after may use it, too.
+ * Serves lagging listeners; accounts take turns. In its turn a listener gets as much of the pages
+ * in memory as its buffer has room for. If it needs a page that is not in memory, that page is read
+ * from the database, one page per turn, and later listeners may use it too.
  */
 #include <string.h>
 
 #include "modules/chat/live/hub.h"
 
 enum {
-    PAGES = 256, /* that were not in memory; then a listener begins anew */
-    LOOKS = 16   /* listeners looked at that are as much work as an event */
+    PAGES = 256, /* not in memory; after this many a listener starts over */
+    LOOKS = 16   /* this many listeners count as much work as one event */
 };
 
 static struct bb_chunk *chunk_of(struct bb_host *host, const char *text)
@@ -21,7 +21,10 @@ static struct bb_chunk *chunk_of(struct bb_host *host, const char *text)
     return chunk;
 }
 
-/* There is too much between its cursor and now. */
+/*
+ * There are too many events between the listener's cursor and now, so it starts over at the hub's
+ * position.
+ */
 static void begin_anew(struct chat_hub *hub, struct chat_listener *listener)
 {
     struct bb_chunk *chunk = chunk_of(hub->host, CHAT_RESET);
@@ -42,7 +45,10 @@ static void join(struct chat_hub *hub, struct chat_listener *listener)
     hub_pass(hub, listener);
 }
 
-/* Half of its room has been read, and what did not fit does. */
+/*
+ * Returns whether at least half of the listener's room is free, and the event that did not fit now
+ * fits.
+ */
 static bool ready(const struct chat_listener *listener)
 {
     size_t room = hub_room_behind(listener);
@@ -51,7 +57,7 @@ static bool ready(const struct chat_listener *listener)
     return !listener->ended && hub_has_room(listener, wanted, room);
 }
 
-/* The listener has had a whole page. */
+/* The listener has had the whole page. */
 static void leave_page(struct chat_hub *hub, struct chat_listener *listener)
 {
     const struct chat_page *page = listener->page;
@@ -63,7 +69,10 @@ static void leave_page(struct chat_hub *hub, struct chat_listener *listener)
         begin_anew(hub, listener);
 }
 
-/* Sends of its page what there is room for. False: there is none, or enough has been done. */
+/*
+ * Sends as much of the listener's page as it has room for. Returns false if the room or the work is
+ * used up.
+ */
 static bool send_page(struct chat_hub *hub, struct chat_listener *listener, size_t *work)
 {
     struct chat_page *page = listener->page;
@@ -134,7 +143,7 @@ enum chat_turn chat_hub_turns(struct chat_hub *hub, uint64_t *number, struct cha
     return turn;
 }
 
-/* NULL: it has gone meanwhile. */
+/* Returns NULL if the listener has left meanwhile. */
 static struct chat_listener *find(struct chat_hub *hub, uint64_t number)
 {
     struct chat_listener *at = hub->listeners.behind;

@@ -6,7 +6,7 @@ enum { TABLE = 4096, ACCOUNTS = 1024 };
 
 static const char everybody[] = "*";
 
-/* FNV-1a; who chooses e-mails that meet in one place slows the fan-out of events down, no more. */
+/* FNV-1a. Someone who chooses colliding e-mails can only slow down the fan-out of events. */
 static uint64_t mix(uint64_t hash, uint64_t more)
 {
     return (hash ^ more) * 0x100000001b3U;
@@ -63,7 +63,7 @@ static void add_keys(struct chat_listener *listener)
         add_key(listener, hash_organisation(listener->scope.organisations[i]));
 }
 
-/* The scope's text and numbers lie behind the keys. */
+/* The scope's strings and numbers are stored after the keys. */
 static void copy_scope(struct chat_listener *listener, const struct chat_scope *scope)
 {
     size_t count = scope->organisation_count;
@@ -119,7 +119,7 @@ void chat_listener_free(struct chat_listener *listener)
 
 /* ---- accounts ---- */
 
-/* Where its account is, or NULL would be put. */
+/* Returns where the account is linked, or where it would be. */
 static struct listener_account **account_place(const struct listeners *all, int64_t id)
 {
     struct listener_account **place = &all->accounts[(uint64_t)id % ACCOUNTS];
@@ -129,7 +129,7 @@ static struct listener_account **account_place(const struct listeners *all, int6
     return place;
 }
 
-/* A new one is as if it had just had a turn: coming anew wins nothing. */
+/* A new account starts as if it had just had a turn, so reconnecting gains nothing. */
 static struct listener_account *account_join(struct listeners *all, int64_t id)
 {
     struct listener_account **place = account_place(all, id);

@@ -1,47 +1,48 @@
 /*
- * Who listens, findable by what a message is addressed to: an e-mail, an organisation, everybody.
- * And whose turn it is among those that are behind: accounts take turns, and in an account its
- * listeners do, so nobody waits longer because another account has many. Guarded by the hub.
+ * The set of listeners, indexed by the e-mail or organization whose messages they may see, or as
+ * seeing everything. It also schedules the listeners that lag: accounts take turns, and within an
+ * account its listeners take turns, so nobody waits longer because another account has many
+ * listeners. Guarded by the hub's mutex.
  */
 #ifndef CHAT_LISTENERS_H
 #define CHAT_LISTENERS_H
 
 #include "modules/chat/live/live.h"
 
-/* A listener's place under one of its keys. */
+/* A listener's table entry for one of its keys. */
 struct listener_key {
     struct listener_key *next, **place;
     uint64_t hash;
     struct chat_listener *listener;
 };
 
-/* An account that listens here. */
+/* An account with at least one listener on this host. */
 struct listener_account {
-    struct listener_account *next; /* in its place of the table */
+    struct listener_account *next; /* in its bucket */
     int64_t id;
     size_t streams;
-    uint64_t turn; /* the last one that it had */
+    uint64_t turn; /* number of its most recent turn */
 };
 
 struct chat_listener {
     struct chat_listener *next, *before;
-    struct chat_listener *next_behind, *before_behind; /* of those that are behind */
-    uint64_t number;                                   /* rising; never used again; 0: not listed */
+    struct chat_listener *next_behind, *before_behind; /* list of lagging listeners */
+    uint64_t number;                                   /* rising; never reused; 0: not in the set */
     struct bb_host *host;
     struct bb_stream *stream;
     struct chat_scope scope;          /* a copy */
-    struct listener_account *account; /* of the table, from being listed on */
+    struct listener_account *account; /* from the table; set by listeners_add() */
     int64_t account_id;
-    struct chat_cursor *at; /* owned, exact; NULL: the hub has passed it */
+    struct chat_cursor *at; /* owned, exact; NULL: covered by the hub's position */
     bool behind;
-    uint64_t turn;          /* the last one that it had */
-    struct chat_page *page; /* that it is in the middle of; NULL: none */
-    size_t event;           /* the next of that page */
-    size_t wanted;          /* bytes of an event that there was no room for */
-    unsigned pages;         /* that were not in memory, since it fell behind */
-    bool ended;             /* nothing is sent any more */
-    int64_t sent_ms;        /* when it was sent something */
-    uint64_t offered;       /* the last event that was offered */
+    uint64_t turn;          /* number of its most recent turn */
+    struct chat_page *page; /* the page it is in the middle of; NULL: none */
+    size_t event;           /* index of the next event in `page` */
+    size_t wanted;          /* bytes of an event that did not fit */
+    unsigned pages;         /* pages not in memory since it began to lag */
+    bool ended;             /* nothing more is sent */
+    int64_t sent_ms;        /* time of the last send */
+    uint64_t offered;       /* number of the last offer; avoids offering twice */
     size_t key_count;
     struct listener_key keys[];
 };
@@ -57,24 +58,29 @@ struct listeners {
 int listeners_init(struct listeners *all);
 void listeners_free(struct listeners *all);
 
-/* Enlists one that is behind. 0, or -1 without memory. */
+/* Adds a listener, which then lags. Returns 0, or -1 if out of memory. */
 int listeners_add(struct listeners *all, struct chat_listener *listener);
 
-/* No effect on one that is not there. */
+/* Does nothing if the listener is not in the set. */
 void listeners_remove(struct listeners *all, struct chat_listener *listener);
 
-/* Calls with each that may see the conversation, once; whoever is called must still ask
- * chat_sees(). */
+/*
+ * Calls `call` once for each listener that may be allowed to see the conversation; `call` must
+ * still check with chat_sees().
+ */
 void listeners_of(struct listeners *all, const struct chat_facts *facts,
                   void (*call)(struct chat_listener *listener, void *arg), void *arg);
 
-/* How many of an account there are. */
+/* Returns the number of listeners that an account has. */
 size_t listeners_count(const struct listeners *all, int64_t account);
 
-/* turns.c: whether it is behind. */
+/* turns.c: marks the listener as lagging, or not. */
 void listeners_set_behind(struct listeners *all, struct chat_listener *listener, bool behind);
 
-/* Whose turn it is of those behind that `ready` says yes of; it has had it then. NULL: nobody's. */
+/*
+ * Returns the next lagging listener, in turn, for which `ready` returns true, and counts this as
+ * its turn. Returns NULL if there is none.
+ */
 struct chat_listener *listeners_turn(struct listeners *all,
                                      bool (*ready)(const struct chat_listener *listener));
 

@@ -1,10 +1,16 @@
-/* An event of the live stream: the text that all its listeners are sent, and who may see it. */
+/*
+ * An event of the live stream: the text that all its listeners receive, and the facts that decide
+ * about its audience.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/chat/live/live.h"
 
-/* event: name, id: behind it, data: payload. NULL: no memory. */
+/*
+ * Formats "event: name", "id: cursor after the event" and "data: payload". Returns NULL if out of
+ * memory.
+ */
 static struct bb_chunk *frame(struct bb_request *rq, const struct chat_cursor *at, const char *name,
                               const json_t *payload)
 {
@@ -12,7 +18,10 @@ static struct bb_chunk *frame(struct bb_request *rq, const struct chat_cursor *a
     size_t length;
     const char *json = bb_json(rq, payload, &length);
 
-    /* Without an id, where too many transactions are under way for one, the one before counts. */
+    /*
+     * If too many transactions are in progress for an id, none is sent and the client keeps the
+     * previous id.
+     */
     const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n", id);
     const char *head = bb_format(rq, "event: %s\n%sdata: ", name, line);
     size_t head_length = strlen(head);
@@ -37,7 +46,10 @@ static char *put(char **room, const char *text)
     return place;
 }
 
-/* Without its text. Of the name no listener asks; it is in the payload. */
+/*
+ * Creates an event without its chunk. The device project name is not copied: no check of visibility
+ * needs it, and the payload has it.
+ */
 static struct chat_live *live_new(const struct chat_cursor *at, const struct chat_facts *facts)
 {
     size_t size = strlen(facts->participant1) + strlen(facts->participant2) + 2;

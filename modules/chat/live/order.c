@@ -3,7 +3,7 @@
 
 #include "modules/chat/live/live.h"
 
-/* A transaction that comes before another one, by a conversation that both wrote to. */
+/* One transaction that comes before another, because both wrote to one conversation. */
 struct edge {
     size_t first, then;
 };
@@ -17,7 +17,10 @@ static int by_chain(const void *a, const void *b)
     return one->seq < other->seq ? -1 : one->seq > other->seq;
 }
 
-/* Fills the edges and counts those that lead to each group. Returns how many. */
+/*
+ * Fills the edges and counts, in `waits`, the edges that lead to each group. Returns the number of
+ * edges.
+ */
 static size_t edges_of(struct bb_request *rq, const struct chat_row *rows, size_t count,
                        struct edge *edges, size_t *waits)
 {
@@ -36,7 +39,7 @@ static size_t edges_of(struct bb_request *rq, const struct chat_row *rows, size_
     return found;
 }
 
-/* The first that waits for none; PostgreSQL's locks leave no cycle. */
+/* Returns the first group that waits for no other. PostgreSQL's locks rule out cycles. */
 static size_t next_group(const size_t *waits, const bool *done, size_t groups)
 {
     size_t first = groups;

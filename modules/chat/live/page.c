@@ -1,6 +1,6 @@
 /*
- * Reading what follows a cursor: whole transactions, as many as fit in a page, each event with the
- * cursor behind it as its id.
+ * Reads the events after a cursor: as many whole transactions as fit in a page. The id of each
+ * event is the cursor after it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 /*
  * $1 to $2 transactions, $3 mark, $4 and $5 conversation and part seen of a transaction.
  *
- * What was restored from a dump keeps the numbers of another cluster, which mean nothing here.
- * Those that this one has not reached are left out by the snapshot; once it has, they are told by
- * xmin, the number of the transaction that really wrote the row. (Nothing is stored under a
- * savepoint.)
+ * Rows restored from a dump keep the transaction numbers of another cluster, which mean nothing
+ * here. Numbers that this cluster has not reached are excluded by the snapshot. For the others,
+ * xmin, the number of the transaction that really wrote the row, shows the difference. (Nothing is
+ * stored under a savepoint.)
  */
 static const struct bb_sql read_page = {
     "SELECT s.snapshot, e.xid, e.conversation_id, e.seq, e.uuid, e.username, e.chat_entry,"
@@ -65,13 +65,13 @@ struct reading {
     struct bb_request *rq;
     const struct chat_cursor *from;
     const struct bb_rows *rows;
-    struct chat_mark now; /* the snapshot that was read in */
-    struct chat_row *row; /* of whole transactions, or of a single one */
+    struct chat_mark now; /* the snapshot of the read */
+    struct chat_row *row; /* of whole transactions, or of one that is larger than a page */
     size_t count, groups;
-    size_t *order;         /* of the groups */
-    uint64_t *xids;        /* of the groups, rising */
-    uint64_t horizon;      /* from this transaction on nothing is known; 0: all is */
-    struct chat_cursor at; /* behind the event that is made */
+    size_t *order;         /* in which the groups are sent */
+    uint64_t *xids;        /* of the groups, ascending */
+    uint64_t horizon;      /* first transaction that was not read; 0: all were read */
+    struct chat_cursor at; /* cursor after the event being created */
     struct chat_page *page;
 };
 
@@ -92,7 +92,7 @@ static uint64_t cell_xid(const struct reading *reading, size_t row)
     return strtoull(bb_cell(reading->rq, reading->rows, row, XID), NULL, 10);
 }
 
-/* The rows as numbers, and the transactions among them. */
+/* Parses the rows' numbers and groups the rows by transaction. */
 static void index_rows(struct reading *reading)
 {
     struct bb_request *rq = reading->rq;
@@ -115,7 +115,7 @@ static void index_rows(struct reading *reading)
     reading->count = count;
 }
 
-/* A page that is not the last one ends with a whole transaction, if it has more than one. */
+/* A page that is not the last one ends with a whole transaction, unless it has only one. */
 static void find_horizon(struct reading *reading)
 {
     int64_t total = reading->count ? bb_cell_int(reading->rq, reading->rows, 0, TOTAL) : 0;
@@ -132,7 +132,10 @@ static void find_horizon(struct reading *reading)
 
 /* ---- cursors ---- */
 
-/* Behind none of a group's events yet: what was sent before it is all that the mark gains. */
+/*
+ * Sets the cursor to before a group's first event: the mark gains only what was sent before the
+ * group.
+ */
 static int mark_group(struct reading *reading, size_t turn)
 {
     struct chat_mark *mark = &reading->at.mark;
@@ -157,7 +160,7 @@ static int mark_group(struct reading *reading, size_t turn)
     return failed;
 }
 
-/* Behind the whole page. */
+/* Sets the cursor to the end of the page. */
 static void finish(struct reading *reading)
 {
     struct chat_page *page = reading->page;
@@ -165,7 +168,7 @@ static void finish(struct reading *reading)
 
     page->complete = false;
     if (reading->horizon && last && reading->groups == 1) {
-        page->end = reading->at; /* a transaction larger than a page, perhaps */
+        page->end = reading->at; /* maybe in the middle of a transaction larger than a page */
         page->end.conversation = last->conversation;
         page->end.part = last->seq * 2 + 1;
     } else if (reading->from->xid) {
@@ -182,7 +185,7 @@ static void finish(struct reading *reading)
 
 /* ---- events ---- */
 
-/* Takes the payload. 0, or -1 without memory. */
+/* Takes ownership of the payload. Returns 0, or -1 if out of memory. */
 static int add_event(struct reading *reading, const struct chat_facts *facts, int64_t part,
                      const char *name, json_t *payload)
 {
@@ -199,7 +202,7 @@ static int add_event(struct reading *reading, const struct chat_facts *facts, in
     return 0;
 }
 
-/* The events of a message, the first of its conversation or not. */
+/* Adds the events of a message, which may be the first one of its conversation. */
 static int add_message(struct reading *reading, const struct chat_row *at,
                        const struct chat_facts *facts, const struct chat_message *message)
 {
@@ -232,8 +235,9 @@ static int add_row(struct reading *reading, size_t row)
     };
 
     if (!facts.participant1)
-        return 0; /* a conversation that somebody has taken out by hand */
-    json_t *entry = json_string_nocheck(bb_cell(rq, rows, row, ENTRY)); /* UTF-8: the database's */
+        return 0; /* the conversation was deleted by hand */
+    json_t *entry =
+        json_string_nocheck(bb_cell(rq, rows, row, ENTRY)); /* the database ensures UTF-8 */
     struct chat_message message = {
         .uuid = bb_cell(rq, rows, row, UUID),
         .username = bb_cell(rq, rows, row, USERNAME),
@@ -277,7 +281,7 @@ void chat_page_free(struct bb_host *host, struct chat_page *page)
     free(page);
 }
 
-/* The cursor counts the transactions of another database. */
+/* Returns whether the cursor counts the transactions of another database. */
 static bool moved(const struct reading *reading)
 {
     int64_t home = bb_cell_int(reading->rq, reading->rows, 0, HOME);
@@ -297,7 +301,7 @@ static struct chat_page *page_new(const struct chat_cursor *from, size_t rows)
     return page;
 }
 
-/* What was not finished. */
+/* Frees a page that was not completed. */
 static void drop_page(void *arg)
 {
     const struct reading *reading = arg;

@@ -1,8 +1,8 @@
 /*
  * GET /api/chat/stream
  *
- * The events of the conversations that the caller may see, as Server-Sent Events, from now on or
- * from behind the event that Last-Event-ID names.
+ * Sends the events of the conversations that the caller may see as Server-Sent Events, starting now
+ * or after the event named by Last-Event-ID.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define RETRY "retry: 1000\n\n"
 
-/* Transactions that a client may be behind; one that was away for longer begins anew. */
+/* How many transactions old a client's position may be; older clients start over. */
 #define REPLAY_XIDS 1000000
 
 static const struct bb_sql snapshot = {"SELECT pg_current_snapshot(), " CHAT_HOME, 0};
@@ -24,14 +24,17 @@ static void closed(struct bb_stream *stream, void *arg)
     chat_hub_remove(chat->hub, arg);
 }
 
-/* Where the stream begins: 0 with *at, and *anew where the client's place is of no use. */
+/*
+ * Finds where the stream begins. Returns 0 with *at, or the status of the response sent. The flag
+ * says that the client's position cannot be used and the stream starts over.
+ */
 static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
 {
     const char *last = bb_header(rq, "Last-Event-ID");
     struct chat_cursor *now = bb_alloc(rq, sizeof(*now));
 
     if (last && !*last)
-        last = NULL; /* an empty id is like no id (WHATWG) */
+        last = NULL; /* an empty id counts as no id (WHATWG) */
     if (last && chat_cursor_parse(last, at))
         return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
 
@@ -88,7 +91,7 @@ static int open_stream(struct bb_request *rq, struct chat_listener *listener,
     return status;
 }
 
-/* 0, or the status of the answer given. */
+/* Returns 0, or the status of the response sent. */
 static int refuse_too_many(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
@@ -111,7 +114,7 @@ int chat_stream(struct bb_request *rq)
     if (!refused)
         refused = find_start(rq, at, &anew);
     if (!refused)
-        refused = refuse_too_many(rq); /* others came while the database was asked */
+        refused = refuse_too_many(rq); /* others may have connected during the query */
     if (refused)
         return refused;
     struct bb_chunk *first = greeting(rq, at, anew);

@@ -1,10 +1,10 @@
 /*
- * The reader of new messages: a thread that only keeps time, and a fiber that looks.
+ * The reader of new messages: a thread that only keeps time, and a fiber that reads.
  *
- * While anybody listens it looks every chat.stream_interval milliseconds, and at once again where a
- * page was not the last one. In each look some pages are read for listeners that were away for
- * longer than memory goes back. A look does a bounded piece of work and ends; the next one follows
- * at once where more is to be done, so that the requests of its loop come in between.
+ * While anybody listens, the fiber reads every chat.stream_interval milliseconds, and again at once
+ * if a page was not the last one. Each run also reads some pages for listeners that were gone
+ * longer than memory goes back. A run does a bounded amount of work; if more is left, the next run
+ * follows at once, so that requests on the same loop are served in between.
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -14,9 +14,9 @@
 #include "modules/chat/live/live.h"
 
 enum {
-    BACKLOG = 1000,  /* messages that the first look takes into memory, for those that come again */
-    PAGES = 8,       /* in a look, for those that are behind */
-    IDLE_MS = 60000, /* whoever comes, and whatever ends, rings */
+    BACKLOG = 1000,  /* messages that the first run loads into memory, for clients that reconnect */
+    PAGES = 8,       /* per run, for lagging listeners */
+    IDLE_MS = 60000, /* new listeners and shutdown wake the thread earlier */
     HEARTBEATS_MS = 1000
 };
 
@@ -24,12 +24,13 @@ struct tail {
     struct bb_worker_context *context;
     atomic_bool looking;
     atomic_bool again;
-    int64_t heartbeats_at; /* the fiber's */
+    int64_t heartbeats_at; /* used by the fiber only */
 };
 
 /*
- * Where to begin, not long ago: the snapshot, and a transaction so many messages back. It reads
- * messages, which may be locked: on a connection of its own it holds up no other statement.
+ * Finds the starting position: the current snapshot, and the transaction $1 messages back. The
+ * query reads messages, which may be locked, so it gets its own connection and does not delay other
+ * statements.
  */
 static const struct bb_sql begin = {
     "SELECT pg_current_snapshot(), (SELECT xid FROM chat_entry"
@@ -46,7 +47,8 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
     if (!rows || chat_mark_parse(bb_cell(rq, rows, 0, 0), &at->mark))
         return false;
     const char *back = bb_cell(rq, rows, 0, 1);
-    uint64_t xid = back ? strtoull(back, NULL, 10) + 1 : 1; /* that one may be a large import */
+    uint64_t xid =
+        back ? strtoull(back, NULL, 10) + 1 : 1; /* the transaction itself may be a large import */
 
     if (at->mark.xmax > xid)
         at->mark.xmax = xid;
@@ -57,7 +59,9 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
     return true;
 }
 
-/* Whether the page says that the database is another one now: the hub is told, the page is gone. */
+/*
+ * If the page says that the database was replaced, resets the hub, frees the page and returns true.
+ */
 static bool moves(struct bb_request *rq, struct chat_hub *hub, struct chat_page *page)
 {
     if (!page->moved)
@@ -68,7 +72,7 @@ static bool moves(struct bb_request *rq, struct chat_hub *hub, struct chat_page 
     return true;
 }
 
-/* False: the database does not answer, or there is more to be handed round. */
+/* Returns false if the database does not answer or part of a page is still to be sent. */
 static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_hub *hub)
 {
     struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
@@ -89,7 +93,7 @@ static bool look_for_all(struct bb_request *rq, struct tail *tail, struct chat_h
     return done;
 }
 
-/* False: the database does not answer. */
+/* Returns false if the database does not answer. */
 static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t number,
                      const struct chat_cursor *at)
 {
@@ -100,7 +104,8 @@ static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t numbe
     if (page)
         chat_hub_give_page(hub, number, page);
     else if (!strncmp(bb_sqlstate(rq), "22", 2))
-        chat_hub_begin_anew(hub, number); /* its id is none: the others must not wait for it */
+        chat_hub_begin_anew(hub,
+                            number); /* the listener's id is invalid: others must not wait for it */
     else
         return false;
     return true;
@@ -126,9 +131,10 @@ static void looked(void *arg, bool whole)
     struct tail *tail = arg;
     struct bb_host *host = tail->context->host;
 
-    (void)whole; /* what it has not come to is for the next look */
+    (void)whole; /* the next run does the rest */
 
-    atomic_store(&tail->looking, false); /* from here on the thread may end, and tail with it */
+    atomic_store(&tail->looking,
+                 false); /* from here on the thread may end and `tail` may be gone */
     bb_wake(host, "stream");
 }
 
@@ -159,7 +165,7 @@ static void wait_for(struct tail *tail, int64_t ms)
         ;
 }
 
-/* One turn; returns when to look next. */
+/* Does one turn; returns the time of the next run. */
 static int64_t turn(struct tail *tail, int64_t next)
 {
     struct bb_host *host = tail->context->host;

@@ -1,4 +1,4 @@
-/* Those that are behind, and whose turn it is. */
+/* The lagging listeners, and which of them is next. */
 #include "modules/chat/live/listeners.h"
 
 void listeners_set_behind(struct listeners *all, struct chat_listener *listener, bool behind)
@@ -24,7 +24,10 @@ void listeners_set_behind(struct listeners *all, struct chat_listener *listener,
         all->behind = listener->next_behind;
 }
 
-/* The account that has waited longest; of its listeners the one that has. */
+/*
+ * Orders by the account that has waited longest, then by the listener of it that has waited
+ * longest.
+ */
 static bool before(const struct chat_listener *a, const struct chat_listener *b)
 {
     if (a->account->turn != b->account->turn)
