@@ -1,9 +1,9 @@
-/* The service "devices": what other modules may know of devices. */
+/* The service "devices", for other modules. */
 #include <stdlib.h>
 
 #include "modules/device/record/device.h"
 
-/* A device's own, else its country's, else the default. */
+/* Returns the device's yield, else its country's, else the default. */
 static double yield_of(const struct device *state, const char *own, const char *country)
 {
     int index = country ? country_find(country) : -1;
@@ -95,7 +95,7 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
     return 1;
 }
 
-/* What a key means among the devices of $2: null where it is no such name of one. */
+/* The subqueries find a key among the devices of organization $2; null if there is none. */
 #define KEY "btrim(k.key)"
 #define OF_ITS "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND "
 #define BY_EXTERNAL_ID OF_ITS DEVICE_HAS_KEY(KEY) ")"
@@ -105,7 +105,7 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
 #define BY_ID(pattern) OF_ITS "d.id = CASE WHEN " KEY " ~ '" pattern "' THEN " KEY "::bigint END)"
 #define ALL_KEYS " FROM json_array_elements_text($1::json) WITH ORDINALITY AS k (key, place)"
 
-/* A serial number is anybody's: -1 where several have it. */
+/* A serial number need not be unique: -1 if several devices have it. */
 #define BY_SERIAL_NUMBER                                                                           \
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
@@ -138,7 +138,10 @@ static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64
     return 0;
 }
 
-/* Several are named as far as find.c names them. OFFSET keeps `id` from being looked up twice. */
+/*
+ * If several devices match, the text names up to as many of them as find.c does. OFFSET keeps the
+ * planner from computing `id` twice.
+ */
 static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
                     int64_t **ids, const char ***problems)
 {

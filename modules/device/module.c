@@ -1,4 +1,6 @@
-/* device: its tables, and nothing else. A row is a line or three; clang-format would make it six.
+/*
+ * The tables of the device module. They are hand-formatted, because clang-format would spread a row
+ * over six lines.
  */
 #include "modules/device/record/device.h"
 
@@ -97,7 +99,7 @@ static const struct bb_field document_segments[] = {
 static const struct bb_field organisation_query[] = {ORGANISATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
 static const char *const states[] = {"Active", "Inactive", NULL};
-/* As in list_orders. */
+/* The same names as in list_orders. */
 static const char *const sorts[] = {"id",       "externalId",        "siteName",
                                     "capacity", "commissioningDate", "updatedAt", NULL};
 static const char *const directions[] = {"asc", "desc", NULL};
@@ -288,7 +290,7 @@ static const struct bb_part update_parts[] = {
 
 #define REFERENCE "/api/reference"
 
-/* Also of reads: a serial number may be several devices'. */
+/* Reads may conflict too, because several devices can have the same serial number. */
 static const int conflict[] = {409, 0};
 
 static const struct bb_route routes[] = {

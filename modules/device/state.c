@@ -1,4 +1,4 @@
-/* The state of one generation: settings and the yields of countries. */
+/* The state of one generation: settings, yields of countries, store, time zones and file types. */
 #include <stdio.h>
 #include <string.h>
 

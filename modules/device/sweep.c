@@ -1,7 +1,8 @@
 /*
- * The job device.sweep, and the command `device sweep`: takes away what has no document, because a
- * host died before the row or the database refused it, and is older than device.document_grace.
- * The job device.tidy does the same on each host for what has not come into the store.
+ * The job device.sweep and the command `device sweep`: delete objects that no document names and
+ * that are older than device.document_grace. They exist because a host died before adding the row,
+ * or because the database refused the row. The job device.tidy deletes, on each host, old incoming
+ * files that did not reach the store.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,13 +10,16 @@
 #include "modules/device/record/device.h"
 #include "modules/device/store/store.h"
 
-/* From here on their documents are refused. */
+/* After this the documents of these uploads are refused. */
 static const struct bb_sql end_uploads = {
     "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
     BB_SQL_WRITE,
 };
 
-/* One statement: what it sees is either still an upload, or a document, or never will be one. */
+/*
+ * One statement, so its snapshot is consistent: a name is still an upload, or is a document, or
+ * will never be one.
+ */
 static const struct bb_sql nameless = {
     "SELECT n FROM jsonb_array_elements_text($1::jsonb) n WHERE NOT EXISTS (SELECT FROM"
     " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
@@ -30,7 +34,7 @@ struct sweep {
     char array[STORE_BATCH * (STORE_NAME + 2) + 3];
 };
 
-/* The names as a JSON array, in place: a sweep may see millions. */
+/* Writes the names as a JSON array in place, because a sweep may see millions. */
 static const char *array_of(struct sweep *sweep)
 {
     char *at = sweep->array;
@@ -48,7 +52,7 @@ static int failed(struct bb_request *rq, const char *why)
     return -1;
 }
 
-/* Deletes what no row names of those that were listed. 0, or -1. */
+/* Deletes the listed objects that no row names. Returns 0, or -1. */
 static int sweep_listed(struct bb_request *rq, struct sweep *sweep)
 {
     const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(array_of(sweep))));
@@ -82,14 +86,16 @@ static time_t before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
 
-    /* files have the times of this host's clock, objects in a bucket others: the earlier one is
-     * safe */
+    /*
+     * local files have times of this host's clock, objects in a bucket may not: use the earlier
+     * time
+     */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
 }
 
-/* 0 with how many objects were removed, or -1. */
+/* Returns 0 with the number of deleted objects, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
     const struct device *state = rq->state;
@@ -131,7 +137,7 @@ void device_sweep(struct bb_request *rq)
 {
     size_t removed = 0;
 
-    (void)sweep_all(rq, &removed); /* it has said why */
+    (void)sweep_all(rq, &removed); /* it has logged the reason */
     if (removed)
         bb_log(rq, BB_INFO, "%zu files without a document were removed", removed);
 }

@@ -1,10 +1,12 @@
 /*
- * DELETE /api/device/:externalId: the device with its readings and documents, unless something of
- * it was certified: that must stay what it is, and the device becomes Inactive in place of it.
+ * DELETE /api/device/:externalId
+ *
+ * Deletes the device with its readings and documents. A device with certificates must not change,
+ * so this is refused; set its status to Inactive instead.
  */
 #include "modules/device/record/device.h"
 
-/* Where a module is not loaded there is nothing of it to be forgotten. */
+/* If a module is not loaded, it has no data to delete. */
 static int forget_elsewhere(struct bb_request *rq, struct bb_tx *tx, int64_t device)
 {
     static const struct bb_sql certificates = {
@@ -22,7 +24,10 @@ static int forget_elsewhere(struct bb_request *rq, struct bb_tx *tx, int64_t dev
     return 0;
 }
 
-/* Before the device itself: whoever stores or voids a reading has these locks first, too. */
+/*
+ * Takes these locks before the device's own, in the same order as requests that store or void
+ * readings.
+ */
 static int hold_readings(struct bb_request *rq, struct bb_tx *tx, int64_t device)
 {
     static const struct bb_sql hold = {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE};
@@ -32,7 +37,7 @@ static int hold_readings(struct bb_request *rq, struct bb_tx *tx, int64_t device
     return bb_tx_query(rq, tx, &hold, BB_ARGS(bb_i(device))) ? 0 : -1;
 }
 
-/* The contents of documents lie in the store until the sweep finds that no document names them. */
+/* The contents of documents stay in the store until the sweep finds that no document names them. */
 static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};

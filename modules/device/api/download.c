@@ -1,4 +1,4 @@
-/* GET of a device's documents: their list, and the content of one, as an attachment. */
+/* GET of a device's documents: the list, and the content of one document as an attachment. */
 #include <ctype.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include "modules/device/record/device.h"
 #include "modules/device/store/store.h"
 
-enum { NAME_BYTES = 120 /* of a name in a header, before it is encoded */ };
+enum { NAME_BYTES = 120 /* of a name in a header, before encoding */ };
 
 static const struct bb_sql by_id = {
     "SELECT name, type, coalesce(object, encode(sha256, 'hex')), size FROM device_document"
@@ -14,7 +14,9 @@ static const struct bb_sql by_id = {
     0,
 };
 
-/* The part of a name behind any path, and of that the end: it tells the kind. */
+/*
+ * Returns the end of the name after any path. A long name keeps its end, which has the extension.
+ */
 static const char *last_part(const char *name)
 {
     for (const char *at = name; *at; at++)
@@ -29,7 +31,9 @@ static const char *last_part(const char *name)
     return name;
 }
 
-/* What turns the direction of text: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
+/*
+ * Characters that change the direction of text: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
+ */
 static bool turns(const unsigned char *at)
 {
     if (at[0] != 0xe2)
@@ -39,13 +43,13 @@ static bool turns(const unsigned char *at)
            (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
 }
 
-/* C0, DEL, and the first byte of C1. */
+/* Control characters: C0, DEL, and the first byte of C1. */
 static bool controls(const unsigned char *at)
 {
     return *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
 }
 
-/* filename for old clients, filename* (RFC 8187) for the others. */
+/* filename for old clients, filename* (RFC 8187) for others. */
 static const char *disposition(struct bb_request *rq, const char *name)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -58,7 +62,7 @@ static const char *disposition(struct bb_request *rq, const char *name)
             at += turns(at) ? 2 : *at == 0xc2;
             continue;
         }
-        if (to == plain && strchr(". ", *at)) /* a name that is hidden, or looks like another */
+        if (to == plain && strchr(". ", *at)) /* avoid hidden and misleading names */
             continue;
         bool safe = *at < 0x80 && (isalnum(*at) || strchr("._-", *at));
 

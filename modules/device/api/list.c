@@ -1,8 +1,9 @@
 /*
- * GET of devices, in the order that is asked for, and of one.
+ * GET of devices, in the requested order, and of one device.
  *
- * A cursor is the id of the last device seen; where the order is another than by id, "-" and what
- * that device was ordered by follow, so a page goes on there whatever has become of the device.
+ * A cursor is the id of the last device seen. If the order is not by id, "-" and the value that the
+ * device was sorted by follow, so the next page starts in the right place even if the device has
+ * changed since.
  */
 #include "modules/device/api/list.h"
 
@@ -12,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Devices in a page, and bytes of them: large attributes make it shorter. */
+/* Devices and bytes per page; large attributes make a page shorter. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
-/* Devices have either code, as they were sent. What is no country's is compared as it is. 0 or -1.
+/*
+ * Devices store either code as it was sent, so both are searched. A text that is not a country is
+ * compared literally. Returns 0 or -1.
  */
 static int add_country(struct bb_request *rq, json_t *wanted, const char *sent)
 {
@@ -31,7 +34,9 @@ static int add_country(struct bb_request *rq, json_t *wanted, const char *sent)
     return json_object_set_new(wanted, "other", json_string(code));
 }
 
-/* The filters that are sent, by name; NULL: no memory. Given. */
+/*
+ * Builds an object of the filters in the request, by name. The caller owns it; NULL: out of memory.
+ */
 static json_t *filters(struct bb_request *rq)
 {
     static const char *const names[] = {
@@ -55,7 +60,7 @@ static json_t *filters(struct bb_request *rq)
     return NULL;
 }
 
-/* 0, or the status of the answer given; *any: there is a filter at all. */
+/* Returns 0, or the status of the response sent; *any: there is at least one filter. */
 static int filter_values(struct bb_request *rq, const struct device_scope *scope,
                          struct bb_value values[LIST_COUNTED], bool *any)
 {
@@ -90,7 +95,7 @@ static const struct list_order *order_of(struct bb_request *rq)
     return order->name ? order : list_orders;
 }
 
-/* A number that the database reads as one. */
+/* Returns whether the database would accept the text as a number. */
 static bool is_number(const char *text)
 {
     char *end;
@@ -102,7 +107,7 @@ static bool is_number(const char *text)
            strspn(text, "0123456789+-.e") == strlen(text);
 }
 
-/* 0, or the status of the 400. */
+/* Returns 0, or the status of the 400 response sent. */
 static int cursor_values(struct bb_request *rq, const struct list_order *order,
                          struct bb_value values[LIST_VALUES])
 {
@@ -128,9 +133,9 @@ static int cursor_values(struct bb_request *rq, const struct list_order *order,
     return 0;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* As it may stand in a URL. */
+/* Percent-encodes the text for a URL. */
 static const char *encoded(struct bb_request *rq, const char *text)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -178,7 +183,7 @@ static int answer(struct bb_request *rq, const struct list_order *order, const s
     return device_reply_texts(rq, texts, count);
 }
 
-/* 0, or the status of the answer given. */
+/* Returns 0, or the status of the response sent. */
 static int add_count(struct bb_request *rq, const struct bb_value *values)
 {
     const char *count = bb_arg(rq, "count");

@@ -1,6 +1,8 @@
 #include "modules/device/api/list.h"
 
-/* What a device has as text, of which only the attributes are ever long: they are not read for it.
+/*
+ * The length of a device as text. Only attributes can be long, so their length is stored and they
+ * are not read.
  */
 #define BYTES                                                                                      \
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \

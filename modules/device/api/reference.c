@@ -1,12 +1,12 @@
 /*
- * GET /api/reference/…: what a form offers for the fields of a device. None of these lists is a
- * bound: what a field takes is in value.c, and codes that are not here are taken, too.
+ * GET /api/reference/…: the choices that a form offers for the fields of a device. Other codes are
+ * accepted too; value.c checks the fields.
  */
 #include "modules/device/record/device.h"
 #include "modules/device/value/codes.h"
 #include "modules/device/value/timezones.h"
 
-/* Takes the item; NULL without memory, and the list is gone. */
+/* Takes ownership of the item. If out of memory, frees the list and returns NULL. */
 static json_t *append(json_t *list, json_t *item)
 {
     if (list && !json_array_append_new(list, item))

@@ -1,9 +1,9 @@
-/* POST /api/device: the device, its documents and the event, in a unit. */
+/* POST /api/device: stores the device, its documents and the event in one unit. */
 #include <string.h>
 
 #include "modules/device/record/device.h"
 
-/* $1 id, $2 uuid, $3 organisation, $4 to $16 the fields, $17 attributes, $18 time, $19 status */
+/* $1 id, $2 uuid, $3 organization, $4 to $16 the fields, $17 attributes, $18 time, $19 status */
 static const struct bb_sql insert = {
     "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
     " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
@@ -28,7 +28,7 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
 static int store(struct bb_request *rq, const struct device_record *record,
                  struct device_documents *documents)
 {
-    /* documents lock the row that counts those of the organisation */
+    /* adding documents locks the row that counts the organization's bytes */
     int64_t locks = documents->rows ? record->organisation : record->id;
     struct bb_tx *unit = bb_unit(rq, (uint64_t)locks);
 
@@ -70,7 +70,10 @@ int device_register(struct bb_request *rq)
     int status =
         device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : store(rq, &record, &documents);
 
-    /* An answer that another request with the same Idempotency-Key gave is 201, too. */
+    /*
+     * The 201 may also be the stored response of another request with the same Idempotency-Key;
+     * then these files are not documents.
+     */
     device_documents_drop(rq, &documents);
     return status;
 }

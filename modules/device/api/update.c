@@ -1,17 +1,17 @@
 /*
  * PATCH by identifier and by site: one UPDATE of the fields that were sent; null clears a field.
- * The row's lock lets parallel requests follow each other, so each keeps the other's fields. Files
- * alone are a change, too. A PATCH that changes nothing (an empty body, values that the device has
- * already) is answered with the device as it is: it writes nothing and raises no event.
+ * Parallel requests wait for the row's lock, so each keeps the other's fields. New files alone are
+ * a change too. A PATCH that changes nothing (an empty body, or the values that the device already
+ * has) returns the device, writes nothing and raises no event.
  */
 #include <string.h>
 
 #include "modules/device/record/device.h"
 
 /*
- * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 files came, $18 status, $19 the fields
- * that become null, as a set of bits, $20 names of attributes to remove, $21 whether to remove all.
- * Fields without a value stay.
+ * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 whether there are files, $18 status,
+ * $19 the fields that become null, as a set of bits, $20 names of attributes to remove, $21 whether
+ * to remove all. Fields without a value stay.
  */
 #define NEW(bit, column, value)                                                                    \
     "CASE WHEN $19::int >> " #bit " & 1 = 1 THEN NULL ELSE coalesce(" value ", " #column ") END"
@@ -47,7 +47,7 @@ static const struct bb_sql as_it_is = {
     "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
 
 struct change {
-    struct device_record device; /* as it was found */
+    struct device_record device; /* as it was before the change */
     struct device_values values;
     struct device_documents documents;
 };
@@ -85,7 +85,10 @@ static int unchanged(struct bb_request *rq, struct bb_tx *tx, const struct chang
     return bb_reply(rq, 200, device_json(rq, &record));
 }
 
-/* Counted under the lock of the device's row, so that parallel ones do not exceed the bound. */
+/*
+ * Documents are counted under the lock of the device's row, so that parallel requests cannot exceed
+ * the limit.
+ */
 static int add_documents(struct bb_request *rq, struct bb_tx *tx, struct change *change)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -97,7 +100,10 @@ static int add_documents(struct bb_request *rq, struct bb_tx *tx, struct change 
     return device_documents_add(rq, tx, &change->device, &change->documents);
 }
 
-/* Readings before a device was commissioned would be energy that it cannot have generated. */
+/*
+ * Refuses a commissioning date after the first reading, because the device cannot have generated
+ * energy before it.
+ */
 static int refuse_commissioning(struct bb_request *rq, struct bb_tx *tx, int64_t device)
 {
     static const struct bb_sql find = {
@@ -117,7 +123,10 @@ static int refuse_commissioning(struct bb_request *rq, struct bb_tx *tx, int64_t
                    bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
 }
 
-/* Readings were checked with both, and cycles still are: a device with readings keeps them. */
+/*
+ * The commissioning date and capacity of a device with readings cannot be cleared: its readings
+ * were checked with both, and issuing cycles still use them.
+ */
 static int refuse_clearing(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_values *values, int64_t device)
 {
@@ -134,14 +143,17 @@ static int refuse_clearing(struct bb_request *rq, struct bb_tx *tx,
                    values->cleared[DEVICE_CAPACITY] ? "capacity" : "commissioningDate");
 }
 
-/* Whether it still has one of the names that a registration needs. */
+/* Returns whether the device still has one of the names that a registration needs. */
 static bool is_named(const struct device_record *record)
 {
     return record->text[DEVICE_EXTERNAL_ID] || record->text[DEVICE_SITE_NAME] ||
            record->text[DEVICE_SERIAL_NUMBER];
 }
 
-/* Refuses a change by looking at its result, which is then rolled back. 0, or the status. */
+/*
+ * Checks the result of a change; if it is refused, the change is rolled back. Returns 0, or the
+ * status of the response sent.
+ */
 static int refuse(struct bb_request *rq, struct bb_tx *tx, const struct device_values *values,
                   const struct device_record *record)
 {
@@ -160,7 +172,7 @@ static int refuse(struct bb_request *rq, struct bb_tx *tx, const struct device_v
     return refused;
 }
 
-/* An Inactive device is in no group from the next cycle on. */
+/* An Inactive device leaves its group; the next cycle is the first without it. */
 static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
 {
     static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
@@ -170,7 +182,7 @@ static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct dev
     return bb_tx_query(rq, tx, &leave, BB_ARGS(bb_i(record->id))) ? 0 : -1;
 }
 
-/* Whether it changes what tells a plant from others. */
+/* Returns whether the change affects values by which duplicates are found. */
 static bool is_moved(const struct device_values *values)
 {
     return values->text[DEVICE_SERIAL_NUMBER] || values->text[DEVICE_CAPACITY] ||

@@ -1,4 +1,6 @@
-/* Files of a POST or PATCH: their types, and their way into the store and out of it again. */
+/*
+ * Files of a POST or PATCH: detects their types, puts them into the store and removes them again.
+ */
 #include <string.h>
 
 #include "modules/device/record/device.h"
@@ -10,8 +12,8 @@ enum { DOCUMENTS_MAX = 100 };
 struct arrival {
     struct store_keep keep;
     struct type_finder *finder;
-    size_t count;  /* files; those of the same content are kept once */
-    int64_t bytes; /* of all */
+    size_t count;  /* files; equal contents are stored once */
+    int64_t bytes; /* of all files */
     const char *paths[DOCUMENTS_MAX], *sha256[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
     const char *kept_paths[DOCUMENTS_MAX], *kept_objects[DOCUMENTS_MAX];
     const char *fresh[DOCUMENTS_MAX];
@@ -62,7 +64,10 @@ static struct arrival *arrival_of(struct bb_request *rq)
     return arrival;
 }
 
-/* device.document_types: exactly, or as "image/" followed by '*'. */
+/*
+ * Checks a type against device.document_types. An entry is a type or a prefix such as "image/"
+ * followed by '*'.
+ */
 static bool allowed(const struct device *state, const char *type)
 {
     size_t index;
@@ -94,7 +99,7 @@ static int refused_type(struct bb_request *rq, const struct arrival *arrival)
 
 /* ---- names ---- */
 
-/* Which of the files before this one has the same content; itself if none. */
+/* Returns the index of the first file with the same content, which may be the file itself. */
 static size_t first_like(const struct arrival *arrival, size_t index)
 {
     size_t i = 0;
@@ -104,7 +109,7 @@ static size_t first_like(const struct arrival *arrival, size_t index)
     return i;
 }
 
-/* Each content with a new name, as a JSON array. NULL without memory. */
+/* Assigns a new name to each content; returns them as a JSON array. NULL: out of memory. */
 static const char *new_names(struct bb_request *rq, struct arrival *arrival)
 {
     json_t *list = json_array();
@@ -128,7 +133,7 @@ static const char *new_names(struct bb_request *rq, struct arrival *arrival)
     return text;
 }
 
-/* A content that documents have has its name already. */
+/* A content that documents already have keeps its existing name. */
 static void take_known(struct bb_request *rq, const struct bb_rows *rows, struct arrival *arrival)
 {
     for (size_t row = 0; row < bb_count(rq, rows); row++)
@@ -158,7 +163,10 @@ static void sort_names(struct bb_request *rq, const struct bb_rows *rows, struct
                                         .names = arrival->kept_objects};
 }
 
-/* Says in the database what is going to be put. 0, or the status of an answer. */
+/*
+ * Records in the database the names that are about to be stored. Returns 0, or the status of the
+ * response sent.
+ */
 static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
@@ -182,9 +190,12 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
     return 0;
 }
 
-/* ---- what becomes a document ---- */
+/* ---- adding documents ---- */
 
-/* The rows, as the API shows them and with `sha256` and `object`; given, NULL without memory. */
+/*
+ * The rows as the API shows them, plus `sha256` and `object`. The caller owns them; NULL: out of
+ * memory.
+ */
 static json_t *rows_json(struct bb_request *rq, const struct arrival *arrival)
 {
     json_t *list = json_array();
@@ -266,7 +277,7 @@ int device_documents_take(struct bb_request *rq, int64_t organisation,
     return refused;
 }
 
-/* ---- and what does not ---- */
+/* ---- dropping files ---- */
 
 static const char *names_json(struct bb_request *rq, const struct device_documents *documents)
 {
@@ -283,9 +294,9 @@ static const char *names_json(struct bb_request *rq, const struct device_documen
 }
 
 /*
- * The row of an upload is there for as long as its transaction has not come to be; who takes it
- * away sees to it that it never will. So what has become of an uncertain commit need not be known.
- * Where this fails the sweep does it.
+ * The row of an upload exists until the transaction that adds its documents commits. Deleting the
+ * row makes sure that this transaction never commits, so an uncertain commit needs no check here.
+ * If this fails, the sweep cleans up.
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {

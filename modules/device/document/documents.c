@@ -3,7 +3,7 @@
 
 #include "modules/device/record/device.h"
 
-/* $1 organisation, $2 bytes more, $3 the quota, $4 what is said beyond it */
+/* $1 organization, $2 additional bytes, $3 the quota, $4 the error message */
 static const struct bb_sql fit = {
     "SELECT busbar_require(coalesce((SELECT bytes FROM device_usage WHERE organisation ="
     " $1::bigint), 0) + $2::bigint <= $3::bigint, 409, $4)",
@@ -17,7 +17,9 @@ static const char *over_quota(struct bb_request *rq)
                      state->settings->documents_per_organization);
 }
 
-/* Before anything is put into the store; what parallel requests add is seen by their transactions.
+/*
+ * Checked before anything is stored. The transaction checks again and sees what parallel requests
+ * have added.
  */
 int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t bytes)
 {
@@ -31,14 +33,17 @@ int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t by
                : bb_failed(rq);
 }
 
-/* From here on they are documents: nothing of them is to be dropped. */
+/* The files are documents now, so none of them may be dropped. */
 static void added(struct bb_request *rq, struct bb_tx *tx, void *documents)
 {
     (void)rq, (void)tx;
     ((struct device_documents *)documents)->begun = 0;
 }
 
-/* With them go the rows of their uploads: where one has gone, its content may have gone, too. */
+/*
+ * Deletes the uploads' rows too. If one is gone, its content may be gone, so the transaction is
+ * refused.
+ */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents)
 {
@@ -78,7 +83,7 @@ struct removal {
     const char *document;
 };
 
-/* The content lies in the store until the sweep finds that no document names it. */
+/* The content stays in the store until the sweep finds that no document names it. */
 static int remove_one(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};

@@ -1,11 +1,11 @@
-/* Attributes as the database writes them, and back into JSON. */
+/* Converts attributes from the database's text to JSON. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/device/record/device.h"
 
-/* Behind a string's closing quote. */
+/* Returns the position after a string's closing quote. */
 static const char *string_end(const char *at)
 {
     for (at++; *at && *at != '"'; at++)
@@ -22,7 +22,10 @@ static bool is_huge(const char *number, size_t length)
     return errno == ERANGE;
 }
 
-/* An exponent behind each whole number that no integer holds; free(). NULL: no memory. */
+/*
+ * Adds an exponent to each whole number that exceeds 64 bits. The caller must free() the result;
+ * NULL: out of memory.
+ */
 static char *with_exponents(const char *text)
 {
     char *copy = malloc(2 * strlen(text) + 1), *out = copy;
@@ -46,7 +49,7 @@ static char *with_exponents(const char *text)
     return copy;
 }
 
-/* The digits of the least number that no integer holds: 2^63 is 9223372036854775808. */
+/* The number of digits of 2^63, 9223372036854775808, the lowest number that exceeds an integer. */
 enum { HUGE_DIGITS = 19 };
 
 static bool is_digit(char c)
@@ -54,7 +57,9 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Whether so many digits follow each other somewhere. One of each HUGE_DIGITS places is looked at.
+/*
+ * Returns whether the text has that many consecutive digits. Looks at one of every HUGE_DIGITS
+ * characters.
  */
 static bool may_be_huge(const char *text, size_t length)
 {
@@ -82,7 +87,7 @@ const char *device_attributes_text(struct bb_request *rq, const char *text)
     return real;
 }
 
-/* jsonb writes all digits of what was sent as 1e30; that alone becomes a real again. */
+/* jsonb prints a number such as 1e30 with all its digits; only such numbers become reals again. */
 json_t *device_parsed(struct bb_request *rq, const char *text)
 {
     const char *real = device_attributes_text(rq, text);
@@ -90,7 +95,7 @@ json_t *device_parsed(struct bb_request *rq, const char *text)
     return real ? bb_json_read(rq, real) : NULL;
 }
 
-/* The database's text has blanks that do not count. */
+/* The database's text has blanks, which do not count. */
 int device_attributes_check(struct bb_request *rq, const char *attributes)
 {
     size_t length = strlen(attributes);

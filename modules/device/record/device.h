@@ -1,12 +1,13 @@
 /*
  * device: plants with their documents, found by the names that their developers gave them.
  *
- * What a valid device is stands in one place: device_fields (a table as the host checks bodies) and
- * device_read() behind it. JSON bodies, multipart bodies and rows of bulk uploads all pass there. A
- * device is then an array of texts, in the order of enum device_field: these are the parameters of
- * statements, and what statements give back is read into the same array.
+ * Only two places define a valid device: device_fields, a table with which the host checks bodies,
+ * and device_read(), which checks the rest. JSON bodies, multipart bodies and rows of bulk uploads
+ * all pass through both. The result is an array of texts in the order of enum device_field.
+ * Statements take this array as their parameters, and their result columns are read into the same
+ * kind of array.
  *
- * Everything runs on the fiber of its request; what touches files runs in the pool `documents`
+ * Everything runs on the fiber of its request; code that touches files runs in the pool `documents`
  * (store.h).
  */
 #ifndef DEVICE_H
@@ -34,7 +35,7 @@ enum device_field {
 };
 
 enum {
-    DEVICE_BODY_FIELDS = DEVICE_FIELDS + 3, /* organizationId, attributes and status, too */
+    DEVICE_BODY_FIELDS = DEVICE_FIELDS + 3, /* plus organizationId, attributes and status */
     YIELD_MIN = 1,                          /* kWh/kW per year */
     YIELD_MAX = 4000
 };
@@ -48,7 +49,7 @@ enum {
 #define DEVICE_POOL "documents"
 #define DEVICE_S3_POOL "s3"
 
-/* What is counted of the store, in the order of the metrics' labels. */
+/* Counters of the store, in the order of the metrics' labels. */
 enum device_call { CALL_KEEP, CALL_OPEN, CALL_LIST, CALL_REMOVE };
 enum device_metric { METRIC_CALLS, METRIC_FAILURES };
 
@@ -58,15 +59,15 @@ struct store;
 /* The settings, in the units of the table in module.c. */
 struct device_settings {
     double default_yield;  /* kWh/kW per year */
-    json_t *yields;        /* of countries */
+    json_t *yields;        /* by country */
     const char *store;     /* "directory" or "s3" */
-    const char *documents; /* directory of `incoming/`, whatever the store */
+    const char *documents; /* directory that has `incoming/`, whatever the store */
     const char *s3_endpoint, *s3_region, *s3_bucket, *s3_prefix, *s3_access_key, *s3_secret_key;
-    const char *s3_ca;                  /* file of certificates; "": the system's */
+    const char *s3_ca;                  /* file of CA certificates; "": the system's */
     int64_t s3_timeout;                 /* milliseconds */
-    json_t *document_types;             /* that documents may have; empty: any */
+    json_t *document_types;             /* types that documents may have; empty: any */
     int64_t documents_per_organization; /* bytes */
-    int64_t document_grace;             /* seconds before a file without a row is swept */
+    int64_t document_grace;             /* seconds before the sweep deletes a file without a row */
 };
 
 /* State of one generation. */
@@ -80,50 +81,54 @@ struct device {
     struct timezones *zones;
 };
 
-/* What was sent, checked and normalised. Texts live as long as the request. */
+/* A request's values, checked and normalized. Texts live as long as the request. */
 struct device_values {
     const char *text[DEVICE_FIELDS]; /* NULL: not sent, or sent as null */
     bool cleared[DEVICE_FIELDS];     /* sent as null */
-    const char *attributes;          /* JSON object of what is no field; NULL: nothing */
-    const char *null_attributes;     /* JSON array: names of those sent as null; NULL: none */
+    const char *attributes;          /* JSON object of the names that are not fields; NULL: none */
+    const char *null_attributes;     /* JSON array: names of attributes sent as null; NULL: none */
     bool clear_attributes;           /* `attributes` itself was sent as null */
     int64_t organisation;            /* organizationId; 0: not sent */
     const char *status;              /* NULL: not sent */
 };
 
-/* A device as it is stored. */
+/* A stored device. */
 struct device_record {
     int64_t id;
     int64_t organisation;
     const char *uuid;
-    const char *text[DEVICE_FIELDS]; /* NULL: not known */
+    const char *text[DEVICE_FIELDS]; /* NULL: unknown */
     const char *attributes;          /* JSON object */
     const char *documents;           /* JSON array */
     const char *created_at, *updated_at;
     const char *status; /* Active or Inactive */
 };
 
-/* Documents that came with a request and lie in the store now. */
+/* Documents that came with a request and are now in the store. */
 struct device_documents {
-    const char *rows;           /* JSON array for device_documents_add(); NULL: none came */
+    const char *rows;           /* JSON array for device_documents_add(); NULL: no documents */
     const char *shown;          /* JSON array as the API shows it */
-    size_t begun;               /* how many uploads of this request device_upload has rows for */
-    const char *const *uploads; /* their names */
-    int64_t until_ms;           /* for the store, see struct store_keep */
+    size_t begun;               /* number of uploads of this request with a row in device_upload */
+    const char *const *uploads; /* their object names */
+    int64_t until_ms;           /* deadline for the store, see struct store_keep */
 };
 
-/* Where a request looks for devices. */
+/* The organizations in which a request may see devices. */
 struct device_scope {
     bool all;
     const int64_t *organisations;
     size_t count;
 };
 
-/* The condition on a device `d`, and its two parameters, first in the statement. */
+/*
+ * The condition on a device `d`, and its two parameters, which are the first two of the statement.
+ */
 #define DEVICE_SEES "($1::boolean OR d.organisation = ANY($2::bigint[]))"
 #define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
 
-/* The form in which externalIds are compared: NFKC, folded; indexed for devices that are not twins.
+/*
+ * The form in which externalIds are compared: NFKC, case folded. Indexed for devices that are not
+ * twins.
  */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
 #define DEVICE_HAS_KEY(text)                                                                       \
@@ -138,7 +143,10 @@ struct device_scope {
     "json_build_object('id', f.id, 'field', f.field, 'name', f.name, 'type', f.type,"              \
     " 'size', f.size, 'createdAt', " DEVICE_TIME("f.created_at") ")"
 
-/* What device_facts_of() reads, of a device `d`, and what device_record_of() does. */
+/*
+ * DEVICE_FACTS are the columns of a device `d` that device_facts_of() reads, DEVICE_COLUMNS those
+ * that device_record_of() reads.
+ */
 #define DEVICE_FACTS                                                                               \
     "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
     " d.commissioning_date, d.capacity, d.address, d.latitude, d.longitude, d.fuel_code,"          \
@@ -151,85 +159,99 @@ struct device_scope {
 
 enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
-/* fields.c: the fields of a body, for routes too; in the order of enum device_field. */
+/* fields.c: the fields of a body, in the order of enum device_field; routes use them too. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
-/* The name of a field, as the API and the column have it, and whether it is a number. */
+/* The name of a field, in the API and as a column, and whether it is a number. */
 const char *device_field_name(enum device_field field);
 bool device_field_number(enum device_field field);
 
 /*
- * Reads a device from an object as it was sent; what is no field is an attribute. The problems of
- * all fields, of all kinds, are appended to `errors`. `whole`: a registration, which must name the
- * device and in which null is the same as absent; in a PATCH null clears the field or attribute.
- * 0; or -1: no memory, `return bb_no_memory(rq)`.
+ * Reads a device from an object as the client sent it; names that are not fields become attributes.
+ * Appends the problems of all fields to `errors`. `whole` is true for a registration, which must
+ * name the device and in which null is the same as absent; in a PATCH, null clears the field or
+ * attribute. Returns 0, or -1 if out of memory: `return bb_no_memory(rq)`.
  */
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);
 
-/* The same of the request's body, and of its query, where that alone names the organisation: 0, or
- * the status of the answer given. */
+/*
+ * Reads the device from the request's body; organizationId may also be in the query. Returns 0, or
+ * the status of the response sent.
+ */
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
 
-/* value.c: one value, normalised; NULL with *problem (text) when it is not valid. */
+/* value.c: normalizes one value. Returns NULL with the text *problem if the value is invalid. */
 const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
                          const char **problem);
-/* A copy without the white space around it, as names are stored. */
+/* Returns a copy without leading and trailing white space; names are stored like that. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* warning.c: what is valid and yet unlikely. */
+/* warning.c: warns of values that are valid but unlikely. */
 void device_warn(struct bb_request *rq, const struct device_values *values);
-/* Calls `warn` for each, with a constant text. */
+/* Calls `warn` for each unlikely value, with a constant text. */
 void device_find_unlikely(const char *const text[DEVICE_FIELDS],
                           void (*warn)(void *arg, enum device_field field, const char *warning),
                           void *arg);
 
 /*
- * duplicates.c: warns of a device of another organisation that looks like this one; in the
- * transaction, or without one by itself. 0, or -1: `return bb_failed(rq)`.
+ * duplicates.c: warns if another organization has a device that looks like this one. With tx ==
+ * NULL it queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 
-/* record.c: rows to records to JSON. JSON is given; NULL: no memory. */
+/*
+ * record.c: converts rows to records and records to JSON. The caller owns the JSON; NULL: out of
+ * memory.
+ */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
-/* Without attributes, documents and times, which cost more than all the rest. */
+/* Reads a row without attributes, documents and times, which cost more than everything else. */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
-/* All but what the database has as JSON, and the times. */
+/* Without attributes, documents and times. */
 json_t *device_facts_json(const struct device_record *record);
-/* bb_failed() for a write of a device: says which rule was broken. */
+/*
+ * Sends the response for a failed write of a device, like bb_failed(), and says which rule was
+ * violated.
+ */
 int device_failed(struct bb_request *rq);
 
-/* text.c */
 /*
- * What device_json() gives, as text, which lives as long as the request; NULL: no memory. What the
- * database has as JSON stands in it as it is, blanks and all: to read and write it again takes a
- * loop 10 ms for a page of large attributes.
+ * text.c: returns the same JSON as device_json(), as text that lives as long as the request; NULL:
+ * out of memory. Values that the database returns as JSON are copied unchanged, including blanks:
+ * parsing and printing them again would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
-/* The answer 200 with an array of such texts. */
+/* Sends a 200 with an array of such texts. */
 int device_reply_texts(struct bb_request *rq, const char *const *texts, size_t count);
 
-/* attributes.c: JSON as the database writes it, the caller's; NULL: no memory. */
-json_t *device_parsed(struct bb_request *rq, const char *text);
-/* The text itself, or one in which no whole number is beyond 64 bits, for readers that would refuse
- * it; lives as long as the request. NULL: no memory. */
-const char *device_attributes_text(struct bb_request *rq, const char *text);
-/* Whether attributes that have grown are within their bound: 0, or the status of the answer given.
+/*
+ * attributes.c: parses JSON as the database writes it. The caller owns the result; NULL: out of
+ * memory.
  */
+json_t *device_parsed(struct bb_request *rq, const char *text);
+/*
+ * Returns the text itself, or a copy in which no whole number exceeds 64 bits, because some readers
+ * refuse such numbers. Lives as long as the request. NULL: out of memory.
+ */
+const char *device_attributes_text(struct bb_request *rq, const char *text);
+/* Checks the size of attributes after a change. Returns 0, or the status of the response sent. */
 int device_attributes_check(struct bb_request *rq, const char *attributes);
 
-/* scope.c: 0, or the status of the answer given. `asked`: organizationId, 0 for none. */
+/* scope.c: return 0, or the status of the response sent. `asked` is organizationId, or 0. */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
 int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
 
-/* What is wrong with a key that is no device's, or that of several. */
+/* Error messages for a key that matches no device or several. */
 #define DEVICE_NONE "Device not found"
 #define DEVICE_SEVERAL "Several devices have this %s: %s"
 
-/* find.c: the device of a key, or of a site's name: 0, or the status of the answer given. */
+/*
+ * find.c: finds a device by its key, or by its site's name. Returns 0, or the status of the
+ * response sent.
+ */
 int device_find(struct bb_request *rq, const char *key, int64_t asked,
                 struct device_record *record);
 /* The same without attributes, documents and times. */
@@ -238,7 +260,7 @@ int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
 int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
                      struct device_record *record);
 
-/* event.c: 0, or -1: `return bb_failed(rq)`. */
+/* event.c: return 0, or -1: `return bb_failed(rq)`. */
 int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
@@ -247,37 +269,43 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
 int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx,
                         const struct device_record *record);
 
-/* document_store.c: puts them into the store, for a device of this organisation. 0, or the status
- * of the answer given. */
+/*
+ * document_store.c: puts the request's files into the store; `organisation` is the device's
+ * organization. Returns 0, or the status of the response sent.
+ */
 int device_documents_take(struct bb_request *rq, int64_t organisation,
                           struct device_documents *documents);
-/* After an answer: takes out of the store again what is surely no document. */
+/* Call after the response: removes files from the store that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
-/* A call of store.h in its pool, counted. -1: `return bb_failed(rq)`. */
+/*
+ * Runs a call of store.h in the store's pool and counts it. Returns -1 on failure: `return
+ * bb_failed(rq)`.
+ */
 int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(void *), void *arg,
                       const char *why);
-/* Files could not even be written as they arrived: counted as a call that failed. */
+/* Counts a failed call: incoming files could not even be written to disk. */
 void device_files_failed(struct bb_host *host);
-/* documents.c: adds the rows; 0, or -1: `return bb_failed(rq)`. 409 with more than 10 in a field,
- * or where the organisation has its quota. `documents` must live until the commit. */
+/*
+ * documents.c: adds the rows. Returns 0, or -1: `return bb_failed(rq)`. Fails with 409 if a field
+ * would have more than 10 documents or the organization would exceed its quota. `documents` must
+ * live until the commit.
+ */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
-/* Whether so many bytes more are within the quota: 0, or the status of the answer given. */
+/* Checks that `bytes` more fit in the quota. Returns 0, or the status of the response sent. */
 int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t bytes);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
 
-/* state.c */
 int device_open(struct bb_host *host, void **state);
 void device_close(struct bb_host *host, void *state);
 
-/* sweep.c */
 void device_sweep(struct bb_request *rq);
 void device_tidy(struct bb_request *rq);
 int device_command_sweep(struct bb_request *rq);
 
-/* The handlers of the routes, a file each. */
+/* The handlers of the routes, one file each. */
 int device_register(struct bb_request *rq);
 int device_update(struct bb_request *rq);
 int device_update_site(struct bb_request *rq);

@@ -1,12 +1,12 @@
 /*
- * One plant that two organisations have registered: the energy of it would be certified twice. The
- * database notes such pairs, whichever way a device comes or changes (schema.sql, step 6); here the
- * caller is warned, and GET /api/admin/device-duplicates lists the pairs that still look alike,
+ * A plant that two organizations have registered, so that its energy would be certified twice. The
+ * database records such pairs however a device is added or changed (schema.sql, step 6). This file
+ * warns the caller, and GET /api/admin/device-duplicates lists the pairs that still look alike,
  * newest first.
  *
- * Two that are registered or changed in the same instant do not see each other: the job
- * device.duplicates looks again at those of the last 20 minutes, so that each is seen by two runs.
- * A cursor is the id of the last pair seen.
+ * Two devices that are added or changed at the same instant do not see each other. So the job
+ * device.duplicates checks the devices of the last 20 minutes again; every device is covered by two
+ * runs. A cursor is the id of the last pair seen.
  */
 #include "modules/device/record/device.h"
 
@@ -15,13 +15,13 @@ enum { PAGE = 100, AGAIN = 1000 };
 #define NEAR "(a.capacity = b.capacity AND m.metres <= 50)"
 #define SAME "(a.serial_number = b.serial_number)"
 
-/* $1 organisation, $2 serialNumber, $3 capacity, $4 latitude, $5 longitude */
+/* $1 organization, $2 serialNumber, $3 capacity, $4 latitude, $5 longitude */
 static const struct bb_sql find = {
     "SELECT EXISTS (SELECT FROM device_like($1::bigint, $2, NULL, NULL, NULL))::int,"
     " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
     0};
 
-/* $1 before this pair, $2 how many: two rows for each */
+/* Pairs before id $1, at most $2; two rows per pair. */
 static const struct bb_sql pairs = {
     "SELECT " DEVICE_FACTS ", p.id, " DEVICE_TIME(
         "p.found_at") ", p.same::int, p.near::int, round(p.metres)::bigint"
@@ -37,8 +37,10 @@ static const struct bb_sql pairs = {
 
 enum { PAIR = DEVICE_FACT_COUNT, FOUND, BY_SERIAL, BY_PLACE, METRES };
 
-/* Behind $1 updated_at and $2 id; $3 how many. A row, if there are any: how many there were, and
- * the last one. */
+/*
+ * The next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
+ * number, and the last one.
+ */
 static const struct bb_sql look_again = {
     "WITH page AS MATERIALIZED (SELECT id, updated_at FROM device"
     " WHERE updated_at > now() - interval '20 minutes'"
@@ -79,7 +81,7 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
 
 /* ---- the list ---- */
 
-/* Of the rows `row` and the next one; given, NULL: no memory. */
+/* JSON of the pair in row `row` and the next row. The caller owns it; NULL: out of memory. */
 static json_t *pair_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record one = device_facts_of(rq, rows, row);
@@ -118,7 +120,7 @@ int device_duplicates(struct bb_request *rq)
     return bb_reply(rq, 200, list);
 }
 
-/* 0 or -1. */
+/* Returns 0 or -1. */
 static int look_at_new_ones(struct bb_request *rq)
 {
     const char *updated = "-infinity";

@@ -1,7 +1,7 @@
-/* device.registered, device.updated and device.deleted. */
+/* The events device.registered, device.updated and device.deleted. */
 #include "modules/device/record/device.h"
 
-/* What both say of the device; given, NULL without memory. */
+/* The part that the payloads have in common. The caller owns it; NULL: out of memory. */
 static json_t *descriptor(const struct device_record *record)
 {
     return json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:I}", "id", (json_int_t)record->id, "uuid",
@@ -26,7 +26,7 @@ int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
                 json_pack("{s:o}", "device", descriptor(record)));
 }
 
-/* Fields whose names stand in `changed`: those that were sent. */
+/* `changed` has the names of the fields that were sent. */
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents)
 {

@@ -1,11 +1,11 @@
-/* The fields of a device's body, and reading them into texts. A row is a line or three. */
+/* The fields of a device's body, and reading them into texts. The table is hand-formatted. */
 #include <string.h>
 
 #include "modules/device/record/device.h"
 
 // clang-format off
 
-/* The host hands the fields over as they were sent, so that one answer can name all mistakes. */
+/* The host passes the fields on as they were sent, so that one response can name all errors. */
 #define OPTIONAL (BB_AS_SENT | BB_NULLABLE | BB_CLEARS)
 
 static const char *const states[] = {"Active", "Inactive", NULL};
@@ -58,7 +58,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 // clang-format on
 
-/* Of an answer, which a client may send back whole: none of these is an attribute. */
+/* Fields of a response. A client may send a response back, so these names are not attributes. */
 static const char *const own_names[] = {"id",        "uuid",     "documents", "createdAt",
                                         "updatedAt", "warnings", NULL};
 
@@ -88,7 +88,10 @@ static int problem(json_t *errors, const char *field, const char *text)
     return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
 }
 
-/* All fields at once, which is most of the way where none has a mistake; NULL: one has. */
+/*
+ * Checks all fields at once, which is the common case without errors. Returns NULL if a field has
+ * an error.
+ */
 static json_t *check_all(struct bb_request *rq, json_t *object)
 {
     struct bb_field fields[DEVICE_BODY_FIELDS];
@@ -105,8 +108,10 @@ static json_t *check_all(struct bb_request *rq, json_t *object)
     return checked;
 }
 
-/* Each field by itself, as the host checks a body: a new object of those that passed. NULL: no
- * memory. */
+/*
+ * Checks each field separately, as the host checks a body. Returns a new object with the valid
+ * fields; NULL: out of memory.
+ */
 static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *errors)
 {
     json_t *all = check_all(rq, object);
@@ -139,7 +144,7 @@ static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *error
     return all;
 }
 
-/* An object of all attributes, the caller's; NULL: no memory. */
+/* Returns an object of all attributes, owned by the caller; NULL: out of memory. */
 static json_t *gather(json_t *object, const json_t *checked)
 {
     const json_t *given = json_object_get(checked, "attributes");
@@ -159,7 +164,7 @@ static json_t *gather(json_t *object, const json_t *checked)
     return others;
 }
 
-/* Moves the attributes that are null out of `others`; their names as JSON, NULL: there are none. */
+/* Removes the attributes that are null from `others`. Returns their names as JSON; NULL: none. */
 static const char *take_nulls(struct bb_request *rq, json_t *others)
 {
     json_t *names = json_array();
@@ -214,7 +219,7 @@ static void drop(void *object)
     json_decref(object);
 }
 
-/* A name with a mistake is one, too. */
+/* A name with an error counts too. */
 static bool is_named(const json_t *object)
 {
     static const enum device_field names[] = {DEVICE_EXTERNAL_ID, DEVICE_SITE_NAME,
@@ -236,7 +241,7 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
 
     if (!checked)
         return -1;
-    bb_defer(rq, drop, checked); /* texts of it are the values */
+    bb_defer(rq, drop, checked); /* the values point to its texts */
     *values = (struct device_values){
         .organisation = json_integer_value(json_object_get(checked, "organizationId")),
         .status = json_string_value(json_object_get(checked, "status")),

@@ -1,6 +1,7 @@
 /*
- * Which device a key means: externalId (as DEVICE_KEY() compares), then uuid, then serialNumber,
- * then id, among the devices that the caller sees; and which device is at a site. Several: 409.
+ * Finds the device for a key among the devices that the caller sees: by externalId (compared with
+ * DEVICE_KEY()), then uuid, then serialNumber, then id. Also finds the device at a site. If several
+ * match, the response is 409.
  */
 #include <string.h>
 
@@ -9,13 +10,15 @@
 enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * Who asks, k: the scope, the key or the site's name, the key if it is a uuid, and if it may be an
- * id. For one request it is made of its parameters, for several of their arrays (struct bb_keyed).
+ * k, the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if it
+ * may be an id. For one request k is built from parameters, for several from arrays of them (struct
+ * bb_keyed).
  *
- * However many share a serial number or a site, here or elsewhere, a few are read, in an index that
- * begins with it: for those who see all between rows that begin with it, as equality would let the
- * planner sort; for others by organisation. Most act in one: with a plan for any number of them
- * PostgreSQL would plan each look-up anew.
+ * Even if many devices share a serial number or a site, here or in other organizations, only a few
+ * rows are read, from an index that begins with it. For callers that see everything the condition
+ * is a range that begins with the value, because with equality the planner might sort. For the
+ * others, rows are searched by organization. Most callers act in a single one: with a plan for any
+ * number of organizations PostgreSQL would plan each look-up again.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \
@@ -96,7 +99,7 @@ static bool is_uuid(const char *text)
     return true;
 }
 
-/* Of as many digits as all ids have; NULL: it is none. */
+/* Returns the key if it has as many digits as an id may have, else NULL. */
 static const char *id_of(const char *key)
 {
     size_t digits = strspn(key, "0123456789");
@@ -113,7 +116,7 @@ static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
     return false;
 }
 
-/* "A1", or "A1 (organization 3)": what organizationId can choose by. */
+/* Returns "A1", or "A1 (organization 3)" if organizationId can choose between the devices. */
 static const char *name_of(struct bb_request *rq, const struct device_record *record, bool several)
 {
     const char *name = record->text[DEVICE_EXTERNAL_ID];
@@ -123,7 +126,7 @@ static const char *name_of(struct bb_request *rq, const struct device_record *re
                    : name;
 }
 
-/* "A1, A2", as far as an error's text is long. */
+/* Returns "A1, A2" and so on, up to the length of an error message. */
 static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
 {
     const char *list = "";
@@ -141,7 +144,7 @@ static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
     return list;
 }
 
-/* 0 with exactly one row; else the status of the answer given. */
+/* Returns 0 if there is exactly one row, else the status of the response sent. */
 static int only_one(struct bb_request *rq, const struct bb_rows *rows, const char *what)
 {
     if (!rows)
@@ -153,7 +156,9 @@ static int only_one(struct bb_request *rq, const struct bb_rows *rows, const cha
     return 0;
 }
 
-/* The one row of the scope's statement with a key; else *refused is the status of the answer given.
+/*
+ * Returns the only row for a key in the caller's scope; else sets *refused to the status of the
+ * response sent.
  */
 static const struct bb_rows *find(struct bb_request *rq, const struct bb_keyed *sql,
                                   const char *sent, int64_t asked, int *refused)

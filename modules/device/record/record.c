@@ -1,4 +1,4 @@
-/* A device as the database has it, and as the API shows it. */
+/* A device in the database and in the API. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ int device_failed(struct bb_request *rq)
     return bb_failed(rq);
 }
 
-/* A row that begins with DEVICE_FACTS. */
+/* Reads a row that begins with DEVICE_FACTS. */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record record = {
@@ -28,7 +28,7 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
     return record;
 }
 
-/* A row that begins with DEVICE_COLUMNS. */
+/* Reads a row that begins with DEVICE_COLUMNS. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record record = device_facts_of(rq, rows, row);

@@ -1,6 +1,6 @@
 /*
- * In which organisations one acts: Admin in all, others in those of their account. `organizationId`
- * narrows it to one of them; it never moves a device.
+ * The organizations in which a caller acts: an Admin in all, others in the organizations of their
+ * account. `organizationId` narrows this to one organization; it never moves a device.
  */
 #include "modules/device/record/device.h"
 

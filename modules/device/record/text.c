@@ -3,7 +3,7 @@
 
 #include "modules/device/record/device.h"
 
-/* Behind the facts, whose closing brace is left out. */
+/* Appends the rest to the facts, replacing their closing brace. */
 static const char *with_tail(struct bb_request *rq, const char *facts, size_t length,
                              const struct device_record *record, const char *attributes)
 {

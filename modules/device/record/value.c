@@ -1,4 +1,4 @@
-/* What a value of each field may be, beyond what the table of fields says. */
+/* Checks and normalizes the values of the fields, beyond the checks of the table of fields. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
 
-/* What the host counts as blank, too (BB_NOT_BLANK). */
+/* The same blanks as in the host (BB_NOT_BLANK). */
 static const char *const blanks[] = {
     " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85", "\u00a0", "\u1680",
     "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",   "\u2007", "\u2008",
     "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000",   "\ufeff", NULL};
 
-/* Bytes of the blank with which a text begins or ends; 0: none. */
+/* Returns the size in bytes of the blank at the beginning or end of a text; 0: none. */
 static size_t blank_at(const char *text, size_t length, bool end)
 {
     for (size_t i = 0; blanks[i]; i++) {
@@ -29,7 +29,7 @@ static size_t blank_at(const char *text, size_t length, bool end)
     return 0;
 }
 
-/* Bytes that begin no blank and end none: most texts begin and end so. */
+/* Bytes that cannot begin or end a blank; most texts begin and end with one. */
 static bool is_plain(char byte)
 {
     return (unsigned char)byte > ' ' && (unsigned char)byte < 0x7f;
@@ -60,7 +60,7 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* C0 and DEL, and C1, which is 0xc2 0x80 to 0xc2 0x9f in UTF-8. */
+/* Looks for C0, DEL and C1, which is 0xc2 0x80 to 0xc2 0x9f in UTF-8. */
 static bool has_controls(const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++)
@@ -69,7 +69,7 @@ static bool has_controls(const char *text)
     return false;
 }
 
-/* A JSON number as decimal text, never with an exponent. */
+/* Formats a JSON number as a decimal without an exponent. */
 static char *decimal(struct bb_request *rq, const json_t *value)
 {
     if (json_is_integer(value))
@@ -101,7 +101,10 @@ static const char *name_value(struct bb_request *rq, const char *text, const cha
     return name;
 }
 
-/* Paths cannot name these: browsers and proxies drop dots, and `my` is the list of devices. */
+/*
+ * Names that a path cannot contain: browsers and proxies remove dots, and `my` is the list of
+ * devices.
+ */
 static bool is_unreachable(const char *id)
 {
     return !strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my");
@@ -174,8 +177,9 @@ static const char *country(struct bb_request *rq, const char *text, const char *
     return code;
 }
 
-/* A date, or a date and time as ISO 8601 writes them; a time without an offset is that of the
- * plant. */
+/*
+ * Accepts a date, or a date and time in ISO 8601; a time without an offset is local to the plant.
+ */
 static bool real_time(struct bb_request *rq, const char *text)
 {
     static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
@@ -193,7 +197,7 @@ static bool real_time(struct bb_request *rq, const char *text)
     return real;
 }
 
-/* Most dates are no more than one. */
+/* Checks plain dates directly, because most values are dates without a time. */
 static bool real_date(struct bb_request *rq, const char *text)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -210,7 +214,7 @@ static bool real_date(struct bb_request *rq, const char *text)
     return day <= lengths[month - 1] + (month == 2 && leap);
 }
 
-/* Somewhere on Earth it is a later day already. */
+/* A date is in the future only if it has not begun anywhere on Earth. */
 static bool in_future(struct bb_request *rq, const char *day)
 {
     return strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0;

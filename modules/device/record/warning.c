@@ -1,4 +1,4 @@
-/* What is valid, and yet so unlikely that the sender should look again. */
+/* Warns of values that are valid but so unlikely that the sender should check them. */
 #include <stdlib.h>
 #include <string.h>
 

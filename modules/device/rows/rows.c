@@ -1,6 +1,6 @@
 /*
- * The service "bulk rows:Devices": reading rows by device_read(), which reads bodies, and finding
- * what stands against them.
+ * The service "bulk rows:Devices": reads rows with device_read(), like request bodies, and checks
+ * them against stored devices.
  */
 #include "modules/device/rows/rows.h"
 
@@ -16,7 +16,7 @@ static void drop(void *json)
     json_decref(json);
 }
 
-/* Whether it is a number as JSON writes them: -0.5e7. */
+/* Returns whether the text is a JSON number, such as -0.5e7. */
 static bool is_number(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -39,7 +39,10 @@ static bool is_number(const char *text)
     return whole && !*text;
 }
 
-/* As JSON would have it: a number where one is written, else the text. NULL: no memory. */
+/*
+ * Converts a cell to JSON: a number if the column is numeric and the text is one, else a string.
+ * NULL: out of memory.
+ */
 static json_t *cell_json(size_t column, const char *text)
 {
     const enum bb_type type = device_fields[column].type;
@@ -86,8 +89,10 @@ static void take_problems(struct bb_request *rq, struct bb_bulk_row *row, const 
     }
 }
 
-/* Whether the sender may name any organisation in a request, and still acts in the one it has: 1,
- * 0, or -1. */
+/*
+ * Returns 1 if the account is not an Admin and acts in exactly one organization, so that in a
+ * request it may name any organization without effect; 0 if not, -1 on failure.
+ */
 static int acts_in_one(struct bb_request *rq, const struct bb_bulk_job *job)
 {
     const struct device *device = rq->state;
@@ -99,7 +104,10 @@ static int acts_in_one(struct bb_request *rq, const struct bb_bulk_job *job)
     return found <= 0 ? found : scope.role != BB_ROLE_ADMIN && scope.organisation_count == 1;
 }
 
-/* Rows that name another organisation than the upload's are refused as a request would be. */
+/*
+ * Handles rows that name another organization than the upload: like in a request, they are refused,
+ * or the name is ignored with a warning.
+ */
 static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                        const struct device_row *read, size_t count)
 {
@@ -155,8 +163,10 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
     return 0;
 }
 
-/* A gate that is open already parks until the loop's next turn. Where there is no memory for one
- * the others wait. */
+/*
+ * Waiting for a gate that is already open parks the fiber until the loop's next turn. Without
+ * memory for a gate it does not park, and other fibers wait.
+ */
 void device_rows_pause(struct bb_request *rq, size_t done)
 {
     struct bb_gate *gate = done % IN_A_ROW ? NULL : bb_gate(rq);
@@ -167,7 +177,7 @@ void device_rows_pause(struct bb_request *rq, size_t done)
     bb_gate_wait(rq, gate, WAIT_MS);
 }
 
-/* Which of some names are taken, and all of them as the database folds them. */
+/* Reports which names are taken, and returns all names as the database folds them. */
 static const struct bb_sql find_taken = {
     "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
         "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
@@ -176,8 +186,10 @@ static const struct bb_sql find_taken = {
     0,
 };
 
-/* An externalId that came with an apostrophe in front of = + - @ is exactly that one if there is
- * such a device; else an export has added the apostrophe. 0, or -1. */
+/*
+ * An export adds an apostrophe before = + - @. An externalId with such an apostrophe is used as it
+ * is if a device has exactly that name; otherwise the apostrophe is removed. Returns 0, or -1.
+ */
 static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *job,
                               struct device_row *read, size_t count)
 {
@@ -221,7 +233,7 @@ int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
     return check_homes(rq, job, read, count) ? -1 : take_names_as_sent(rq, job, read, count);
 }
 
-/* ---- what stands against them ---- */
+/* ---- conflicts with stored devices ---- */
 
 static const char *name_of(const struct device_row *read)
 {

@@ -1,4 +1,7 @@
-/* Rows of bulk uploads: devices, many at a time. On the fiber of the call, as the module device. */
+/*
+ * Rows of bulk uploads: many devices at a time. Runs on the fiber of the call, with the state of
+ * the device module.
+ */
 #ifndef DEVICE_ROWS_H
 #define DEVICE_ROWS_H
 
@@ -7,22 +10,24 @@
 /* The service "bulk rows:Devices". */
 extern const struct bb_bulk_rows device_rows;
 
-/* Rows of a call with what was read of them. */
+/* A row of a call, together with the device read from it. */
 struct device_row {
-    struct bb_bulk_row *row; /* without problems, or it is passed over */
-    bool elsewhere;          /* it names another organisation than the upload's */
+    struct bb_bulk_row *row; /* rows with problems are skipped */
+    bool elsewhere;          /* names another organization than the upload does */
     struct device_record record;
 };
 
-/* Reads each row by the rules of a registration; what is wrong is its problems. -1:
- * `bb_failed(rq)`. */
+/*
+ * Reads each row by the rules of a registration and adds errors to the row's problems. Returns -1
+ * on failure: `return bb_failed(rq)`.
+ */
 int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read);
 
-/* After so many rows of a call: now and then everybody else has a turn. */
+/* Call after each `done` rows of a call: lets other fibers of the loop run now and then. */
 void device_rows_pause(struct bb_request *rq, size_t done);
 
-/* rows_store.c: as struct bb_bulk_rows has it. */
+/* rows_store.c: see struct bb_bulk_rows. */
 int device_rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                       struct bb_bulk_row *const *rows, size_t count);
 

@@ -1,9 +1,12 @@
-/* Storing rows of a bulk upload: all of a call in one statement, those that are taken left out. */
+/*
+ * Stores the rows of a bulk upload, all rows of a call in one statement; rows whose name is taken
+ * are skipped.
+ */
 #include <string.h>
 
 #include "modules/device/rows/rows.h"
 
-/* $1 uuids, $2 organisation, $3 time, $4 to $16 the fields; arrays but for $2 and $3 */
+/* $1 uuids, $2 organization, $3 time, $4 to $16 the fields; all are arrays except $2 and $3 */
 static const struct bb_sql insert = {
     "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
     " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
@@ -19,9 +22,9 @@ static const struct bb_sql insert = {
 
 _Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
 
-enum { FIXED = 3 }; /* parameters before those of the fields */
+enum { FIXED = 3 }; /* parameters before the fields */
 
-/* Names those that may be stored; their ids are the database's. */
+/* Assigns uuids and times to the rows that may be stored; the database assigns the ids. */
 static void name_records(struct bb_request *rq, struct device_row *read, size_t count)
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
@@ -34,7 +37,7 @@ static void name_records(struct bb_request *rq, struct device_row *read, size_t 
     }
 }
 
-/* Those rows that may be stored, in their order; *count of them. */
+/* Returns the records of the rows that may be stored, in order, and their number in *count. */
 static const struct device_record **sound_records(struct bb_request *rq,
                                                   const struct device_row *read, size_t *count)
 {
@@ -48,7 +51,7 @@ static const struct device_record **sound_records(struct bb_request *rq,
     return records;
 }
 
-/* A text of an array of PostgreSQL; NULL is null. What is behind it. */
+/* Writes an element of a PostgreSQL array; NULL becomes null. Returns the end. */
 static char *put_text(char *at, const char *text)
 {
     if (!text)
@@ -68,7 +71,7 @@ static const char *text_of(const struct device_record *record, size_t field)
     return field < DEVICE_FIELDS ? record->text[field] : record->uuid;
 }
 
-/* A field of all records, or behind the last one their uuids, as an array of PostgreSQL. */
+/* Formats one field of all records as a PostgreSQL array; index DEVICE_FIELDS means the uuids. */
 static const char *array_of(struct bb_request *rq, const struct device_record *const *records,
                             size_t count, size_t field)
 {
@@ -106,7 +109,7 @@ static const struct bb_rows *insert_all(struct bb_request *rq, struct bb_tx *tx,
     return bb_tx_query(rq, tx, &insert, values, FIXED + DEVICE_FIELDS);
 }
 
-/* They come back in the order in which they went, without those that were left out. */
+/* The rows come back in their original order, without the skipped ones. */
 static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
                         struct device_row *read, size_t count)
 {

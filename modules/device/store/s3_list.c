@@ -1,4 +1,4 @@
-/* The XML that S3 answers with: lists of objects, and errors. */
+/* Parses the XML responses of S3: lists of objects, and errors. */
 #include <expat.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { TEXT = STORE_AFTER, DEPTH_MAX = 16 };
 
-/* The elements that matter hold text alone; `text` is that of the one that is open. */
+/* The relevant elements contain only text; `text` collects the text of the open element. */
 struct s3_reader {
     XML_Parser parser;
     struct s3_page *page;
@@ -17,7 +17,7 @@ struct s3_reader {
     char text[TEXT];
     char key[TEXT];
     bool long_text;
-    bool old; /* the object whose Contents are read */
+    bool old; /* the object being read is older than list->before */
 };
 
 static void stop(struct s3_reader *reader, const char *problem)
@@ -26,7 +26,7 @@ static void stop(struct s3_reader *reader, const char *problem)
     XML_StopParser(reader->parser, XML_FALSE);
 }
 
-/* No document type: there is nothing to be expanded. */
+/* Refuses document types, so no entities need to be expanded. */
 static void doctype(void *arg, const XML_Char *name, const XML_Char *system, const XML_Char *public,
                     int internal)
 {
@@ -68,7 +68,10 @@ static bool older(const char *text, time_t before)
     return strptime(text, "%Y-%m-%dT%H:%M:%S", &at) && timegm(&at) < before;
 }
 
-/* An object: where the next page goes on; and one of ours, if it has a name of ours. */
+/*
+ * Handles one object: remembers where the next page starts, and adds the object to the list if its
+ * name is one of busbar's.
+ */
 static void object(struct s3_reader *reader)
 {
     struct store_list *list = reader->page->list;
@@ -179,7 +182,7 @@ static void error_ends(void *arg, const XML_Char *name)
     reader->in_code = false;
 }
 
-/* Letters and digits alone: it goes to the log. */
+/* Keeps only letters and digits, because the code is logged. */
 static void error_text(void *arg, const XML_Char *text, int length)
 {
     struct error_reader *reader = arg;
@@ -201,6 +204,6 @@ void s3_error_code(const char *body, size_t length, char code[S3_CODE])
     XML_SetUserData(parser, &reader);
     XML_SetElementHandler(parser, error_begins, error_ends);
     XML_SetCharacterDataHandler(parser, error_text);
-    (void)XML_Parse(parser, body, (int)length, 0); /* as far as it goes */
+    (void)XML_Parse(parser, body, (int)length, 0); /* parse as far as possible */
     XML_ParserFree(parser);
 }

@@ -7,13 +7,13 @@
 
 enum { CONNECT_MS = 5000 };
 
-/* What one request needs while it is under way. */
+/* The state of one request in progress. */
 struct exchange {
     struct s3_request *request;
     CURL *curl;
     struct curl_slist *headers;
     int64_t sent;
-    bool refused; /* by `take` */
+    bool refused; /* `take` refused the response */
     size_t error_length;
     char error[S3_CODES_READ];
     char problem[CURL_ERROR_SIZE];
@@ -40,7 +40,7 @@ static CURL *take_handle(struct s3 *s3)
     return curl ? curl : curl_easy_init();
 }
 
-/* The handle keeps its connections, and nothing of the request. */
+/* The handle keeps its connections but nothing of the request. */
 static void give_back(struct s3 *s3, CURL *curl)
 {
     curl_easy_reset(curl);
@@ -70,7 +70,7 @@ static size_t send_bytes(char *into, size_t size, size_t count, void *arg)
     return (size_t)got;
 }
 
-/* libcurl begins anew where a connection that it had kept turns out to be closed. */
+/* libcurl sends the content again if a kept connection turns out to be closed. */
 static int send_again(void *arg, curl_off_t offset, int origin)
 {
     struct exchange *exchange = arg;
@@ -109,7 +109,7 @@ static int set_headers(struct exchange *exchange)
     return exchange->headers ? 0 : -1;
 }
 
-/* No redirects, no proxy of the environment, nothing but HTTP. */
+/* Allows no redirects, no proxy from the environment, and only HTTP(S). */
 static int set_wire(const struct exchange *exchange)
 {
     const struct s3_request *request = exchange->request;
@@ -127,7 +127,7 @@ static int set_wire(const struct exchange *exchange)
     return failed == CURLE_OK ? 0 : -1;
 }
 
-/* Debian's libcurl trusts the system's directory beside a file, unless it is told not to. */
+/* By default Debian's libcurl trusts the system's directory in addition to a given file. */
 static int set_trust(const struct exchange *exchange)
 {
     const char *ca = exchange->request->s3->ca;
@@ -176,7 +176,7 @@ static int judge(struct exchange *exchange, CURLcode failed, char why[STORE_WHY]
     curl_easy_getinfo(exchange->curl, CURLINFO_RESPONSE_CODE, &request->status);
     if (request->status >= 300)
         s3_error_code(exchange->error, exchange->error_length, request->code);
-    if (failed && exchange->refused) /* who refused has said why */
+    if (failed && exchange->refused) /* `take` has already set the reason */
         return -1;
     if (failed)
         snprintf(why, STORE_WHY, "%s: %.150s", request->method,

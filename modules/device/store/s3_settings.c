@@ -1,4 +1,4 @@
-/* What is wrong with the settings of the store in a bucket. */
+/* Checks the settings of the S3 store. */
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "modules/device/record/device.h"
 #include "modules/device/store/s3.h"
 
-/* What need not be encoded in a path, so that what is signed is what is sent. */
+/* Characters that need no encoding in a path, so that the signed path is the path that is sent. */
 static bool is_plain(const char *text, const char *more)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
@@ -17,7 +17,7 @@ static bool is_plain(const char *text, const char *more)
     return true;
 }
 
-/* Nothing in it that a server, a proxy or libcurl takes out before it is sent. */
+/* Returns whether no server, proxy or libcurl would normalize the path. */
 static bool is_plain_path(const char *path)
 {
     return is_plain(path, "/") && *path != '/' && !strstr(path, "..") && !strstr(path, "//") &&
@@ -28,13 +28,13 @@ static const char *path_problem(CURLU *url)
 {
     char *path = NULL;
     bool fits = !curl_url_get(url, CURLUPART_PATH, &path, 0) && is_plain_path(path + 1) &&
-                path[strlen(path) - 1] != '.'; /* the bucket comes behind it */
+                path[strlen(path) - 1] != '.'; /* the bucket follows */
 
     curl_free(path);
     return fits ? NULL : "s3_endpoint: the path must be as an s3_prefix, and end without a dot";
 }
 
-/* http or https, a host, and a path at most. */
+/* Accepts http or https, a host and an optional path. */
 static const char *check_endpoint(const char *endpoint)
 {
     static const struct {
@@ -66,7 +66,7 @@ static const char *check_endpoint(const char *endpoint)
     return problem;
 }
 
-/* Read as libcurl will, which would say so at the first request only. */
+/* Reads the file as libcurl will, which would report an error only at the first request. */
 static bool has_certificates(const char *path)
 {
     X509_STORE *store = X509_STORE_new();

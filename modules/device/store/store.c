@@ -64,7 +64,7 @@ bool store_is_name(const char *text)
                                       strspn(text + STORE_SHA256 + 1, "0123456789abcdef-") == UUID);
 }
 
-/* 1: it was old, and is gone. */
+/* Returns 1 if the file was old and has been deleted. */
 static size_t tidy_one(int directory, const char *name, time_t before)
 {
     struct stat about;

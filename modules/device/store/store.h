@@ -1,25 +1,28 @@
 /*
- * The store of documents, behind a table of functions: a directory (store_directory.c), or a bucket
- * that speaks S3 (store_s3.c), for several hosts that share no file system. What arrives lies in
- * `incoming/` of a directory first, whatever the store; from there it is kept.
+ * The store of documents, with a table of functions as its interface: a directory
+ * (store_directory.c) or an S3 bucket (store_s3.c), for several hosts without a shared file system.
+ * Incoming files are always written to the directory `incoming/` first and are moved to the store
+ * from there.
  *
- * An object's name is the SHA-256 of its content, behind which the upload that brought it stands:
- * "<sha256>-<uuid>". The same content is put under the name that it has already, if a document
- * names it. So a name that no document has named belongs to one upload alone, and who takes it away
- * cannot take it from another.
+ * An object's name is the SHA-256 of its content followed by the upload's uuid: "<sha256>-<uuid>".
+ * If a document already names the same content, the existing name is used again. So a name that no
+ * document has named yet belongs to a single upload, and deleting it cannot affect another upload.
  *
- * Neither a document without its content, nor for long content without its document:
- * - device_upload has a row for each new name, committed before the object is put there.
- * - The transaction that adds the documents takes that row away, and is refused where it has gone.
- * - Whoever wants to delete an object makes sure first that neither a document nor an upload names
- *   it. A request that was refused takes its own upload's row away, and deletes the object only if
- *   that was still there; the sweep lists the store and then asks for both in one statement, after
- *   it has ended uploads that last too long. From then on no document can name it any more.
- * No clock but the database's has a say in this, and no lock is held while a store is at work.
+ * These rules ensure that a document always has its content, and that a content without a document
+ * does not stay for long:
+ * - device_upload has a row for each new name, committed before the object is stored.
+ * - The transaction that adds the documents deletes that row, and is refused if the row is gone.
+ * - Before an object is deleted, its name must be in no document and no upload. A request that was
+ *   refused deletes its own upload row, and deletes the object only if that row was still there.
+ *   The sweep first ends uploads that take too long, then lists the store and checks the names
+ *   against documents and uploads in one statement. After that no document can name the object any
+ *   more.
  *
- * The functions block; they run in the pool of the store. Paths and names are the caller's; none
- * touches anything but its argument and the store. `why` says what went wrong, "" for nothing, and
- * never holds a secret.
+ * Only the database's clock matters for these rules, and no lock is held while the store works.
+ *
+ * The functions block; they run in the store's pool. Paths and names belong to the caller; a
+ * function touches only its argument and the store. `why` has the reason of a failure ("" without a
+ * failure), and never a secret.
  */
 #ifndef DEVICE_STORE_H
 #define DEVICE_STORE_H
@@ -41,43 +44,44 @@ enum {
 struct store;
 struct device_settings;
 
-/* Names files that have arrived. They are taken from their paths, or left there. */
+/* Stores incoming files under names. A file is moved from its path or stays there. */
 struct store_keep {
     struct store *store;
     size_t count;
     const char *const *paths;
     const char *const *names;
-    size_t begun;     /* how many may lie there now */
-    int64_t until_ms; /* monotonic; when it must have ended; 0: no such time */
+    size_t begun;     /* how many may be in the store now */
+    int64_t until_ms; /* monotonic deadline, set by store_keep(); 0: none */
     char why[STORE_WHY];
 };
 
-/* Opens an object, whole and on this machine, so that who sends it need not wait for a disk. */
+/* Opens an object as a complete local file, so that the sender need not wait for a disk. */
 struct store_open {
     struct store *store;
     const char *name;
-    int64_t length; /* that it must have */
-    int fd;         /* the caller's; -1: see `why` */
+    int64_t length; /* expected length */
+    int fd;         /* owned by the caller; -1: see `why` */
     char why[STORE_WHY];
 };
 
-/* The next names behind `after` that are older than `before`, in their order. */
+/* Lists the next names after `after` that are older than `before`, sorted. */
 struct store_list {
     struct store *store;
     time_t before;
-    char after[STORE_AFTER]; /* "" to begin with; then where to go on */
+    char after[STORE_AFTER]; /* "" to begin with; then where to continue */
     bool more;
     size_t count;
     char names[STORE_BATCH][STORE_NAME];
     char why[STORE_WHY];
 };
 
-/* Deletes objects; one that is not there counts as deleted. Ends at the first failure. */
+/* Deletes objects; a missing object counts as deleted. Stops at the first failure. */
 struct store_remove {
     struct store *store;
     size_t count;
     const char *const *names;
-    int64_t until_ms; /* what a store_keep that they are of has; 0: it gets time of its own */
+    int64_t until_ms; /* deadline of the store_keep that they belong to; 0: none, use a separate
+                         time limit */
     size_t removed;
     char why[STORE_WHY];
 };
@@ -90,26 +94,28 @@ struct store_calls {
     void (*free)(struct store *store);
 };
 
-/* What every store begins with. */
+/* The common first member of every store. */
 struct store {
     const struct store_calls *calls;
-    const char *directory; /* borrowed: of `incoming/` */
-    const char *pool;      /* of the module: whose threads run the calls */
+    const char *directory; /* borrowed; it has `incoming/` */
+    const char *pool;      /* name of the module's pool that runs the calls */
 };
 
-/* NULL without memory. `directory` is borrowed. */
+/* Returns NULL if out of memory. `directory` is borrowed. */
 struct store *store_directory_new(const char *directory);
 
-/* NULL with the reason in `why`. The settings are borrowed; nothing is connected to yet. */
+/* Returns NULL with the reason in `why`. The settings are borrowed; it does not connect yet. */
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
 
-/* For the pool: the arguments are the structs above. */
+/* Functions for the pool; the arguments are the structs above. */
 void store_keep(void *keep);
 void store_open(void *open);
 void store_list(void *list);
 void store_remove(void *remove);
 
-/* Deletes what uploads and downloads left in `incoming/` when their host died, older than `before`.
+/*
+ * Deletes files older than `before` that uploads and downloads left in `incoming/` when their host
+ * died.
  */
 struct store_tidy {
     const struct store *store;
@@ -120,7 +126,7 @@ void store_tidy(void *tidy);
 
 void store_free(struct store *store);
 
-/* Whether this is a name as above; the SHA-256 alone is one of earlier versions. */
+/* Returns whether this is an object's name. Names of earlier versions are the SHA-256 alone. */
 bool store_is_name(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The store as a directory: "ab/ab12…". A file gets its name only when it is on disk, and the name
- * is on disk before its documents are.
+ * The store as a directory: "ab/ab12…". A file gets its name only after its content is on disk, and
+ * the name is on disk before the documents are added.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ static int shard_of(char shard[PATH_MAX], const struct store *store, const char 
     return -1;
 }
 
-/* Makes the shard where it is missing, and says so in *made. */
+/* Creates the shard directory if it is missing, and then sets *made. */
 static int keep_one(const struct store *store, const char *from, const char *name, bool *made)
 {
     char path[PATH_MAX], shard[PATH_MAX];
@@ -69,7 +69,10 @@ static int keep_one(const struct store *store, const char *from, const char *nam
     return rename(from, path);
 }
 
-/* After all the renames: the first one has the file system commit what the others need, too. */
+/*
+ * Syncs after all the renames: the first sync makes the file system commit what the others need,
+ * too.
+ */
 static int sync_shards(const struct store_keep *job, bool made)
 {
     char shard[PATH_MAX];
@@ -130,7 +133,7 @@ static bool older(int directory, const char *name, time_t before)
            about.st_mtime < before;
 }
 
-/* Into the batch, which is in order: where it is full its last one gives way. */
+/* Inserts a name into the sorted batch; if the batch is full, its last name is dropped. */
 static void sort_in(struct store_list *list, size_t first, const char *name)
 {
     size_t low = first, high = list->count;

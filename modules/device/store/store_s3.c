@@ -1,9 +1,9 @@
 /*
- * The store as a bucket of a server that speaks S3. An object is put whole or not at all, signed
- * with the hash of its content, which the server compares; what comes back is hashed again, on its
- * way to a file without a name, and is sent from there only if it is what was stored. A call ends
- * within `timeout_ms`, however many files it is about, and with it what takes its files away again;
- * only the sweep may take longer.
+ * The store as a bucket of an S3 server. An object is stored as a whole or not at all; the request
+ * is signed with the hash of the content, which the server compares. A downloaded object is hashed
+ * again while it is written to an unnamed file, and is sent from there only if the hash matches. A
+ * call ends within `timeout_ms`, however many files it has, including the time to delete its files
+ * again; only the sweep may take longer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum {
     DIGEST = 32,
     DIRECTORY_MODE = 0700,
-    REMOVED_IN_TIME = 100 /* objects; more get more time */
+    REMOVED_IN_TIME = 100 /* objects per timeout; more objects get more time */
 };
 
 static struct s3 *s3_of(struct store *store)
@@ -34,7 +34,7 @@ static void object_url(const struct s3 *s3, const char *name, char url[S3_URL])
     snprintf(url, S3_URL, "%s/%.255s%.101s", s3->base, s3->prefix, name);
 }
 
-/* Sends nothing but its head. */
+/* Builds a request without content. */
 static struct s3_request request_of(struct s3 *s3, const char *method, const char *url,
                                     int64_t until_ms)
 {
@@ -135,7 +135,7 @@ static int fetch_take(void *arg, const char *bytes, size_t length)
     return 0;
 }
 
-/* A file without a name in `incoming/`, which is made where it is missing; -1. */
+/* Opens an unnamed file in `incoming/`, creating the directory if it is missing; -1 on failure. */
 static int open_nameless(const struct store *store)
 {
     char path[PATH_MAX];
@@ -205,7 +205,7 @@ static void open_one(struct store_open *job)
 
 /* ---- listing and removing ---- */
 
-/* The query in its canonical form: names in order, and values encoded. -1 without memory. */
+/* Writes the query in canonical form: sorted names, encoded values. Returns -1 if out of memory. */
 static int list_url(const struct s3 *s3, const struct store_list *list, char url[S3_URL + 4096])
 {
     char *prefix = curl_easy_escape(NULL, s3->prefix, 0);
@@ -234,7 +234,7 @@ static void list(struct store_list *job)
     struct s3_request request = get_request(s3, url, s3_page_take, &page);
 
     memcpy(before, job->after, sizeof(before));
-    (void)s3_send(&request, job->why); /* says why, unless the page refused what came */
+    (void)s3_send(&request, job->why); /* sets job->why, unless the page refused the response */
     int unread = s3_page_end(&page);
 
     if (!page.problem && page.truncated && page.seen && strcmp(job->after, before) <= 0)
@@ -271,7 +271,7 @@ static void remove_all(struct store_remove *job)
         job->removed++;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static void free_s3(struct store *store)
 {

@@ -86,7 +86,7 @@ static const struct country countries[COUNTRIES] = {
     {"ZMZMB", "Zambia"}, {"ZWZWE", "Zimbabwe"},
 };
 
-/* Other names in use: the longer ones of ISO 3166-1, and older ones. */
+/* Other names in use: longer ones from ISO 3166-1, and older ones. */
 static const struct {
     const char *code, *name;
 } names[] = {

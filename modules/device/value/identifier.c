@@ -2,7 +2,7 @@
 
 #include <utf8proc.h>
 
-#define BRAILLE_BLANK 0x2800 /* drawn as nothing, though Unicode does not call it ignorable */
+#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
 static bool is_ascii(const char *text)
 {

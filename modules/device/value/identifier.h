@@ -1,6 +1,6 @@
 /*
- * Identifiers that people give their devices: one device is not registered twice under ids that
- * look the same. Nothing here blocks; any thread.
+ * Checks and normalizes the identifiers that people give their devices, so that no device is
+ * registered twice under ids that look the same. Nothing here blocks; any thread may call it.
  */
 #ifndef DEVICE_IDENTIFIER_H
 #define DEVICE_IDENTIFIER_H
@@ -8,8 +8,8 @@
 #include <busbar/busbar.h>
 
 /*
- * The text in Unicode's form NFC, in the request's memory or `text` itself. *problem is set if it
- * has control characters or characters that are drawn as nothing.
+ * Returns the text in Unicode NFC, either `text` itself or a copy in the request's memory. Sets
+ * *problem if the text has control characters or invisible characters.
  */
 const char *identifier_normal(struct bb_request *rq, const char *text, const char **problem);
 

@@ -14,7 +14,7 @@ struct timezones {
     size_t count, room;
 };
 
-/* "right/…" counts leap seconds, which nobody else does; "localtime" is each host's own. */
+/* "right/…" counts leap seconds, which nothing else does; "localtime" differs between hosts. */
 static bool is_public(const char *name)
 {
     return name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -23,7 +23,7 @@ static bool is_public(const char *name)
            strncmp(name, "right/", 6) != 0 && strcmp(name, "Factory") != 0;
 }
 
-/* 1: it is a zone; 0: it is not; -1: no memory or descriptor to look. */
+/* Returns 1 if it is a zone, 0 if not, -1 without the memory or descriptor to check. */
 static int is_zone(const char *path)
 {
     char magic[4] = "";
@@ -34,7 +34,7 @@ static int is_zone(const char *path)
     int zone =
         fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "TZif", sizeof magic);
 
-    (void)fclose(file); /* it was only read */
+    (void)fclose(file); /* only read */
     return zone;
 }
 
@@ -58,7 +58,7 @@ static int compare(const void *one, const void *other)
     return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
-/* `start`: bytes of a path before the name. */
+/* `start`: length of the path before the name. */
 static int take(struct timezones *zones, FTS *tree, FTSENT *entry, size_t start)
 {
     const char *name = entry->fts_pathlen > start ? entry->fts_path + start : "";
@@ -69,7 +69,9 @@ static int take(struct timezones *zones, FTS *tree, FTSENT *entry, size_t start)
         return 0;
     int zone = is_zone(entry->fts_path);
 
-    return zone > 0 ? add(zones, name) : zone; /* a list without a zone would refuse its devices */
+    return zone > 0
+               ? add(zones, name)
+               : zone; /* with an incomplete list, devices in the missing zone would be refused */
 }
 
 static int read_all(struct timezones *zones, const char *directory)
@@ -89,7 +91,7 @@ static int read_all(struct timezones *zones, const char *directory)
         failed = take(zones, tree, entry, strlen(directory) + 1);
     }
     if (tree)
-        (void)fts_close(tree); /* it was only read */
+        (void)fts_close(tree); /* only read */
     if (!failed && zones->count)
         qsort(zones->names, zones->count, sizeof *zones->names, compare);
     return failed;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What libmagic sees: the beginning, and never a program that unpacks. */
+/* libmagic gets only the beginning of a file, and never runs a program to decompress it. */
 enum { SEEN = 64 * 1024, FLAGS = MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS };
 
 struct type_finder {
