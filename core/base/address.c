@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every address is held as one of IPv6, IPv4 ones mapped: the prefix then counts from 96. */
+/* Addresses are stored as IPv6; IPv4 addresses are mapped, and their prefix counts from bit 96. */
 struct cidr {
     struct in6_addr network;
     int prefix;
@@ -29,7 +29,7 @@ static bool is_v4(const struct in6_addr *address)
     return !memcmp(address->s6_addr, mapped, sizeof(mapped));
 }
 
-/* Reads an address that fills the text. *v4 says that it was written as IPv4. */
+/* Reads an address that makes up the whole text. *v4: it was written as IPv4. */
 static bool read_address(const char *text, struct in6_addr *out, bool *v4)
 {
     struct in_addr four;
@@ -60,7 +60,7 @@ static bool read_prefix(const char *text, int max, int *prefix)
     return *prefix <= max;
 }
 
-/* The reason why the text is no network, or NULL. */
+/* Returns the reason why the text is not a network, or NULL. */
 static const char *read_cidr(const char *text, struct cidr *cidr)
 {
     char address[INET6_ADDRSTRLEN];
@@ -213,7 +213,7 @@ static bool read_hop(const char *text, size_t length, struct in6_addr *out)
     return read_address(address, out, &v4) && (copy[0] != '[' || !v4);
 }
 
-/* Cuts the last hop off the list of `*length` bytes. */
+/* Removes the last hop from the list of `*length` bytes and returns it. */
 static const char *last_hop(const char *list, size_t *length, size_t *hop_length)
 {
     size_t end = *length, start;

@@ -24,7 +24,7 @@ struct key {
 };
 
 struct aead_keys {
-    EVP_CIPHER *cipher; /* fetched once: a fetch takes locks */
+    EVP_CIPHER *cipher; /* fetched once, because fetching takes locks */
     size_t count;
     struct key keys[AEAD_KEYS_MAX];
 };
@@ -37,7 +37,7 @@ static void forget(void *arg)
     OPENSSL_cleanse(keys, sizeof(*keys));
 }
 
-/* The reason why it is no key, or NULL. */
+/* Returns the reason why the key is invalid, or NULL. */
 static const char *read_key(const char *hex, struct key *key)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -81,7 +81,10 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
     return keys;
 }
 
-/* Sets up a context for key, nonce and purpose. `sealing` is 1, or 0 to open. NULL on failure. */
+/*
+ * Prepares a context with key, nonce and purpose. `sealing` is 1 to encrypt, 0 to decrypt. Returns
+ * NULL on failure.
+ */
 static EVP_CIPHER_CTX *begin(const struct aead_keys *keys, const struct key *key,
                              const unsigned char *nonce, const char *purpose, int sealing)
 {
@@ -133,7 +136,7 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
     return 0;
 }
 
-/* 0; -1: the tag does not fit; AEAD_NO_MEMORY. */
+/* Returns 0, -1 if the tag does not match, or AEAD_NO_MEMORY. */
 static int decrypt(const struct aead_keys *keys, const struct key *key, const unsigned char *sealed,
                    size_t length, const char *purpose, unsigned char *plain)
 {

@@ -1,9 +1,11 @@
 /*
- * Secrets at rest: AES-256-GCM under the first of several keys; any of them opens, so that keys can
- * be changed one after the other. The purpose ("auth.key") is bound to what is sealed.
+ * Encrypts secrets for storage with AES-256-GCM and the first of several keys. Any of the keys
+ * decrypts, so that keys can be rotated. Decryption needs the same purpose ("auth.key") as
+ * encryption.
  *
- * Sealed: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
- * bytes, tag (16). The keys are only read once built, from any thread; the arena wipes them.
+ * Format: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
+ * bytes, tag (16). The keys do not change after creation; any thread may use them. The arena wipes
+ * them.
  */
 #ifndef CORE_AEAD_H
 #define CORE_AEAD_H
@@ -18,20 +20,23 @@
 struct aead_keys;
 
 /*
- * Keys of 64 hexadecimal digits each. NULL with the reason in `why`, which never holds a key.
- * No keys at all give a set with which both functions below fail.
+ * Creates a set of keys with 64 hexadecimal digits each. Returns NULL with the reason in `why`,
+ * which never contains a key. With an empty set, both functions below fail.
  */
 struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, size_t count,
                                 char *why, size_t why_size);
 
-/* *out is given, to be freed by free(). 0, or -1. */
+/* Encrypts. The caller frees *out with free(). Returns 0 or -1. */
 int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
                unsigned char **out, size_t *out_length);
 
 enum { AEAD_NO_MEMORY = -2 };
 
-/* The reverse. *out ends with a NUL. -1: forged, cut, or of another purpose or key; AEAD_NO_MEMORY:
- * out of memory, so the text may be valid. */
+/*
+ * Decrypts. *out ends with a NUL; the caller frees it with free(). Returns 0; -1 if the text was
+ * forged, truncated, or sealed with another purpose or key; AEAD_NO_MEMORY if memory ran out, so
+ * that the text may be valid.
+ */
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length);
 

@@ -11,9 +11,9 @@
 #define FIRST_BLOCK 3072 /* a request with its HTTP transaction, or a statement with its values */
 #define IDLE_BLOCKS 512  /* first blocks that a thread keeps for the next arenas */
 #define LAST_BLOCK 65536
-#define LARGEST ((size_t)1 << 32) /* what is larger is a mistake, not a wish */
+#define LARGEST ((size_t)1 << 32) /* larger requests are bugs */
 
-/* What is handed out follows the head; malloc aligns blocks to 16. */
+/* Header of a block; the memory for callers follows. malloc() aligns blocks to 16. */
 struct block {
     _Alignas(ALIGNMENT) struct block *next;
 };
@@ -24,11 +24,11 @@ struct undo {
     struct undo *next;
 };
 
-/* Lies in its own first block. */
+/* Stored in its first block. */
 struct arena {
     struct block *blocks;
     struct undo *undos;
-    char *free, *end; /* what is left of the block in use */
+    char *free, *end; /* the rest of the current block */
     size_t block_size;
     bool starved;
 };
@@ -39,9 +39,9 @@ static size_t aligned(size_t size)
 }
 
 /*
- * First blocks that wait for the next arena of their thread: two arenas come and go with each
- * request, and malloc is slow at this size. Under a sanitizer every block is malloc's, so that a
- * use after free is seen.
+ * First blocks for the next arenas of the thread: each request creates and frees two arenas, and
+ * malloc() is slow at this size. With a sanitizer every block comes from malloc(), so that use
+ * after free is detected.
  */
 static _Thread_local struct block *idle;
 static _Thread_local unsigned idle_count;
@@ -119,7 +119,7 @@ static void *block_add(struct arena *arena, size_t size)
     return block + 1;
 }
 
-/* Blocks double, so that an arena of any size costs few mallocs and wastes at most half. */
+/* Block sizes double, so that an arena needs few malloc() calls and wastes at most half. */
 static int refill(struct arena *arena)
 {
     size_t size = arena->block_size < LAST_BLOCK ? arena->block_size * 2 : LAST_BLOCK;
@@ -133,14 +133,14 @@ static int refill(struct arena *arena)
     return 0;
 }
 
-/* Not zeroed: for callers that fill all of it. */
+/* Not zeroed: for callers that overwrite all of it. */
 static void *take(struct arena *arena, size_t size)
 {
     if (size > LARGEST)
         return NULL;
     size = size ? aligned(size) : ALIGNMENT;
     if (size > (size_t)(arena->end - arena->free)) {
-        /* Large ones get a block of their own; what is left of the present one stays in use. */
+        /* Large allocations get a separate block; the current block stays in use. */
         if (size > FIRST_BLOCK / 2)
             return block_add(arena, sizeof(struct block) + size);
         if (refill(arena))
@@ -218,7 +218,7 @@ void arena_free(struct arena *arena)
         return;
     for (struct undo *undo = arena->undos; undo; undo = undo->next)
         undo->run(undo->arg);
-    /* The arena itself lies in the last of the blocks. */
+    /* The arena itself is in the last block. */
     struct block *block = arena->blocks;
 
     while (block) {

@@ -1,9 +1,9 @@
 /*
- * An arena: memory that is freed all at once, and undos that run then. One for each request, one
- * for each generation.
+ * An arena: memory that is freed all at once, and cleanup functions that run then. There is an
+ * arena for each request and each generation.
  *
- * Everything it gives belongs to it. It is for one thread at a time. It starts with one block of
- * 4 KiB, so that a common request costs one malloc.
+ * The arena owns all memory that it returns. It may be used by one thread at a time. It starts with
+ * one block of 4 KiB, so that a typical request needs one malloc().
  */
 #ifndef CORE_ARENA_H
 #define CORE_ARENA_H
@@ -16,30 +16,41 @@
 
 struct arena;
 
-/* NULL when there is no memory. */
+/* Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
-/* `size` zeroed bytes (also for 0 a pointer of their own), aligned to 16; NULL when none is left.
+/*
+ * Returns `size` zeroed bytes, aligned to 16; NULL if memory ran out. Size 0 gives a unique
+ * pointer, too.
  */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/* Has undo(arg) called by arena_free(); last deferred, first undone. 0, or -1 without memory. */
+/*
+ * Makes arena_free() call undo(arg), in reverse order of the calls. Returns 0, or -1 if memory ran
+ * out.
+ */
 int arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
 
-/* A copy of `length` bytes with a NUL behind them; NULL when there is no memory. */
+/* Copies `length` bytes and adds a NUL. Returns NULL if memory ran out. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 
-/* Text as of printf; NULL when there is no memory. */
+/* Formats like printf(). Returns NULL if memory ran out. */
 BB_PRINTF(2, 3) char *arena_format(struct arena *arena, const char *format, ...);
 BB_PRINTF(2, 0) char *arena_vformat(struct arena *arena, const char *format, va_list args);
 
-/* Whether there was no memory once: what looks wrong since then may be for want of it. */
+/* Whether an allocation ever failed, in which case later errors may be due to that. */
 bool arena_starved(const struct arena *arena);
 
-/* Runs the undos, which may still read the arena but not allocate, then frees all. NULL is fine. */
+/*
+ * Calls the cleanup functions, which may still read the arena but not allocate, then frees all
+ * memory. NULL is allowed.
+ */
 void arena_free(struct arena *arena);
 
-/* Frees what the calling thread keeps for its next arenas; before it ends. */
+/*
+ * Frees the blocks that the calling thread keeps for its next arenas. Call it before the thread
+ * ends.
+ */
 void arena_thread_end(void);
 
 #endif

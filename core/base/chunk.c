@@ -1,4 +1,6 @@
-/* Chunks: bytes that many streams share. The count of holders lies before what modules see. */
+/*
+ * Chunks: bytes that many streams share. The reference count precedes the part visible to modules.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 
 struct held {
     atomic_size_t holders;
-    size_t unused; /* keeps the chunk behind it aligned as malloc() aligns */
+    size_t unused; /* aligns the chunk that follows like malloc() */
 };
 
 static struct held *held_of(struct bb_chunk *chunk)

@@ -1,6 +1,6 @@
 /*
- * Queues of chunks: what waits to be written to a stream. A queue is guarded by its owner; chunks
- * are shared by queues of any thread.
+ * Queues of chunks that wait to be written to a stream. The owner of a queue must lock it; chunks
+ * can be in queues of several threads.
  */
 #ifndef CORE_CHUNK_H
 #define CORE_CHUNK_H
@@ -9,22 +9,25 @@
 
 struct chunk_link {
     struct chunk_link *next;
-    struct bb_chunk *chunk; /* held */
+    struct bb_chunk *chunk; /* the link holds a reference */
 };
 
 struct chunks {
     struct chunk_link *first, *last;
-    size_t taken; /* of the first one */
-    size_t bytes; /* not yet taken, of all */
+    size_t taken; /* bytes already taken from the first chunk */
+    size_t bytes; /* bytes in all chunks that are not yet taken */
 };
 
 struct bb_chunk *api_chunk_new(size_t length);
 void api_chunk_release(struct bb_chunk *chunk);
 
-/* Takes a hold of its own. 0, or -1 without memory. */
+/* Appends the chunk and takes a reference. Returns 0, or -1 if memory ran out. */
 int chunks_add(struct chunks *chunks, struct bb_chunk *chunk);
 
-/* Copies what fits from the front, and lets go of what is used up. Returns how many bytes. */
+/*
+ * Copies up to `room` bytes from the front and releases chunks that are used up. Returns the number
+ * of bytes.
+ */
 size_t chunks_take(struct chunks *chunks, char *into, size_t room);
 
 void chunks_clear(struct chunks *chunks);

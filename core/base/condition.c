@@ -16,7 +16,7 @@ void condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&monotonic);
 }
 
-/* ThreadSanitizer does not know this call, and is told what it stands for. */
+/* ThreadSanitizer does not know this call, so the synchronization is declared here. */
 static void waited_for(sem_t *semaphore)
 {
 #ifdef __SANITIZE_THREAD__

@@ -1,5 +1,4 @@
-/* Conditions and semaphores whose waits have an end on the monotonic clock, whatever the wall clock
- * does. */
+/* Conditions and semaphores with timeouts on the monotonic clock, independent of the wall clock. */
 #ifndef CORE_CONDITION_H
 #define CORE_CONDITION_H
 
@@ -7,16 +6,19 @@
 #include <semaphore.h>
 #include <stdint.h>
 
-/* In place of pthread_cond_init(); pthread_cond_destroy() follows as ever. */
+/* Use instead of pthread_cond_init(); free with pthread_cond_destroy() as usual. */
 void condition_init(pthread_cond_t *condition);
 
 /*
- * pthread_cond_wait() until clock_mono_ms() is `until_ms`, at the latest. 0, or ETIMEDOUT. Only for
- * what condition_init() made; the caller holds the lock.
+ * Like pthread_cond_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0 or ETIMEDOUT. Only
+ * for conditions initialized by condition_init(). The caller holds the lock.
  */
 int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
 
-/* sem_wait() until then, at the latest. 0, or -1 with errno: ETIMEDOUT, EINTR. */
+/*
+ * Like sem_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0, or -1 with errno:
+ * ETIMEDOUT, EINTR.
+ */
 int semaphore_wait(sem_t *semaphore, int64_t until_ms);
 
 #endif

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local bool reading, missed; /* missed: since it reads */
+static _Thread_local bool reading, missed; /* missed: an allocation failed during this read */
 static _Thread_local bool *starved;
 
 /*
- * The library goes on reading when it got no memory for a text: it leaves that byte out, and asks
- * again for the next one, seconds for a long text. So it is refused at once for the rest of what it
- * reads, and what it then returns is not what was written.
+ * If memory runs out for a string, the library continues without that byte and tries again for each
+ * following byte, which takes seconds for a long text. So after the first failure all allocations
+ * of this read fail. The value that the library returns is wrong in this case.
  */
 static void *watched(size_t size)
 {
@@ -43,7 +43,7 @@ static json_t *refuse(struct json_problem *problem, const char *text, int line, 
     return NULL;
 }
 
-/* Lines and columns, in characters, as the library counts them. */
+/* Sets lines and columns, in characters, as the library counts them. */
 static json_t *refuse_at(struct json_problem *problem, const char *text, const char *bytes,
                          const char *at)
 {
@@ -60,8 +60,8 @@ static json_t *refuse_at(struct json_problem *problem, const char *text, const c
 }
 
 /*
- * Where there is a level or a member too many, with the reason in *why; else NULL. What stands in
- * strings does not count.
+ * Returns the position of the first level or member beyond the limits, with the reason in *why;
+ * NULL if there is none. The content of strings does not count.
  */
 static const char *excess(const char *at, const char *end, size_t most, const char **why)
 {
@@ -89,7 +89,7 @@ static const char *excess(const char *at, const char *end, size_t most, const ch
     return NULL;
 }
 
-/* The library's own words quote what stands near, so they are replaced by the kind of error. */
+/* The library's messages quote the input, so they are replaced by the kind of error. */
 static const char *words(enum json_error_code code)
 {
     switch (code) {
@@ -114,7 +114,9 @@ static const char *words(enum json_error_code code)
     }
 }
 
-/* NULL: not JSON, or a byte that found no room is missing in a text; then `missed` is set. */
+/*
+ * Returns NULL if the text is not JSON, or if memory ran out and a string lacks bytes (`missed`).
+ */
 static json_t *load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
     missed = false;

@@ -1,8 +1,7 @@
 /*
- * Reading JSON that strangers sent. Stricter than the library: no NUL, no depth over 64, no
- * more than 100,000 commas, no duplicate key, no byte order mark, nothing behind the value, an
- * object or array at the top. The text of a problem never holds any of the input, which may be
- * secret.
+ * Reads JSON from untrusted sources. Stricter than the library: no NUL, at most 64 levels, at most
+ * 100,000 commas, no duplicate keys, no byte order mark, nothing after the value, and an object or
+ * array at the top. Problem texts never contain any of the input, which may be secret.
  */
 #ifndef CORE_JSON_IN_H
 #define CORE_JSON_IN_H
@@ -12,35 +11,39 @@
 #include <stddef.h>
 
 #define JSON_DEPTH_MAX 64
-#define JSON_COMMAS_MAX 100000 /* the library takes up to 1 us for each member */
+#define JSON_COMMAS_MAX 100000 /* the library needs up to 1 us for each member */
 
 struct json_problem {
     char text[160];
     int line, column; /* from 1; 0: not known */
-    bool memory;      /* nothing is known to be wrong: memory ran out */
+    bool memory;      /* the JSON may be valid: memory ran out */
 };
 
 /*
- * Lets the library allocate in a way that tells a lack of memory from bad JSON, which it reports
- * alike. Once, before any value is made.
+ * Installs an allocator for the library that distinguishes lack of memory from invalid JSON, which
+ * the library reports in the same way. Call once, before any value is created.
  */
 void json_watch_memory(void);
 
 /*
- * Whoever gets no memory for a value in this thread from here on has it noted in *whose, which must
- * last as long; NULL: nowhere. Returns where it was noted before, to be restored.
+ * From now on, if memory runs out for a JSON value in this thread, *whose is set to true. *whose
+ * must live until the next call; NULL: nothing is set. Returns the previous pointer, which the
+ * caller must restore.
  */
 bool *json_starves(bool *whose);
 
-/* The value, the caller's; NULL with *problem filled. Any thread. */
+/* Returns the value, which the caller owns; NULL with *problem filled in. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
 
-/* The same with at most so many commas: reading a value takes up to 1 us of the loop's time. */
+/*
+ * Like json_read() with at most `most` commas, because reading a value takes up to 1 us of the
+ * loop's time.
+ */
 json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
- * A text that the service wrote itself, whatever it holds and however much: the value, the
- * caller's. NULL: not JSON, or *memory, where there was not enough for it.
+ * Reads a text that the service itself wrote, without limits on content or size. Returns the value,
+ * which the caller owns; NULL if the text is not JSON, or, with *memory set, if memory ran out.
  */
 json_t *json_read_stored(const char *text, bool *memory);
 

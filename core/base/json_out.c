@@ -11,7 +11,7 @@
 
 #define LEVELS_MAX 128
 #define REPLACEMENT "\xef\xbf\xbd"
-#define EACH UINT64_C(0x0101010101010101) /* of eight bytes */
+#define EACH UINT64_C(0x0101010101010101) /* the same value in each of eight bytes */
 #define EXACT_MAX 9007199254740992.0      /* 2^53: every whole number up to here is a double */
 
 struct sink {
@@ -19,7 +19,7 @@ struct sink {
     size_t used, size;
 };
 
-/* Room for `more` bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL. */
 static bool reserve(struct sink *sink, size_t more)
 {
     if (more < sink->size - sink->used)
@@ -67,13 +67,13 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c != '"' && c != '\\';
 }
 
-/* Whether one of eight bytes is below `limit` (at most 0x80); bytes from 0x80 on are not. */
+/* Whether one of eight bytes is below `limit` (at most 0x80). Bytes from 0x80 on do not count. */
 static bool one_below(uint64_t word, unsigned char limit)
 {
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
-/* How many bytes from the start need no escape, eight at a time. */
+/* Number of bytes at the start that need no escape. Checks eight at a time. */
 static size_t plain_run(const char *text, size_t length)
 {
     size_t at = 0;
@@ -92,7 +92,7 @@ static size_t plain_run(const char *text, size_t length)
     return at;
 }
 
-/* Copies runs of what needs no escape. */
+/* Copies runs of bytes that need no escape. */
 static bool put_string(struct sink *sink, const char *text, size_t length)
 {
     if (!text_utf8(text, length) || !put(sink, "\"", 1))
@@ -111,7 +111,7 @@ static bool put_string(struct sink *sink, const char *text, size_t length)
     }
 }
 
-/* The next larger number of as many digits ("1.2e+05" to "1.3e+05"); false where digits are 9s. */
+/* Increments the last digit ("1.2e+05" to "1.3e+05"); false if all digits are 9. */
 static bool next_digits(char *text)
 {
     char *at = strchr(text, 'e') - 1;
@@ -129,9 +129,10 @@ static bool next_digits(char *text)
 }
 
 /*
- * The fewest digits that read back as `number` (> 0), as "d.ddde±xx". Up to 15 always tell two
- * doubles apart, save the subnormal ones, which have fewer. Below a power of two doubles lie closer
- * than above it, so there the nearest decimal may be too far away and yet the next one fit.
+ * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Different decimals of
+ * up to 15 digits are different doubles, except for subnormal numbers, which need fewer. Just below
+ * a power of two, doubles are closer together than above it, so the nearest decimal may not read
+ * back while the next one does.
  */
 static void shortest(double number, char *out, size_t size)
 {
@@ -145,10 +146,10 @@ static void shortest(double number, char *out, size_t size)
     snprintf(out, size, "%.16e", number);
 }
 
-/* Lays out digits and a decimal exponent by the rules of ECMA-262, Number::toString. */
+/* Formats digits and a decimal exponent by the rules of ECMA-262, Number::toString. */
 static int lay_out(char *out, size_t size, const char *digits, int count, int exponent)
 {
-    int point = exponent + 1; /* digits in front of the decimal point */
+    int point = exponent + 1; /* number of digits before the decimal point */
 
     if (count <= point && point <= 21)
         return snprintf(out, size, "%s%.*s", digits, point - count, "00000000000000000000");
@@ -208,7 +209,7 @@ static bool put_array(struct sink *sink, const json_t *array, int levels)
 
 static bool put_object(struct sink *sink, const json_t *object, int levels)
 {
-    json_t *open = (json_t *)object; /* iterators want it so, but do not write */
+    json_t *open = (json_t *)object; /* iterators take a non-const pointer but do not write */
     const char *comma = "{";
 
     for (void *at = json_object_iter(open); at; at = json_object_iter_next(open, at)) {

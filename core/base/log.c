@@ -19,27 +19,27 @@
 
 #define RING_SIZE ((size_t)262144)
 #define CLOSE_WAIT_MS 1000
-#define GATHER_MS 2  /* after a write: lines then go out together, and few wake the writer */
-#define RETRY_MS 100 /* after a write that failed, so that a full disk burns no processor */
+#define GATHER_MS 2  /* pause after a write, so that several lines are written at a time */
+#define RETRY_MS 100 /* pause after a failed write, to avoid a busy loop if the disk is full */
 
 /*
- * `lock` guards all but `ring`'s bytes between tail and head, which only the writer reads, and the
- * rest of them, which only the holder of the lock writes. tail and head count bytes ever.
+ * `lock` protects everything except the bytes of `ring`: only the writer reads those between tail
+ * and head, and only the holder of the lock writes the others. tail and head count all bytes ever.
  */
 struct writer {
     int fd;
-    char *path; /* of the file that fd is, which is the writer's then; NULL: the caller's fd */
+    char *path; /* of the file if the writer owns fd; NULL: fd belongs to the caller */
     char ring[RING_SIZE];
     uint64_t head, tail;
-    uint64_t dropped, told; /* lines; of them, those that the log has told of */
+    uint64_t dropped, told; /* number of lines lost; of these, the number already reported */
     bool sleeping, closing, done, abandoned, reopening;
-    bool torn; /* the last write ended inside a line; the thread's own */
+    bool torn; /* the last write ended inside a line; used by the writer thread only */
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
     pthread_t thread;
 };
 
-/* `writer_use` keeps a writer from being freed while a caller is about to use it. */
+/* `writer_use` prevents a writer from being freed while a caller uses it. */
 static pthread_rwlock_t writer_use = PTHREAD_RWLOCK_INITIALIZER;
 static struct writer *current;
 static atomic_int lowest = BB_INFO;
@@ -55,7 +55,7 @@ static uint64_t lines_in(const char *bytes, size_t length)
     return count;
 }
 
-/* One write, waiting for a descriptor that does not block. Bytes written, or -1. */
+/* Writes once; waits if the descriptor is non-blocking. Returns the number of bytes, or -1. */
 static ssize_t write_some(int fd, const char *bytes, size_t length)
 {
     for (;;) {
@@ -68,7 +68,7 @@ static ssize_t write_some(int fd, const char *bytes, size_t length)
     }
 }
 
-/* How many bytes went out: all, or fewer after a failure. */
+/* Returns the number of bytes written: all, or fewer after a failure. */
 static size_t write_all(struct writer *writer, const char *bytes, size_t length)
 {
     size_t done = 0;
@@ -84,7 +84,7 @@ static size_t write_all(struct writer *writer, const char *bytes, size_t length)
     return done;
 }
 
-/* Tells of lost lines before the next one goes out; a line torn by a failure is ended first. */
+/* Reports lost lines before the next line is written. First ends a line that a failure cut off. */
 static bool tell_losses(struct writer *writer, uint64_t dropped)
 {
     struct log_text line;
@@ -110,7 +110,10 @@ static void drop(struct writer *writer, uint64_t lines)
     atomic_fetch_add(&lost, lines);
 }
 
-/* Writes what one turn of the ring holds; the lines that did not go out whole. */
+/*
+ * Writes a contiguous part of the ring. Returns the number of lines that were not written
+ * completely.
+ */
 static uint64_t write_part(struct writer *writer, size_t start, size_t length, bool *failed)
 {
     const char *bytes = writer->ring + start;
@@ -120,7 +123,7 @@ static uint64_t write_part(struct writer *writer, size_t start, size_t length, b
     return lines_in(bytes + done, length - done);
 }
 
-/* Called with the lock held; lets go of it while writing. */
+/* Called with the lock held; releases it while writing. */
 static void write_run(struct writer *writer)
 {
     size_t start = writer->tail % RING_SIZE;
@@ -140,7 +143,7 @@ static void write_run(struct writer *writer)
     drop(writer, unwritten);
 }
 
-/* Called with the lock held; lets go of it for a moment in which lines may gather. */
+/* Called with the lock held; releases it for a moment to collect more lines. */
 static void gather(struct writer *writer)
 {
     if (writer->closing)
@@ -155,7 +158,7 @@ static int open_path(const char *path)
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 }
 
-/* The line goes where the log has gone until now. */
+/* Writes to the file that is still open. */
 static void tell_not_reopened(struct writer *writer, const char *reason)
 {
     struct log_text line;
@@ -167,7 +170,10 @@ static void tell_not_reopened(struct writer *writer, const char *reason)
     write_all(writer, line.bytes, line.used);
 }
 
-/* Called with the lock held; lets go of it while opening. Between two writes: no line is lost. */
+/*
+ * Called with the lock held; releases it while opening. Runs between two writes, so no line is
+ * lost.
+ */
 static void reopen(struct writer *writer)
 {
     writer->reopening = false;
@@ -179,7 +185,7 @@ static void reopen(struct writer *writer)
     } else {
         int old = writer->fd;
 
-        writer->fd = fd; /* a crash report must find it open */
+        writer->fd = fd; /* crash reports write to this descriptor, so it must always be open */
         writer->torn = false;
         close(old);
     }
@@ -212,7 +218,7 @@ static void *writer_run(void *arg)
             continue;
         }
         writer->sleeping = true;
-        if (!writer->reopening) /* it may have been asked while the lock was not held */
+        if (!writer->reopening) /* reopening may have been requested while the lock was released */
             pthread_cond_wait(&writer->wake, &writer->lock);
         writer->sleeping = false;
     }
@@ -228,7 +234,7 @@ static void *writer_run(void *arg)
     return NULL;
 }
 
-/* The writer takes no signals: they are for the threads that wait for them. */
+/* The writer blocks all signals; other threads handle them. */
 static int writer_start(struct writer *writer)
 {
     sigset_t all, before;
@@ -302,7 +308,7 @@ void log_reopen(void)
     pthread_rwlock_unlock(&writer_use);
 }
 
-/* Whether the writer ended in time; one that did not frees itself when its write returns. */
+/* Returns whether the writer ended in time. If not, it frees itself when its write returns. */
 static bool wait_for(struct writer *writer)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;

@@ -5,9 +5,9 @@
 
 #include "core/base/text.h"
 
-#define TAIL 24 /* kept free for a closing quote, the mark of a cut line and the newline */
+#define TAIL 24 /* reserved for a closing quote, the mark of a cut line and the newline */
 
-/* A piece that fits whole, or not at all: an escape is never torn. */
+/* Appends a piece completely or not at all, so that an escape is never cut. */
 static void put(struct log_text *line, const char *bytes, size_t length)
 {
     if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
@@ -19,8 +19,8 @@ static void put(struct log_text *line, const char *bytes, size_t length)
 }
 
 /*
- * Beside ASCII's control characters also those that move text about on a terminal: C1, and
- * Unicode's line separators and marks of direction.
+ * Characters to escape: ASCII control characters, and others that affect a terminal's display: C1,
+ * Unicode's line separators and directional marks.
  */
 static bool unseen(int32_t c)
 {
@@ -28,7 +28,7 @@ static bool unseen(int32_t c)
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
 }
 
-enum { HARMLESS = 1 /* needs no escape */, BARE = 2 /* nor quotes, for readers of logfmt */ };
+enum { HARMLESS = 1 /* needs no escape */, BARE = 2 /* needs no quotes in logfmt */ };
 
 /* clang-format off */
 static const unsigned char classes[256] = {
@@ -39,7 +39,7 @@ static const unsigned char classes[256] = {
 };
 /* clang-format on */
 
-/* The bytes from the start that are of the class. */
+/* Number of bytes at the start that are of the class. */
 static size_t run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;
@@ -49,7 +49,7 @@ static size_t run_of(unsigned char class, const char *text, size_t length)
     return at;
 }
 
-/* Both formats escape as JSON does. What is no UTF-8 becomes U+FFFD. */
+/* Both formats use JSON's escapes. Invalid UTF-8 becomes U+FFFD. */
 static void put_escaped(struct log_text *line, const char *text, size_t length)
 {
     char escape[8];
@@ -86,16 +86,16 @@ static void put_quoted(struct log_text *line, const char *text, size_t length)
 {
     put(line, "\"", 1);
     put_escaped(line, text, length);
-    line->bytes[line->used++] = '"'; /* from the tail, where need be */
+    line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 
-/* What logfmt readers take unquoted. */
+/* Whether logfmt readers accept the value without quotes. */
 static bool plain(const char *text, size_t length)
 {
     return length && run_of(BARE, text, length) == length;
 }
 
-/* Keys whose values programs calculate with; another's value may look like a number by chance. */
+/* Keys with numeric values for programs. Values of other keys may look like numbers by chance. */
 static bool counts(const char *key)
 {
     static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
@@ -109,7 +109,7 @@ static bool counts(const char *key)
     return false;
 }
 
-/* As JSON writes one: digits, without a needless zero in front, and perhaps a fraction. */
+/* Whether it is a JSON number: digits without a redundant leading zero, and perhaps a fraction. */
 static bool number(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -130,7 +130,7 @@ void log_text_pair(struct log_text *line, const char *key, const char *value)
     size_t before = line->used, length = strlen(value), named = strlen(key);
     bool quoted = line->json ? !counts(key) || !number(value) : !plain(value, length);
 
-    /* The key, what stands around it, and the quote fit; only the value may be cut. */
+    /* The key, its punctuation and the quote must fit; only the value may be cut. */
     if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
         line->cut = true;
         return;

@@ -1,12 +1,10 @@
-/*
- * One line of the log, formatted on the caller's stack. Private to the log.
- */
+/* Formats a log line on the caller's stack. Private to the log. */
 #ifndef CORE_LOG_FORMAT_H
 #define CORE_LOG_FORMAT_H
 
 #include "core/base/log.h"
 
-#define LOG_LINE_MAX 4096 /* with the newline; what is longer is cut and says so */
+#define LOG_LINE_MAX 4096 /* including the newline; longer lines are cut and marked */
 
 struct log_text {
     char bytes[LOG_LINE_MAX];
@@ -15,7 +13,7 @@ struct log_text {
     bool cut;
 };
 
-/* In this order: start, any number of pairs, end. */
+/* Call in this order: start, any number of pairs, end. */
 void log_text_start(struct log_text *line, bool json, enum bb_level level, const char *message);
 void log_text_pair(struct log_text *line, const char *key, const char *value);
 void log_text_end(struct log_text *line);

@@ -14,22 +14,22 @@ const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 4
 const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
     500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 1000000, 2500000, 10000000};
 
-/* What one place counts of a route. */
+/* The counts of a route in one slot. */
 struct route_counts {
     _Alignas(LINE) atomic_uint_least64_t statuses[METER_STATUSES];
     atomic_uint_least64_t buckets[METER_BUCKETS], sum_us;
 };
 
 struct route_meter {
-    struct route_counts places[PLACES]; /* first: aligned */
+    struct route_counts places[PLACES]; /* first member, for alignment */
     struct route_meter *next;
     char *method, *path;
 };
 
-/* A family of a module's: count numbers in each place, a place on lines of its own. */
+/* A module's metric family: `count` numbers in each slot. Slots do not share cache lines. */
 struct meter {
     struct meter *next;
-    char *name; /* module.metric, and the label's values: with others it is another meter */
+    char *name; /* module.metric and the values of the label: if they change, it is another meter */
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };

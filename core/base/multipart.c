@@ -4,17 +4,17 @@
 #include <string.h>
 
 enum state {
-    DATA,      /* of a part, or of the preamble */
-    DELIMITER, /* `matched` bytes of the delimiter have come */
-    BEHIND,    /* the delimiter has come whole */
-    DASH,      /* and a '-' */
-    PADDING,   /* and white space */
-    LINE_END,  /* and a CR */
+    DATA,      /* inside a part or the preamble */
+    DELIMITER, /* `matched` bytes of the delimiter were seen */
+    BEHIND,    /* the whole delimiter was seen */
+    DASH,      /* followed by a '-' */
+    PADDING,   /* followed by white space */
+    LINE_END,  /* followed by a CR */
     HEADERS,
     EPILOGUE
 };
 
-/* The first boundary may stand at the very beginning, where no CR LF goes before it. */
+/* The first boundary can be at the very beginning, without a preceding CR LF. */
 int multipart_init(struct multipart *multipart, const char *boundary,
                    const struct multipart_calls *calls, void *arg)
 {
@@ -55,7 +55,7 @@ static int data(struct multipart *multipart, const char *bytes, size_t length)
     return multipart->calls->data(multipart->arg, bytes, length);
 }
 
-/* What looked like a delimiter is data, with what followed it. */
+/* The bytes that looked like a delimiter, and those after it, are data. */
 static int give_back(struct multipart *multipart)
 {
     size_t implied = multipart->implied, matched = multipart->matched;
@@ -70,7 +70,7 @@ static int give_back(struct multipart *multipart)
                : 0;
 }
 
-/* A part ends where the delimiter is known to be one. */
+/* A part ends only when its delimiter is confirmed. */
 static int end_part(struct multipart *multipart)
 {
     bool was = multipart->in_part;
@@ -98,7 +98,10 @@ static int hold(struct multipart *multipart, char byte, enum state next)
     return 0;
 }
 
-/* The byte behind a delimiter, or behind what follows one. *taken: it was used up. */
+/*
+ * Handles a byte after the delimiter, or after '-', white space or CR. *taken: the byte was
+ * consumed.
+ */
 static int behind(struct multipart *multipart, char byte, bool *taken)
 {
     bool blank = byte == ' ' || byte == '\t';
@@ -130,7 +133,10 @@ static int behind(struct multipart *multipart, char byte, bool *taken)
     return 0;
 }
 
-/* No byte but the first of a delimiter is CR: what failed to match cannot hold its beginning. */
+/*
+ * Only the first byte of a delimiter is CR, so a partial match that fails cannot contain the start
+ * of another one.
+ */
 static int match(struct multipart *multipart, char byte, bool *taken)
 {
     *taken = byte == multipart->delimiter[multipart->matched];
@@ -141,7 +147,7 @@ static int match(struct multipart *multipart, char byte, bool *taken)
     return 0;
 }
 
-/* Where the delimiter may begin; NULL: nowhere. A CR by itself is common in what is no text. */
+/* Finds a possible delimiter; NULL if there is none. A CR alone is common in binary data. */
 static const char *find_delimiter(const struct multipart *multipart, const char *at,
                                   const char *end)
 {
@@ -156,7 +162,7 @@ static const char *find_delimiter(const struct multipart *multipart, const char 
     return NULL;
 }
 
-/* Up to what may be a delimiter. Returns how many bytes were taken, or -1. */
+/* Passes data up to a possible delimiter. Returns the number of bytes consumed, or -1. */
 static ptrdiff_t scan(struct multipart *multipart, const char *bytes, size_t length)
 {
     const char *found = find_delimiter(multipart, bytes, bytes + length);

@@ -1,4 +1,4 @@
-/* The header lines of a part, and the parameters in them. */
+/* Parses the header lines of a part and their parameters. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@ static char *skip_blank(char *at)
 }
 
 /*
- * The text between quotes, unescaped in place; *at is behind the first quote. A backslash escapes
- * a quote or a backslash; else it is itself, for old clients send paths. One before the last quote
- * there is cannot escape it. NULL: no end.
+ * Unescapes a quoted string in place; *at is after the opening quote. A backslash escapes a quote
+ * or a backslash and is literal otherwise, because old clients send paths. A backslash before the
+ * last quote is literal, too. Returns NULL if there is no closing quote.
  */
 static char *quoted(char **at)
 {
@@ -65,7 +65,7 @@ int multipart_parameter(char **at, char **name, char **value)
     *at = skip_blank(end);
     if (end == *value || (**at && **at != ';'))
         return -1;
-    if (*end) { /* what follows the terminator that is written now */
+    if (*end) { /* the text after the terminator that is about to be overwritten */
         *at += **at == ';';
         *end = '\0';
     }
@@ -85,7 +85,7 @@ static bool boundary_fits(const char *boundary)
     return true;
 }
 
-/* 1, or -1: missing, twice, or malformed. */
+/* Returns 1, or -1 if the boundary is missing, duplicate or malformed. */
 static int find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MAX + 1])
 {
     char *name, *value;
@@ -117,7 +117,7 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     return found;
 }
 
-/* C0, DEL and C1; of UTF-8. */
+/* Detects C0, DEL and C1 in UTF-8. */
 static bool has_control_characters(const char *text)
 {
     for (; *text; text++) {
@@ -129,8 +129,10 @@ static bool has_control_characters(const char *text)
     return false;
 }
 
-/* filename*=UTF-8''%41: in place. NULL: not of that form, not UTF-8, or with controls; it is then
- * ignored. */
+/*
+ * Decodes filename*=UTF-8''%41 in place. Returns NULL if it has another form, is not UTF-8, or
+ * contains control characters; it is ignored then.
+ */
 static char *extended(char *value)
 {
     char *language = strchr(value, '\'');
@@ -156,7 +158,7 @@ static char *extended(char *value)
 
 struct head {
     struct multipart_part *part;
-    char *plain, *extended; /* names of the file */
+    char *plain, *extended; /* file names */
     int dispositions;
 };
 
@@ -202,7 +204,7 @@ static const char *header(struct head *head, const char *name, char *value)
     return NULL;
 }
 
-/* Cuts the next line off, with the lines folded into it. NULL: no more. */
+/* Takes the next line, unfolded. NULL: no more lines. */
 static char *next_line(char **lines)
 {
     char *line = *lines, *end = strstr(line, "\r\n");

@@ -11,14 +11,14 @@
 enum { ROWS = 256 };
 
 struct quota_entry {
-    struct quota_entry *next; /* of its row */
+    struct quota_entry *next; /* next in the same row */
     struct quota_owner owner;
     size_t bytes;
 };
 
 struct quota_table {
     pthread_mutex_t lock;
-    atomic_size_t bytes; /* of all; changed under the lock */
+    atomic_size_t bytes; /* total; changed under the lock */
     struct quota_entry *rows[ROWS];
 };
 
@@ -70,7 +70,7 @@ uint64_t quota_owner_hash(const struct quota_owner *owner)
     return hash * 0x9e3779b97f4a7c15U >> 32;
 }
 
-/* The link that leads to the owner's share, or the one at which it is to be put. Under the lock. */
+/* Returns the link to the owner's entry, or the link where it must be inserted. Under the lock. */
 static struct quota_entry **find(struct quota_table *table, const struct quota_owner *owner)
 {
     struct quota_entry **at = &table->rows[quota_owner_hash(owner) % ROWS];
@@ -91,7 +91,7 @@ static struct quota_entry *begin(struct quota_entry **at, const struct quota_own
     return entry;
 }
 
-/* Whether `now` is within the bound, or all of one piece of work's. */
+/* Whether `now` is within the bound, or consists of one task's charge only. */
 static bool fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;
@@ -124,7 +124,7 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
     return answer;
 }
 
-/* Nothing is locked where not even all together hold so much. */
+/* If even the total is below the limit, no lock is needed. */
 bool quota_is_full(struct quota_table *table, const struct quota_owner *owner, size_t each)
 {
     if (quota_taken(table) < each)
@@ -145,7 +145,7 @@ size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner
     return bytes;
 }
 
-/* Takes it off the owner's entry; returns how much was there. Under the lock. */
+/* Subtracts from the owner's entry; returns the amount that it had. Under the lock. */
 static size_t take_off(struct quota_table *table, const struct quota_owner *owner, size_t bytes)
 {
     struct quota_entry **at = find(table, owner), *entry = *at;

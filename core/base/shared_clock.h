@@ -1,12 +1,12 @@
 /*
- * The clock that all hosts of a cluster share: PostgreSQL's. Tokens, times in responses and
- * signatures go by it, so that a host whose own clock is wrong does no harm. The
- * listener measures it several times a second; no request asks for it.
+ * The clock that all hosts of a cluster share: PostgreSQL's. It is used for tokens, times in
+ * responses and signatures, so that a host with a wrong clock does no harm. The listener measures
+ * it several times a second; requests never query it.
  *
- * It is kept as a distance from the monotonic clock, so that it does not jump when an operator or
+ * It is stored as an offset from the monotonic clock, so that it does not jump when an operator or
  * NTP sets the wall clock. Until the first measurement it is the host's wall clock.
  *
- * There is one in a process. Any thread reads it, one thread measures.
+ * There is one per process. Any thread reads it, one thread measures.
  */
 #ifndef CORE_SHARED_CLOCK_H
 #define CORE_SHARED_CLOCK_H
@@ -15,24 +15,26 @@
 #include <stdint.h>
 
 enum {
-    SHARED_CLOCK_WARN_MS = 1000,  /* from this offset on the operator is warned */
-    SHARED_CLOCK_MOST_MS = 30000, /* beyond it the host is not ready */
+    SHARED_CLOCK_WARN_MS = 1000,  /* from this offset on a warning is logged */
+    SHARED_CLOCK_MOST_MS = 30000, /* beyond this offset the host is not ready */
 };
 
 /* Milliseconds since 1970-01-01T00:00:00Z. */
 int64_t shared_clock_ms(void);
 
-/* Whether it was ever measured. */
+/* Whether it has been measured. */
 bool shared_clock_known(void);
 
-/* By how much the shared clock is ahead of this host's wall clock; 0 before the first measurement.
+/*
+ * Milliseconds by which the shared clock is ahead of this host's wall clock; 0 before the first
+ * measurement.
  */
 int64_t shared_clock_offset_ms(void);
 
 /*
- * Notes that the shared clock showed `theirs_us` (microseconds since 1970) at some moment between
- * `sent_us` and `received_us` of clock_mono_us(). The clock is moved only if it contradicts that,
- * and then no further than needed, so slow answers do not make it inexact.
+ * Records that the shared clock was `theirs_us` (microseconds since 1970) at some moment between
+ * `sent_us` and `received_us` of clock_mono_us(). The clock is adjusted only if it contradicts the
+ * measurement, and only as far as needed, so slow responses do not make it inaccurate.
  */
 void shared_clock_measured(int64_t theirs_us, int64_t sent_us, int64_t received_us);
 

@@ -7,7 +7,7 @@ static bool continues(unsigned char byte)
     return (byte & 0xC0) == 0x80;
 }
 
-/* The ranges of the second byte are those of the Unicode standard, table 3-7. */
+/* The ranges of the second byte are from table 3-7 of the Unicode standard. */
 static int32_t multibyte(const unsigned char *s, size_t length, size_t *size)
 {
     if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && continues(s[1])) {
@@ -38,7 +38,7 @@ int32_t text_code_point(const char *text, size_t length, size_t *size)
     return bytes[0] < 0x80 ? bytes[0] : multibyte(bytes, length, size);
 }
 
-/* How many bytes from the start are ASCII, eight at a time. */
+/* Number of ASCII bytes at the start. Checks eight at a time. */
 static size_t ascii_run(const char *text, size_t length)
 {
     size_t at = 0;
@@ -154,7 +154,7 @@ bool text_is_uuid(const char *text)
     return text[36] == '\0';
 }
 
-/* The byte that "%XX" stands for, or -1. */
+/* Returns the byte that "%XX" encodes, or -1. */
 static int escaped(const char *in, size_t length)
 {
     if (length < 3)

@@ -1,4 +1,4 @@
-/* Codes for bytes: base64url and random UUIDs. */
+/* Encodings of bytes: base64url and random UUIDs. */
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ int text_base64url_decode(struct arena *arena, const char *text, size_t text_len
             bytes[used++] = (unsigned char)(held >> bits);
         }
     }
-    /* Two spellings of the same bytes would let one token pass for two. */
+    /* If two texts decoded to the same bytes, a token could be used as two different ones. */
     if (held & ((1U << bits) - 1))
         return -1;
     *out = bytes;
@@ -76,7 +76,7 @@ int text_base64url_decode(struct arena *arena, const char *text, size_t text_len
     return 0;
 }
 
-/* Without randomness there are no ids; a server that cannot make them must not go on. */
+/* Without randomness the server cannot create ids, so it must not continue. */
 static void fill_random(unsigned char *bytes, size_t length)
 {
     if (RAND_bytes(bytes, (int)length) == 1)

@@ -1,4 +1,7 @@
-/* ISO 8601 and the clocks. Dates by arithmetic: timegm() and strftime() take locks and are slow. */
+/*
+ * ISO 8601 and the clocks. Dates are computed here because timegm() and strftime() take locks and
+ * are slow.
+ */
 #include <string.h>
 #include <time.h>
 
@@ -11,8 +14,8 @@
 #define YEAR_9999 INT64_C(253402300799999) /* its last millisecond */
 
 /*
- * Days since 1970 of a date of the proleptic Gregorian calendar. Years begin in March here, so that
- * the leap day is the last; 400 of them have 146,097 days.
+ * Days since 1970 of a date in the proleptic Gregorian calendar. Years begin in March here, so that
+ * the leap day is the last day; 400 years have 146,097 days.
  */
 static int64_t days_of(int year, int month, int day)
 {
@@ -23,10 +26,11 @@ static int64_t days_of(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* The reverse. */
+/* The inverse of days_of(). */
 static void date_of(int64_t days, int *year, int *month, int *day)
 {
-    days += 719468 + 146097; /* the era before, for the first two months of year 0 */
+    days += 719468 + 146097; /* one era earlier, because January and February of year 0 belong to
+                              * it */
     int era = (int)(days / 146097), of_era = (int)(days % 146097);
     int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int of_year = of_era - (365 * y + y / 4 - y / 100);
@@ -104,7 +108,7 @@ static bool take_date(const char **at, int64_t *ms)
     return true;
 }
 
-/* PostgreSQL reads 128 characters of a time at most. */
+/* PostgreSQL reads at most 128 characters of a time. */
 static bool take_fraction(const char **at, int *ms)
 {
     int digits = 0;
@@ -132,7 +136,7 @@ static bool take_clock(const char **at, int64_t *ms)
     return true;
 }
 
-/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL goes; UTC without */
+/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL accepts them; UTC if absent */
 static bool take_offset(const char **at, int64_t *ms)
 {
     int hour, minute = 0;

@@ -11,7 +11,7 @@
 
 enum { SLICE_NS = 100000, ALTERNATE = 64 * 1024 };
 
-/* struct sched_attr of sched_setattr(2), version 0: glibc has none before 2.41. */
+/* struct sched_attr of sched_setattr(2), version 0: glibc before 2.41 does not define it. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;
@@ -23,7 +23,7 @@ struct attributes {
 static pthread_key_t alternate;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* At the thread's end. */
+/* Called at the end of the thread. */
 static void drop_stack(void *stack)
 {
     sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
@@ -77,7 +77,8 @@ unsigned thread_processors(void)
     cpu_set_t mine;
     long there = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (!sched_getaffinity(getpid(), sizeof mine, &mine)) /* not where there are more than 1024 */
+    if (!sched_getaffinity(getpid(), sizeof mine, &mine)) /* fails if there are more than 1024
+                                                           * processors */
         there = CPU_COUNT(&mine);
     return there > 0 ? (unsigned)there : 1;
 }

@@ -1,8 +1,8 @@
-/* What a thread is called where threads are shown (top -H, /proc/PID/task/TID/comm). */
+/* Thread names (as shown by top -H and /proc/PID/task/TID/comm), signal stacks and scheduling. */
 #ifndef CORE_THREAD_H
 #define CORE_THREAD_H
 
-/* Whether the build has a sanitizer, which has handlers and stacks for signals of its own. */
+/* Whether the build has a sanitizer, which installs its own signal handlers and stacks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define THREAD_SANITIZED 1
 #elif defined(__has_feature)
@@ -15,25 +15,29 @@
 #endif
 
 /*
- * Gives the calling thread a stack for signal handlers, so that the overflow of its own one can be
- * reported; it goes when the thread ends. Without memory there is none. No effect with a sanitizer.
+ * Gives the calling thread a separate stack for signal handlers, so that a stack overflow can be
+ * reported; it is freed when the thread ends. If memory runs out, the thread has none. No effect
+ * with a sanitizer.
  */
 void thread_alternate_stack(void);
 
 /*
- * Names the calling thread "OWNER" or "OWNER/WHAT", cut to the 15 bytes that the kernel keeps, and
- * gives it an alternate stack. Every thread of the host begins with it.
+ * Names the calling thread "OWNER" or "OWNER/WHAT", cut to the 15 bytes that the kernel stores, and
+ * gives it an alternate stack. Every thread of the host calls this first.
  */
 void thread_name(const char *owner, const char *what);
 
 /*
- * Asks the scheduler to let the calling thread run soon and for short, rather than late and for
- * long: its share of the processors stays what it is. Linux before 6.12 does not know this, and
- * ignores it; a thread with a policy of its own keeps that.
+ * Asks the scheduler to run the calling thread sooner and for shorter slices. Its share of the
+ * processors stays the same. Linux before 6.12 ignores this; threads with another scheduling policy
+ * are not changed.
  */
 void thread_wants_short_slices(void);
 
-/* Processors that the process may use (sched_setaffinity(2), cpusets), at least 1. Any thread. */
+/*
+ * Number of processors that the process may use (sched_setaffinity(2), cpusets), at least 1. Any
+ * thread.
+ */
 unsigned thread_processors(void);
 
 #endif

@@ -9,7 +9,7 @@
 /* "00-", the trace, "-", the span, "-", the flags */
 enum { TRACE_AT = 3, TRACE_DIGITS = 32, SPAN_AT = 36, SPAN_DIGITS = 16, FLAGS_AT = 53, WHOLE = 55 };
 
-/* Whether so many digits stand there, in lower case, and a dash or the end behind them. */
+/* Whether `count` lower-case digits follow, and then a dash or the end. */
 static bool digits(const char *at, size_t count)
 {
     return strspn(at, HEX) == count && (at[count] == '-' || !at[count]);
@@ -20,7 +20,7 @@ static bool zero(const char *at, size_t count)
     return strspn(at, "0") >= count;
 }
 
-/* A later version may have more behind the flags; ff is none. */
+/* Later versions may have more fields after the flags; version ff is invalid. */
 static bool well_formed(const char *given)
 {
     size_t length = strlen(given);
@@ -45,7 +45,7 @@ static void random_digits(char *out, size_t count)
     } while (strspn(out, "0") >= count);
 }
 
-/* Of the flags only "sampled" and "random" are known, and kept. */
+/* Only the flags "sampled" and "random" are known, and kept. */
 void trace_parent(const char *given, char out[TRACE_PARENT_SIZE])
 {
     memcpy(out, "00-00000000000000000000000000000000-0000000000000000-00", TRACE_PARENT_SIZE);

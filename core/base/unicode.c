@@ -7,7 +7,7 @@
 
 #include "core/base/text.h"
 
-#define BRAILLE_BLANK 0x2800 /* drawn as nothing, though Unicode does not call it ignorable */
+#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
 static bool is_ascii(const char *text)
 {
@@ -16,7 +16,7 @@ static bool is_ascii(const char *text)
     return !*text;
 }
 
-/* NULL: the code point is good. */
+/* Returns NULL if the code point is allowed. */
 static const char *code_problem(int32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property(code);
@@ -37,7 +37,7 @@ static const char *code_problem(int32_t code)
     }
 }
 
-/* NFC of the text, with what `options` adds; NULL without memory. */
+/* Converts the text to NFC with additional `options`; NULL if memory ran out. */
 static const char *composed(const char *text, utf8proc_option_t options, struct arena *arena)
 {
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
@@ -58,7 +58,7 @@ static const char *composed(const char *text, utf8proc_option_t options, struct 
     return (const char *)codes;
 }
 
-/* Whether it is not what composed() makes of it. *full: there was no memory to tell. */
+/* Whether composed() changes the text. *full: memory ran out. */
 static bool differs(const char *text, utf8proc_option_t options, struct arena *arena, bool *full)
 {
     const char *form = composed(text, options, arena);

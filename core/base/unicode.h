@@ -1,6 +1,6 @@
 /*
- * What e-mails and names are compared by, so that two that look alike are one: Unicode's form NFC
- * and its case folding, by libutf8proc. Nothing here blocks; any thread. Texts are UTF-8.
+ * Normalization for comparing e-mails and names, so that two that look alike are equal: Unicode NFC
+ * and case folding, by libutf8proc. No function blocks; any thread. Texts are UTF-8.
  */
 #ifndef CORE_UNICODE_H
 #define CORE_UNICODE_H
@@ -10,21 +10,22 @@
 #include "core/base/arena.h"
 
 /*
- * What is wrong with a text that people are to tell from others: control characters, characters
- * that are drawn as nothing or turn the direction of text, characters for private use, characters
- * that Unicode has not assigned, or another form than NFC; with `strict` than NFKC, too, in which
- * there are no full-width letters, ligatures and the like. NULL: nothing, or memory ran out
- * (*full).
+ * Checks a text that people must be able to distinguish from other texts. Problems are: control
+ * characters, invisible characters, characters that change the text direction, private-use
+ * characters, unassigned characters, and texts that are not in NFC. With `strict`, texts must also
+ * be in NFKC, which excludes full-width letters, ligatures and the like. Returns the problem; NULL
+ * if there is none or memory ran out (*full).
  */
 const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
 
 /*
- * The text with its case folded (full folding: ß is ss), in NFC. The function busbar_fold() of the
- * database gives the same. It is `text` itself or in `arena`; NULL without memory.
+ * Folds the case of a text (full folding: ß becomes ss) and converts it to NFC. The database
+ * function busbar_fold() returns the same result. Returns `text` itself or a copy in `arena`; NULL
+ * if memory ran out.
  */
 const char *unicode_fold(const char *text, struct arena *arena);
 
-/* The text with a single space in place of each run of spaces of any width; NULL without memory. */
+/* Replaces each run of spaces of any width by a single space. Returns NULL if memory ran out. */
 const char *unicode_single_spaces(const char *text, struct arena *arena);
 
 #endif

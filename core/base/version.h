@@ -1,4 +1,4 @@
-/* PACKAGE_VERSION, also where no configure has run (linters). */
+/* Defines PACKAGE_VERSION even if configure was not run (linters). */
 #ifndef CORE_VERSION_H
 #define CORE_VERSION_H
 
