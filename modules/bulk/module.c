@@ -1,4 +1,7 @@
-/* bulk: its tables, and nothing else. A row is a line or three; clang-format would make it six. */
+/*
+ * The tables of the bulk module. They are hand-formatted, because clang-format would spread a row
+ * over six lines.
+ */
 #include "modules/bulk/job/bulk.h"
 
 #include "modules/bulk/schema.h"

@@ -2,7 +2,10 @@
 #include "modules/bulk/job/bulk.h"
 #include "modules/common/slots.h"
 
-enum { STREAMS = 32, STREAMS_EACH = 4 }; /* of failed.csv, on a host; of these an account's */
+enum {
+    STREAMS = 32,
+    STREAMS_EACH = 4
+}; /* failed.csv responses at a time on a host, and per account */
 
 int bulk_open(struct bb_host *host, void **state)
 {

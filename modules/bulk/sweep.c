@@ -1,8 +1,8 @@
 /*
- * The jobs bulk.sweep: takes away bulk uploads that finished longer than bulk.retention_days ago,
- * or were cancelled, or sent and never confirmed, longer than bulk.unfinished_days ago, and the
- * remains of those that were never created; in batches. And bulk.tidy, on each host: files that a
- * crash left behind while they arrived.
+ * The job bulk.sweep: deletes, in batches, bulk uploads that finished more than bulk.retention_days
+ * ago, those that were cancelled or never confirmed for more than bulk.unfinished_days, and the
+ * remains of those that were never created. The job bulk.tidy deletes, on each host, incoming files
+ * that a crash left.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,19 +15,23 @@
 #include "modules/bulk/job/bulk.h"
 
 #define TURN_MS 500
-#define STALE_S 86400 /* of a file: no upload takes that long */
+#define STALE_S 86400 /* seconds; no upload takes that long */
 
-#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as the index has it */
+#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
 
-/* $1 days. So that none is confirmed while its parts go. */
+/*
+ * $1 days. Makes the jobs invisible, so that none is confirmed while its parts are being deleted.
+ */
 static const struct bb_sql hide = {
     "UPDATE bulk_job SET status = 'arriving' WHERE status = 'created'"
     " AND " SINCE " < now() - make_interval(days => $1::int)",
     BB_SQL_WRITE,
 };
 
-/* $1 days, $2 of those that were cancelled. The parts and findings of a job go first, some at a
- * time; then the job. */
+/*
+ * $1 days, $2 days for cancelled jobs. First the parts and findings of a job are deleted, in
+ * batches; then the job.
+ */
 static const struct bb_sql sweep = {
     "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('arriving', 'finished', 'cancelled')"
     " AND " SINCE " < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"

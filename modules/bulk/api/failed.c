@@ -1,8 +1,9 @@
 /*
- * GET /api/bulk-upload/:bulkUploadId/failed.csv: the rows that failed or were cancelled as they
- * were sent, with a column `errors` behind them (failed_rows.c), to be corrected and sent again.
+ * GET /api/bulk-upload/:bulkUploadId/failed.csv
  *
- * It is sent as a stream, the rows of one part at a time, and holds a slot of its account.
+ * Sends the rows that failed or were cancelled as they were sent, with a column `errors` appended
+ * (failed_rows.c), so that they can be corrected and sent again. The response is a stream of one
+ * part's rows at a time, and holds a slot of its account.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,12 @@
 #define READY_BYTES (256 * 1024) /* that may wait for the client */
 
 struct failed {
-    int64_t account; /* holds a slot for it */
+    int64_t account; /* holds a slot for this account */
     char id[37];
     char separator[2];
-    char *header;      /* JSON, as of the job */
+    char *header;      /* JSON, from the job */
     int64_t cancelled; /* bulk_cancelled_behind() */
-    int64_t behind;    /* the last row of the part before */
+    int64_t behind;    /* the last row of the previous part */
 };
 
 static void drop(struct bb_host *host, void *arg)
@@ -33,7 +34,7 @@ static void drop(struct bb_host *host, void *arg)
     free(failed);
 }
 
-/* ---- the work ---- */
+/* ---- sending parts ---- */
 
 static enum pieces_next send_part(struct bb_request *rq, struct pieces *pieces, void *arg)
 {
@@ -51,9 +52,9 @@ static enum pieces_next send_part(struct bb_request *rq, struct pieces *pieces, 
     return csv->failed || pieces_send(pieces, csv->bytes, csv->length) ? PIECES_CUT : PIECES_MORE;
 }
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 static struct failed *new_failed(int64_t account, const struct bulk_job *job)
 {
     struct failed *failed = calloc(1, sizeof(*failed));

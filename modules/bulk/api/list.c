@@ -1,10 +1,12 @@
-/* GET /api/bulk-upload: the caller's own jobs, the latest first; an Admin's list has everybody's.
- */
+/* GET /api/bulk-upload: the caller's own jobs, the latest first; an Admin's list has all jobs. */
 #include "modules/bulk/job/bulk.h"
 
 enum { PAGE = 100 };
 
-/* $1 all, $2 account, $3 organisations, $4 status, $5 type, $6 behind which job, $7 how many */
+/*
+ * $1 all, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous page's last job,
+ * $7 number of jobs
+ */
 #define FIND                                                                                       \
     "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving' AND ($1::boolean OR"         \
     " (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"                            \

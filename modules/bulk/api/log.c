@@ -1,9 +1,11 @@
 /*
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
- * at a time. A row with a finding has failed, at the check until it is stored; of the others those
- * up to the job's cursor are stored. So failed rows are found by their findings, and other ones by
- * their parts. A request holds the page and one part at a time in memory. A page ends early if
- * its rows are so large that more than PAGE_BYTES of parts were read for it.
+ * at a time.
+ *
+ * A row with a finding has failed, from the check on until it is stored. The other rows up to the
+ * job's cursor are stored. So failed rows are searched by their findings, other rows by their
+ * parts. A request holds the page and one part at a time in memory. A page ends early if its rows
+ * are so large that more than PAGE_BYTES of parts were read for it.
  */
 #include <string.h>
 
@@ -19,15 +21,15 @@ struct page {
     int64_t after;
     size_t limit;
     json_t *rows;
-    size_t named;   /* failed rows that have the name that they may have */
+    size_t named;   /* failed rows at the start of the page that already have their name */
     size_t bytes;   /* of parts that were read */
-    int64_t behind; /* the last row of the part that was read last */
+    int64_t behind; /* the last row of the part read last */
     bool end;       /* no part is left */
-    bool more;      /* the page is full, and there may be others */
-    bool lost;      /* no memory */
+    bool more;      /* the page is full, and there may be more rows */
+    bool lost;      /* out of memory */
 };
 
-/* $1 job, $2 behind which row, $3 how many */
+/* $1 job, $2 last row seen, $3 number of rows */
 static const struct bb_sql find_failed = {
     "SELECT f.number, f.name, f.problems, w.warnings FROM bulk_finding f LEFT JOIN bulk_warning w"
     " ON w.job = f.job AND w.number = f.number WHERE f.job = $1::uuid AND f.number > $2::bigint"
@@ -35,7 +37,7 @@ static const struct bb_sql find_failed = {
     BB_SQL_LONG,
 };
 
-/* $1 job, $2 behind which row, $3 and $4 behind and up to which a part's last row lies */
+/* $1 job, $2 last row seen, $3 and $4: the part must end after $3 and begin at or before $4 */
 static const struct bb_sql find_part = {
     "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number, f.problems::json)"
     " FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
@@ -49,7 +51,7 @@ static const struct bb_sql find_part = {
     BB_SQL_LONG,
 };
 
-/* Takes errors and warnings. */
+/* Takes ownership of errors and warnings. */
 static void add(struct page *page, int64_t number, const char *name, const char *status,
                 json_t *errors, json_t *warnings)
 {
@@ -75,8 +77,10 @@ static int64_t number_of(const json_t *row)
     return json_integer_value(json_object_get(row, "rowNumber"));
 }
 
-/* Findings that came from what other rows say have no name: a row of the page gets that of its
- * cell. Rows of the page that lie before it are done. */
+/*
+ * A finding of rows that contradict each other is stored without a name, so the name is taken from
+ * the row's cell. Rows of the page before this one are done.
+ */
 static void name_row(struct bb_request *rq, struct page *page, const struct bb_bulk_row *row)
 {
     const char *name = bulk_name_shown(rq, page->type, row);
@@ -89,7 +93,7 @@ static void name_row(struct bb_request *rq, struct page *page, const struct bb_b
         page->lost = json_object_set_new(at, "externalId", json_string(name)) != 0 || page->lost;
 }
 
-/* Names the rows of the page that lie in the part of its next row without a name. */
+/* Names the rows of the page that belong to the same part as its next row without a name. */
 static int name_part(struct bb_request *rq, void *arg)
 {
     struct page *page = arg;
@@ -99,7 +103,7 @@ static int name_part(struct bb_request *rq, void *arg)
 
     if (!part)
         return bb_failed(rq);
-    if (!bb_count(rq, part)) { /* it was deleted meanwhile */
+    if (!bb_count(rq, part)) { /* deleted meanwhile */
         page->named = SIZE_MAX;
         return 0;
     }
@@ -195,7 +199,7 @@ static void add_rows(struct bb_request *rq, struct page *page, const struct bulk
     }
 }
 
-/* The rows of the next part. 0, or the status of the answer given. */
+/* Adds the rows of the next part. Returns 0, or the status of the response sent. */
 static int part_rows(struct bb_request *rq, void *arg)
 {
     struct page *page = arg;
@@ -229,7 +233,7 @@ static int part_rows(struct bb_request *rq, void *arg)
     return 0;
 }
 
-/* Whether there can be a row with the status that was asked for, by the job's totals. */
+/* Returns whether a row with the requested status can exist, judging by the job's totals. */
 static bool can_match(const struct page *page)
 {
     const struct bulk_job *job = page->job;
@@ -242,7 +246,9 @@ static bool can_match(const struct page *page)
     return rest && (strcmp(page->status, "pending") != 0 ? cancelled : !job->ended_at);
 }
 
-/* Each part that is read has rows to show, but for one at the cursor and one at the page's begin.
+/*
+ * Every part that is read has rows to show, except the one at the cursor and the one at the start
+ * of the page.
  */
 static int other_rows(struct bb_request *rq, struct page *page)
 {
@@ -268,7 +274,7 @@ static int answer(struct bb_request *rq, struct page *page)
     return bb_reply(rq, 200, json);
 }
 
-/* The count of rows is `rows` elsewhere; here these are the rows. */
+/* In other responses `rows` is the number of rows; here it is the rows themselves. */
 int bulk_log(struct bb_request *rq)
 {
     const struct bulk *bulk = rq->state;
@@ -295,6 +301,6 @@ int bulk_log(struct bb_request *rq)
     else if (!page.lost)
         refused = other_rows(rq, &page);
     if (refused == 503)
-        bb_reply_header(rq, "Retry-After", "1"); /* that of the answer went with the scratch */
+        bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
     return refused ? refused : answer(rq, &page);
 }

@@ -1,4 +1,6 @@
-/* GET /api/bulk-upload/template.csv: the header line with all columns of a type, and a row. */
+/*
+ * GET /api/bulk-upload/template.csv: a header line with all columns of a type, and an example row.
+ */
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"

@@ -1,7 +1,13 @@
-/* POST /api/bulk-upload: who sends a file, of which type, and for whom; take.c makes it a job. */
+/*
+ * POST /api/bulk-upload: determines the sender, the type and the organization; take.c turns the
+ * file into a job.
+ */
 #include "modules/bulk/job/bulk.h"
 
-/* The type asked for, if the caller's role may upload it: 0, or the status of the answer given. */
+/*
+ * Finds the requested type and checks that the caller's role may upload it. Returns 0, or the
+ * status of the response sent.
+ */
 static int type_of(struct bb_request *rq, const struct bulk_type **type)
 {
     const struct bulk *bulk = rq->state;
@@ -15,7 +21,7 @@ static int type_of(struct bb_request *rq, const struct bulk_type **type)
     return 0;
 }
 
-/* That of an Admin must exist; those of others do. */
+/* An organization named by an Admin must exist; other callers can only name existing ones. */
 static int admin_home(struct bb_request *rq, int64_t organisation)
 {
     int known = bulk_organisation_known(rq, organisation);
@@ -25,7 +31,7 @@ static int admin_home(struct bb_request *rq, int64_t organisation)
     return known ? 0 : bb_fail(rq, 404, "Organization not found");
 }
 
-/* The one organisation that all rows act in. */
+/* Finds the organization that all rows of the file belong to. */
 static int home(struct bb_request *rq, int64_t *organisation)
 {
     int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), organisation);
@@ -51,14 +57,14 @@ static void created(struct bb_request *rq, struct bb_tx *tx, void *job)
     ((struct bulk_job *)job)->created = true;
 }
 
-/* $1 organisation, $2 bytes that it may have, $3 what is said beyond them */
+/* $1 organization, $2 its quota in bytes, $3 the error message */
 static const struct bb_sql fit = {
     "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
     " <= $2::bigint, 409, $3)",
     0,
 };
 
-/* Bulk uploads of an organisation lock the row that counts their bytes, so they share a key. */
+/* Bulk uploads of an organization lock the row that counts its bytes, so they share a key. */
 static int finish(struct bb_request *rq, struct bulk_job *job)
 {
     const struct bulk *bulk = rq->state;

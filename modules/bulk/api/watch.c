@@ -1,7 +1,7 @@
 /*
- * GET /api/bulk-upload/:bulkUploadId/stream: a job's progress as Server-Sent Events. Whoever
- * listens is in a list of the generation; the job bulk.tell reads the progress of all of them in
- * one statement a second, whichever host does the rows, and sends what has changed.
+ * GET /api/bulk-upload/:bulkUploadId/stream: a job's progress as Server-Sent Events. Each
+ * generation has a list of its watchers. Once per second a job of the module reads the progress of
+ * all watched bulk uploads in one statement, whichever hosts store the rows, and sends the changes.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 #define BEAT ": still here\n\n"
 
 enum {
-    PER_ACCOUNT = 64, /* streams of one */
-    BUFFER = 65536,   /* bytes that may wait for a slow reader */
+    PER_ACCOUNT = 64, /* streams per account */
+    BUFFER = 65536,   /* bytes that may wait for a slow client */
     ID_SIZE = 37,
-    BEAT_TURNS = 15 /* looks without news, after which a comment says that the stream lives */
+    BEAT_TURNS = 15 /* queries without news, after which a comment shows that the stream is alive */
 };
 
 struct watcher {
@@ -28,13 +28,16 @@ struct watcher {
     char id[ID_SIZE];
     char status[16];
     int64_t done;
-    unsigned quiet; /* looks since something was sent */
+    unsigned quiet; /* queries since the last send */
 };
 
-/* What there is to tell of a job; texts are made before the lock, for memory may end the fiber. */
+/*
+ * The progress of a job. Texts are made before taking the lock, because running out of memory may
+ * end the fiber.
+ */
 struct news {
     struct bulk_job job;
-    const char *event; /* NULL: no memory for it, the next look tells it */
+    const char *event; /* NULL: out of memory; the next query sends it */
 };
 
 struct bulk_watchers {
@@ -63,7 +66,7 @@ void bulk_watchers_close(struct bulk *bulk)
     bulk->watchers = NULL;
 }
 
-/* The stream is over: nobody else knows the watcher then. */
+/* The stream has ended; nothing else refers to the watcher after this. */
 static void closed(struct bb_stream *stream, void *arg)
 {
     struct watcher *watcher = arg;
@@ -92,9 +95,9 @@ static size_t streams_of(struct bulk_watchers *watchers, int64_t account)
     return count;
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
-/* Under the lock, or before others know the watcher. */
+/* Call with the lock held, or before the watcher is in the list. */
 static void send_text(struct bb_request *rq, struct watcher *watcher, const char *text)
 {
     size_t length = strlen(text);
@@ -115,7 +118,7 @@ static bool is_over(const struct bulk_job *job)
     return !strcmp(job->status, "finished") || !strcmp(job->status, "cancelled");
 }
 
-/* The job as GET of the log shows it; NULL: no memory. */
+/* Formats the job as an event, with the JSON that the log shows. Returns NULL if out of memory. */
 static const char *event_of(struct bb_request *rq, const struct bulk_job *job)
 {
     json_t *json = bulk_job_json(job);
@@ -139,7 +142,7 @@ static bool is_news(const struct watcher *watcher, const struct bulk_job *job)
     return strcmp(watcher->status, job->status) != 0 || watcher->done != bulk_done(job);
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static void tell(struct bb_request *rq, struct watcher *watcher, const struct news *news)
 {
     if (!news->event)
@@ -191,7 +194,7 @@ int bulk_stream(struct bb_request *rq)
 
 /* ---- the job ---- */
 
-/* The ids of all jobs that somebody watches, as an array of PostgreSQL's; NULL: nobody. */
+/* Returns the ids of all watched jobs as a PostgreSQL array; NULL: none. */
 static const char *watched(struct bb_request *rq, struct bulk_watchers *watchers)
 {
     size_t room = 2;
@@ -219,7 +222,7 @@ static const char *watched(struct bb_request *rq, struct bulk_watchers *watchers
     return list;
 }
 
-/* NULL: the job is not there any more. */
+/* Returns NULL if the job does not exist any more. */
 static const struct news *news_of(const struct news *all, size_t count, const char *id)
 {
     for (size_t i = 0; i < count; i++)
@@ -228,7 +231,7 @@ static const struct news *news_of(const struct news *all, size_t count, const ch
     return NULL;
 }
 
-/* Who came after the look is not in its list. */
+/* Watchers that were added after the query are not in `list`. */
 static void tell_all(struct bb_request *rq, struct bulk_watchers *watchers, const struct news *all,
                      size_t count, const char *list)
 {
@@ -237,7 +240,7 @@ static void tell_all(struct bb_request *rq, struct bulk_watchers *watchers, cons
         const struct news *news = news_of(all, count, watcher->id);
 
         if (!news && strstr(list, watcher->id))
-            bb_stream_end(rq->host, watcher->stream); /* it was deleted */
+            bb_stream_end(rq->host, watcher->stream); /* the job was deleted */
         else if (news && is_news(watcher, &news->job))
             tell(rq, watcher, news);
         else if (++watcher->quiet >= BEAT_TURNS)

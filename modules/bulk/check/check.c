@@ -1,6 +1,6 @@
 /*
- * The check of an upload: part by part the rows are parsed, judged by their type, and the part is
- * put into the database with what was found. Then the rows that contradict each other.
+ * The check of an upload. Part by part, the rows are parsed and checked by their type, and the part
+ * is stored with the findings. Then rows that contradict each other are searched.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "modules/bulk/csv/scan.h"
 #include "modules/bulk/job/bulk.h"
 
-enum { FINDINGS = 500 }; /* in a statement */
+enum { FINDINGS = 500 }; /* per statement */
 
 struct check {
     const struct bulk_type *type;
@@ -17,11 +17,12 @@ struct check {
     struct bulk_job *job;
     struct claims claims;
     const struct scan_part *part;
-    int64_t left; /* bytes that the job may have */
-    size_t next;  /* claim */
+    int64_t left; /* bytes that the job may still use */
+    size_t next;  /* next claim */
 };
 
-/* $1 job, $2 and $3 its last and first row, $4 rows, $5 those with problems, $6 bytes, $7 findings
+/*
+ * $1 job, $2 and $3 its last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings
  */
 static const struct bb_sql put = {
     "WITH part AS (INSERT INTO bulk_part (job, last_row, first_row, rows, failed, bytes)"
@@ -39,7 +40,7 @@ static const struct bb_sql put_warnings = {
     BB_SQL_WRITE,
 };
 
-/* Counts bytes of the job: 0, or the status of the answer given. */
+/* Adds to the bytes of the job. Returns 0, or the status of the response sent. */
 static int grow(struct bb_request *rq, struct check *check, size_t bytes)
 {
     check->job->bytes += (int64_t)bytes;
@@ -115,7 +116,7 @@ static int check_part(struct bb_request *rq, void *arg)
 
 /* ---- rows that contradict each other ---- */
 
-/* $1 job, $2 findings. A row among them has no other. */
+/* $1 job, $2 findings. These rows have no other finding. */
 static const struct bb_sql put_found = {
     "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
     " SELECT $1::uuid, f.number, f.name, f.problems"
@@ -150,7 +151,7 @@ static json_t *contradiction(struct bb_request *rq, const struct check *check,
                 : NULL;
 }
 
-/* The next so many. 0, or the status of the answer given. */
+/* Stores the next FINDINGS contradictions. Returns 0, or the status of the response sent. */
 static int put_contradictions(struct bb_request *rq, void *arg)
 {
     struct check *check = arg;
@@ -212,6 +213,6 @@ int bulk_check_parts(struct bb_request *rq, const struct bulk_source *source, st
     while (!refused && check->next < check->claims.count)
         refused = bb_scratch(rq, put_contradictions, check);
     if (refused == 503)
-        bb_reply_header(rq, "Retry-After", "1"); /* that of the answer went with the scratch */
+        bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
     return refused;
 }

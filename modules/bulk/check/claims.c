@@ -12,7 +12,10 @@ static uint64_t mixed(uint64_t x)
     return x ^ (x >> 33);
 }
 
-/* Two of 64 bits (FNV-1a with other beginnings): names that meet by chance do not occur. */
+/*
+ * Two 64-bit digests (FNV-1a with different starts): accidental collisions do not occur in
+ * practice.
+ */
 static void digest(const char *name, uint64_t digest[2])
 {
     uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
@@ -75,7 +78,10 @@ static bool same_name(const struct claim *a, const struct claim *b)
     return a->name[0] == b->name[0] && a->name[1] == b->name[1];
 }
 
-/* Of two that overlap the later row yields, and the earlier one goes on to hold. */
+/*
+ * If two claims overlap, the later row is the one with the problem, and later claims are compared
+ * with the earlier row.
+ */
 void claims_judge(void *arg)
 {
     struct claims *claims = arg;

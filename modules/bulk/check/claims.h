@@ -1,6 +1,6 @@
 /*
- * What the rows of a file claim for themselves, and which of them contradict each other. Pure, but
- * for memory; any thread.
+ * The names and periods that the rows of a file claim, and a check for rows that contradict each
+ * other. No I/O; any thread.
  */
 #ifndef BULK_CLAIMS_H
 #define BULK_CLAIMS_H
@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 struct claim {
-    uint64_t name[2];    /* a digest of it */
+    uint64_t name[2];    /* digest of the name */
     int64_t from, until; /* both 0: for all time */
     int32_t number;      /* of the row */
-    int32_t column;      /* that a problem is told of */
-    int32_t against;     /* claims_judge(): the row that it contradicts; 0: none */
+    int32_t column;      /* column that a problem names */
+    int32_t against;     /* set by claims_judge(): the row that it contradicts; 0: none */
 };
 
 struct claims {
@@ -22,12 +22,17 @@ struct claims {
     size_t count, room;
 };
 
-/* Room for so many, so that none is copied as they grow. -1: no memory, here and below. */
+/*
+ * Reserves room for this many claims, so that the list is never copied while it grows. Returns -1
+ * if out of memory, like claims_add().
+ */
 int claims_reserve(struct claims *claims, size_t count);
 int claims_add(struct claims *claims, const char *name, struct claim claim);
 void claims_free(struct claims *claims);
 
-/* Sorts them, and says of each row which earlier one it contradicts. Arg: struct claims. */
+/*
+ * Sorts the claims and sets for each the earlier row that it contradicts. `arg` is a struct claims.
+ */
 void claims_judge(void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A file becomes a job: it is looked through, its rows are checked, and its parts are stored. One
- * that is refused, or dies on its way, leaves a job that nobody sees (arriving); it is taken away
- * at once, or by the sweep.
+ * Turns a file into a job: the file is scanned, its rows are checked, and its parts are stored. If
+ * the file is refused, or the host dies, the job stays invisible (arriving); it is deleted at once
+ * or by the sweep.
  */
 #include <string.h>
 #include <strings.h>
@@ -10,7 +10,7 @@
 #include "modules/bulk/csv/scan.h"
 #include "modules/bulk/job/bulk.h"
 
-/* Not of one that was created, though its answer was lost. */
+/* Does not delete a job that was created, even if its response was lost. */
 static const struct bb_sql drop = {
     "WITH gone AS (DELETE FROM bulk_job WHERE id = $1::uuid AND status = 'arriving' RETURNING id),"
     " f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
@@ -20,9 +20,9 @@ static const struct bb_sql drop = {
 };
 
 /*
- * $12 how many an account may have that have not ended, $13 bytes, $14 how many the organisation
- * may have. One that has been arriving for longer than an upload may take is left behind by a
- * crash.
+ * $12 limit of an account's jobs that have not ended, $13 bytes, $14 the organization's quota in
+ * bytes. A job that has been arriving for longer than an upload can take is the leftover of a crash
+ * and does not count.
  */
 static const struct bb_sql arrive = {
     "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
@@ -128,7 +128,7 @@ static void warn_of_columns(struct bb_request *rq, const struct bulk_source *sou
     }
 }
 
-/* Who sends what, and when. */
+/* Fills in the sender, the file and the time. */
 static int fill(struct bb_request *rq, const struct bulk_source *source, const struct scan *scan,
                 struct bulk_job *job)
 {
@@ -154,8 +154,10 @@ static int fill(struct bb_request *rq, const struct bulk_source *source, const s
     return 0;
 }
 
-/* Takes a place of the account, and room for the file: 0, or the status of the answer given. In
- * *left how many bytes the organisation may have yet. */
+/*
+ * Reserves a job of the account and the bytes of the file. Returns 0, or the status of the response
+ * sent. *left is the number of bytes that the organization may still use.
+ */
 static int arrives(struct bb_request *rq, const struct bulk_job *job, const struct scan *scan,
                    int64_t *left)
 {

@@ -1,9 +1,9 @@
 /*
- * `busbar bulk import FILE`: what an upload over HTTP does, from a shell. The file becomes a job
- * (take.c), the job is confirmed and watched to its end, and its failed rows are printed.
+ * `busbar bulk import FILE`: does the same as an upload over HTTP, from a shell. The file becomes a
+ * job (take.c), the job is confirmed and watched to its end, and its failed rows are printed.
  *
- * Who has the settings of the database is the operator: the job has no account, and acts with the
- * rights of an Admin in the organisation that was named.
+ * Anyone who has the database settings is the operator: the job has no account, and acts with the
+ * rights of an Admin in the organization that was named.
  */
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #define PIPED_NAME "standard-input.csv"
 
-/* ---- what is sent ---- */
+/* ---- the file ---- */
 
 static void warn(struct bb_request *rq, void *arg, const char *text)
 {
@@ -36,7 +36,7 @@ static int usage(struct bb_request *rq, const char *text)
     return IMPORT_USAGE;
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int check_home(struct bb_request *rq, int64_t organisation)
 {
     int known = bulk_organisation_known(rq, organisation);
@@ -48,8 +48,10 @@ static int check_home(struct bb_request *rq, int64_t organisation)
     return known ? 0 : usage(rq, "--organization: there is none with this id");
 }
 
-/* Who sends which type for whom: 0, or the exit status. Types are known from `start` on, which
- * commands do not call. */
+/*
+ * Fills in the sender, the type and the organization. Returns 0, or the exit status. Types are
+ * known only after `start`, which is not called for commands.
+ */
 static int describe(struct bb_request *rq, struct import *import)
 {
     struct bulk *bulk = rq->state;
@@ -79,7 +81,7 @@ static const char *last_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int read_file(struct bb_request *rq, struct import *import)
 {
     struct input *input = &import->input;
@@ -110,7 +112,7 @@ static int created(struct bb_request *rq, struct bulk_job *job)
     return job->created ? 0 : bb_failed(rq);
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int take(struct bb_request *rq, struct import *import)
 {
     const struct bulk_job *job = &import->job;
@@ -127,14 +129,14 @@ static int take(struct bb_request *rq, struct import *import)
     return 0;
 }
 
-/* ---- whether to go on ---- */
+/* ---- whether to continue ---- */
 
 static bool wanted(struct bb_request *rq, const char *option)
 {
     return json_is_true(json_object_get(bb_body(rq), option));
 }
 
-/* Asks, where somebody can answer. */
+/* Asks the operator if there is a terminal. */
 static bool goes_on(struct bb_request *rq, struct import *import)
 {
     struct input_answer answer = {.host = rq->host};
@@ -145,11 +147,11 @@ static bool goes_on(struct bb_request *rq, struct import *import)
         !isatty(STDIN_FILENO) || import->input.piped)
         return true;
     terminal_show(&import->terminal, "Store the others? [y/N] ");
-    import->terminal.shown[0] = '\0'; /* the answer's newline leaves it standing */
+    import->terminal.shown[0] = '\0'; /* the newline of the answer has ended that line */
     return !bb_offload(rq, BULK_POOL, input_ask, &answer) && answer.yes && !bb_superseded(rq->host);
 }
 
-/* Nothing was stored, and nothing will be. The exit status. */
+/* Deletes the job, of which nothing was stored. Returns the exit status. */
 static int give_up(struct bb_request *rq, struct import *import)
 {
     bool interrupted = bb_superseded(rq->host);

@@ -1,5 +1,4 @@
-/* The rows of an import that failed or were cancelled, on standard output: as GET …/failed.csv has
- * them. */
+/* Prints the rows of an import that failed or were cancelled, in the format of GET …/failed.csv. */
 #include <unistd.h>
 
 #include "modules/bulk/command/import.h"
@@ -11,7 +10,10 @@ struct printing {
     int found;
 };
 
-/* What somebody sent is no order to a terminal, which takes a line's end without CR too. */
+/*
+ * Replaces control characters, so that a file's content cannot control the terminal. A terminal
+ * needs no CR at line ends.
+ */
 static void tame(struct csv *csv)
 {
     char *out = csv->bytes;
@@ -29,7 +31,9 @@ static void tame(struct csv *csv)
     csv->length = (size_t)(out - csv->bytes);
 }
 
-/* One part, the header line before the first one. A terminal needs no byte order mark. */
+/*
+ * Prints one part; the header line comes before the first one. A terminal needs no byte order mark.
+ */
 static int print_part(struct bb_request *rq, void *arg)
 {
     struct printing *printing = arg;

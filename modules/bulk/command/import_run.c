@@ -1,6 +1,6 @@
 /*
- * The run of an import: hosts store the rows, as any host does; where none begins, this process
- * does it by the same function, beside which hosts may come. Progress is looked up in the database.
+ * The run of an import. Hosts store the rows, as of any job. If no host begins, this process stores
+ * them with the same function, and hosts may still join. Progress is read from the database.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "modules/bulk/command/import.h"
 
 enum {
-    LOOK_MS = 100,     /* between two looks at the progress */
-    STILL_MS = 3000,   /* without any: no host is at work */
-    SILENT_MS = 60000, /* of the database */
+    LOOK_MS = 100,     /* between two queries of the progress */
+    STILL_MS = 3000,   /* without progress: then no host is at work */
+    SILENT_MS = 60000, /* without an answer from the database */
     REST_MS = 20
 };
 
@@ -66,7 +66,7 @@ static void pause_for(struct bb_request *rq, int64_t ms)
     bb_scratch(rq, rest, &ms);
 }
 
-/* A turn of this process's own, beside which others may come. */
+/* Stores a batch in this process if no host is at work; hosts may work at the same time. */
 static void help(struct bb_request *rq, struct import *import)
 {
     if (bb_now_ms(rq->host) - import->moved_ms > STILL_MS)
@@ -80,7 +80,9 @@ static bool is_confirmed(const struct import *import)
     return !strcmp(import->status, "confirmed");
 }
 
-/* Until it has ended, the database is silent, or somebody interrupts. */
+/*
+ * Watches the job until it has ended, the database stops answering, or the command is interrupted.
+ */
 static void watch(struct bb_request *rq, struct import *import)
 {
     import->moved_ms = import->heard_ms = bb_now_ms(rq->host);
@@ -94,15 +96,17 @@ static void watch(struct bb_request *rq, struct import *import)
     }
 }
 
-/* What it has begun points to `import`. */
+/* Waits for the batch in progress, because it points to `import`. */
 static void let_end(struct bb_request *rq, const struct import *import)
 {
     while (import->working)
         pause_for(rq, REST_MS);
 }
 
-/* The exit status. A job that ended just now is not cancelled any more: that is told. The rows that
- * are left go into a file, but not onto the terminal of somebody who wants an end. */
+/*
+ * Returns the exit status. A job that has just ended cannot be cancelled; then its end is reported.
+ * The remaining rows are written to a file, but not to the terminal of a person who wants to stop.
+ */
 static int cancel(struct bb_request *rq, struct import *import)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
@@ -118,7 +122,10 @@ static int cancel(struct bb_request *rq, struct import *import)
     return IMPORT_INTERRUPTED;
 }
 
-/* It ended, or was ended by somebody else. The exit status. */
+/*
+ * Reports that the job has finished, or that somebody else cancelled or deleted it. Returns the
+ * exit status.
+ */
 static int tell_end(struct bb_request *rq, struct import *import)
 {
     bool finished = !strcmp(import->status, "finished");
@@ -134,7 +141,7 @@ static int tell_end(struct bb_request *rq, struct import *import)
     return finished && !import->failed ? 0 : IMPORT_FAILED;
 }
 
-/* The exit status. */
+/* Returns the exit status. */
 static int follow(struct bb_request *rq, struct import *import)
 {
     watch(rq, import);

@@ -18,7 +18,10 @@ static int fail(struct input *input, const char *why)
     return -1;
 }
 
-/* Bytes that are there; 0 at the end, -1 with errno; EINTR once the command is interrupted. */
+/*
+ * Reads available bytes. Returns 0 at the end, or -1 with errno; EINTR if the command was
+ * interrupted.
+ */
 static ssize_t read_some(struct bb_host *host, int fd, char *bytes, size_t room)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -67,7 +70,7 @@ static int copy(struct input *input, int from, char *piece)
     return 0;
 }
 
-/* In the directory for such files, where its name is taken away at once. */
+/* Creates the copy in the directory for temporary files and unlinks its name at once. */
 static int open_copy(struct input *input)
 {
     const char *directory = getenv("TMPDIR");
@@ -82,9 +85,11 @@ static int open_copy(struct input *input)
     return 0;
 }
 
-/* A descriptor to close. Ctrl-C drops what was typed, be it between poll() and read(), so a
- * terminal is opened anew to read it without blocking; O_NONBLOCK on the one we have is the
- * shell's, too. */
+/*
+ * Returns a descriptor that the caller closes. Ctrl-C discards typed input, possibly between poll()
+ * and read(), so a terminal is opened again to read it without blocking. O_NONBLOCK on the
+ * inherited descriptor would also affect the shell.
+ */
 static int open_input(const char *path)
 {
     bool standard = !strcmp(path, "-");

@@ -1,7 +1,7 @@
 /*
- * What `busbar bulk import` reads: the file, whole, into one without a name, so that it stays the
- * same while it is checked and may be a pipe; and the answer to a question. Both block, for a
- * thread of a pool, and end soon once the command is interrupted.
+ * Input of `busbar bulk import`. The whole file is copied into an unnamed file, so that it cannot
+ * change while it is checked and may be a pipe. Also reads the answer to a question. Both functions
+ * block, so they run on a pool's thread; they return soon after the command is interrupted.
  */
 #ifndef BULK_INPUT_H
 #define BULK_INPUT_H
@@ -9,19 +9,19 @@
 #include <busbar/busbar.h>
 
 struct input {
-    struct bb_host *host; /* set by the caller, as the next two */
+    struct bb_host *host; /* set by the caller, like the next two */
     const char *from;     /* path, or "-" for standard input */
-    size_t most;          /* bytes */
+    size_t most;          /* limit in bytes */
     int fd;               /* the copy; -1: none. input_free() closes it */
-    bool piped;           /* it came from no file with a name */
-    char path[32];        /* of the copy, as long as it is open */
-    char why[300];        /* not empty: it could not be read */
+    bool piped;           /* the input was not a named file */
+    char path[32];        /* of the copy, valid while it is open */
+    char why[300];        /* why it could not be read; empty: no error */
 };
 
 void input_read(void *input);
 void input_free(void *input);
 
-/* A line of standard input: whether it begins with y. */
+/* Reads a line of standard input and sets `yes` if it begins with y. */
 struct input_answer {
     struct bb_host *host;
     bool yes;

@@ -13,7 +13,7 @@ void terminal_begin(struct terminal *terminal)
     *terminal = (struct terminal){.bars = isatty(STDERR_FILENO)};
 }
 
-/* As wide as it is now. */
+/* Returns the current width. */
 static size_t width_of_terminal(void)
 {
     struct winsize size;
@@ -21,7 +21,10 @@ static size_t width_of_terminal(void)
     return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col - 1U : WIDTH;
 }
 
-/* Spaces take away what a longer text has left: terminals differ in all else. */
+/*
+ * Overwrites the rest of a longer text with spaces, because all other ways differ between
+ * terminals.
+ */
 void terminal_show(struct terminal *terminal, const char *text)
 {
     size_t before = strlen(terminal->shown), now = strlen(text);

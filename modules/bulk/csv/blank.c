@@ -12,7 +12,7 @@ static const struct range spaces[] = {
     {0x202f, 0x202f}, {0x205f, 0x205f}, {0x2800, 0x2800}, {0x3000, 0x3000},
 };
 
-/* Default_Ignorable_Code_Point of Unicode. */
+/* Unicode's Default_Ignorable_Code_Point. */
 static const struct range invisible[] = {
     {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c}, {0x115f, 0x1160}, {0x17b4, 0x17b5},
     {0x180b, 0x180f},   {0x200b, 0x200f},   {0x202a, 0x202e}, {0x2060, 0x206f}, {0x3164, 0x3164},
@@ -30,8 +30,10 @@ static bool is_in(uint32_t code, const struct range *ranges, size_t count)
     return false;
 }
 
-/* Returns the character at `text`, which does not end there, and its bytes in *size. Bytes that
- * are not UTF-8 count as visible characters. */
+/*
+ * Returns the character at `text`, which must not be at its end, and the character's length in
+ * *size. Bytes that are not UTF-8 count as visible characters.
+ */
 static uint32_t character_at(const char *text, size_t *size)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -50,7 +52,7 @@ static uint32_t character_at(const char *text, size_t *size)
     return code;
 }
 
-/* Most characters are neither. */
+/* Fast path for the most frequent characters, which are neither. */
 static bool is_plain(char c)
 {
     return (unsigned char)c > ' ' && (unsigned char)c < 0x7f;

@@ -1,6 +1,6 @@
 /*
- * Characters that nobody sees: white space of every kind, and those that Unicode calls default
- * ignorable, which copying from web pages and spreadsheets leaves in names. Pure.
+ * Invisible characters: all kinds of white space, and Unicode's default ignorable characters, which
+ * end up in names when people copy from web pages and spreadsheets. Pure.
  */
 #ifndef BULK_BLANK_H
 #define BULK_BLANK_H
@@ -8,13 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a text, UTF-8, has nothing that can be seen. */
+/* Returns whether a UTF-8 text has no visible character. */
 bool blank_is(const char *text);
 
-/* Takes white space off both ends of a text and invisible characters out of all of it, in place. */
+/*
+ * Removes white space from both ends of a text and invisible characters from all of it, in place.
+ */
 void blank_strip(char *text);
 
-/* The bytes of a text up to `most`, without cutting a character. */
+/* Returns the length of a text cut to at most `most` bytes, without splitting a character. */
 size_t blank_cut(const char *text, size_t most);
 
 #endif

@@ -7,10 +7,12 @@
 
 #include "modules/bulk/csv/blank.h"
 
-enum { PIECE = 4096 }; /* bytes between two looks at the bounds */
+enum { PIECE = 4096 }; /* bytes between two checks of the limits */
 
-/* The parser's state within a cell. With its strict mode, which alone tells of a quote that is not
- * closed, it would refuse 5" in a cell as well. */
+/*
+ * The parser's state within a cell. libcsv's strict mode could also detect an unclosed quote, but
+ * it would refuse a cell such as 5" too.
+ */
 enum { FIELD_BEGUN = 2 };
 
 static int no_space(unsigned char byte)
@@ -115,7 +117,7 @@ void bulk_reader_free(struct bulk_reader *reader)
     reader->text = NULL;
 }
 
-/* Up to the end of the line, so that a row ends where a piece does. */
+/* Cuts a piece at the end of a line, so that a row ends where a piece ends. */
 static size_t piece_of(const char *bytes, size_t length)
 {
     size_t most = length < PIECE ? length : PIECE;
@@ -126,7 +128,7 @@ static size_t piece_of(const char *bytes, size_t length)
     return most;
 }
 
-/* An end of a line where no row has begun: a blank line, or the second half of CRLF. */
+/* Handles the end of a line in which no row has begun: a blank line, or the second half of CRLF. */
 static void take_blank(struct bulk_reader *reader, char end)
 {
     if (!(reader->after_cr && end == '\n'))

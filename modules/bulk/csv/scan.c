@@ -14,8 +14,8 @@
 
 enum {
     BUFFER = 65536,
-    LOOK_ROWS = 50, /* among which a header line is looked for */
-    SHOWN = 5,      /* cells of a line that is not a header */
+    LOOK_ROWS = 50, /* rows in which a header line is searched */
+    SHOWN = 5,      /* first cells shown if a line is not a header */
     SHOWN_BYTES = 40
 };
 
@@ -25,7 +25,7 @@ static const char separators[] = ",;\t|";
     "save it as CSV UTF-8 (Excel: Save as, CSV UTF-8; LibreOffice: Save as, Text CSV, character "  \
     "set UTF-8)"
 
-/* What begins so is no text, whatever its name says. */
+/* Files that begin like this are not text, whatever their name says. */
 static const struct {
     const char *begin;
     size_t length;
@@ -46,8 +46,8 @@ struct pass {
     struct scan *scan;
     struct bulk_reader reader;
     struct utf8 utf8;
-    size_t base;  /* bytes before the reader's: the byte order mark, and a line sep=X */
-    size_t lines; /* of these */
+    size_t base;  /* bytes before the reader's first: a byte order mark, and a line sep=X */
+    size_t lines; /* lines in `base` */
     char buffer[BUFFER];
 };
 
@@ -84,19 +84,19 @@ char scan_separator(const char *bytes, size_t length)
 
 /* ---- the header line ---- */
 
-/* Lines at the beginning of a file, as one separator cuts them. */
+/* The first lines of a file, split with one separator. */
 struct look {
     struct bulk_reader reader;
     const struct scan_columns *known;
     size_t rows;
-    size_t found;    /* known columns of the first line that is not blank; */
-    int64_t line;    /* its number, */
+    size_t found;    /* known columns of the first line that is not blank, */
+    int64_t line;    /* its number */
     char cells[400]; /* and its first cells */
-    size_t best;     /* the most known columns that a later line has, */
+    size_t best;     /* the most known columns that a later line has */
     int64_t best_line;
 };
 
-/* A spreadsheet's guard of a long number, ="5414", is its text. */
+/* A spreadsheet guards a long number as ="5414". */
 void scan_unguard(char *text)
 {
     size_t length = strlen(text);
@@ -156,7 +156,10 @@ static int look_at_row(void *arg, const struct reader_row *row)
     return ++look->rows == LOOK_ROWS || look->found;
 }
 
-/* Reads the first lines with a separator. -1: no memory. A line that cannot be read ends it. */
+/*
+ * Reads the first lines with a separator; stops at a line that cannot be parsed. Returns -1 if out
+ * of memory.
+ */
 static int look_with(struct look *look, const struct scan_columns *known, char separator,
                      const char *bytes, size_t length)
 {
@@ -188,8 +191,8 @@ static int refuse_header(struct pass *pass, const struct look *look, int64_t bet
 }
 
 /*
- * The separator that yields the most known columns, and of several the most frequent one. A first
- * line sep=X has said which it is. -1: none yields any, or there is no memory.
+ * Finds the separator that yields the most known columns; among equals, the most frequent one. A
+ * first line sep=X sets it. Returns -1 if no separator yields a known column, or if out of memory.
  */
 static int find_separator(struct pass *pass, char said, const char *bytes, size_t length)
 {
@@ -204,7 +207,7 @@ static int find_separator(struct pass *pass, char said, const char *bytes, size_
         return 0;
     if (!look)
         return fail(scan, 503, "Out of memory");
-    /* the most frequent one last, so that the cells of a message are cut by it */
+    /* The most frequent one comes last, so that it splits the cells in the error message. */
     for (size_t i = 0; i < sizeof(separators); i++) {
         char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
 
@@ -229,7 +232,7 @@ static int find_separator(struct pass *pass, char said, const char *bytes, size_
     return status;
 }
 
-/* Bytes of a first line sep=X, in quotes or not, with its end; 0: there is none. */
+/* Returns the length of a first line sep=X, quoted or not, including its end; 0: there is none. */
 static size_t separator_line(const char *bytes, size_t length, char *separator)
 {
     size_t at = length && bytes[0] == '"';
@@ -274,7 +277,7 @@ static int take_header(struct scan *scan, const struct reader_row *row)
 
 /* ---- rows ---- */
 
-/* The part that the row belongs to; NULL: no memory. */
+/* Returns the part for the next row; NULL: out of memory. */
 static struct scan_part *part_for(struct scan *scan, const struct reader_row *row)
 {
     struct scan_part *last = scan->part_count ? &scan->parts[scan->part_count - 1] : NULL;
@@ -301,7 +304,7 @@ static int take(void *arg, const struct reader_row *row)
     struct scan *scan = pass->scan;
 
     if (!scan->header) {
-        pass->reader.number = 0; /* whatever blank lines came before it */
+        pass->reader.number = 0; /* ignore blank lines before the header */
         return take_header(scan, row);
     }
     if (scan->rows == scan->rows_max)
@@ -344,7 +347,7 @@ static int look_at_text(struct pass *pass, const char *bytes, size_t length)
     }
 }
 
-/* What the reader says, unless the scan has ended it. */
+/* Reports the reader's error, unless the scan itself stopped it. */
 static int stopped(struct pass *pass)
 {
     if (pass->scan->status)
@@ -375,7 +378,7 @@ static ssize_t fill(struct pass *pass, int fd)
     return got < 0 ? got : (ssize_t)length;
 }
 
-/* The first piece says what it is. */
+/* Reads the first piece, which shows the kind of the file. */
 static int begin(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
@@ -398,7 +401,7 @@ static int begin(struct pass *pass, int fd)
     length -= pass->base;
     if (look_at_text(pass, bytes, length) || find_separator(pass, said, bytes, length))
         return -1;
-    pass->utf8 = (struct utf8){0}; /* feed() looks again */
+    pass->utf8 = (struct utf8){0}; /* feed() checks from the beginning */
     if (bulk_reader_begin(&pass->reader, scan->separator, 0, take, pass))
         return fail(scan, 503, "Out of memory");
     return length ? feed(pass, bytes, length) : 0;

@@ -3,7 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The lead of a character: how many follow, and what the first of them may be. */
+/*
+ * Handles the first byte of a character: sets how many bytes follow, and the range of the next one.
+ */
 static int begin(struct utf8 *utf8, unsigned char byte)
 {
     utf8->low = 0x80;

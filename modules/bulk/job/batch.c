@@ -1,4 +1,4 @@
-/* Rows of a part, as the types' functions take them. */
+/* Parses the rows of a part for the types' functions. */
 #include <string.h>
 #include <strings.h>
 
@@ -79,14 +79,20 @@ static char *copied(struct bb_request *rq, const char *text)
     return copy;
 }
 
-/* Any value that has bounds is a number that may be sent as text, too: latitude. */
+/*
+ * A column of any type that has bounds, such as latitude, is also a number that may be sent as
+ * text.
+ */
 static bool is_number(const struct bb_field *column)
 {
     return column->type == BB_NUMBER || column->type == BB_INT ||
            (column->type == BB_ANY && column->max > column->min);
 }
 
-/* "1.234,5" is nobody's; "9,9" is what spreadsheets write where a comma is the decimal sign. */
+/*
+ * "9,9" comes from spreadsheets with a decimal comma and becomes "9.9". "1.234,5" is ambiguous and
+ * stays.
+ */
 static void point_for_comma(char *text)
 {
     char *comma = strchr(text, ',');
@@ -95,7 +101,7 @@ static void point_for_comma(char *text)
         *comma = '.';
 }
 
-/* A cell as the type takes it, which is often the one that was sent. */
+/* Converts a cell to the value that the type gets, which is often the cell itself. */
 static const char *plain_cell(struct bb_request *rq, const char *sent, bool number)
 {
     bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_is_defused(sent);
@@ -112,7 +118,7 @@ static const char *plain_cell(struct bb_request *rq, const char *sent, bool numb
     return plain;
 }
 
-/* 1.23E+12 is what is left of a long number that a spreadsheet has shown. */
+/* Recognizes 1.23E+12, which a spreadsheet makes of a long number. */
 static bool is_shortened(const char *name)
 {
     static const char digits[] = "0123456789";
@@ -258,7 +264,7 @@ static json_t *problems_of(const struct bb_bulk_problem *first)
     return list;
 }
 
-/* Problems or warnings of a row as text; NULL: no memory. */
+/* Formats the problems or warnings of a row as text. Returns NULL if out of memory. */
 static const char *problems_json(struct bb_request *rq, const struct bb_bulk_problem *first)
 {
     size_t length;

@@ -1,4 +1,4 @@
-/* Calls of the functions that a type gives, as the module that gives it. */
+/* Calls a type's functions with the state of the module that provides them. */
 #include "modules/bulk/job/bulk.h"
 
 struct call {

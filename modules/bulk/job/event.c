@@ -1,4 +1,4 @@
-/* bulk.finished */
+/* The event bulk.finished. */
 #include <busbar/event.h>
 
 #include "modules/bulk/job/bulk.h"

@@ -1,7 +1,7 @@
 /*
- * The failed rows of a job as they were sent, with a column `errors` behind them. Of a cancelled
- * job the cancelled rows too: together they are what is not stored. A column `errors` that was sent
- * is left out, so that it has one after the second round, too.
+ * The failed rows of a job as they were sent, with a column `errors` appended; of a cancelled job
+ * also the cancelled rows, so the file has every row that is not stored. A column `errors` in the
+ * file is dropped, so that the result of a second upload has only one.
  */
 #include <string.h>
 #include <strings.h>
@@ -66,7 +66,7 @@ void bulk_failed_header(struct csv *csv, const json_t *header, bool mark)
     size_t i;
 
     if (mark)
-        csv_bytes(csv, "\xef\xbb\xbf", 3); /* else Excel takes it for Windows-1252 */
+        csv_bytes(csv, "\xef\xbb\xbf", 3); /* without it Excel assumes Windows-1252 */
     json_array_foreach(header, i, name)
     {
         if (!is_errors(header, i))
@@ -76,7 +76,7 @@ void bulk_failed_header(struct csv *csv, const json_t *header, bool mark)
     csv_end_row(csv);
 }
 
-/* $1 job, $2 behind which row, $3 behind which row they are cancelled */
+/* $1 job, $2 last row seen, $3 last row that was not cancelled */
 static const struct bb_sql find = {
     "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number, f.problems::json)"
     " FROM bulk_finding f WHERE f.job = p.job AND f.number BETWEEN p.first_row AND p.last_row)"

@@ -1,4 +1,4 @@
-/* A job as it is stored, and as the API shows it. */
+/* A job in the database and in the API. */
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"

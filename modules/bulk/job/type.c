@@ -1,4 +1,4 @@
-/* The types of rows that loaded modules give. */
+/* The types of rows that loaded modules provide. */
 #include <stddef.h>
 #include <string.h>
 

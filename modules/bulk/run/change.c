@@ -1,4 +1,4 @@
-/* What becomes of a job by its sender's word: confirm, cancel, delete. */
+/* Changes of a job requested by its sender: confirm, cancel, delete. */
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"
@@ -14,8 +14,10 @@ static int wrong_state(struct bb_request *rq, const struct bb_principal *who, co
                  : bb_fail(rq, 404, "Bulk upload not found");
 }
 
-/* The caller's role must still be one that the type asks for; an Admin may change every job. Where
- * the type is not loaded this is unknown: nothing is stored then. 0, or the status of the answer.
+/*
+ * Checks that the caller's role may still upload the type; an Admin may change every job. If the
+ * type is not loaded, this cannot be checked; then nothing is stored either. Returns 0, or the
+ * status of the response sent.
  */
 static int permitted(struct bb_request *rq, bool stores)
 {
@@ -48,7 +50,7 @@ static json_t *confirmed_json(const struct bulk_job *job)
                      (json_int_t)job->failed);
 }
 
-/* Of many at a time one finds it created. */
+/* Of concurrent requests only one finds the job created. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
                      struct bulk_job *job)
 {
@@ -77,7 +79,7 @@ int bulk_confirm(struct bb_request *rq)
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
-        (void)bb_run(rq->host, begin, NULL); /* if it fails, within a second */
+        (void)bb_run(rq->host, begin, NULL); /* if it fails, bulk.run starts within a second */
     return bulk_reply(rq, 200, confirmed_json(&job));
 }
 
@@ -100,15 +102,17 @@ static void count(struct bb_request *rq, struct bb_tx *tx, void *arg)
            (long long)bulk_done(job), (long long)job->rows);
 }
 
-/* A batch that is under way ends first, for it has the row locked. */
+/* Waits for a batch in progress, which has locked the row. */
 static const struct bb_sql end = {
     "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
     " WHERE " BULK_MINE " AND j.status IN ('created', 'confirmed')",
     BB_SQL_WRITE,
 };
 
-/* Rows that the check refused have failed; the other ones behind the cursor are cancelled. By a
- * statement of its own: the one before may have waited for the batch, and does not see its parts.
+/*
+ * Rows that the check refused have failed; the other rows after the cursor are cancelled. This is a
+ * separate statement, because the first one may have waited for a batch, and its snapshot does not
+ * have the batch's parts.
  */
 static const struct bb_sql total = {
     "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"

@@ -1,5 +1,7 @@
-/* Whether a job goes on: its sender may have been suspended since, or have lost role or
- * organisation. */
+/*
+ * Checks whether a job may continue: its sender may have been suspended, or may have lost the role
+ * or organization.
+ */
 #include "modules/bulk/run/run.h"
 
 static bool acts_in(const struct bb_account_scope *scope, int64_t organisation)
@@ -10,7 +12,7 @@ static bool acts_in(const struct bb_account_scope *scope, int64_t organisation)
     return scope->role == BB_ROLE_ADMIN;
 }
 
-/* The operator's command has no account. */
+/* The operator's command has no account and is always permitted. */
 int bulk_permitted(struct bb_request *rq, const struct bulk_job *job, const struct bulk_type *type,
                    const char **reason)
 {

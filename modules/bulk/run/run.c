@@ -1,27 +1,27 @@
 /*
- * The job bulk.run: rows of confirmed jobs, a batch a transaction, on every host.
+ * The job bulk.run: stores rows of confirmed jobs on every host, one batch per transaction.
  *
- * A batch locks the row of its job, stores rows, and counts them, all in one transaction; another
- * host passes a locked job by. So there is one run of a job at a time, and what a killed host had
- * not committed was never done: nothing is taken over, resumed or released. Of each organisation
- * the oldest job has its turn, and the one that waited longest goes first.
+ * A batch locks the row of its job, stores rows, and counts them, all in one transaction; other
+ * hosts skip a locked job. So each job is run by one host at a time, and uncommitted work of a
+ * killed host was never done: nothing needs to be taken over, resumed or released. The oldest job
+ * of each organization is eligible, and the one that has waited longest goes first.
  *
- * While the host answers requests a batch has few rows, and there are pauses in between.
+ * While the host answers requests, batches are small, with pauses in between.
  *
- * A batch that the database refuses for what is in it is done again in smaller ones, until the row
- * is found. When it cannot be done for another reason the job waits a while.
+ * If the database refuses a batch because of its data, the batch is tried again in smaller ones
+ * until the row is found. If it fails for another reason, the job waits for a while.
  */
 #include <string.h>
 
 #include "modules/bulk/run/run.h"
 
 #define TURN_MS 500
-#define PAUSE_MS 100 /* at most, between two batches */
-#define BUSY_MS 2000 /* how long the host counts as busy after that was last seen */
-#define NARROWER 4   /* a batch that was refused is tried again in as many */
+#define PAUSE_MS 100 /* maximum, between two batches */
+#define BUSY_MS 2000 /* how long the host counts as busy after it was last seen to be */
+#define NARROWER 4   /* a refused batch is split into this many */
 #define RETRY_TEXT "10"
 
-/* Up to $2 a refused row is looked for. */
+/* Search for a refused row in the rows up to $2. */
 static const struct bb_sql narrow_down = {
     "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
     BB_SQL_WRITE,
@@ -54,14 +54,14 @@ static int transact(struct bb_request *rq, void *arg)
     return status;
 }
 
-/* Data that does not fit, a rule that was broken, or what a statement itself refused. */
+/* Data that does not fit, a violated constraint, or an error raised by a statement itself. */
 static bool blames_rows(const char *sqlstate)
 {
     return !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) ||
            !strncmp(sqlstate, "BB", 2);
 }
 
-/* Behind a batch that was stored while a refused row is looked for the next one is larger. */
+/* After each batch stored while searching a refused row, the next batch is larger. */
 static bool go_on(struct bulk *bulk, const struct bulk_turn *turn)
 {
     size_t wider = 2 * turn->count;
@@ -71,7 +71,7 @@ static bool go_on(struct bulk *bulk, const struct bulk_turn *turn)
     return !turn->idle;
 }
 
-/* Whether to go on at once. */
+/* Returns whether to continue at once. */
 static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
 {
     struct bulk *bulk = rq->state;
@@ -108,7 +108,7 @@ static const char *types_json(struct bb_request *rq)
     return text;
 }
 
-/* How many jobs wait; 0 also where the database is away. */
+/* Returns the number of waiting jobs; 0 also if the database is unavailable. */
 static int64_t look(struct bb_request *rq)
 {
     struct bulk *bulk = rq->state;
@@ -120,7 +120,7 @@ static int64_t look(struct bb_request *rq)
     return bb_cell_int(rq, rows, 0, 1);
 }
 
-/* Whether the host was busy with requests a moment ago. */
+/* Returns whether the host was busy with requests a moment ago. */
 static bool was_busy(struct bb_request *rq, const struct bulk *bulk)
 {
     int64_t then = atomic_load(&bulk->busy_ms);
@@ -144,7 +144,7 @@ void bulk_run(struct bb_request *rq)
         more = bb_scratch(rq, transact, turn) < 400 ? go_on(bulk, turn) : go_on_after(rq, turn);
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
-    if (pace.busy && pace.window_ms != window) /* seen now, not handed on */
+    if (pace.busy && pace.window_ms != window) /* seen now, not carried over from earlier */
         atomic_store(&bulk->busy_ms, bb_now_ms(rq->host));
     if (more)
         bb_again(rq);

@@ -1,15 +1,15 @@
-/* One batch of a job: rows of a part or of several, stored and counted. */
+/* One batch of a job: rows of one or more parts, stored and counted. */
 #include <string.h>
 
 #include "modules/bulk/run/run.h"
 
 enum {
-    SMALL_ROWS = 50,    /* of a batch while others wait for answers: a few milliseconds */
-    PERMITTED_MS = 250, /* how long an answer about a job's sender holds for further batches, */
-    LAPSED_MS = 500     /* and for the commit of one that takes long */
+    SMALL_ROWS = 50,    /* per batch while requests wait: a few milliseconds */
+    PERMITTED_MS = 250, /* how long a check of a job's sender is valid for further batches, */
+    LAPSED_MS = 500     /* and for the commit of a batch that takes long */
 };
 
-/* $1 JSON array of the types that are loaded. Jobs of other types wait, and none waits for them. */
+/* $1 JSON array of the loaded types. Jobs of other types wait, and no other job waits for them. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 static const struct bb_sql claim = {
     "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE j.status = 'confirmed'"
@@ -21,14 +21,14 @@ static const struct bb_sql claim = {
     BB_SQL_WRITE,
 };
 
-/* $1 job, $2 cursor, $3 at most so many */
+/* $1 job, $2 cursor, $3 number of parts */
 static const struct bb_sql parts_of = {
     "SELECT first_row, last_row, failed, bytes FROM bulk_part WHERE job = $1::uuid"
     " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
     0,
 };
 
-/* What the check had found. $1 job, $2 and $3 rows: behind, and up to */
+/* Deletes the findings of the check. $1 job, rows after $2 and up to $3 */
 static const struct bb_sql forget = {
     "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
     " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
@@ -36,8 +36,10 @@ static const struct bb_sql forget = {
     BB_SQL_WRITE,
 };
 
-/* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 how many
- * findings it has more, $8 bytes of findings that it has more */
+/*
+ * $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 change in
+ * the number of findings, $8 change in their bytes
+ */
 static const struct bb_sql note = {
     "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
     " SELECT $1::uuid, f.number, f.name, f.problems"
@@ -61,10 +63,10 @@ static const struct bb_sql end = {
     BB_SQL_WRITE,
 };
 
-/* Of the rows of a batch those of one part. */
+/* The rows of a batch that belong to one part. */
 struct part {
-    int64_t last, cursor; /* the part's last row, and the one up to which it is done then */
-    int64_t before;       /* findings of the check that went away, */
+    int64_t last, cursor; /* the part's last row, and the row up to which this batch completes it */
+    int64_t before;       /* deleted findings of the check, */
     int64_t before_bytes; /* and their bytes */
     const struct bulk_batch *rows;
 };
@@ -73,7 +75,7 @@ struct batch {
     struct bulk_turn *turn;
     struct bulk_job job;
     const struct bulk_type *type;
-    size_t most; /* rows of its first part */
+    size_t most; /* rows of the first part */
     struct part *parts;
     size_t part_count;
     int64_t succeeded, failed;
@@ -114,7 +116,7 @@ static int finish(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
     return 200;
 }
 
-/* Counts what became of the rows of a part, and moves the cursor behind them. */
+/* Counts the outcomes of a part's rows, and moves the cursor past them. */
 static int note_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
                      const struct part *part)
 {
@@ -151,7 +153,7 @@ static int save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
     return bulk_done(job) < job->rows ? 200 : finish(rq, tx, batch);
 }
 
-/* The rows of all parts. */
+/* Collects the rows of all parts. */
 static struct bulk_batch *all_rows(struct bb_request *rq, const struct batch *batch)
 {
     struct bulk_batch *all = bb_alloc(rq, sizeof(*all));
@@ -185,7 +187,7 @@ static int ask_permission(struct bb_request *rq, struct bulk_turn *turn, const s
     return 1;
 }
 
-/* Ends a job whose sender may not store its rows any more. */
+/* Cancels a job whose sender may not store its rows any more. */
 static int end_lapsed(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
                       const char *reason)
 {
@@ -221,7 +223,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
     return save(rq, tx, batch);
 }
 
-/* How many rows of the first part: all of them, or some where there is a reason. */
+/* Returns how many rows of the first part to use: all of them, or fewer if there is a reason. */
 static size_t rows_at_most(const struct bulk *bulk, const struct batch *batch)
 {
     size_t narrow = atomic_load(&bulk->narrow);
@@ -231,7 +233,7 @@ static size_t rows_at_most(const struct bulk *bulk, const struct batch *batch)
     return batch->turn->small && !batch->type->together ? SMALL_ROWS : BULK_PART_ROWS;
 }
 
-/* Of a part whose findings go away: how many there were. 0, or -1: failed. */
+/* Deletes the findings of a part's rows and counts them. Returns 0, or -1 on failure. */
 static int forget_findings(struct bb_request *rq, struct bb_tx *tx, const struct batch *batch,
                            struct part *part)
 {
@@ -245,7 +247,10 @@ static int forget_findings(struct bb_request *rq, struct bb_tx *tx, const struct
     return 0;
 }
 
-/* Reads a part of the job; one that is read to its end has its cursor there. 0, or the status. */
+/*
+ * Reads a part of the job; after a part that is read to its end the cursor is at that end. Returns
+ * 0, or the status of the response sent.
+ */
 static int read_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
                      const struct bulk_columns *columns, const struct bb_rows *parts, size_t row)
 {
@@ -281,7 +286,10 @@ static int store_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *ba
     return status ? status : store(rq, tx, batch);
 }
 
-/* As many parts as the type takes rows at a time; one where not all of its rows are wanted. */
+/*
+ * Returns the number of parts to read: as many as the type's rows per call allow, or one if only
+ * some rows are used.
+ */
 static int64_t parts_at_most(const struct batch *batch)
 {
     size_t parts = batch->type->rows_max / BULK_PART_ROWS;
