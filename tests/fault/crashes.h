@@ -1,5 +1,5 @@
-/* Hosts of the plain build with the module `crash` (module_crash.c), which falls where it is told
- * to. */
+/* Hosts of the plain build with the module `crash` (module_crash.c), which crashes in the place
+ * that a test names. */
 #ifndef TESTS_FAULT_CRASHES_H
 #define TESTS_FAULT_CRASHES_H
 
@@ -9,30 +9,29 @@ enum { ENDED_MS = 5000 };
 
 struct crash_bench {
     struct host *host;
-    const char *order, *state; /* the file that tells the module; the directory of reports */
+    const char *order, *state; /* the file that controls the module; the directory of reports */
     PGconn *db;
 };
 
-/* Not started. `http`, `settings`: lines of the sections http and host. */
+/* Makes a host that is not started yet. `http`, `settings`: lines of the sections http and host. */
 struct crash_bench crash_bench(const char *name, const char *http, const char *settings);
 
-/* The module's file. */
+/* Returns the module's file. */
 char *crash_module(void);
 
-/* The environment that makes the module obey the file. */
+/* Returns the environment that makes the module read the file `order`. */
 const char *const *crash_environment(const char *order);
 
-/* Where a host is asked for what has no answer then: it goes where the module may be told to fall.
- */
+/* Makes the host run the code in which the module may crash; expects no response. */
 void crash_go(const struct crash_bench *bench, const char *place);
 
-/* Whether the host ends within ENDED_MS; its status is in host->status then. */
+/* Returns whether the host ends within ENDED_MS; host->status is then its status. */
 bool crash_ended(struct host *host);
 
-/* The file that the line names; fails the test without one. */
+/* Returns the report whose file the log line names; fails the test if there is none. */
 const char *crash_report(const char *line);
 
-/* Waits for a line behind `from` in the host's log; fails the test without one. */
+/* Waits for a line after offset `from` in the host's log; fails the test if it does not come. */
 void expect_log(const struct host *host, size_t from, const char *line);
 
 #endif

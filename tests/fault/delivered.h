@@ -1,5 +1,5 @@
-/* The ledger of deliveries: the webhook-ids of the table beside those that a real receiver counted.
- */
+/* The ledger of deliveries: compares the webhook-ids in the table with the ones that a real
+ * receiver counted. */
 #ifndef TESTS_FAULT_DELIVERED_H
 #define TESTS_FAULT_DELIVERED_H
 
@@ -7,9 +7,10 @@
 #include "scene.h"
 
 /*
- * Waits for what is queued. Each message has a delivery, each delivery came to the path, and
- * nothing came that is none. What came twice is at most what a host that was killed so often had in
- * flight or not yet recorded. Prints what it counted.
+ * Waits for the queued deliveries, then fails the test unless each message has a delivery, each
+ * delivery reached the path, and the path received nothing else. The number of deliveries that were
+ * received twice may be at most the number that a host killed this often had in flight or not yet
+ * recorded. Prints the counts.
  */
 void delivered_all(struct scene *scene, const struct receiver *receiver, const char *path,
                    size_t kills);

@@ -1,6 +1,6 @@
 /*
- * The faults that hosts are put through, by their ids: X(F05) stands for F05_suite(). `./test fault
- * F05` runs one of them, `./test fault` all. What a fault is stands with its tests.
+ * The faults that hosts are tested with, by id: X(F05) stands for F05_suite(). `./test fault F05`
+ * runs one of them, `./test fault` runs all. The tests of a fault describe it.
  */
 #ifndef TESTS_FAULT_FAULTS_H
 #define TESTS_FAULT_FAULTS_H
@@ -52,7 +52,7 @@
 FAULTS(FAULT_DECLARE)
 #undef FAULT_DECLARE
 
-/* Defines id##_suite() with the tests given. */
+/* Defines id##_suite() with these tests. */
 #define FAULT(id, ...)                                                                             \
     Suite *id##_suite(void)                                                                        \
     {                                                                                              \

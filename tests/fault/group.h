@@ -1,7 +1,7 @@
 /*
- * Control groups of the kernel, for hosts that shall have little memory or few threads: of version
- * 1 or 2, whichever has the controller. A group is made below the one that the test runs in, and
- * needs root; a test that cannot have it fails.
+ * Control groups of the kernel (version 1 or 2, whichever has the controller), for hosts with
+ * little memory or few threads. A group is made below the test's own group, which needs root; a
+ * test that cannot make one fails.
  */
 #ifndef TESTS_FAULT_GROUP_H
 #define TESTS_FAULT_GROUP_H
@@ -10,21 +10,23 @@
 
 struct group {
     char *path;
-    bool first;                 /* of version 1 */
-    const char *const *wrapper; /* for host_spec: who is started so is inside from its first page */
+    bool first;                 /* version 1 */
+    const char *const *wrapper; /* for host_spec: moves the program into the group before it uses
+                                 * any memory */
 };
 
 /* `controller`: "memory" or "pids". */
 struct group *group_make(const char *controller);
 
-/* Bytes of memory, or threads; -1: no limit. */
+/* Bytes of memory, or number of threads; -1: no limit. */
 void group_limit(const struct group *group, long amount);
 
-/* What is used of it now, and how many the kernel has killed for want of memory. */
+/* group_used() returns the current usage; the second function returns how many processes the kernel
+ * has killed because memory ran out. */
 long group_used(const struct group *group);
 long group_kills(const struct group *group);
 
-/* Removes it; its hosts have ended. */
+/* Removes the group; its hosts must have ended. */
 void group_end(const struct group *group);
 
 #endif

@@ -1,28 +1,28 @@
 /*
- * A proxy between a host and what it depends on, that does what networks do: it delays, trickles,
- * freezes, closes one side, and cuts connections after so many bytes of an answer with a reset.
+ * A proxy between a host and a server it depends on, which behaves like a bad network: it delays,
+ * trickles, freezes, closes one side, or resets connections after a number of bytes of a response.
  *
- * One thread moves the bytes. A mode holds for all connections, those to come included, from the
- * next few milliseconds on. It lives as long as the test's process. Times are milliseconds.
+ * One thread moves the bytes. A mode applies to all present and future connections, within a few
+ * milliseconds. A proxy lives as long as the test's process. Times are in milliseconds.
  */
 #ifndef TESTS_FAULT_PROXY_H
 #define TESTS_FAULT_PROXY_H
 
 enum proxy_mode {
-    PROXY_PASS,           /* does nothing */
-    PROXY_FREEZE,         /* accepts, and moves no byte */
-    PROXY_DELAY,          /* keeps what the server says back for `amount` ms */
-    PROXY_TRICKLE,        /* passes one byte of the server's in `amount` ms */
-    PROXY_CUT,            /* resets a connection after `amount` more bytes of the server's */
-    PROXY_IN_TRANSACTION, /* has the server say that its transactions are still open */
-    PROXY_HALF_CLOSE,     /* when the server speaks, closes that direction and swallows the rest */
+    PROXY_PASS,           /* passes everything on */
+    PROXY_FREEZE,         /* accepts connections but moves no bytes */
+    PROXY_DELAY,          /* delays the server's bytes by `amount` ms */
+    PROXY_TRICKLE,        /* passes one of the server's bytes every `amount` ms */
+    PROXY_CUT,            /* resets a connection after `amount` more bytes from the server */
+    PROXY_IN_TRANSACTION, /* makes the server report that its transactions are still open */
+    PROXY_HALF_CLOSE,     /* when the server sends, closes that direction and discards the rest */
 };
 
 struct proxy;
 
 /*
- * Listens on the socket `path`, or on a port of 127.0.0.1 if it is NULL; passes on to the unix
- * socket `target`. Fails the test when it cannot.
+ * Listens on the socket `path`, or on a port of 127.0.0.1 if it is NULL; forwards to the unix
+ * socket `target`. Fails the test if it cannot.
  */
 struct proxy *proxy_start(const char *path, const char *target);
 
@@ -30,10 +30,10 @@ int proxy_port(const struct proxy *proxy);
 
 void proxy_set(struct proxy *proxy, enum proxy_mode mode, long amount);
 
-/* How many connections a PROXY_CUT or PROXY_HALF_CLOSE has met since proxy_set(). */
+/* Returns how many connections PROXY_CUT or PROXY_HALF_CLOSE has ended since proxy_set(). */
 int proxy_hits(const struct proxy *proxy);
 
-/* How many bytes of the server's it has passed on, ever. */
+/* Returns how many of the server's bytes the proxy has passed on since its start. */
 long long proxy_passed(const struct proxy *proxy);
 
 #endif

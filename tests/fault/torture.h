@@ -1,7 +1,7 @@
 /*
- * What a test shares with torture.so in a host that runs with LD_PRELOAD: numbers in a file that
- * both map. A counter above 0 is counted down by each call, and the call that brings it to 0 fails.
- * (libfaketime could move the clock, but does not come up together with jemalloc.)
+ * Numbers in a file that a test and torture.so (in a host that runs with LD_PRELOAD) both map. Each
+ * call decrements its counter if that is above 0, and the call that brings it to 0 fails.
+ * (libfaketime could move the clock, but does not start together with jemalloc.)
  */
 #ifndef TESTS_FAULT_TORTURE_H
 #define TESTS_FAULT_TORTURE_H
@@ -9,28 +9,28 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define TORTURE_FILE "TORTURE_FILE" /* the environment's name of the file's path */
+#define TORTURE_FILE "TORTURE_FILE" /* environment variable with the file's path */
 
 struct torture {
     atomic_long allocations;  /* malloc, calloc, realloc, posix_memalign */
     atomic_long threads;      /* pthread_create */
     atomic_long spare_crypto; /* not 0: allocations of OpenSSL do not fail */
-    atomic_long failed;       /* how many calls have failed so far */
-    atomic_long clock_s;      /* seconds by which the wall clock is wrong */
+    atomic_long failed;       /* how many calls have failed */
+    atomic_long clock_s;      /* seconds added to the wall clock */
     atomic_long syncs;        /* fsync: EIO */
-    atomic_long writes;       /* write to a file, but not to the log: ENOSPC */
-    atomic_long stuck;        /* not 0: write to a file, but not to the log, never returns */
-    atomic_long sync_ms;      /* that each fsync takes longer */
+    atomic_long writes;       /* write to a file other than the log: ENOSPC */
+    atomic_long stuck;        /* not 0: write to a file other than the log never returns */
+    atomic_long sync_ms;      /* extra time of each fsync */
     atomic_long priorities;   /* setpriority: EPERM */
-    atomic_long lookup_ms;    /* not 0: that getaddrinfo takes to find no name */
-    atomic_long hashes;       /* argon2id_ctx: the module that asks for it crashes */
-    atomic_long answer_ms;    /* that getaddrinfo takes longer */
-    atomic_long refused_from; /* not 0: allocations of so many bytes and more fail */
-    char only[24];            /* not "": only allocations of the library whose path has this count;
-                               * written while `allocations` is 0 */
+    atomic_long lookup_ms;    /* not 0: time that getaddrinfo takes to find no address */
+    atomic_long hashes;       /* argon2id_ctx: the module that calls it crashes */
+    atomic_long answer_ms;    /* extra time of getaddrinfo */
+    atomic_long refused_from; /* not 0: allocations of at least this many bytes fail */
+    char only[24];            /* not "": only allocations of the library whose path contains this
+                               * text count; written while `allocations` is 0 */
 };
 
-/* Numbers of one's own for a host, and the environment that makes it heed them (rack.c). */
+/* The numbers for one host, and the environment that connects the host to them (rack.c). */
 struct rack {
     struct torture *numbers;
     const char *const *environment;
@@ -40,8 +40,9 @@ struct rack rack_make(const char *name);
 
 struct host;
 
-/* Starts it with a counter at n: it listens, is healthy and stops; or it has ended by itself, with
- * a status that says so. Fails the test otherwise. Whether it bore a failure. */
+/* Starts the host with a counter at n. The host must either listen, be healthy and stop, or exit
+ * with a status that reports the failure; otherwise the test fails. Returns whether the host
+ * survived a failed call. */
 bool rack_start(struct host *host, atomic_long *counter, long n);
 
 #endif

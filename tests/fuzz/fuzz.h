@@ -1,5 +1,5 @@
-/* Harnesses for libFuzzer, a program each: `./test fuzz [name]`. Each looks for crashes, and stops
- * where what it was told of an input does not hold. Inputs that are kept: corpus/<name>. */
+/* Harnesses for libFuzzer, each a separate program: `./test fuzz [name]`. A harness looks for
+ * crashes and aborts if a property of an input does not hold. Saved inputs: corpus/<name>. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Like assert(), and always there. */
+/* Like assert(), but never compiled out. */
 static inline void must(int holds)
 {
     if (!holds)

@@ -34,7 +34,7 @@ struct call {
 /* Call it once, in the runner. */
 void client_open_library(void);
 
-/* Returns a connection to keep, for one thread; free it with curl_easy_cleanup(). */
+/* Returns a connection to keep. Only one thread may use it; free it with curl_easy_cleanup(). */
 CURL *client_open(void);
 
 /* Fails the test if the API's reference does not list the response (reference.h). */
@@ -52,8 +52,8 @@ const char *answer_header(const struct answer *answer, const char *name);
 const char *answer_text(const struct answer *answer, const char *key);
 int64_t answer_int(const struct answer *answer, const char *key);
 
-/* Fails the test unless one of the response's `warnings` begins with the text; NULL: unless there
- * are no warnings. */
+/* Fails the test unless one of the response's `warnings` begins with the text; NULL: unless the
+ * response has none. */
 void answer_warns(const struct answer *answer, const char *text);
 
 /* Fails the test and prints the response unless it has this status. Returns the response. */

@@ -1,4 +1,5 @@
-/* Devices with documents, for the tests that upload files and look at how they are stored. */
+/* Devices with documents: helpers of the tests that upload files and look at how they are
+ * stored. */
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
 
@@ -28,8 +29,8 @@ struct answer *files_post(const struct host *host, const struct person *who,
 size_t files_count(const struct answer *answer);
 const char *files_document(const struct answer *answer, size_t index, const char *key);
 
-/* Fails the test unless the request was refused with this status and left neither a row nor a file.
- */
+/* Fails the test unless the request was refused with this status and left neither a row nor a
+ * file. */
 struct answer *files_refused(const struct host *host, const struct person *who, const char *store,
                              struct answer *answer, long status, const char *external_id,
                              int files_before);

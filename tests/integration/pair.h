@@ -1,4 +1,4 @@
-/* Two hosts on one database, for the suites that check on one host the effects of requests to the
+/* Two hosts on one database. The suites send requests to one host and check the effects on the
  * other. */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H

@@ -34,8 +34,7 @@ pid_t process_start(const struct process_spec *spec);
 bool process_wait(pid_t pid, int ms, int *status);
 
 /* Sends the signal and waits; sends SIGKILL after `ms` times PATIENCE. Returns the waitpid()
- * status.
- */
+ * status. */
 int process_stop(pid_t pid, int signal, int ms);
 
 /* Marks the calling test as skipped in ./test because it cannot run here. The test must return
@@ -82,7 +81,7 @@ bool wait_until(bool (*condition)(void *), void *arg, int ms);
 /* Prints to memory that lives as long as the process, so tests need not free it. */
 __attribute__((format(printf, 1, 2))) char *text(const char *format, ...);
 
-/* Returns the whole file, in memory like that of text(); "" if there is no file. */
+/* Returns the whole file, in memory that lives as long as the process; "" if there is no file. */
 char *file_text(const char *path);
 
 void file_write(const char *path, const char *content);

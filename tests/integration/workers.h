@@ -17,9 +17,8 @@ struct suite_row {
 };
 
 /* Prints the time of every suite, and at the end a summary like check's, with all failures. Each
- * worker also runs `last`. Returns the number of failed tests, including those of workers that
- * ended early.
- */
+ * worker also runs `last`. Returns the number of failed tests; tests of workers that ended early
+ * count as failed. */
 int workers_run(const struct suite_row *const *rows, size_t count, const struct suite_row *last,
                 int workers);
 

@@ -1,4 +1,4 @@
-/* Fields of all types, for the tests and the fuzzer of bodies. */
+/* Fields of all types, shared by the tests and the fuzzer of bodies. */
 #ifndef TESTS_FIELD_ROWS_H
 #define TESTS_FIELD_ROWS_H
 

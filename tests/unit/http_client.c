@@ -35,21 +35,21 @@ static void close_socket(struct client *client)
     close(fd);
 }
 
-/* ---- what goes out, and what comes ----------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------ */
 
 static void send_rest(struct client *client)
 {
     ssize_t sent = send(client->watch.fd, client->out, client->out_length, MSG_NOSIGNAL);
 
     if (sent < 0 && errno != EAGAIN)
-        client->out_length = 0; /* the host does not want the rest */
+        client->out_length = 0; /* the host does not accept the rest */
     if (sent <= 0)
         return;
     client->out_length -= (size_t)sent;
     memmove(client->out, client->out + sent, client->out_length);
 }
 
-/* False: nothing is there now. */
+/* Returns false if there is nothing to read now. */
 static bool take(struct client *client)
 {
     if (client->in_room < client->in_length + PIECE + 1) {
@@ -82,7 +82,7 @@ static void ready(struct watch *of, uint32_t events)
         watch(client, of->fd);
 }
 
-/* ---- what a client does ---------------------------------------------------------------------- */
+/* ---- actions of a client --------------------------------------------------------------------- */
 
 static struct client *make(const char *address, bool deaf)
 {
@@ -198,7 +198,7 @@ void clients_leave(void)
     }
 }
 
-/* ---- what it has heard ----------------------------------------------------------------------- */
+/* ---- bytes that a client has read ------------------------------------------------------------ */
 
 const char *client_heard(const struct client *client)
 {
@@ -230,7 +230,7 @@ struct connection *client_connection(const struct client *client)
     return NULL;
 }
 
-/* ---- what the test waits for ----------------------------------------------------------------- */
+/* ---- conditions that the test waits for ------------------------------------------------------ */
 
 struct expected {
     const struct client *client;

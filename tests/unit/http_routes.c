@@ -58,7 +58,7 @@ static int park(struct bb_request *pub)
     return failed ? reply_failed(here.rq) : reply_json(here.rq, 200, json_string("parked"));
 }
 
-/* As core/request/pool_call.c does while a thread still works when the time is over. */
+/* Leaves the client like core/request/pool_call.c when a thread still works at the deadline. */
 static int be_late(struct bb_request *pub)
 {
     struct parked here = {.rq = request_of(pub)};
@@ -280,7 +280,7 @@ void http_routes_add(struct generation *generation)
                       why);
 }
 
-/* ---- what the test waits for ----------------------------------------------------------------- */
+/* ---- conditions that the test waits for ------------------------------------------------------ */
 
 struct count {
     const unsigned *is;
@@ -330,7 +330,7 @@ struct bb_stream *http_routes_open(struct client *by, const char *request)
     return http_routes.streams[opened];
 }
 
-/* Behind its last chunk an answer that is whole has one of length 0, or is ended by the host. */
+/* A complete response ends with a chunk of length 0, or the host closes the connection after it. */
 bool http_routes_is_whole(const struct client *client)
 {
     const char *heard = client_heard(client);

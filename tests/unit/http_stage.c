@@ -146,7 +146,7 @@ void http_stage_until(bool (*is_so)(const void *of), const void *of)
 static void make_earlier(int64_t *time, int64_t ms)
 {
     if (*time)
-        *time = *time > ms ? *time - ms : 1; /* 0 would mean that there is no limit */
+        *time = *time > ms ? *time - ms : 1; /* 0 would mean no limit */
 }
 
 void http_stage_pass(int64_t ms)

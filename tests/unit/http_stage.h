@@ -1,10 +1,10 @@
 /*
- * A loop with the host's HTTP part, as core/host/engine.c makes it, in the process of a unit test.
- * There is one thread: the host, the handlers (http_routes.h) and the clients (http_client.h) take
- * turns in the same loop, so the order of events is the same in each run.
+ * A loop with the host's HTTP part, set up as in core/host/engine.c, in the process of a unit test.
+ * There is one thread: the host, the handlers (http_routes.h) and the clients (http_client.h) all
+ * run in this loop, so the order of events is the same in each run.
  *
- * No test waits for a time. A test waits until a condition is true, and http_stage_pass() makes the
- * time limits of connections expire early.
+ * No test waits for a fixed time. A test waits until a condition is true, and http_stage_pass()
+ * makes the time limits of connections expire early.
  */
 #ifndef TESTS_UNIT_HTTP_STAGE_H
 #define TESTS_UNIT_HTTP_STAGE_H
@@ -14,7 +14,7 @@
 #include "core/request/quota.h"
 
 enum {
-    HTTP_STAGE_SECONDS = 30, /* the most that a test may take */
+    HTTP_STAGE_SECONDS = 30, /* time limit of a test */
     HTTP_STAGE_HEADER_MS = 10000,
     HTTP_STAGE_BODY_MS = 20000,
     HTTP_STAGE_IDLE_MS = 60000,
@@ -25,33 +25,33 @@ enum {
 extern struct loop http_stage_loop;
 extern struct generation http_stage_generation;
 
-/* Fixtures. After the test they fail it if anything that it made is left in the host. */
+/* Fixtures. The tear-down fails the test if anything that it made is left in the host. */
 void http_stage_set_up(void);
 void http_stage_tear_down(void);
 
 /*
- * Starts to listen. `section` has lines of the section http of the settings; NULL: all defaults.
- * Limits that are 0, or all where `limits` is NULL, are those above.
+ * Starts to listen. `section` has lines of the section http of the settings; NULL: all defaults. A
+ * limit that is 0 has its HTTP_STAGE_ value above; so do all limits if `limits` is NULL.
  */
 void http_stage_open(const char *section, const struct http_settings *limits);
 unsigned http_stage_port(void);
 
-/* Turns the loop until is_so(of) is true; fails the test when that takes far too long. */
+/* Runs the loop until is_so(of) is true; fails the test if that takes far too long. */
 void http_stage_until(bool (*is_so)(const void *of), const void *of);
 
 /*
- * Sweeps as if so many milliseconds had passed for all connections. Before a stop there is no other
- * sweep: it would hide that an event was missed.
+ * Sweeps as if this many milliseconds had passed for all connections. Before a stop there is no
+ * other sweep, because it would hide a missed event.
  */
 void http_stage_pass(int64_t ms);
-/* The host looks at its streams in the next turn, not when it would do so by itself. */
+/* Makes the host check its streams in the next iteration instead of at the usual time. */
 void http_stage_look_at_streams(void);
 
-/* Waits until the host has so many connections; until it has no request any more. */
+/* Wait until the host has this many connections; until it has no requests left. */
 void http_stage_expect_connections(size_t count);
 void http_stage_expect_no_requests(void);
 
-/* What all owners hold of a quota. */
+/* Returns how much of a quota all owners have taken. */
 size_t http_stage_taken(enum quota quota);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { LENGTH = 4, HEAD = 1 + LENGTH, PROTOCOL = 3 };
 
-/* The first that has not been played and is about this message; NULL: none is. */
+/* Returns the first line that has not been played and matches this message, or NULL. */
 static const struct script_line *line_for(struct script_conn *conn, enum script_when when)
 {
     struct pg_script *script = conn->script;
@@ -47,7 +47,7 @@ static void refuse(struct script_conn *conn, enum script_when when, const struct
     pg_say_error(conn, fatal, line->say);
     if (fatal)
         pg_script_hang_up(conn);
-    else if (when == SCRIPT_SYNC) /* it is a Sync all the same */
+    else if (when == SCRIPT_SYNC) /* a Sync gets its response even after an error */
         usual(conn);
 }
 
@@ -64,7 +64,7 @@ static void cut(struct script_conn *conn, const struct script_line *line,
     conn->silent = true;
 }
 
-/* Answers in a line's way, or with usual(conn). */
+/* Responds as the script line for this message says, or else with usual(conn). */
 static void answer(struct script_conn *conn, enum script_when when,
                    void (*usual)(struct script_conn *))
 {
@@ -114,7 +114,7 @@ static const char *text_of(const struct script_conn *conn, const char *name)
     return NULL;
 }
 
-/* In a transaction that has failed nothing is taken but its end. */
+/* In a failed transaction only its end is accepted. */
 static bool is_refused(struct script_conn *conn)
 {
     if (conn->status != 'E' || !strcmp(conn->bound, "ROLLBACK") || !strcmp(conn->bound, "COMMIT"))
@@ -133,7 +133,7 @@ static void parse(struct script_conn *conn, const char *body)
     struct script_prepared *place = &conn->prepared[conn->prepared_count];
 
     ck_assert_uint_lt(conn->prepared_count, SCRIPT_PREPARED);
-    ck_assert_ptr_null(text_of(conn, body)); /* a client that has lost count */
+    ck_assert_ptr_null(text_of(conn, body)); /* otherwise the client's bookkeeping is wrong */
     snprintf(place->name, sizeof place->name, "%s", body);
     snprintf(place->text, sizeof place->text, "%s", body + strlen(body) + 1);
     conn->bound = place->text;
@@ -194,14 +194,15 @@ static void queried(struct script_conn *conn)
     executed(conn);
 }
 
-/* A statement by itself, as the listener asks: with the answer to a Sync, too. */
+/* Responds to a simple query (the listener sends these), including the response to a Sync. */
 static void query(struct script_conn *conn, const char *body)
 {
     struct script_prepared *place = &conn->prepared[SCRIPT_PREPARED - 1];
 
     snprintf(place->text, sizeof place->text, "%s", body);
     conn->bound = place->text;
-    if (strstr(body, "set_config('busbar.session'")) { /* no test's: the session is well */
+    if (strstr(body, "set_config('busbar.session'")) { /* the host's own statement: always
+                                                        * succeeds */
         pg_say_columns(conn);
         pg_say_row(conn, "");
         pg_say(conn, 'C', "SELECT 1", sizeof "SELECT 1");

@@ -9,7 +9,7 @@
 
 enum { BODY = 1024, TEXT_OID = 25, SQLSTATE = 5 };
 
-/* A body that grows; what has no room fails the test. */
+/* A body that grows; a value that does not fit fails the test. */
 struct body {
     char bytes[BODY];
     size_t length;
@@ -57,7 +57,7 @@ static void say(struct script_conn *conn, char type, const struct body *body)
     pg_say(conn, type, body->bytes, body->length);
 }
 
-/* Nobody takes more at a time than a socket has room for. */
+/* Responses are small enough for the socket's buffer, so one send() suffices. */
 void pg_say_flush(struct script_conn *conn)
 {
     size_t length = conn->out_length;
@@ -156,7 +156,7 @@ void pg_say_columns(struct script_conn *conn)
     }
     put_16(&body, 1);
     put_text(&body, "text");
-    put_32(&body, 0); /* of no table */
+    put_32(&body, 0); /* not from a table */
     put_16(&body, 0);
     put_32(&body, TEXT_OID);
     put_16(&body, UINT16_MAX); /* of any length */

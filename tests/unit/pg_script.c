@@ -30,7 +30,7 @@ bool pg_script_is_over(const struct pg_script *script)
     return true;
 }
 
-/* ---- what was heard -------------------------------------------------------------------------- */
+/* ---- executed statements --------------------------------------------------------------------- */
 
 unsigned pg_script_times(const struct pg_script *script, const char *text)
 {
@@ -52,7 +52,8 @@ unsigned pg_script_conn_of(const struct pg_script *script, const char *text)
 
 /* ---- the connections ------------------------------------------------------------------------- */
 
-/* Says no more; what the client still sends is read, else the kernel would take back the answer. */
+/* Closes only the sending side and keeps reading: if unread bytes were left, the kernel would reset
+ * the connection and discard the response. */
 void pg_script_hang_up(struct script_conn *conn)
 {
     pg_say_flush(conn);
@@ -138,7 +139,7 @@ static void hang_up_all(struct pg_script *script)
 void pg_script_end_sessions(struct pg_script *script, const char *sqlstate)
 {
     for (unsigned i = 0; sqlstate && i < script->accepted; i++) {
-        if (!strcmp(sqlstate, "57P02")) /* as PostgreSQL tells a crash and an immediate shutdown */
+        if (!strcmp(sqlstate, "57P02")) /* as PostgreSQL reports a crash */
             pg_say_warning(&script->conns[i], sqlstate);
         else
             pg_say_error(&script->conns[i], true, sqlstate);

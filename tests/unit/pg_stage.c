@@ -10,14 +10,14 @@
 #include "starve.h"
 
 enum {
-    PATIENCE_MS = 15000, /* then the test has failed: something is waited for that never comes */
+    PATIENCE_MS = 15000, /* the test fails after this time: its condition was never reached */
     CONNECT_MS = 20000,  /* longer than any request waits */
     STATEMENT_MS = 20000,
     QUEUE = 100
 };
 
 struct stage_request {
-    struct core_request rq; /* first */
+    struct core_request rq; /* must be first */
     struct stage_call *call;
 };
 
@@ -51,7 +51,7 @@ static void give_up(struct timer *timer)
 
 void stage_set_up(void)
 {
-    log_level(BB_ERROR, false); /* of lost connections there are many */
+    log_level(BB_ERROR, false); /* many lines about lost connections are expected */
     starved = false;
     stage_generation = (struct generation){.holders = 1};
     patience = (struct timer){.fire = give_up};

@@ -1,7 +1,7 @@
 /*
- * A loop with the host's pools of connections and requests on fibers, as an engine makes them,
- * before the scripted server of pg_script.h; without an engine, and with as many connections as the
- * test says.
+ * A loop with the host's connection pools and requests on fibers, set up as in an engine, against
+ * the scripted server of pg_script.h. There is no engine, and the test chooses the number of
+ * connections.
  */
 #ifndef TESTS_UNIT_PG_STAGE_H
 #define TESTS_UNIT_PG_STAGE_H
@@ -11,9 +11,9 @@
 #include "pg_script.h"
 
 enum {
-    STAGE_DEADLINE_MS = 10000, /* of a request that says nothing else: none comes so far */
-    STAGE_SHORT_MS = 250,      /* for what has to end by time; all else takes far less */
-    STAGE_SECONDS = 30,        /* of a test, at most */
+    STAGE_DEADLINE_MS = 10000, /* default of a request; no test reaches it */
+    STAGE_SHORT_MS = 250,      /* for requests that must time out; everything else takes far less */
+    STAGE_SECONDS = 30,        /* time limit of a test */
     STAGE_SIZE = 128
 };
 
@@ -22,56 +22,56 @@ enum {
 
 extern struct pg_script stage_server;
 extern struct loop stage_loop;
-extern struct generation stage_generation; /* of all requests; without modules */
+extern struct generation stage_generation; /* of all requests; has no modules */
 
-/* What a request does, and what has become of it. */
+/* The work of a request and its result. */
 struct stage_call {
-    void (*work)(struct core_request *rq, struct stage_call *call); /* NULL: asks `sql` */
+    void (*work)(struct core_request *rq, struct stage_call *call); /* NULL: executes `sql` */
     struct bb_sql sql;
     uint64_t key;        /* of a unit */
-    int64_t deadline_ms; /* from when it is asked; 0: STAGE_DEADLINE_MS */
-    /* from here on: what came of it */
+    int64_t deadline_ms; /* from its start; 0: STAGE_DEADLINE_MS */
+    /* the members below are the result */
     bool ended;
     struct failure failure;
-    char text[STAGE_SIZE]; /* the first value of its first row */
-    int status;            /* that it answered */
-    unsigned told;         /* how often it heard that its transaction is committed */
+    char text[STAGE_SIZE]; /* the first value of the first row */
+    int status;            /* of the response */
+    unsigned told;         /* number of notifications that its transaction is committed */
 };
 
-/* The server listens, and nothing is connected yet: fixtures. */
+/* Fixtures: the server listens, but nothing is connected yet. */
 void stage_set_up(void);
 void stage_tear_down(void);
 
-/* Connects so many in the pool, to stage_server or where `hosts` and `ports` say. */
+/* Connect this many connections of the pool to stage_server, or to `hosts` and `ports`. */
 struct stage_place {
-    const char *hosts, *ports, *more; /* NULL: those of stage_server; no more settings */
-    unsigned connect_ms, gather;      /* 0: far too long; nobody shares executions */
+    const char *hosts, *ports, *more; /* NULL: of stage_server; no more settings */
+    unsigned connect_ms, gather;      /* 0: a very long timeout; executions are not shared */
 };
 void stage_open(enum pg_pool_kind kind, unsigned count);
 void stage_open_at(enum pg_pool_kind kind, unsigned count, const struct stage_place *place);
-/* Closes them all; also done by stage_tear_down(). */
+/* Closes all connections; also done by stage_tear_down(). */
 void stage_close(void);
 struct pg_conn *stage_conn(enum pg_pool_kind kind, unsigned index);
 
-/* What stage_server does otherwise, see pg_script.h. */
+/* Adds a line to the script of stage_server, see pg_script.h. */
 void stage_play(enum script_when when, const char *text, enum script_act act, const char *say);
 void stage_play_cut(enum script_when when, const char *text, size_t bytes);
-/* All of it has been played. */
+/* Returns whether the whole script has been played. */
 bool stage_is_played(void);
 
-/* Begins the request. */
+/* Starts the request. */
 void stage_ask(struct stage_call *call);
-/* Turns the loop until this is so, or all that was asked has ended, and its hooks. */
+/* Run the loop until the condition is true, or until all requests and their hooks have ended. */
 void stage_until(bool (*is_so)(void));
 void stage_finish(void);
-/* One request from its beginning to its end. */
+/* Runs one request from start to end. */
 void stage_do(struct stage_call *call);
 
-/* Works of a request. */
+/* Functions for stage_call.work. */
 void stage_query(struct core_request *rq, struct stage_call *call);
 void stage_unit(struct core_request *rq, struct stage_call *call);
 
-/* Fails where the request has not got its own row; where it has not failed so. */
+/* Fail the test unless the request has received its own row; unless it has failed this way. */
 void stage_expect_row(const struct stage_call *call);
 void stage_expect_failure(const struct stage_call *call, enum failure_kind kind);
 

@@ -1,4 +1,4 @@
-/* Settings of all types, for their tests and their fuzzer. */
+/* Settings of all types, shared by their tests and their fuzzer. */
 #ifndef TESTS_SETTING_ROWS_H
 #define TESTS_SETTING_ROWS_H
 

@@ -1,4 +1,4 @@
-/* The linker has other files call these functions in place of the arena's: -Wl,--wrap. */
+/* The linker (-Wl,--wrap) makes other source files call these functions instead of the arena's. */
 #include "starve.h"
 
 #include "core/base/arena.h"

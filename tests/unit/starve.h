@@ -1,4 +1,4 @@
-/* Arenas that have no memory from a moment on, in whatever calls them from another file. */
+/* While `starved` is true, arenas have no memory when another source file calls them. */
 #ifndef TESTS_UNIT_STARVE_H
 #define TESTS_UNIT_STARVE_H
 

@@ -1,6 +1,6 @@
 /*
  * The suites of the unit tests, one for each file: X(json) stands for `Suite *json_suite(void)` in
- * test_json.c. Keep them in order of the alphabet.
+ * test_json.c. Keep them in alphabetical order.
  */
 #ifndef TESTS_UNIT_SUITES_H
 #define TESTS_UNIT_SUITES_H

@@ -1,4 +1,4 @@
-/* Networks, the client behind proxies, origins. */
+/* Networks, the client address behind proxies, origins. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/un.h>

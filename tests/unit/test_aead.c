@@ -1,4 +1,4 @@
-/* Sealing: round trips, rotation, and that nothing changed opens. */
+/* Sealing: round trips, rotation, and rejection of changed data. */
 #include <stdlib.h>
 #include <string.h>
 

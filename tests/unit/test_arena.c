@@ -1,4 +1,4 @@
-/* The arena: alignment, zeroes, growth, undos. */
+/* The arena: alignment, zeroing, growth, undo functions. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Settings that are bound to a struct of their module: by the host, by the fake, and wrong ones. */
+/* Settings that are bound to a struct of their module: by the host and by the fake, and invalid
+ * ones. */
 #include <busbar/fake.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -20,7 +21,7 @@ static const struct bb_api api = {.size = sizeof api,
                                   .settings = api_settings,
                                   .open_fail = api_open_fail};
 
-/* A generation of the probe with this section. */
+/* Builds a generation of the probe with this section. */
 static struct generation *build(const char *section)
 {
     FILE *out = fopen(conf, "w");
@@ -143,7 +144,7 @@ START_TEST(a_module_without_a_struct_has_none)
 }
 END_TEST
 
-/* As the host refuses it. */
+/* The host refuses it, too. */
 START_TEST(a_wrong_place_ends_a_test_with_the_fake)
 {
     static const struct bb_field settings[] = {
@@ -155,7 +156,7 @@ START_TEST(a_wrong_place_ends_a_test_with_the_fake)
 }
 END_TEST
 
-/* What module_validate() says of one. */
+/* Fails the test unless module_validate() reports these problems. */
 static void refused(const struct bb_module *descriptor, const char *const *expected, size_t count)
 {
     struct core_module module = {.descriptor = descriptor, .path = "x.so"};

@@ -1,6 +1,6 @@
 /*
- * Events of units and transactions: hooks within them share their fate, and committed hooks hear of
- * what is in the database, once, and of nothing else.
+ * Events of units and transactions: hooks within a transaction are committed or rolled back with
+ * it; committed hooks receive each event that is in the database once, and no others.
  */
 #include <check.h>
 #include <stdio.h>
@@ -11,15 +11,18 @@
 #include "suite.h"
 #include "suites.h"
 
-enum { SYNCED = 6 /* bytes of the answer to a Sync */, TAGGED = 12 /* to COMMIT */ };
+enum {
+    SYNCED = 6 /* bytes of the response to a Sync */,
+    TAGGED = 12 /* to COMMIT */
+};
 
 static const struct bb_sql trail = {"INSERT trail", 0}, count = {"UPDATE count", 0};
 static struct stage_call call;
-static bool vetoes; /* the hook within, or the function before the commit */
+static bool vetoes; /* makes the hook or the function before the commit refuse */
 static unsigned heard, last_runs;
 static char within_id[TEXT_UUID_SIZE], heard_id[TEXT_UUID_SIZE];
 
-/* ---- a module that raises an event, and hears of it ------------------------------------------ */
+/* ---- a module that raises an event and receives it ------------------------------------------- */
 
 static int refuse(struct bb_request *rq)
 {
@@ -97,7 +100,7 @@ static int raise_twice(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct stage_call *of = arg;
     bool would = vetoes;
 
-    vetoes = false; /* the function before the commit does */
+    vetoes = false; /* only the function before the commit refuses */
     if (!api_tx_query(tx, &of->sql, NULL, 0) || raise_event(tx) || raise_event(tx) ||
         !api_before(tx, count_up, 1) || !api_before(tx, count_up, 1))
         return -1;
@@ -165,7 +168,8 @@ START_TEST(a_unit_that_is_vetoed_is_never_sent)
 }
 END_TEST
 
-/* BEGIN, its own statement, those of two hooks and of the function, COMMIT. */
+/* BEGIN, the transaction's own statement, the ones added by two hooks and by the function,
+ * COMMIT. */
 START_TEST(what_hooks_add_to_a_transaction_travels_together)
 {
     run(PG_TX);

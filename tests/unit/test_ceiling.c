@@ -1,6 +1,6 @@
 /*
- * What the ceiling stands on: dates, time zones, units, and the formula itself, held against the C
- * library and against another way to compute it.
+ * The parts of the ceiling: dates, time zones, units, and the formula, compared with the C library
+ * and with a second calculation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@
 
 static const struct ceiling_rule usual = {.degradation = 0.005, .margin = 1.2};
 
-/* With half-hour changes, changes at midnight, a day left out, winter time that is "summer" time,
- * and rules that change before or behind the day that they name. */
+/* These have half-hour changes, changes at midnight, a skipped day, winter time that is "summer"
+ * time, and rules that change before or after the day they name. */
 static const char *const zones[] = {
     "UTC",           "Europe/Berlin",  "America/New_York", "Australia/Lord_Howe", "Pacific/Apia",
     "Europe/Dublin", "Asia/Kathmandu", "America/Nuuk",     "America/Santiago",    "Asia/Gaza",
@@ -85,7 +85,7 @@ START_TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
     ck_assert_double_eq(ceiling_wh(&usual, &device, 3 * YEAR - HOUR, 3 * YEAR), 1188030);
 }
 
-/* Another way: logarithms, hours from the C library's own calendar, and no tolerance. */
+/* A second calculation: logarithms, hours from the C library's calendar, and no tolerance. */
 static double expected(double capacity, double yield, time_t commissioned, time_t start, time_t end)
 {
     long double hours = difftime(end, start) / 3600;
@@ -120,7 +120,8 @@ static bool same_local(time_t at, const struct tm *wanted)
            got.tm_min == wanted->tm_min && got.tm_mon == wanted->tm_mon;
 }
 
-/* Whether a local time is there exactly once: not skipped, and not repeated within three hours. */
+/* Returns whether a local time exists exactly once: it is neither skipped nor repeated within three
+ * hours. */
 static bool plain(time_t at, const struct tm *wanted)
 {
     for (int minutes = 30; minutes <= 180; minutes += 30)
@@ -140,7 +141,8 @@ static int64_t parsed(const struct zone *zone, const struct tm *tm)
     return zone_instant(zone, moment.ms);
 }
 
-/* A reading from its local text to the verdict, and the C library's. */
+/* Compares the whole path from a reading's local text to the verdict with the C library's
+ * result. */
 static int compare(const struct zone *zone, unsigned *seed)
 {
     struct tm start_tm, end_tm;
@@ -209,7 +211,7 @@ START_TEST(a_day_of_a_clock_change_has_23_or_25_hours)
 
     ck_assert_int_eq(zone_instant(zone, spring + DAY) - zone_instant(zone, spring), 23 * HOUR);
     ck_assert_int_eq(zone_instant(zone, autumn + DAY) - zone_instant(zone, autumn), 25 * HOUR);
-    /* 02:30 is skipped in spring, and twice there in autumn */
+    /* 02:30 is skipped in spring and occurs twice in autumn */
     ck_assert_int_eq(zone_instant(zone, spring + 5 * HOUR / 2), spring + 3 * HOUR / 2);
     ck_assert_int_eq(zone_instant(zone, autumn + 5 * HOUR / 2), autumn + HOUR / 2);
     free(zone);

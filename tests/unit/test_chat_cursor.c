@@ -1,4 +1,4 @@
-/* Marks and cursors of the live stream: what has been seen, and its text. */
+/* Marks and cursors of the live stream: the set of transactions seen, and its text form. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ START_TEST(an_id_names_its_home)
 }
 END_TEST
 
-/* Transactions 1 to 24 in sets, as bits; a mark of each set of 5 random ones. */
+/* Returns a mark of up to 24 transactions without up to 4 random ones. */
 static struct chat_mark random_mark(unsigned *state)
 {
     struct chat_mark mark = {.xmax = 1 + (uint64_t)rand_r(state) % 24};
@@ -148,7 +148,7 @@ START_TEST(a_place_in_a_transaction_is_covered_only_from_there_on)
 }
 END_TEST
 
-/* The text of what two cursors have seen together; NULL: that is none. */
+/* Returns the text of the union of two cursors; NULL if they cannot be merged. */
 static const char *merged(const char *one, const char *other)
 {
     static char text[CHAT_ID_SIZE];
@@ -171,15 +171,15 @@ static const struct {
     const char *one, *other, *both;
 } merges[] = {
     {"10-0-", "20-0-", "20-0-"},
-    {"10-10-0.4", "10-20-0.5", "10-20-0"},            /* 14 was seen by one, 15 by the other */
-    {"10-10-0", "15-5-0", "20-0-"},                   /* each has what the other lacks */
-    {"10-5-", "20-5-0.2", "20-5-0.2"},                /* nothing is known of what is above */
-    {"10-5-0-0-7-3", "10-5-0-0-7-5", "10-5-0-0-7-5"}, /* the further place counts */
+    {"10-10-0.4", "10-20-0.5", "10-20-0"},            /* the first has seen 14, the second 15 */
+    {"10-10-0", "15-5-0", "20-0-"},                   /* each has seen what the other lacks */
+    {"10-5-", "20-5-0.2", "20-5-0.2"},                /* the first cursor covers nothing above 10 */
+    {"10-5-0-0-7-3", "10-5-0-0-7-5", "10-5-0-0-7-5"}, /* the later place counts */
     {"10-5-0-0-8-1", "10-5-0-0-7-5", "10-5-0-0-8-1"},
-    {"10-5-0-0-7-3", "20-0-", "20-0-"},         /* a transaction that the other has whole */
-    {"10-5-0-0-7-3", "10-6-0", "10-6-0-0-7-3"}, /* one that it does not have */
+    {"10-5-0-0-7-3", "20-0-", "20-0-"},         /* a transaction that the other has seen whole */
+    {"10-5-0-0-7-3", "10-6-0", "10-6-0-0-7-3"}, /* a transaction that the other has not seen */
     {"10-6-0", "10-5-0-0-7-3", "10-6-0-0-7-3"},
-    {"10-5-0.1-0-7-3", "10-5-0.1-1-7-3", NULL}, /* two are in parts */
+    {"10-5-0.1-0-7-3", "10-5-0.1-1-7-3", NULL}, /* two transactions are partly seen */
 };
 
 START_TEST(two_cursors_make_one_that_has_what_either_has)

@@ -1,4 +1,4 @@
-/* Whose turn it is among the live streams that are behind: accounts take turns. */
+/* The order in which live streams with a backlog are served: accounts take turns. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool ready(const struct chat_listener *listener)
     return listener != deaf;
 }
 
-/* The accounts of the next turns, in one text. */
+/* Returns the accounts of the next turns, in one text. */
 static const char *turns(int number)
 {
     static char text[SOME * 4];

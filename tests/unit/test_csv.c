@@ -1,5 +1,5 @@
-/* The reader of CSV: the cases that nobody of the project wrote, with other separators, and in
- * pieces; bounds; what begins and ends where. */
+/* The CSV reader: test cases from outside of the project, also with other separators and in pieces;
+ * limits; where rows begin and end. */
 #include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int see(void *arg, const struct reader_row *row)
     return 0;
 }
 
-/* Reads a text in pieces of so many bytes; the reason of a failure, "" for none. */
+/* Reads a text in pieces of this many bytes; returns the reason of a failure, "" for none. */
 static const char *read_text(struct seen *seen, const char *bytes, size_t length, char separator,
                              size_t piece)
 {
@@ -69,7 +69,7 @@ static char *file_bytes(const char *path, size_t *length)
     return bytes;
 }
 
-/* Git may have taken them away where the cases came from; the JSON has them. */
+/* Restores CR LF: Git may have removed the CRs from the cases, but their JSON has them. */
 static char *with_crlf(char *bytes, size_t *length)
 {
     char *longer = malloc(2 * *length + 1), *at = longer;
@@ -85,7 +85,7 @@ static char *with_crlf(char *bytes, size_t *length)
     return longer;
 }
 
-/* Objects by the names of the first row, as the cases' JSON has them. */
+/* Converts rows to objects by the names in the first row, like the cases' JSON. */
 static json_t *objects(const json_t *rows)
 {
     json_t *list = json_array();
@@ -103,7 +103,7 @@ static json_t *objects(const json_t *rows)
     return list;
 }
 
-/* The same rows with another separator. */
+/* Writes the same rows with another separator. */
 static struct csv written_with(char separator, const json_t *rows)
 {
     struct csv csv = {.separator = separator};
@@ -257,7 +257,7 @@ START_TEST(utf8_is_known_in_pieces)
     ck_assert_int_eq(utf8_feed(&utf8, "a\0b", 3), UTF8_NUL);
 }
 
-/* Which of two contradicts the other, whatever their order by time. */
+/* Which of two rows contradicts the other depends on their order in the file, not in time. */
 START_TEST(the_later_row_of_a_contradiction_is_told)
 {
     static const struct claim given[] = {
@@ -278,7 +278,7 @@ START_TEST(the_later_row_of_a_contradiction_is_told)
     claims_free(&claims);
 }
 
-/* A text, and the cell that it becomes. */
+/* Each text with the cell it is written as. */
 START_TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
 {
     static const char *const cells[][2] = {

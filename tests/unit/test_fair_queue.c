@@ -32,7 +32,7 @@ static void wait_in(int queue, int thing, const struct quota_owner *owner)
     fair_wait(&queues[queue], &things[thing]);
 }
 
-/* Takes one, which must be this. */
+/* Takes the next item and fails the test unless it is this one. */
 static void expect(int queue, int thing)
 {
     struct fair_entry *entry = fair_take(&queues[queue]);

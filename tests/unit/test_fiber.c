@@ -1,4 +1,4 @@
-/* Fibers: what happens to a frame that is larger than a stack. */
+/* Fibers: a frame that is larger than a stack. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,8 +16,8 @@ static void park(void *arg)
     fiber_park();
 }
 
-/* As a function of a module does whose compiler probes no stack: its first write is a megabyte
- * below. */
+/* Writes a megabyte below its frame first, like a function of a module whose compiler does not
+ * probe the stack. */
 __attribute__((noinline, no_sanitize_address)) static void write_far(void *arg)
 {
     volatile char *here = (volatile char *)__builtin_frame_address(0);
@@ -32,7 +32,7 @@ static void faulted(int number)
     _exit(FAULTED);
 }
 
-/* On a stack that lies above many others. */
+/* Overflows a stack that lies above many others. */
 static _Noreturn void overflow(void)
 {
     stack_t alternate = {.ss_sp = malloc(ALTERNATE), .ss_size = ALTERNATE};
@@ -46,7 +46,7 @@ static _Noreturn void overflow(void)
     for (int i = 0; i < FIBERS; i++)
         if (fiber_start(pool, park, NULL, &parked[i]))
             _exit(1);
-    if (!fiber_resume(parked[0])) /* its stack is the next one's */
+    if (!fiber_resume(parked[0])) /* the next fiber gets this stack */
         _exit(1);
     fiber_start(pool, write_far, NULL, &none);
     _exit(OVERWRITTEN);

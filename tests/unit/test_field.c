@@ -1,5 +1,4 @@
-/* Field tables against JSON and text: what passes, how it is normalised, how problems are worded.
- */
+/* Field tables for JSON and text: accepted values, normalization, and the wording of problems. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -22,7 +21,7 @@ static void setup(void)
     warnings = NULL;
 }
 
-/* As requests are checked; without it as settings are. */
+/* Fields are checked as in requests; without it as in settings. */
 static void setup_tolerant(void)
 {
     setup();
@@ -202,7 +201,7 @@ static const struct {
      "\"inner\":{\"unit\":\"kWh\"}}"},
 };
 
-/* In bodies "" is absent, too, and so is null where the row says so. */
+/* In bodies, "" also counts as absent, and so does null if the row says so. */
 START_TEST(what_is_absent_has_its_default)
 {
     static const struct bb_table rows = BB_TABLE(defaults);
@@ -256,7 +255,7 @@ START_TEST(at_most_64_problems_are_kept)
 }
 END_TEST
 
-/* A row as an older header had it: without fallback, help and example. */
+/* Rows of an older header, without fallback, help and example. */
 START_TEST(shorter_rows_of_older_modules_are_read)
 {
     enum { OLD = offsetof(struct bb_field, fallback) };
@@ -337,7 +336,7 @@ START_TEST(bad_texts_are_refused)
 }
 END_TEST
 
-/* ---- as clients send them ---- */
+/* ---- values in the forms that clients send ---- */
 
 START_TEST(numbers_may_come_as_decimal_strings)
 {
@@ -373,7 +372,7 @@ START_TEST(other_strings_are_no_numbers)
 }
 END_TEST
 
-/* How a number with a fraction or an exponent was written is not known any more. */
+/* The original spelling of a number with a fraction or an exponent is not known any more. */
 START_TEST(digits_are_taken_for_strings)
 {
     passes("{\"text\":123}", "{\"text\":\"123\"}");
@@ -607,7 +606,7 @@ START_TEST(names_are_those_that_people_can_tell_apart)
 }
 END_TEST
 
-/* So that it does not matter how often a text is folded. Letters without a case are left out. */
+/* Folding a text twice must change nothing more. Letters without case are skipped. */
 START_TEST(what_is_folded_stays_as_it_is)
 {
     for (int32_t code = 1; code < 0x110000; code++) {

@@ -1,4 +1,4 @@
-/* Heads as they come, and what of them is refused. */
+/* Heads of requests: how they are parsed, and which ones are refused. */
 #include "core/wire/head.h"
 
 #include <stdio.h>
@@ -217,7 +217,7 @@ START_TEST(a_host_is_needed_and_valid)
 }
 END_TEST
 
-/* RFC 9112, 3.2 and 3.3: whoever asks by no name says so by an empty Host. */
+/* RFC 9112, 3.2 and 3.3: a client that has no host name sends an empty Host. */
 START_TEST(an_empty_host_is_one_where_the_target_has_none)
 {
     passes("GET / HTTP/1.1\r\nHost:\r\n\r\n");
@@ -267,7 +267,7 @@ START_TEST(connection_and_expect_say_what_is_asked)
 }
 END_TEST
 
-/* A head of so many bytes, most of them in one field. */
+/* Makes a head of this many bytes, most of them in one field. */
 static size_t make(char *text, size_t length)
 {
     size_t fixed = strlen(START "X: \r\n\r\n");
@@ -308,7 +308,8 @@ static const char *const split[] = {
     START "\r\n",
 };
 
-/* Byte by byte, from copies of exactly what has come, so that a sanitizer sees what lies behind. */
+/* Each byte is added to a copy of exactly the bytes so far, so that a sanitizer detects reads
+ * beyond them. */
 START_TEST(a_head_is_the_same_however_it_comes)
 {
     const char *text = split[_i];

@@ -1,5 +1,5 @@
-/* What <busbar/helpers.h> reads of cells: bytes and numbers, and JSON. The rest of it the lists'
- * tests use. */
+/* Cells as <busbar/helpers.h> reads them: bytes, numbers and JSON. The tests of lists use the rest
+ * of the header. */
 #include <busbar/fake.h>
 #include <stdlib.h>
 
@@ -44,9 +44,9 @@ START_TEST(numbers_of_a_cell_are_counted_and_read)
 }
 END_TEST
 
-/* ---- what a module with one route does, on the fake host ---- */
+/* ---- a module with one route, on the fake host ---- */
 
-/* bb_failed() where what was stored cannot be read. */
+/* Calls bb_failed() if the stored value cannot be read. */
 static int show_stored(struct bb_request *rq)
 {
     static const struct bb_sql find = {"SELECT stored FROM thing", 0};

@@ -1,4 +1,4 @@
-/* What the supervisor remembers: crashes by module, and which one is in quarantine. */
+/* The supervisor's history: crashes by module, and modules in quarantine. */
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ START_TEST(crashes_far_apart_or_of_several_modules_are_borne)
     ck_assert_uint_eq(history.restarts, 13);
 }
 
-/* One that hangs in `open` takes half a minute each time. */
+/* A module that hangs in `open` takes half a minute each time. */
 START_TEST(three_starts_in_vain_are_too_many_however_long_they_take)
 {
     begin();
@@ -77,7 +77,7 @@ START_TEST(a_worker_that_served_is_no_start_in_vain)
     ck_assert_ptr_null(history_out(&history, "slow"));
 }
 
-/* Killed from outside: no file to leave out. */
+/* A worker that was killed from outside names no module that could be disabled. */
 START_TEST(what_has_no_module_is_counted_and_not_left_out)
 {
     begin();

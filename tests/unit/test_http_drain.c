@@ -1,6 +1,6 @@
 /*
- * A stop, and the end of a reload: what is under way is answered, and nothing new begins. Streams
- * are in test_http_stream_ends.c and test_http_topics.c.
+ * A stop, and the end of a reload: requests in progress are answered, and no new ones begin.
+ * Streams are in test_http_stream_ends.c and test_http_topics.c.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -56,7 +56,7 @@ START_TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
     client_expect_stage(client, STAGE_IDLE);
     client_expect_stage(silent, STAGE_HEADER);
     ck_assert(!drain());
-    http_stage_pass(0); /* the sweep that follows shortens their time */
+    http_stage_pass(0); /* the next sweep shortens their time limits */
     client_ask(client, GET_A, "\"a\"");
     ck_assert_uint_eq(client_times(client, "Connection: close"), 1);
     client_expect_end(client);
@@ -87,7 +87,7 @@ START_TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connec
     client_expect_end(client);
     http_stage_until(is_drained, NULL);
     ck_assert_uint_eq(client_times(client, "Connection: close"), 1);
-    ck_assert_uint_eq(http_routes.begun, 2); /* the second one on the same connection is not */
+    ck_assert_uint_eq(http_routes.begun, 2); /* not the second one on its connection */
 }
 END_TEST
 
@@ -110,7 +110,7 @@ START_TEST(a_large_answer_is_written_to_its_end)
 }
 END_TEST
 
-/* The kernel had it connected, and the host had not accepted it: the client cannot know of that. */
+/* The kernel has accepted the connection, but the host has not; the client cannot know that. */
 START_TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
 {
     struct sockaddr_in host = {.sin_family = AF_INET,
@@ -119,7 +119,7 @@ START_TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
 
     client_say(client, GET_A);
     ck_assert_uint_eq(http_stage_loop.http->connection_count, 0);
-    (void)drain(); /* it may have answered by now */
+    (void)drain(); /* it may already be drained */
     inet_pton(AF_INET, "127.0.0.1", &host.sin_addr);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&host, sizeof host), -1);
     ck_assert_int_eq(errno, ECONNREFUSED);
@@ -130,7 +130,7 @@ START_TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
 }
 END_TEST
 
-/* As when reload.drain is over. */
+/* The same happens when reload.drain expires. */
 START_TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
 {
     struct client *other = client_new();

@@ -1,6 +1,6 @@
 /*
- * libmicrohttpd's epoll set as the host keeps it: what libmicrohttpd takes out stays in, until
- * something comes of it. Told here by a set and sockets of the test's own.
+ * The host's handling of libmicrohttpd's epoll set: a socket that libmicrohttpd removes stays in
+ * the set until an event comes. These tests use their own set and sockets.
  */
 #include <check.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 static struct http http;
 static struct connection connection;
 static int set, ours, theirs;
-static char owner; /* stands for libmicrohttpd's connection */
+static char owner; /* in place of libmicrohttpd's connection */
 
 static void begin(void)
 {
@@ -49,7 +49,7 @@ static int change(int how)
     return epoll_ctl(set, how, ours, how == EPOLL_CTL_DEL ? NULL : &event);
 }
 
-/* The events of the socket now; 0: none are reported. */
+/* Returns the events of the socket now; 0: none are reported. */
 static uint32_t reported(void)
 {
     struct epoll_event events[4];
@@ -62,7 +62,7 @@ static uint32_t reported(void)
     return count ? events[0].events : 0;
 }
 
-/* It was put in, was ready, and libmicrohttpd has taken it out. */
+/* Adds the socket, waits until it is ready, and removes it as libmicrohttpd does. */
 static void begin_taken_out(void)
 {
     begin();
@@ -118,7 +118,7 @@ START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
     end();
 }
 
-/* The edge is there when it is put back, and nobody has asked for it before. */
+/* The event is there when the socket is added again, although nobody called epoll_wait() before. */
 START_TEST(what_came_and_was_not_asked_for_is_reported)
 {
     begin_taken_out();
@@ -139,7 +139,7 @@ START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
     end();
 }
 
-/* What was sent and the end came with one edge, before it was taken out. */
+/* One edge reported both the data and the end, before the socket was removed. */
 START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
 {
     begin();
@@ -170,7 +170,7 @@ START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
     end();
 }
 
-/* Five of them, of which two are told at a time; the third has ended meanwhile. */
+/* Five sockets, of which two are reported at a time; the third is closed meanwhile. */
 START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
 {
     enum { COUNT = 5, GONE = 2 };
@@ -211,7 +211,8 @@ START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
     end();
 }
 
-/* Its descriptor may live on: the host waits with a copy until the client has read all. */
+/* Its descriptor may live on, because the host keeps a copy until the client has read
+ * everything. */
 START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
 {
     begin();

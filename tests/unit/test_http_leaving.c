@@ -1,6 +1,6 @@
 /*
- * Clients that leave: in every stage of a request, by closing, by a reset and by ending only their
- * side. That nothing of them is left in the host is looked at behind each test (http_stage.h).
+ * Clients that leave in every stage of a request: by closing, by a reset, or by ending only their
+ * side. After each test, http_stage.h checks that nothing of them is left in the host.
  */
 #include <check.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static const char *const parts[] = {
     "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234",
 };
 
-/* The host has read the part. */
+/* The host has read the part before the client leaves. */
 START_TEST(who_leaves_within_a_request_leaves_nothing)
 {
     client_say(client, parts[_i / WAYS]);
@@ -52,7 +52,8 @@ START_TEST(who_leaves_within_a_request_leaves_nothing)
 }
 END_TEST
 
-/* The host hears of the part and of its end by one event; the sweep finds what that does not. */
+/* The host gets one event for both the part and the end of the connection; the sweep finds
+ * connections that the event does not end. */
 START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
 {
     client_expect_stage(client, STAGE_HEADER);
@@ -61,7 +62,7 @@ START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
     client_ask(client_new(), "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
     http_stage_pass(0);
     client_ask(client_new(), "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
-    http_stage_pass(0); /* of a body the first one only ended what can be read */
+    http_stage_pass(0); /* if a body was unfinished, the first sweep only ended the reading */
     http_stage_expect_connections(2);
     ck_assert_uint_eq(http_routes.begun, 2);
 }
@@ -87,7 +88,8 @@ START_TEST(who_ends_its_side_within_a_request_is_told_so)
 }
 END_TEST
 
-/* The handler may have done something by then: it goes on to its end, and nobody hears of it. */
+/* The handler may already have changed data, so it runs to its end although nobody receives its
+ * response. */
 START_TEST(who_leaves_a_handler_that_waits_does_not_end_it)
 {
     client_say(client, PARK);
@@ -143,7 +145,7 @@ START_TEST(who_ends_its_side_gets_its_answer_and_then_the_end)
 }
 END_TEST
 
-/* It does not read, so that the answer fills the sockets. */
+/* The client does not read, so the response fills the sockets. */
 static void begin_large(void)
 {
     client = client_deaf("127.0.0.1");
@@ -175,7 +177,8 @@ START_TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
 }
 END_TEST
 
-/* The bytes behind the request are not read: the kernel would reset the connection for them. */
+/* The host must read the bytes after the request, because the kernel would reset the connection if
+ * they were left unread. */
 START_TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
 {
     client = client_deaf("127.0.0.1");
@@ -216,7 +219,8 @@ START_TEST(a_handler_that_cannot_end_in_time_does_not_keep_its_client)
 }
 END_TEST
 
-/* Before libmicrohttpd has heard of the successor: it still knows the request. */
+/* The handler ends before libmicrohttpd knows of the successor; libmicrohttpd still refers to the
+ * request. */
 START_TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
 {
     http_routes.late_ends = true;
@@ -227,7 +231,7 @@ START_TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
 }
 END_TEST
 
-/* Then libmicrohttpd has not yet heard of the successor when the connection ends. */
+/* The connection ends before libmicrohttpd knows of the successor. */
 START_TEST(who_left_before_its_time_was_over_leaves_nothing)
 {
     client_say(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -240,10 +244,10 @@ START_TEST(who_left_before_its_time_was_over_leaves_nothing)
 }
 END_TEST
 
-/* The host's calloc() fails once for a block of this size; 0: it does not. */
+/* The host's calloc() fails once for a block of this size; 0: it does not fail. */
 static size_t lacking;
 
-/* The linker's option --wrap gives them these names. */
+/* The linker's option --wrap requires these names. */
 void *real_calloc(size_t count, size_t size) __asm__("__real_calloc");
 void *wrapped_calloc(size_t count, size_t size) __asm__("__wrap_calloc");
 
@@ -255,7 +259,7 @@ void *wrapped_calloc(size_t count, size_t size)
     return NULL;
 }
 
-/* Another connection or file may soon get its descriptor. */
+/* Another connection or file may soon get the same descriptor. */
 START_TEST(a_connection_without_memory_leaves_its_descriptor)
 {
     const struct http *http = http_stage_loop.http;

@@ -1,6 +1,6 @@
 /*
- * Requests that come in other pieces than a polite client sends: byte by byte, several at once,
- * with a body that nobody wants, or broken.
+ * Requests that do not arrive whole: byte by byte, several at once, with a body that is not wanted,
+ * or malformed.
  */
 #include <check.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void set_up(void)
     client = client_new();
 }
 
-/* The connection still serves, and nothing more than that comes. */
+/* The connection still works, and there are no other responses. */
 static void is_served(void)
 {
     client_ask(client, "GET /named/next HTTP/1.1\r\nHost: h\r\n\r\n", "{\"name\":\"next\"}");
@@ -31,7 +31,7 @@ static void is_served(void)
     ck_assert(!client->ended);
 }
 
-/* Nothing more is served, though it was sent. */
+/* Fails the test unless this is the last response; later requests are ignored. */
 static void ends_with(const char *status)
 {
     client_expect(client, status);
@@ -84,7 +84,7 @@ START_TEST(requests_in_one_segment_are_answered_in_order)
 }
 END_TEST
 
-/* The second one is not there yet when the first one is answered. */
+/* The second request is still incomplete when the first one is answered. */
 START_TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
 {
     client_say(client, "GET /named/one HTTP/1.1\r\nHost: h\r\n\r\nGET /named/two HT");
@@ -149,7 +149,7 @@ static const struct {
     {"POST /park HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501"},
 };
 
-/* What stands behind it may be a part of it, and is never served. */
+/* The bytes after it may be part of it, so they are never served as a request. */
 START_TEST(a_broken_head_is_refused_and_ends_the_connection)
 {
     client_say(client, broken[_i].head);
@@ -173,7 +173,7 @@ START_TEST(a_body_is_asked_for_only_where_it_is_wanted)
 }
 END_TEST
 
-/* The client is not told before it has sent the body, which it could not stop. */
+/* The response is sent only after the body, because the client could not stop sending it. */
 START_TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
 {
     client_say(client, "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n");
@@ -223,7 +223,7 @@ START_TEST(a_broken_chunk_is_refused_and_ends_the_connection)
                "POST /pass HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     client_say(client, chunks[_i]);
     client_say(client, "GET /named/behind HTTP/1.1\r\nHost: h\r\n\r\n");
-    ends_with("HTTP/1.1 4"); /* 400, or 413 of the number that is too long */
+    ends_with("HTTP/1.1 4"); /* 400, or 413 if the number is too long */
     ck_assert_uint_eq(http_routes.begun, 0);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /*
- * What clients share: each address has its places and its part of the memory. Who must make room
- * for others, and who is refused.
+ * Limits per client address: connections and memory. Which connection is closed to make room, and
+ * which request is refused.
  */
 #include <check.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void open_places(unsigned all, unsigned each)
     http_stage_open(NULL, &(struct http_settings){.max_connections = all, .per_address = each});
 }
 
-/* So many connections of an address, each idle after a request. */
+/* Opens this many connections from an address; each is idle after one request. */
 static void fill(const char *address, struct client **some, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -34,7 +34,7 @@ static void fill(const char *address, struct client **some, unsigned count)
     }
 }
 
-/* Without a word. */
+/* The connection was closed without a response. */
 static void is_refused(struct client *one)
 {
     client_expect_end(one);
@@ -57,7 +57,7 @@ START_TEST(an_address_has_its_places_and_no_more)
 }
 END_TEST
 
-/* The machine itself, for who asks how the host is must not be kept out by the idle. */
+/* Local connections always find a place: idle ones must not keep out health checks. */
 START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
 {
     struct client *some[3];
@@ -66,7 +66,7 @@ START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
     fill("127.0.0.1", some, 3);
     client_say(some[1], PARK);
     http_routes_expect_parked(1);
-    client_connection(some[0])->limit_ms -= 1000; /* the older one of those that do nothing */
+    client_connection(some[0])->limit_ms -= 1000; /* the older of the idle connections */
     client_ask(client_new(), GET_A, "\"a\"");
     client_expect_end(some[0]);
     http_routes_go_on();
@@ -85,7 +85,7 @@ START_TEST(the_address_with_most_connections_makes_room)
     fill("127.0.0.3", few, 3);
     client_say(most[0], PARK);
     http_routes_expect_parked(1);
-    client_connection(most[3])->limit_ms -= 1000; /* the oldest of those that do nothing */
+    client_connection(most[3])->limit_ms -= 1000; /* the oldest of the idle connections */
     client_ask(client_from("127.0.0.4"), GET_A, "\"a\"");
     client_expect_end(most[3]);
     http_stage_expect_connections(8);
@@ -107,14 +107,14 @@ START_TEST(who_works_makes_no_room)
     http_routes_expect_parked(4);
     is_refused(client_from("127.0.0.3"));
     ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
-    client_ask(client_new(), GET_A, "\"a\""); /* of the places that are reserved */
+    client_ask(client_new(), GET_A, "\"a\""); /* uses one of the reserved places */
     http_routes_go_on();
     for (unsigned i = 0; i < 4; i++)
         client_expect(some[i], "\"parked\"");
 }
 END_TEST
 
-/* What it said before it was refused is not served. */
+/* Requests sent before the refusal are not served. */
 START_TEST(who_is_refused_is_not_served)
 {
     struct client *some[2];
@@ -152,10 +152,10 @@ START_TEST(large_bodies_share_their_memory)
     begin_kept(first, 600000);
     client_expect_read(first);
     ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
-    second = client_from(CLIENT_STRANGER); /* the same address has its share */
+    second = client_from(CLIENT_STRANGER); /* this address has used up its share */
     begin_kept(second, KEPT_BODY);
     client_expect(second, "\"statusCode\":429");
-    third = client_from("127.0.0.3"); /* another one has a share, and there is too little */
+    third = client_from("127.0.0.3"); /* this address has a share, but too little memory is left */
     begin_kept(third, KEPT_BODY);
     client_expect(third, "\"statusCode\":503");
     ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
@@ -170,14 +170,14 @@ END_TEST
 START_TEST(large_answers_share_their_memory)
 {
     http_stage_open(BUDGET, NULL);
-    /* Alone it may be larger than the bound. */
+    /* A response may exceed the limit if it is the only one. */
     struct client *client = http_routes_begin_large(CLIENT_STRANGER);
     struct client *same = client_from(CLIENT_STRANGER), *other = client_from("127.0.0.3");
 
     client_ask(other, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
     client_ask(same, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":429");
     client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx",
-               "\"statusCode\":429"); /* what changes something is not begun */
+               "\"statusCode\":429"); /* a request that changes data is refused before it starts */
     client_ask(same, GET_A, "\"a\"");
     client_ask(other, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
     client_reset(client);

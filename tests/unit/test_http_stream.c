@@ -1,4 +1,4 @@
-/* Streams: what is sent comes in order, heartbeats, and the end, by the module or by the client. */
+/* Streams: events come in order, heartbeats, and the end, by the module or by the client. */
 #include <check.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ START_TEST(a_stream_ends_when_its_client_leaves)
 }
 END_TEST
 
-/* The request and the end of this side come by one event, before the stream is there. */
+/* One event reports both the request and the end of the client's side, before the stream exists. */
 START_TEST(a_stream_ends_whose_client_has_left_before_it_began)
 {
     client_expect_stage(client, STAGE_HEADER);

@@ -1,4 +1,4 @@
-/* Streams that the host ends or does not open: a stop, a reload, their tokens, too many. */
+/* Streams that the host ends or refuses: because of a stop, a reload, their token, or a limit. */
 #include <check.h>
 
 #include "http_client.h"
@@ -51,7 +51,7 @@ START_TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
     ck_assert(http_routes_is_whole(client));
     http_routes_send(last, "goes on\n");
     client_expect(whole, "goes on\n");
-    client_say(late, STREAM); /* it is still one of the old generation */
+    client_say(late, STREAM); /* its connection still uses the old generation */
     client_expect_end(late);
     requests_cut(&http_stage_loop, &http_stage_generation);
     client_expect_end(whole);
@@ -78,7 +78,7 @@ START_TEST(there_are_no_more_streams_than_the_settings_say)
 }
 END_TEST
 
-/* ---- looks at the token ---------------------------------------------------------------------- */
+/* ---- token checks ---------------------------------------------------------------------------- */
 
 static bool was_asked(const void *of)
 {
@@ -101,14 +101,14 @@ START_TEST(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at)
     http_routes_send(stream, "one\n");
     client_expect(client, "one\n");
     http_routes.token = _i ? 401 : 0;
-    http_routes.account++; /* then the token stands for other rights */
+    http_routes.account++; /* the token now has different rights */
     wait_for_look(4);
     client_expect_end(client);
     ck_assert(http_routes_is_whole(client));
 }
 END_TEST
 
-/* The stream is freed while the look at it waits. */
+/* The stream is freed while its token check waits. */
 START_TEST(a_look_at_a_token_outlives_its_stream)
 {
     struct client *other = client_new();

@@ -1,6 +1,6 @@
 /*
- * Limits of time: how long a head, a body, an idle connection and an answer may take. The tests do
- * not wait for them, see http_stage_pass().
+ * Time limits for a head, a body, an idle connection and a response. The tests do not wait for
+ * them, see http_stage_pass().
  */
 #include <check.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 2000 };
 
 static struct client *client;
 
-/* Just before the limit nothing ends; then it does. */
+/* Checks that the connection is open just before the limit, then passes the limit. */
 static void pass(int64_t limit_ms)
 {
     http_stage_pass(limit_ms - SLACK_MS);
@@ -74,7 +74,7 @@ START_TEST(a_connection_may_be_idle_for_its_time)
 }
 END_TEST
 
-/* The bytes of the next head end the time that is for idle connections. */
+/* The first byte of the next head ends the idle time. */
 START_TEST(the_next_head_has_its_time_from_its_first_byte)
 {
     begin();
@@ -101,11 +101,11 @@ START_TEST(a_body_has_its_time)
     client_expect_read(client);
     pass(HTTP_STAGE_BODY_MS);
     ends_with("HTTP/1.1 408");
-    ck_assert_uint_eq(http_routes.begun, 1); /* by the other client of pass() */
+    ck_assert_uint_eq(http_routes.begun, 1); /* by the other client in pass() */
 }
 END_TEST
 
-/* Its answer is decided before the body comes, and stays the same. */
+/* The response is decided before the body comes and does not change. */
 START_TEST(a_body_that_nobody_wants_has_the_same_time)
 {
     begin();
@@ -129,7 +129,7 @@ START_TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
 }
 END_TEST
 
-/* The request has its own deadline. */
+/* A handler is limited by the request's own deadline. */
 START_TEST(a_handler_has_more_time_than_a_connection)
 {
     begin();

@@ -1,4 +1,4 @@
-/* Topics: who hears what is published, while others leave or do not read. */
+/* Topics: which streams receive a published text while others leave or do not read. */
 #include <check.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ START_TEST(who_has_left_keeps_nobody_from_hearing_what_is_published)
 }
 END_TEST
 
-/* The one that closes is still in the topic, and a message to its loop is on the way. */
+/* The closing stream is still in the topic, and a message to its loop is in transit. */
 START_TEST(a_module_may_publish_that_a_stream_has_closed)
 {
     struct client *other = client_new();
@@ -85,7 +85,7 @@ END_TEST
 
 static char piece[SIZE + 1];
 
-/* What it does not read fills the sockets, then its queue. */
+/* Opens a stream whose client does not read; its text fills the sockets and then its queue. */
 static struct client *open_deaf(void)
 {
     struct client *deaf = client_deaf(CLIENT_STRANGER);
@@ -102,7 +102,7 @@ static bool has_taken_all(const void *of)
     return !*stream || !api_stream_waiting(*stream);
 }
 
-/* Until the queue is full, or no more than so often. */
+/* Publishes until the queue is full, at most PIECES_MAX times; returns the count. */
 static unsigned publish_until_cut(unsigned streams)
 {
     unsigned count = 0;
@@ -112,7 +112,7 @@ static unsigned publish_until_cut(unsigned streams)
     return count;
 }
 
-/* Until its client's sockets take no more; the requests between are for turns of the loop. */
+/* Publishes until the client's sockets are full; the requests in between make the loop iterate. */
 static void fill(struct bb_stream *stream)
 {
     struct client *other = client_new();

@@ -1,4 +1,4 @@
-/* A module's descriptor read from its file, and judging such files. */
+/* Reading a module's descriptor from its file, and checking such files. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void teardown(void)
     arena_free(arena);
 }
 
-/* The descriptor as the linker would have loaded it. */
+/* Returns the descriptor as loaded by the linker. */
 static json_t *loaded_json(void)
 {
     struct core_module module = {0};
@@ -184,7 +184,7 @@ START_TEST(what_is_no_elf_file_is_one_finding)
 }
 END_TEST
 
-/* As g++ 12, rustc 1.63 and rustc 1.95 name them. */
+/* Names used by g++ 12, rustc 1.63 and rustc 1.95. */
 START_TEST(what_a_runtime_keeps_is_told_from_the_modules_data)
 {
     static const char *const runtimes[] = {
@@ -214,7 +214,7 @@ START_TEST(what_a_runtime_keeps_is_told_from_the_modules_data)
 }
 END_TEST
 
-/* A damaged file may be found clean or not, but must not harm who looks at it. */
+/* A damaged file may pass or fail the check, but must not crash it. */
 START_TEST(damaged_files_are_judged_without_harm)
 {
     char path[] = "/tmp/busbar-inspect-XXXXXX", why[256], id[129];

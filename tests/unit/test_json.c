@@ -1,6 +1,4 @@
-/*
- * Reading JSON. Cases from outside come from the shared folder (BUSBAR_SHARED, or ../shared).
- */
+/* Reading JSON. External test cases come from the shared folder (BUSBAR_SHARED, or ../shared). */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -102,7 +100,8 @@ START_TEST(depth_is_64_and_brackets_in_strings_do_not_count)
 }
 END_TEST
 
-/* Milliseconds of the processor that an object of so many keys takes; *value is what came of it. */
+/* Returns the CPU time, in milliseconds, to parse an object of this many keys; *value is the
+ * result. */
 static long time_keys(int count, json_t **value, struct json_problem *problem)
 {
     char *text = malloc((size_t)count * 24 + 2), *at = text;
@@ -151,7 +150,7 @@ static const char *shared_folder(void)
     return NULL;
 }
 
-/* What our own rules refuse of the valid texts: scalars, duplicate keys, NUL. */
+/* Valid texts that our own rules refuse: scalars, duplicate keys, NUL. */
 static bool refused_by_rule(const char *name, const char *bytes, size_t length)
 {
     size_t at = 0;

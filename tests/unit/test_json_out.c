@@ -1,4 +1,4 @@
-/* Writing JSON: what JavaScript makes of our numbers and strings is asked of node. */
+/* Writing JSON. node checks that JavaScript reads the same numbers and strings. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ START_TEST(text_is_compact_and_in_order)
 }
 END_TEST
 
-/* Runs are looked through eight bytes at a time: each byte at each place of such a group. */
+/* Texts are scanned eight bytes at a time, so each byte is tested at each place of such a group. */
 START_TEST(every_byte_is_escaped_wherever_it_stands)
 {
     for (int byte = 1; byte < 0x80; byte++) {
@@ -187,7 +187,7 @@ static void write_strings(FILE *file)
     }
 }
 
-/* Every line must come back from node byte for byte. */
+/* node must print every line unchanged. */
 START_TEST(node_agrees)
 {
     static const char script[] =

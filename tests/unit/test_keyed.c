@@ -1,5 +1,5 @@
-/* Who shares an execution, what is sent for all of them, and whose rows are whose; without a
- * database. */
+/* Keyed statements: which entries share an execution, what is sent for all of them, and which rows
+ * belong to which entry; without a database. */
 #include <check.h>
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static void tear_down(void)
         pg_entry_free(entries[--made]);
 }
 
-/* The next entry of the batch, which asks `sql` with two values. */
+/* Adds the next entry of the batch, which executes `sql` with two values. */
 static struct pg_entry *asks(const struct bb_sql *sql, struct bb_value first,
                              struct bb_value second)
 {
@@ -101,7 +101,7 @@ START_TEST(an_execution_has_only_so_many)
         ck_assert(!entries[i]->follows && !entries[i]->members);
 }
 
-/* The second of a key has to see what the first did. */
+/* The second unit with the same key must see the changes of the first. */
 START_TEST(of_units_only_the_first_of_a_key_shares)
 {
     struct pg_entry *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
@@ -129,7 +129,7 @@ START_TEST(values_become_arrays_of_the_members)
     ck_assert_str_eq(values[1], "{\"-7\",\"{1,2}\",\"\\\\x00fe\",NULL}");
 }
 
-/* Rows of a text and an ordinal; "" is NULL. */
+/* Makes rows of a text and an ordinal; "" is NULL. */
 static PGresult *answer(const char *const rows[][2], int count)
 {
     static PGresAttDesc columns[] = {{.name = (char *)"text"}, {.name = (char *)"i"}};
@@ -149,7 +149,7 @@ static PGresult *answer(const char *const rows[][2], int count)
     return result;
 }
 
-/* What the rows of an entry say, one behind the other. */
+/* Returns the texts of an entry's rows, joined. */
 static const char *told(const struct pg_entry *entry)
 {
     static char text[64];
@@ -177,7 +177,7 @@ START_TEST(each_member_gets_its_rows_in_their_order)
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
     for (int i = 0; i < 3; i++)
         ck_assert(pg_op_answered(entries[i]->ops));
-    pg_entry_free(entries[0]); /* the others have the result still */
+    pg_entry_free(entries[0]); /* the other entries still use the result */
     entries[0] = pg_entry_new(&requests[0]);
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
 }

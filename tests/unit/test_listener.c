@@ -16,7 +16,7 @@ static in_port_t port_of(int fd)
     socklen_t length = sizeof address;
 
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    return address.sin6_port; /* in the same place in both families */
+    return address.sin6_port; /* at the same offset in both address families */
 }
 
 static bool connects(const struct sockaddr *address, socklen_t length)
@@ -30,7 +30,7 @@ static bool connects(const struct sockaddr *address, socklen_t length)
     return connected;
 }
 
-/* As of localhost, which is ::1 for one client and 127.0.0.1 for the next. */
+/* localhost, for example, is ::1 for one client and 127.0.0.1 for the next. */
 START_TEST(each_address_of_a_host_is_listened_on)
 {
     ck_assert_int_eq(listeners_open(&listeners, ":0", 1), 0);

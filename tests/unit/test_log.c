@@ -1,4 +1,4 @@
-/* The log: one line stays one line, and a caller never waits. */
+/* The log: an entry stays on one line, and callers never wait. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 static char got[2000000];
 
-/* Reads what is in the pipe until its writers are closed. */
+/* Reads the pipe until its writers are closed. */
 static size_t drain(int fd)
 {
     size_t used = 0;
@@ -187,7 +187,7 @@ START_TEST(a_blocked_pipe_holds_nobody)
     ck_assert_int_ge(clock_mono_ms() - before, 500);
     log_line(BB_DEBUG, "goes nowhere", NULL);
     close(
-        ends[0]); /* the writer fails, and frees itself; its end stays open until the test's exit */
+        ends[0]); /* the writer fails and frees itself; its end stays open until the test's exit */
     usleep(300000);
 }
 END_TEST
@@ -304,7 +304,7 @@ static void *write_lines(void *arg)
     for (int i = 0; i < WRITES; i++) {
         log_line(BB_INFO, "one of many lines", NULL);
         if (i % 16 == 0)
-            usleep(500); /* lest the ring be full */
+            usleep(500); /* so that the ring does not fill up */
     }
     return NULL;
 }
@@ -375,7 +375,7 @@ START_TEST(a_log_that_cannot_be_opened_again_stays)
     ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
     ck_assert_int_eq(rename(directory, moved), 0);
     log_reopen();
-    log_close(); /* has done it */
+    log_close(); /* waits until the reopening is done */
     snprintf(path, sizeof path, "%s/log", moved);
     int fd = open(path, O_RDONLY);
 

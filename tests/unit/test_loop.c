@@ -57,7 +57,7 @@ static void hear(struct watch *watch, uint32_t events)
     loop.stop = true;
 }
 
-/* As libpq does it, which goes on to the next server within one call. */
+/* libpq does this when it goes on to the next server within one call. */
 START_TEST(a_number_that_is_used_again_is_watched_anew)
 {
     struct watch watch = {.fd = -1, .ready = hear};
@@ -84,8 +84,8 @@ END_TEST
 enum { PAGES = 8, PAGE_US = 2000 };
 
 static struct work {
-    struct task task; /* first */
-    int rank;         /* how many ran before it */
+    struct task task; /* must be first */
+    int rank;         /* number of tasks that ran before it */
 } pages[PAGES], answer;
 static int ran, ran_before_turn, most_in_turn;
 
@@ -109,7 +109,7 @@ static void count_turn(void *of)
     loop.stop = ran == PAGES + 1;
 }
 
-/* Pages of long answers, and then the answer that somebody waits for. */
+/* Pages of long responses, and then a response that a client waits for. */
 START_TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
 {
     loop_add_part(&loop, &(struct loop_part){.run = count_turn});

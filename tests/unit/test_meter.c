@@ -8,7 +8,7 @@
 static const char *const two[] = {"done", "refused", NULL};
 static const char *const other_two[] = {"refused", "done", NULL};
 
-/* A module of a generation, as a reload makes it anew. */
+/* A module of a generation; a reload makes a new one. */
 struct version {
     struct bb_metric row;
     struct bb_module descriptor;

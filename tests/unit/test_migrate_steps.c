@@ -1,4 +1,4 @@
-/* Steps of schemas: which changes of a text make another step, and that published ones stay. */
+/* Steps of schemas: which changes of a text make a different step; published steps never change. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,8 @@ START_TEST(comments_and_white_space_do_not_count)
         ck_assert_msg(strcmp(step_of(other[i]).checksum, step.checksum) != 0, "%s", other[i]);
 }
 
-/* Of text between dollars that is not a body, every byte counts; so does what never ends. */
+/* In dollar-quoted text that is not a function body, and in quoted text that never ends, every byte
+ * counts. */
 START_TEST(text_between_dollars_counts)
 {
     ck_assert_str_ne(step_of("SELECT $$a b$$").checksum, step_of("SELECT $$a  b$$").checksum);
@@ -78,7 +79,7 @@ START_TEST(text_between_dollars_counts)
     ck_assert_str_ne(step_of("SELECT 'a b").checksum, step_of("SELECT 'a  b").checksum);
 }
 
-/* Databases made by former versions have the checksum of the text. */
+/* Databases made by earlier versions have the checksum of the text. */
 START_TEST(the_former_checksum_is_that_of_the_text)
 {
     ck_assert_str_eq(step_of("SELECT 1;\n\n").former_checksum,
@@ -97,8 +98,8 @@ static const char *const schemas[][2] = {
 };
 
 /*
- * A database records the checksum of each step that it was given, so a step that was ever published
- * must stay as it is. schema_steps.txt has a line for each; lines are only ever added to it.
+ * A database records the checksum of each step that it was given, so a published step must never
+ * change. schema_steps.txt has a line for each; lines are only ever added to it.
  */
 START_TEST(published_steps_stay_as_they_are)
 {

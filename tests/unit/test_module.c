@@ -1,4 +1,5 @@
-/* Faces of modules: tables of other sizes and senseless ones; and a generation of a module. */
+/* Descriptors of modules: tables with other row sizes and invalid tables; and a generation of a
+ * module. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 
 #define PROBE TEST_MODULES "/probe.so"
 
-/* Rows as an older header may have had them: without what came later. */
+/* Rows of an older header, without the later members. */
 struct old_field {
     const char *name;
     enum bb_type type;
@@ -23,7 +24,7 @@ START_TEST(shorter_rows_are_filled_with_zeros)
     char why[256];
 
     descriptor.size = offsetof(struct bb_module, routes);
-    descriptor.open = (int (*)(struct bb_host *, void **))1; /* behind the size: must not be read */
+    descriptor.open = (int (*)(struct bb_host *, void **))1; /* must not be read: beyond the size */
     const struct bb_module *copy = module_descriptor_copy(arena, &descriptor, 0, why, sizeof why);
 
     ck_assert_ptr_nonnull(copy);
@@ -74,7 +75,7 @@ START_TEST(fields_in_a_circle_are_refused)
 }
 END_TEST
 
-/* Each row of a table holds the whole next one: 16 to the power of 16 rows, all told. */
+/* Each row of a table contains the whole next table: 16 to the power of 16 rows in total. */
 START_TEST(fields_that_multiply_are_refused)
 {
     static struct bb_field tables[16][16];
@@ -135,7 +136,7 @@ static int run(struct bb_request *rq)
     return 0;
 }
 
-/* A name twice in GET /metrics, and Prometheus takes nothing of it. */
+/* If GET /metrics has a name twice, Prometheus rejects all of it. */
 START_TEST(metrics_given_twice_are_told)
 {
     static const char *const values[] = {"a", "b", "a", NULL};
@@ -186,7 +187,7 @@ static const struct bb_api api = {.size = sizeof api,
                                   .setting_text = api_setting_text,
                                   .open_fail = api_open_fail};
 
-/* A generation of the probe, other entries of `modules`, and sections. */
+/* Builds a generation of the probe, other entries of `modules`, and sections. */
 static struct generation *build(const char *others, const char *sections)
 {
     FILE *out = fopen(conf, "w");

@@ -1,5 +1,5 @@
-/* Files of modules: what is none, other versions, and one that is replaced while its code is in
- * use. */
+/* Files of modules: files that are not modules, other versions, and a file that is replaced while
+ * its code is in use. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static char *read_probe(size_t *length)
     return bytes;
 }
 
-/* That loading the file is refused, in these words behind its name. */
+/* Fails the test unless loading the file is refused with this message after its name. */
 static void assert_refused(const char *path, const char *reason)
 {
     struct core_module module = {0};
@@ -67,7 +67,7 @@ static void assert_refused(const char *path, const char *reason)
     ck_assert_msg(strstr(problems.lines[0], reason), "%s: no \"%s\"", problems.lines[0], reason);
 }
 
-/* A copy of the probe with the head of its descriptor (size, major, minor) replaced. */
+/* Copies the probe and replaces the head of its descriptor (size, major, minor). */
 static void patch(size_t size, unsigned major, unsigned minor)
 {
     struct {
@@ -113,7 +113,7 @@ START_TEST(a_directory_is_refused)
 }
 END_TEST
 
-/* The C library, which is there wherever this runs. */
+/* Returns the C library, which exists on every system. */
 static const char *foreign_library(void)
 {
     static Dl_info info;
@@ -181,7 +181,7 @@ START_TEST(an_impossible_size_is_refused)
 }
 END_TEST
 
-/* Puts the probe, and `more` bytes behind it, in the file's place by rename. */
+/* Replaces the file by the probe plus `more` bytes, by rename. */
 static void upgrade(size_t more)
 {
     char newer[64];
@@ -204,7 +204,7 @@ static const struct bb_module *load_file(void)
     return module.descriptor;
 }
 
-/* The linker knows the file by its name, and must be made to look again. */
+/* The linker knows the file by its name and must be made to load it again. */
 START_TEST(an_upgraded_file_is_loaded_anew)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
@@ -216,7 +216,7 @@ START_TEST(an_upgraded_file_is_loaded_anew)
 }
 END_TEST
 
-/* Code is never unloaded, so what comes again must not be loaded again. */
+/* Code is never unloaded, so a file that comes back must not be loaded again. */
 START_TEST(an_equal_file_gets_the_code_that_is_there)
 {
     upgrade(2);
@@ -235,7 +235,7 @@ START_TEST(an_equal_file_gets_the_code_that_is_there)
 }
 END_TEST
 
-/* What cp does to a file that is loaded: cuts it, writes other bytes, and is interrupted. */
+/* cp on a loaded file truncates it, writes other bytes, and may be interrupted. */
 START_TEST(a_loaded_file_may_be_written_over)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
@@ -256,7 +256,7 @@ START_TEST(a_loaded_file_may_be_written_over)
 }
 END_TEST
 
-/* No file may grow meanwhile, so there can be no copy. */
+/* Loads the file while no file may grow, so that the host cannot copy it. */
 static void load_in_place(void)
 {
     struct rlimit before, none;
@@ -270,7 +270,7 @@ static void load_in_place(void)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-/* Only behind its end here: with other code under it this process would not get far. */
+/* The test only appends to the file: overwriting the code in use would crash this process. */
 START_TEST(a_file_loaded_in_its_place_must_not_be_written_over)
 {
     upgrade(6);

@@ -1,6 +1,6 @@
 /*
- * multipart/form-data. Every sample is fed whole, byte by byte, and cut at every place; what comes
- * out must be the same, written as "name(filename)=data;" for each part.
+ * multipart/form-data. Every sample is fed whole, byte by byte, and cut at every place; the result
+ * must be the same each time. A result is written as "name(filename)=data;" for each part.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int end(void *arg)
 
 static const struct multipart_calls calls = {part, data, end};
 
-/* Feeds in pieces that end at `cut` and then after each `step` bytes. 0, or -1: malformed. */
+/* Feeds pieces that end at `cut` and then after every `step` bytes. Returns 0, or -1: malformed. */
 static int feed(const char *bytes, size_t length, size_t cut, size_t step, struct heard *heard)
 {
     struct multipart multipart;
@@ -61,7 +61,7 @@ static int feed(const char *bytes, size_t length, size_t cut, size_t step, struc
     *heard = (struct heard){.length = 0};
     ck_assert_int_eq(multipart_init(&multipart, "XyZ", &calls, heard), 0);
     while (!failed && at < length) {
-        char *copy = malloc(piece + 1); /* of its own, so that reading beyond it is seen */
+        char *copy = malloc(piece + 1); /* on its own: sanitizers detect overruns */
 
         if (at + piece > length)
             piece = length - at;
@@ -94,7 +94,7 @@ static const struct sample samples[] = {
     /* empty data, with and without the empty line's own CR LF */
     {HEAD("name=\"a\"") LAST, "a=;"},
     {"--XyZ\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n--XyZ--", "a=;"},
-    /* what only looks like a boundary */
+    /* text that only looks like a boundary */
     {HEAD("name=\"a\"") "\r\n" LAST, "a=\r\n;"},
     {HEAD("name=\"a\"") "x--XyZ" LAST, "a=x--XyZ;"},
     {HEAD("name=\"a\"") "x--XyZ--y" LAST, "a=x--XyZ--y;"},
@@ -104,7 +104,7 @@ static const struct sample samples[] = {
     {HEAD("name=\"a\"") "\r\r\n-\r\n\r\n--\r\n--\r\r\n--Xy\r\n--XyZ\r\r\n--XyZ \r" LAST,
      "a=\r\r\n-\r\n\r\n--\r\n--\r\r\n--Xy\r\n--XyZ\r\r\n--XyZ \r;"},
     {HEAD("name=\"a\"") "\n--XyZ--\n" LAST, "a=\n--XyZ--\n;"},
-    /* white space behind a boundary is none of the data */
+    /* white space after a boundary is not part of the data */
     {HEAD("name=\"a\"") "1\r\n--XyZ \t\r\nContent-Disposition: form-data; name=b\r\n\r\n2" LAST,
      "a=1;b=2;"},
     /* parameters */

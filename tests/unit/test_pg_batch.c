@@ -1,4 +1,4 @@
-/* Batches of which a part fails: who is told, and who is asked again. */
+/* Batches that fail in part: which requests fail, and which are sent again. */
 #include <check.h>
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static void set_up(void)
         calls[i] = (struct stage_call){.sql.text = texts[i], .key = (uint64_t)i};
 }
 
-/* They wait for the connection, which does not stand yet, and so travel in one batch. */
+/* The requests wait for the connection, which is not made yet, so they go out in one batch. */
 static void ask_together(int count)
 {
     for (int i = 0; i < count; i++)
@@ -67,7 +67,8 @@ START_TEST(a_read_that_fails_fails_alone)
 }
 END_TEST
 
-/* What was not parsed is parsed with the next use; the server minds what it knows already. */
+/* A statement that was not parsed is parsed at its next use; the server complains if a statement is
+ * parsed twice. */
 START_TEST(a_read_that_does_not_parse_fails_alone)
 {
     stage_play(SCRIPT_PARSE, "three", SCRIPT_ERROR, "42601");
@@ -80,8 +81,8 @@ START_TEST(a_read_that_does_not_parse_fails_alone)
 }
 END_TEST
 
-/* The whole batch is undone, so each is asked once more, by itself; of the failing one the server
- * says the same again. */
+/* The whole batch is rolled back, so each unit is sent once more in its own transaction; the
+ * failing one fails again. */
 START_TEST(a_unit_that_fails_fails_alone)
 {
     stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "23505");
@@ -96,7 +97,7 @@ START_TEST(a_unit_that_fails_fails_alone)
 }
 END_TEST
 
-/* Whose constraint it was shows when each commits by itself. */
+/* Which unit violates the constraint shows only when each commits separately. */
 START_TEST(a_commit_that_fails_is_that_of_one_unit_alone)
 {
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_ERROR, "23505");
@@ -135,7 +136,7 @@ START_TEST(a_conflict_that_does_not_end_is_told)
 }
 END_TEST
 
-/* As after a change of a table by another host, or behind a pooler. */
+/* This happens after another host has changed a table, or with a connection pooler. */
 START_TEST(a_stale_statement_is_asked_again_on_a_new_connection)
 {
     stage_open(PG_READ, 1);
@@ -147,7 +148,7 @@ START_TEST(a_stale_statement_is_asked_again_on_a_new_connection)
 }
 END_TEST
 
-/* A feature that PostgreSQL does not have is missing the next time, too. */
+/* A feature that PostgreSQL does not have will be missing the next time, too. */
 START_TEST(a_statement_that_is_not_supported_fails_at_once)
 {
     stage_open(PG_READ, 1);
@@ -160,7 +161,8 @@ START_TEST(a_statement_that_is_not_supported_fails_at_once)
 }
 END_TEST
 
-/* Its values are of many requests: whose they are that failed shows when each is asked alone. */
+/* The statement has values of many requests. Which request made it fail shows only when each is
+ * sent separately. */
 static const struct bb_keyed keyed = {{"SELECT one", BB_SQL_KEYED}, {"SELECT many", 0}};
 
 static void ask_by_key(struct core_request *rq, struct stage_call *call)

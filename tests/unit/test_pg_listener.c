@@ -1,6 +1,6 @@
 /*
- * What the pools make of what the listener knows: who waits for a connection that will come, and
- * who does not wait for a server that is there and says nothing.
+ * How the pools use the listener's knowledge of the server: requests wait if a connection can be
+ * expected, and fail if the server is up but does not respond.
  */
 #include <check.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ enum {
     UNDER_WAY = 2
 };
 
-static struct pg_script other; /* server, of the listener */
-static struct engine engine;   /* without a generation: nobody hears */
+static struct pg_script other; /* the listener's server */
+static struct engine engine;   /* without a generation: notifications go nowhere */
 static struct pg_listener *listener;
 static struct stage_call calls[UNDER_WAY], last;
 
@@ -66,7 +66,7 @@ static bool is_to_come_again(void)
     return stage_is_played() && stage_conn(PG_READ, 0)->state == PG_DOWN;
 }
 
-/* As of a server that has just been started: others have taken its connections. */
+/* A server that has just started refuses connections if other clients have taken them all. */
 START_TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
 {
     listen_to_other();
@@ -98,7 +98,8 @@ static void fill_the_connection(void)
     stage_finish();
 }
 
-/* It accepts connections, and that is all. What has been sent may still be answered. */
+/* The server accepts connections and then sends nothing. Statements that were already sent may
+ * still be answered. */
 START_TEST(nobody_waits_for_a_server_that_says_nothing)
 {
     other.mute = true;
@@ -106,7 +107,7 @@ START_TEST(nobody_waits_for_a_server_that_says_nothing)
     fill_the_connection();
     for (int i = 0; i < UNDER_WAY; i++)
         stage_expect_failure(&calls[i], FAILED_DEADLINE);
-    stage_loop.pg->heard_ms -= LONG_AGO_MS; /* as if it had been so long */
+    stage_loop.pg->heard_ms -= LONG_AGO_MS; /* as if it had been silent for that time */
     stage_ask(&last);
     ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 1);
     stage_finish();

@@ -1,6 +1,6 @@
 /*
- * Connections that are lost with something under way, or whose answers make no sense: what is asked
- * again, and what is never sent twice.
+ * Connections that are lost while statements are in progress, or whose responses are invalid: which
+ * statements are sent again, and which are never sent twice.
  */
 #include <check.h>
 
@@ -8,7 +8,7 @@
 #include "suite.h"
 #include "suites.h"
 
-enum { TRIES = 4, SYNCED = 6 /* bytes of the answer to a Sync */ };
+enum { TRIES = 4, SYNCED = 6 /* bytes of the response to a Sync */ };
 
 static struct stage_call first, second;
 
@@ -19,7 +19,7 @@ static void set_up(void)
     second = (struct stage_call){.sql.text = "SELECT 'second'"};
 }
 
-/* In one batch, for the connection does not stand yet. */
+/* Sends both in one batch, because the connection is not made yet. */
 static void ask_both(void)
 {
     stage_ask(&first);
@@ -27,7 +27,7 @@ static void ask_both(void)
     stage_finish();
 }
 
-/* In the message before it, its head, its columns, its value, and behind it. */
+/* Cut in the message before the row, in its head, its columns and its value, and after it. */
 START_TEST(a_row_that_is_cut_is_asked_for_again)
 {
     static const size_t bytes[] = {0, 1, 4, 6, 12, 20};
@@ -64,7 +64,7 @@ START_TEST(a_read_is_asked_again_when_the_server_is_shut_down)
 }
 END_TEST
 
-/* Nobody knows what else is missing on such a connection. */
+/* Other responses may be missing on such a connection, too. */
 START_TEST(an_answer_that_makes_no_sense_is_asked_for_again)
 {
     stage_play(SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL);
@@ -82,7 +82,7 @@ static void make_writes(void)
     second.sql = (struct bb_sql){"INSERT second", BB_SQL_WRITE};
 }
 
-/* It may have been done. */
+/* The statement may have been executed. */
 static void is_unknown_and_sent_once(void)
 {
     stage_expect_failure(&first, FAILED_UNAVAILABLE);
@@ -124,7 +124,7 @@ START_TEST(a_write_whose_answer_makes_no_sense_is_never_sent_twice)
 }
 END_TEST
 
-/* Wherever the answer to its Sync ends, but behind it. */
+/* The response to the Sync is cut at each byte except after its end. */
 START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
@@ -136,7 +136,8 @@ START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
 }
 END_TEST
 
-/* The commit is in one server only, and a failover may lose it: of a batch, a unit and a write. */
+/* Only one server has the commit, and a failover may lose it. Tested for a batch, a unit and a
+ * write. */
 START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
 {
     make_writes();
@@ -150,7 +151,7 @@ START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
 }
 END_TEST
 
-/* After a unit of their batch failed and each was sent again by itself. */
+/* A unit of the batch has failed, so each was sent again separately. */
 START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
 {
     make_writes();
@@ -166,7 +167,7 @@ START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
 }
 END_TEST
 
-/* Memory for its rows and its answer was allocated before. */
+/* Memory for the rows and the response was allocated before the commit. */
 START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
 {
     first.sql = (struct bb_sql){"SELECT first", BB_SQL_WRITE};
@@ -240,7 +241,8 @@ START_TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
 }
 END_TEST
 
-/* The other connection serves meanwhile; what was given up may still be answered, or not. */
+/* The other connection continues to serve; the abandoned statement may or may not get a
+ * response. */
 START_TEST(half_an_answer_costs_nobody_else_the_time)
 {
     pg_script_add(&stage_server,

@@ -1,4 +1,5 @@
-/* Who comes next on a connection of a pool, and who is refused; without a database. */
+/* The order in which waiting entries get a connection of a pool, and which are refused; without a
+ * database. */
 #include <check.h>
 
 #include "core/postgres/pg_pool.h"
@@ -94,8 +95,8 @@ START_TEST(owners_take_turns_in_a_batch)
     ck_assert_uint_eq(pool->queued, conns[0].waiting_count);
 }
 
-/* The places of Anna's crowd in a batch with Bert's entry, and in the next batch, without others.
- */
+/* Fails the test unless Anna's crowd gets this many places in a batch with Bert's entry, and in the
+ * next batch without others. */
 static void expect_places(size_t places)
 {
     crowd(0, EACH, ANNA);
@@ -125,7 +126,7 @@ START_TEST(an_owner_has_a_quarter_of_a_batch_of_units)
     ck_assert_ptr_null(pg_conn_next(&conns[0], OWNER_UNITS));
 }
 
-/* Such an entry is the first of the next batch, so that small ones do not pass it by for ever. */
+/* An entry that does not fit is first in the next batch, so small ones cannot pass it forever. */
 START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
 {
     crowd(0, 2, ANNA);
@@ -187,7 +188,8 @@ START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
 }
 
-/* A quarter of eight connections; others are not kept waiting by those that must. */
+/* The share is a quarter of eight connections; other owners do not wait for the entries that
+ * must. */
 START_TEST(an_owner_has_its_share_of_the_long_pool)
 {
     tear_down();
@@ -207,7 +209,7 @@ START_TEST(an_owner_has_its_share_of_the_long_pool)
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 
-/* Whichever connection is free takes the next long statement, wherever it waits. */
+/* The first free connection takes the next long statement. */
 START_TEST(long_statements_wait_for_any_connection)
 {
     tear_down();
@@ -231,8 +233,8 @@ static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
     ck_assert_int_eq(pg_submit(&pg, PG_UNIT, entry), 0);
 }
 
-/* Nobody waits in a batch with a large unit, nor with one that waits for the locks of a large one.
- */
+/* No other unit waits in a batch with a large unit, or with a unit that waits for the locks of a
+ * large one. */
 START_TEST(large_units_travel_by_the_long_pool)
 {
     struct pg_pool *other = &pg.pools[PG_LONG];
@@ -249,7 +251,7 @@ START_TEST(large_units_travel_by_the_long_pool)
     ck_assert_uint_eq(other->queued, 2);
     ck_assert_uint_eq(pool->queued, 2);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
-    ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* of one owner one at a time */
+    ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* one at a time for each owner */
     pg_entry_free(entries[0]);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[1]);
     pg_entry_free(entries[1]);

@@ -10,7 +10,7 @@
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
 enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };
 
-/* The host's own pool: one thread, as there is no engine that would say more. */
+/* The host's own pool. It has one thread, because no engine sets more. */
 #define OWN "bodies"
 
 static struct generation generation;
@@ -55,7 +55,7 @@ static int submit(int number, void (*function)(void *), bool bounded)
     return submit_of(0, number, function, bounded);
 }
 
-/* Turns the loop until it has heard of so many calls more. */
+/* Runs the loop until this many more calls have been reported. */
 static void hear_of(int count)
 {
     awaited = heard + count;
@@ -109,7 +109,7 @@ START_TEST(a_full_queue_takes_no_more_until_there_is_room)
     hear_of(1);
 }
 
-/* Who has one call under way only, and could not do without it. */
+/* For callers that have only one call in progress and cannot do without it. */
 START_TEST(a_call_that_is_not_bounded_goes_beyond)
 {
     fill();
@@ -164,7 +164,7 @@ START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
     request_free(rq);
 }
 
-/* It was not begun, so it is taken out of the queue, and is never run. */
+/* The call has not begun, so it is removed from the queue and never runs. */
 START_TEST(a_request_whose_time_is_over_takes_its_call_back)
 {
     struct core_request *rq = request_new();
@@ -192,7 +192,7 @@ static void note(void *arg)
     order[atomic_fetch_add(&ordered, 1)] = call->owner.account;
 }
 
-/* Whoever has a crowd waiting delays another by one call of its own. */
+/* However many calls an owner has waiting, another owner waits for only one of them. */
 START_TEST(owners_take_turns)
 {
     atomic_store(&ordered, 0);
@@ -244,7 +244,7 @@ START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
     ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
     ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
-    /* these wait, and their time is over first */
+    /* these wait, and their deadline expires first */
     ck_assert_int_eq(status_of(REQUEST_HTTP, BERT), 503);
     ck_assert_int_eq(status_of(REQUEST_JOB, ANNA), 503);
     ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
@@ -253,7 +253,7 @@ START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
     ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 204);
 }
 
-/* What runs is part of the share, until it has returned. */
+/* A running call counts in the share until it returns. */
 START_TEST(what_was_taken_back_leaves_the_share)
 {
     for (int i = 1; i < SHARE; i++)
@@ -279,7 +279,7 @@ static int submit_for(int64_t account, uint64_t subject, int number)
     return pool_submit(generation.pools, NULL, OWN, &calls[number], true);
 }
 
-/* Many callers for one subject: another waits for two of them, not for all. */
+/* Many callers for one subject: another caller waits for two of them, not for all. */
 START_TEST(calls_for_a_subject_wait_in_one_line)
 {
     atomic_store(&ordered, 0);
@@ -291,7 +291,7 @@ START_TEST(calls_for_a_subject_wait_in_one_line)
     ck_assert_int_eq(order[2], BERT);
 }
 
-/* One caller for many subjects is still one. */
+/* A caller for many subjects still counts as one. */
 START_TEST(a_caller_for_many_subjects_waits_in_one_line)
 {
     atomic_store(&ordered, 0);
@@ -351,7 +351,7 @@ START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
         if (i <= WIDE)
             sem_wait(&begun);
     }
-    for (int i = 0; i < WIDE + 2; i++) /* and of the call that set_up() made */
+    for (int i = 0; i < WIDE + 2; i++) /* including the call that set_up() made */
         sem_post(&go);
     hear_of(WIDE + 2);
     submit_wide(pools, &module.handle.host, 1);

@@ -1,4 +1,4 @@
-/* Connections: how they are made, which server has them, and what becomes of those who wait. */
+/* Connections: how they are made, to which server, and what happens to the requests that wait. */
 #include <check.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 enum { SILENT_MS = 60000, WAITERS = 3 };
 
-static struct pg_script other; /* server */
+static struct pg_script other; /* a second server */
 static struct stage_call first, second;
 static char hosts[64], ports[32];
 
@@ -27,7 +27,7 @@ static void tear_down(void)
     stage_tear_down();
 }
 
-/* stage_server stands behind the server with this port. */
+/* stage_server is listed after the server with this port. */
 static struct stage_place behind(unsigned port)
 {
     snprintf(hosts, sizeof hosts, PG_SCRIPT_ADDRESS "," PG_SCRIPT_ADDRESS);
@@ -122,7 +122,7 @@ START_TEST(who_has_less_time_than_that_waits_to_its_deadline)
 }
 END_TEST
 
-/* At once, and then the same connection is tried again. */
+/* Fails the test unless the request fails at once and the next one succeeds on a second attempt. */
 static void fails_and_comes_again(struct script_line line)
 {
     begins(line);
@@ -140,7 +140,8 @@ START_TEST(who_is_not_let_in_says_so_and_comes_again)
 }
 END_TEST
 
-/* Before it, in the message that lets in, behind that, and in the settings. */
+/* Cut before the greeting, in the message that accepts the client, after it, and in the
+ * settings. */
 START_TEST(a_greeting_that_is_cut_is_none)
 {
     static const size_t bytes[] = {0, 1, 8, 9, 40, 150};
@@ -156,7 +157,7 @@ static bool one_waits(void)
     return stage_is_played() && stage_loop.pg->pools[PG_READ].queued == 1;
 }
 
-/* Two batches are under way on the connection, the third request waits for it. */
+/* Two batches are in progress on the connection, the third request waits for it. */
 START_TEST(who_waits_when_the_server_goes_is_told_at_once)
 {
     static const char *const texts[WAITERS] = {"SELECT 'a'", "SELECT 'b'", "SELECT 'c'"};
@@ -195,8 +196,8 @@ START_TEST(nobody_waits_for_a_server_that_is_gone)
 }
 END_TEST
 
-/* With a word, as an administrator has it, and without one. The write was not sent before that was
- * seen, so it waits for the next connection. */
+/* Ended with a message, as by an administrator, and without one. The write is sent only after the
+ * end was noticed, so it waits for the next connection. */
 static const char *const endings[] = {NULL, "57P01", "57P02"};
 
 START_TEST(a_connection_that_was_ended_while_nobody_used_it_is_made_anew)
@@ -219,7 +220,7 @@ START_TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
     stage_open(PG_READ, 1);
     stage_ask(&first);
     stage_until(stage_is_played);
-    stage_conn(PG_READ, 0)->oldest_ms -= SILENT_MS; /* as if it had been so long */
+    stage_conn(PG_READ, 0)->oldest_ms -= SILENT_MS; /* as if it had been silent for that time */
     stage_finish();
     stage_expect_row(&first);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);

@@ -1,4 +1,4 @@
-/* Queries and form bodies. */
+/* Query strings and form bodies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ static void tear_down(void)
     quota_table_free(table);
 }
 
-/* By a piece of work that holds nothing yet. */
+/* Takes for a charge that holds nothing yet. */
 static enum quota_result take(const struct quota_owner *owner, size_t more)
 {
     return quota_take(table, &(struct quota_charge){0}, owner, more, &bounds);
@@ -74,7 +74,7 @@ START_TEST(who_has_its_part_is_full)
     ck_assert(!quota_is_full(table, &anna, EACH));
 }
 
-/* As where a request begins as an address and goes on as an account. */
+/* For example, a request begins as an address and continues as an account. */
 START_TEST(a_charge_remembers_whom_it_charged)
 {
     struct quota_charge charge = {0};
@@ -120,7 +120,7 @@ START_TEST(without_an_account_a_network_is_the_owner)
     ck_assert_int_eq(take(&there, EACH), QUOTA_TAKEN);
 }
 
-/* More than there are rows in the table; each is found again, and nothing is left behind. */
+/* More owners than the table has rows; each is found again, and nothing is left afterwards. */
 START_TEST(many_owners_are_told_apart)
 {
     static struct quota_charge charges[MANY];

@@ -1,4 +1,4 @@
-/* What libmicrohttpd gets of what a client sends, in whatever pieces it comes. */
+/* The bytes that libmicrohttpd receives of a client's bytes, in whatever pieces these arrive. */
 #include "core/wire/reader.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { PIECE = 64 * 1024, LARGE = 4 * PIECE, ROOM = 8 * PIECE };
 
 static struct reader_pool pool;
 static struct reader reader;
-static int ends[2]; /* the reader's, the client's */
+static int ends[2]; /* the reader's end, the client's end */
 static char given[ROOM];
 static size_t length;
 
@@ -44,7 +44,7 @@ static void come(const char *bytes, size_t size)
     ck_assert_int_eq(send(ends[1], bytes, size, 0), (ssize_t)size);
 }
 
-/* Reads until there is nothing, as libmicrohttpd does, with room for so many bytes at a time. */
+/* Reads until nothing is left, as libmicrohttpd does, at most this many bytes at a time. */
 static void read_all(size_t room)
 {
     ssize_t got;
@@ -80,7 +80,7 @@ static const struct {
      "0123456789\r\n0\r\n\r\n"},
 };
 
-/* The same, however it comes and is asked for; with another request behind it. */
+/* The result is the same for all sizes of pieces and reads; another request follows. */
 START_TEST(a_request_becomes_one_of_the_hosts_own)
 {
     const char *sent = requests[_i].sent;
@@ -186,7 +186,7 @@ static const struct {
     {"0\r\na b: c\r\n", ""},
 };
 
-/* To libmicrohttpd the body just ends. */
+/* libmicrohttpd only sees the end of the body. */
 START_TEST(a_body_whose_framing_is_malformed_ends_there)
 {
     static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
@@ -230,8 +230,8 @@ END_TEST
 
 static const struct {
     const char *sent, *given;
-    size_t zeros;     /* behind it */
-    const char *rest; /* behind them */
+    size_t zeros;     /* bytes after `given` */
+    const char *rest; /* text after the zeros */
 } stopped[] = {
     {POST "Content-Length: 5\r\n\r\nhe", "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:5\r\n\r\nhe",
      3, ""},
@@ -287,7 +287,7 @@ START_TEST(a_body_that_the_host_refuses_ends_there)
 }
 END_TEST
 
-/* With what has come of it and was not asked for. */
+/* Bytes that came late and were not read do not count. */
 START_TEST(a_body_that_is_late_ends_there)
 {
     const char *reason;
@@ -303,8 +303,8 @@ START_TEST(a_body_that_is_late_ends_there)
 }
 END_TEST
 
-/* What a body that is handed on in chunks holds, into `body`; bytes. The last chunk must be there.
- */
+/* Decodes the chunks of a body into `body`; returns the number of bytes. The last chunk must be
+ * there. */
 static size_t unframe(const char *at, char *body)
 {
     size_t all = 0, size;
@@ -339,7 +339,7 @@ static const struct {
 
 static const size_t large_sizes[] = {PIECE + 1, 2 * PIECE - 1, 2 * PIECE, 2 * PIECE + 1, 3 * PIECE};
 
-/* So many bytes of the body, cut anywhere. */
+/* Sends this many bytes of the body, cut anywhere. */
 static void come_in_parts(const char *body, size_t size, size_t room)
 {
     for (size_t at = 0, part = 1; at < size; at += part, part = part * 3 % 9973) {
@@ -355,7 +355,7 @@ static void come_large(int at, size_t declared)
 
     come(head, strlen(head));
     read_all(4096);
-    ck_assert_str_eq(given, large_heads[at].given); /* and no size, see reader_begin_piece() */
+    ck_assert_str_eq(given, large_heads[at].given); /* has no size, see reader_begin_piece() */
     take();
 }
 
@@ -382,7 +382,7 @@ START_TEST(a_large_body_is_handed_on_in_pieces)
 }
 END_TEST
 
-/* Never more is made up than the rest of a piece. */
+/* The reader never makes up more bytes than the rest of a piece. */
 START_TEST(a_large_body_that_ends_too_early_is_a_problem)
 {
     static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};

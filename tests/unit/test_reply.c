@@ -24,7 +24,7 @@ static void tear_down(void)
     loop_free(&loop);
 }
 
-/* The caller's to free. */
+/* Returns the response's body; the caller frees it. */
 static json_t *body(void)
 {
     const char *text = rq->response.fixed ? rq->response.fixed : rq->response.body;
@@ -34,7 +34,7 @@ static json_t *body(void)
     return json;
 }
 
-/* Of whatever length, a message is told as far as it fits, in whole characters. */
+/* A message of any length is cut to the space available, between characters. */
 START_TEST(a_message_that_is_too_long_is_cut_between_characters)
 {
     char text[2000];
@@ -66,7 +66,7 @@ START_TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
     json_decref(said);
 }
 
-/* What a request says is wrong once it got no memory need not be wrong. */
+/* After a failed allocation, a request may report a problem that does not exist. */
 START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
 {
     rq->starved = true;
@@ -76,14 +76,14 @@ START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
 }
 
-static int failures; /* so many allocations fail from now on */
+static int failures; /* this many allocations fail from now on */
 
 static void *scarce(size_t size)
 {
     return failures-- > 0 ? NULL : malloc(size);
 }
 
-/* Once, or whatever is tried: the first allocation is that of the body. */
+/* Allocations fail once, or always: the first one is for the body. */
 START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
 {
     static const int failing[] = {1, 1000};
@@ -102,7 +102,7 @@ START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
     json_decref(said);
 }
 
-/* A handler has set headers of the answer that it then could not give. */
+/* A handler had set headers of a response that it could not finish. */
 START_TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
 {
     ck_assert_int_eq(reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\""), 0);

@@ -1,4 +1,4 @@
-/* Names of servers: which places have any, and the lists that libpq is given. */
+/* Names of servers: which addresses have names to resolve, and the lists that libpq is given. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -61,7 +61,7 @@ START_TEST(sockets_and_addresses_are_no_names)
 }
 END_TEST
 
-/* libpq takes the address, the port and more from there. */
+/* libpq takes the address, the port and more from these variables. */
 START_TEST(the_environment_may_know_better)
 {
     static const char *const variables[][2] = {
@@ -117,7 +117,7 @@ START_TEST(each_address_has_its_name_and_port)
 }
 END_TEST
 
-/* A silent one is passed by once, however many found it so. */
+/* A silent server is skipped once, however many callers found it silent. */
 START_TEST(servers_have_their_turns)
 {
     struct resolver *resolver = resolver_of_database("host=@abstract,10.0.0.1,/tmp port=1,2,3");
@@ -140,7 +140,7 @@ START_TEST(servers_have_their_turns)
 }
 END_TEST
 
-/* Long ones, as of servers in a cloud, which need no name server: 127.0.0.1 in octal. */
+/* Long names, as of cloud servers; written as 127.0.0.1 in octal, so no name server is needed. */
 START_TEST(many_long_names_have_room)
 {
     enum { NAMES = RESOLVER_HOSTS_MAX - 1, SIZE = 2048 };
@@ -187,7 +187,7 @@ static uint32_t redis_peer(const struct redis_settings *settings, unsigned turn)
     return ntohl(peer.sin_addr.s_addr);
 }
 
-/* The first one may be dead for long. */
+/* The first address may be dead for a long time. */
 START_TEST(addresses_of_redis_have_their_turns)
 {
     struct sockaddr_in any = {.sin_family = AF_INET};

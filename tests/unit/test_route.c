@@ -1,4 +1,4 @@
-/* The router: what a path leads to, and that nothing tricky leads anywhere else. */
+/* The router: where a path leads, and that no malformed path leads anywhere else. */
 #include <string.h>
 
 #include "core/generation/route.h"

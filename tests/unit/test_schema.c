@@ -1,7 +1,7 @@
 /*
- * The judge of the integration tests (tests/integration/schema.h): each keyword that it knows takes
- * a value and refuses another one; what it does not know is never taken for kept. And the judge of
- * the schemas themselves (schema_flaw.h).
+ * The schema validator of the integration tests (tests/integration/schema.h): each known keyword
+ * accepts a value and refuses another one; an unknown keyword is always a problem. And the checks
+ * of the schemas themselves (schema_flaw.h).
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static json_t *read(const char *text)
     return json;
 }
 
-/* The problem of a value, or NULL; all as JSON. */
+/* Returns the problem of a value, or NULL; all as JSON. */
 static const char *problem_of(const char *schema, const char *value)
 {
     json_t *document = read(document_text), *parsed = read(schema), *judged = read(value);
@@ -85,7 +85,7 @@ static const struct {
     {"{\"format\": \"email\"}", "\"a@example.com\"", "\"a.example.com\""},
 };
 
-/* Of keywords and formats that say nothing which a value could break. */
+/* Keywords and formats that no value can violate. */
 static const char *const silent[] = {
     "{\"description\": \"words\"}", "{\"examples\": [1]}",     "{\"default\": 1}",
     "{\"format\": \"password\"}",   "{\"format\": \"int64\"}",

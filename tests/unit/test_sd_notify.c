@@ -1,4 +1,4 @@
-/* Datagrams to a service manager, which the test plays. */
+/* Datagrams to a service manager, whose part the test plays. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 static struct sockaddr_un address;
 static int manager;
 
-/* Listens at the name, and tells it by the environment as a manager does. */
+/* Listens at the name and publishes it in the environment as a manager does. */
 static void listen_at(const char *name)
 {
     size_t length = strlen(name);
@@ -32,7 +32,7 @@ static void listen_at(const char *name)
     ck_assert_int_eq(setenv("NOTIFY_SOCKET", name, 1), 0);
 }
 
-/* The next datagram; "" if there is none. */
+/* Returns the next datagram; "" if there is none. */
 static const char *heard(void)
 {
     static char text[128];
@@ -73,7 +73,7 @@ START_TEST(a_manager_at_a_path_hears)
     hears_all();
     sd_notify_ready(); /* nobody listens any more */
     unlink(path);
-    sd_notify_ready(); /* nor is there a socket */
+    sd_notify_ready(); /* the socket does not exist any more */
     rmdir(directory);
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* The order of modules by their services. */
+/* The order of modules by the services they need. */
 #include <string.h>
 
 #include "core/module/service_order.h"
@@ -24,7 +24,8 @@ static void teardown(void)
     setting_problems_free(&problems);
 }
 
-/* A module that gives a service of its own name, version 2, and needs up to two others. */
+/* Adds a module that provides version 2 of a service with the module's name, and needs up to two
+ * others. */
 static void add(const char *name, const char *first, const char *second, unsigned version)
 {
     size_t i = count++;
@@ -42,7 +43,7 @@ static void add(const char *name, const char *first, const char *second, unsigne
     modules[i] = (struct core_module){.descriptor = &descriptors[i]};
 }
 
-/* The names in their order, separated by spaces. */
+/* Returns the names in order, separated by spaces. */
 static const char *ordered(void)
 {
     static char text[256];

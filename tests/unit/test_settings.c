@@ -1,4 +1,4 @@
-/* Settings: what is taken from YAML, what is refused, and in which words. */
+/* Settings: which YAML is accepted, which is refused, and with which messages. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static struct settings *load(const char *yaml)
     return settings;
 }
 
-/* That the only problem is "<path>" followed by `text`. */
+/* Fails the test unless the only problem is "<path>" followed by `text`. */
 static void assert_problem(const char *text)
 {
     ck_assert_uint_eq(problems.count, 1);
@@ -212,7 +212,7 @@ START_TEST(times_of_a_list_may_have_units)
 }
 END_TEST
 
-/* What settings_print() writes; the caller's. */
+/* Returns the output of settings_print(); the caller frees it. */
 static char *printed(const struct settings *settings)
 {
     char *text = NULL;
@@ -354,7 +354,7 @@ START_TEST(a_pipe_or_a_device_is_refused_at_once)
 }
 END_TEST
 
-/* What was complained of in reading is not complained of again, and is no value either. */
+/* A problem found in reading is not reported again, and the value does not count as set. */
 START_TEST(a_value_that_cannot_be_read_refuses_its_section)
 {
     static const char *const bad[] = {"whole: ${BUSBAR_TEST_", "list: [a, \"${BUSBAR_TEST_\"]",

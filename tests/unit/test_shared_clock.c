@@ -1,4 +1,4 @@
-/* The clock of the cluster, as one host keeps it. */
+/* The cluster's clock, as one host keeps it. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 enum { SECOND = 1000 * 1000, SLACK_MS = 10000 };
 
-/* The time of a clock that is `ahead_us` ahead of this machine's clock. */
+/* Returns the time of a clock that is `ahead_us` ahead of this machine's clock. */
 static int64_t theirs_us(int64_t ahead_us)
 {
     return clock_wall_ms() * 1000 + ahead_us;
@@ -33,7 +33,8 @@ START_TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
     expect_offset(-600);
 }
 
-/* It may be anywhere between question and answer: nothing contradicts what is known. */
+/* The measurement may be from any moment between request and response, so it contradicts
+ * nothing. */
 START_TEST(a_slow_answer_does_not_move_it)
 {
     int64_t now = clock_mono_us();
@@ -46,7 +47,7 @@ START_TEST(a_slow_answer_does_not_move_it)
     ck_assert_int_le(llabs((long long)(shared_clock_ms() - clock_mono_ms() - before)), 1);
     shared_clock_measured(theirs_us(60 * (int64_t)SECOND), now - 20 * (int64_t)SECOND,
                           now + 20 * (int64_t)SECOND);
-    expect_offset(40); /* no further than needed */
+    expect_offset(40); /* no more than needed */
 }
 
 Suite *shared_clock_suite(void)

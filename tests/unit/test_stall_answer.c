@@ -1,4 +1,4 @@
-/* The answer of a host whose event loops are blocked: it is JSON, whatever the reason says. */
+/* The response of a host whose event loops are blocked: it is JSON, whatever the reason says. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <jansson.h>
@@ -68,7 +68,7 @@ START_TEST(a_reason_of_any_bytes_is_json)
     json_decref(json);
 }
 
-/* It is cut, and still JSON. */
+/* The reason is cut, and the body is still JSON. */
 START_TEST(a_long_reason_is_cut)
 {
     char reason[2000];

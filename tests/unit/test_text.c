@@ -134,7 +134,7 @@ START_TEST(uuids_are_told_from_others)
 }
 END_TEST
 
-/* Against the C library, over all days of the range. */
+/* Compares with the C library over all days of the range. */
 START_TEST(times_agree_with_the_c_library)
 {
     for (int64_t day = -719528; day < 2932897; day += 1) {
@@ -317,7 +317,7 @@ END_TEST
 
 static const struct {
     const char *given;
-    const char *flags; /* of the host's; NULL: the trace is not taken */
+    const char *flags; /* flags of the host's own header; NULL: the client's trace is not used */
 } parents[] = {
     {"00-" TRACE "-" SPAN "-01", "01"},
     {"00-" TRACE "-" SPAN "-00", "00"},
@@ -350,7 +350,7 @@ START_TEST(a_trace_is_taken_or_begun)
     ck_assert_int_eq(!strcmp(trace, TRACE), parents[_i].flags != NULL);
     ck_assert_ptr_null(strstr(own, SPAN));
     ck_assert_str_eq(own + 53, parents[_i].flags ? parents[_i].flags : "02");
-    trace_parent(own, again); /* what the host sends is well-formed */
+    trace_parent(own, again); /* the host's own header is well-formed */
     ck_assert_mem_eq(again, own, 36);
     ck_assert_str_ne(again, own);
 }

@@ -1,4 +1,4 @@
-/* Names of time zones, from directories that are gone when they are asked for. */
+/* Names of time zones, from directories that are deleted when a zone is requested. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

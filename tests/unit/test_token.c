@@ -1,4 +1,5 @@
-/* Tokens: what is made is good, and everything else is refused. No host is needed. */
+/* Tokens: tokens made by the service are valid, and everything else is refused. No host is
+ * needed. */
 #include <jansson.h>
 #include <openssl/core_names.h>
 #include <openssl/params.h>
@@ -38,7 +39,7 @@ static void teardown(void)
     EVP_MAC_free(hmac);
 }
 
-/* Whether the service takes the text as a token; *claims are its claims. */
+/* Returns whether the service accepts the text as a token; *claims are its claims. */
 static bool taken(const char *text, struct token_claims *claims)
 {
     struct token token;
@@ -54,7 +55,7 @@ static bool good(const char *text)
     return taken(text, &claims);
 }
 
-/* The two parts, signed with this keyed context, whatever they are. */
+/* Signs the two parts, whatever they are, with this keyed context. */
 static const char *forge_with(const EVP_MAC_CTX *keyed, const char *header, const char *payload)
 {
     static char text[4 * TOKEN_MAX];
@@ -112,7 +113,7 @@ START_TEST(a_client_is_told_from_a_session)
 }
 END_TEST
 
-/* PostgreSQL would take it for an error, and the service for one of its own. */
+/* PostgreSQL would report an error in these, which would look like the service's fault. */
 START_TEST(a_session_is_a_uuid)
 {
     static const char *const bad[] = {
@@ -282,7 +283,7 @@ END_TEST
 START_TEST(times_are_whole_and_sane)
 {
     static const char *const bad[] = {
-        CLAIMS("\"42\"", "1775044700", "1775044800", "session"), /* ran out this second */
+        CLAIMS("\"42\"", "1775044700", "1775044800", "session"), /* expired this second */
         CLAIMS("\"42\"", "1775044700", "1775044799", "session"),
         CLAIMS("\"42\"", "1775044800", "\"1775048400\"", "session"),
         CLAIMS("\"42\"", "1775044800", "1775048400.5", "session"),
@@ -291,7 +292,7 @@ START_TEST(times_are_whole_and_sane)
         CLAIMS("\"42\"", "1775044800", "-1", "session"),
         CLAIMS("\"42\"", "1775044800", "null", "session"),
         CLAIMS("\"42\"", "-5", "1775048400", "session"),
-        CLAIMS("\"42\"", "1775044861", "1775048400", "session"), /* a minute and a second ahead */
+        CLAIMS("\"42\"", "1775044861", "1775048400", "session"), /* 61 s in the future */
         CLAIMS("\"42\"", "true", "1775048400", "session"),
     };
 

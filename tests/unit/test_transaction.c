@@ -1,6 +1,6 @@
 /*
- * Interactive transactions on a connection that one request has to itself: what ends them, what is
- * told of them, and that those who wait for the connection go on then.
+ * Interactive transactions on a connection that belongs to one request: what ends them, which
+ * commits are reported, and that the requests waiting for the connection then continue.
  */
 #include <check.h>
 
@@ -9,11 +9,11 @@
 #include "suite.h"
 #include "suites.h"
 
-enum { COMMIT_BYTES = 12 /* of its answer: a message of "COMMIT" */ };
+enum { COMMIT_BYTES = 12 /* of its response: a message with "COMMIT" */ };
 
 static struct stage_call anna, bert;
-static bool heedless; /* answers well though its statement has failed */
-static bool slow;     /* does something else before it answers */
+static bool heedless; /* responds with success although its statement has failed */
+static bool slow;     /* does something else before it responds */
 
 static void hear_of_commit(struct bb_request *pub, struct bb_tx *tx, void *arg)
 {
@@ -53,7 +53,7 @@ static void set_up(void)
     bert = (struct stage_call){.work = transact, .sql.text = "SELECT 'bert'"};
 }
 
-/* One connection for both. */
+/* Runs both on one connection. */
 static void run_both(void)
 {
     stage_open(PG_TX, 1);
@@ -105,7 +105,8 @@ START_TEST(a_statement_that_fails_has_its_transaction_undone)
 }
 END_TEST
 
-/* The connection is dropped behind it, for its statements are stale; but not before. */
+/* The connection is dropped after the transaction, because its statements are stale, but not
+ * before. */
 START_TEST(a_stale_statement_has_its_transaction_undone_at_once)
 {
     slow = _i > 1;
@@ -129,7 +130,7 @@ START_TEST(a_statement_that_does_not_parse_has_its_transaction_undone)
 }
 END_TEST
 
-/* PostgreSQL answers such a COMMIT without an error. */
+/* PostgreSQL responds to such a COMMIT without an error. */
 START_TEST(a_commit_that_was_a_rollback_is_no_success)
 {
     heedless = true;
@@ -150,7 +151,7 @@ START_TEST(a_commit_that_fails_is_told)
 }
 END_TEST
 
-/* The outcome is unknown: no success, and nothing is tried again. */
+/* The outcome is unknown: the request fails, and nothing is retried. */
 START_TEST(a_commit_that_is_cut_is_not_sent_again)
 {
     pg_script_add(&stage_server,
@@ -158,7 +159,7 @@ START_TEST(a_commit_that_is_cut_is_not_sent_again)
     run_both();
     has_failed(&anna, FAILED_UNAVAILABLE, 503);
     has_committed(&bert, 2);
-    ck_assert_uint_eq(times("COMMIT"), 2); /* one of each */
+    ck_assert_uint_eq(times("COMMIT"), 2); /* one by each request */
     ck_assert_uint_eq(times("anna"), 1);
 }
 END_TEST
@@ -175,7 +176,7 @@ START_TEST(a_server_that_is_shut_down_ends_the_transaction_and_no_other)
 }
 END_TEST
 
-/* What is under way when it is given up is ended with the connection. */
+/* A statement in progress at the deadline ends with the connection. */
 START_TEST(who_waits_goes_on_when_a_deadline_ends_a_transaction)
 {
     static const char *const texts[] = {"BEGIN", "anna", "COMMIT"};
@@ -198,7 +199,7 @@ START_TEST(a_commit_that_no_standby_confirms_is_unknown)
 }
 END_TEST
 
-/* Of the answer, of what bb_after() asked for and of the statement's rows nothing is missing. */
+/* The response, the calls registered with bb_after() and the statement's rows are all complete. */
 START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
 {
     stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_STARVE, NULL);
@@ -224,7 +225,7 @@ START_TEST(who_waits_is_told_at_once_when_the_server_goes)
 }
 END_TEST
 
-/* A job's lock, which nobody else would give back. */
+/* Takes a job's lock and drops the connection, which alone can release it. */
 static void hold(struct core_request *rq, struct stage_call *call)
 {
     struct pg_tx *tx = pg_tx_begin(rq);

@@ -1,4 +1,5 @@
-/* Admission control: a budget for each webhook, and nobody held up by another's receiver. */
+/* Admission control: each webhook has a budget, and no receiver delays the deliveries to
+ * another. */
 #include <stdlib.h>
 
 #include "modules/webhook/sender/queue.h"
@@ -49,7 +50,7 @@ static void answer(struct queue_item *item, int64_t now)
     queue_release(&queue, item);
 }
 
-/* One delivery answered at once: the flow is fast. */
+/* Sends one delivery and responds at once: the flow is fast. */
 static void prove(struct queue_flow *flow, int64_t now)
 {
     fill(flow, 1, 100);
@@ -109,8 +110,8 @@ START_TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
 }
 END_TEST
 
-/* Else there were a connection for each of the slots to everyone, which all others would need as
- * well. */
+/* Otherwise every flow would use a connection for each of its slots, and the others would need as
+ * many. */
 START_TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
 {
     prove(&flows[0], 0);
@@ -126,8 +127,8 @@ START_TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
 }
 END_TEST
 
-/* One item each `every` milliseconds for `until` of them, each of which takes what took() says; how
- * many wait at the end. */
+/* Adds one item every `every` milliseconds until `until`; took() returns how long each one takes.
+ * Returns how many wait at the end. */
 static size_t run_flow(struct queue_flow *flow, int64_t every, int64_t until,
                        int64_t (*took)(size_t index))
 {
@@ -158,7 +159,7 @@ static int64_t always_100(size_t index)
     return 100;
 }
 
-/* By Little's law 90 a second with a mean of 90 ms are 8 in flight. */
+/* By Little's law, 90 a second with a mean of 90 ms means 8 in flight. */
 START_TEST(what_answers_at_once_now_and_then_starves_nothing_else)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, one_in_ten_at_once), 20);
@@ -174,8 +175,7 @@ START_TEST(a_flow_has_in_flight_what_its_rate_needs)
 }
 END_TEST
 
-/* However long it takes: a thousand receivers next door that share a processor all seem far away.
- */
+/* The response time does not matter: a thousand receivers that share a processor all seem slow. */
 START_TEST(a_flow_with_little_to_send_has_few_in_flight)
 {
     ck_assert_uint_le(run_flow(&flows[0], 200, 20000, always_100), 1);
@@ -247,7 +247,8 @@ START_TEST(a_receiver_that_begins_to_hang_is_demoted)
 }
 END_TEST
 
-/* 640 that were fast begin to hang, 300 are new and hang: who answers waits for moments. */
+/* 640 fast receivers begin to hang, and 300 new ones hang from the start; receivers that respond
+ * wait only briefly. */
 START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 {
     static struct queue_flow crowd[640];
@@ -282,7 +283,7 @@ START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 }
 END_TEST
 
-/* A slow one sends, too, though many hang. */
+/* A slow flow is served, too, although many others hang. */
 START_TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
 {
     for (size_t i = 0; i < 200; i++)
@@ -295,7 +296,7 @@ START_TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
 
     ck_assert_ptr_nonnull(item);
     ck_assert_int_eq(flows[7].class, QUEUE_SLOW);
-    answer(item, 3000); /* after three seconds: slow, but there */
+    answer(item, 3000); /* after three seconds: slow but alive */
     ck_assert_ptr_eq(queue_take(&queue, 3000), &items[15]);
 }
 END_TEST
@@ -329,7 +330,7 @@ START_TEST(fair_are_by_bytes)
         struct queue_item *item = queue_take(&queue, 1);
 
         sent[item->flow - flows] += item->size + 512;
-        flows[item->flow - flows].cap = 2; /* stays in its ring: turns, not budgets, decide */
+        flows[item->flow - flows].cap = 2; /* stays in its ring, so turns decide and not budgets */
         answer(item, 2);
         flows[0].cap = flows[1].cap = 2;
         if (!flows[0].waiting_count || !flows[1].waiting_count)
@@ -354,8 +355,8 @@ START_TEST(a_flow_holds_only_so_much)
 }
 END_TEST
 
-/* A hundred deliveries of one body of a MiB: the memory is that of one, and all of it comes back.
- */
+/* A hundred deliveries of one body of a MiB use the memory of one body, and all of it is
+ * released. */
 START_TEST(what_items_share_is_held_once)
 {
     const uint32_t body = 1U << 20, own = 100;
@@ -407,7 +408,8 @@ START_TEST(waiting_items_can_be_let_go)
 }
 END_TEST
 
-/* As if it had not been taken: the first of its flow, and its receiver thought no worse of. */
+/* As if it had not been taken: it is again the first of its flow, and its receiver's budget is
+ * unchanged. */
 START_TEST(what_does_not_go_out_after_all_is_put_back)
 {
     prove(&flows[0], 0);
@@ -423,7 +425,7 @@ START_TEST(what_does_not_go_out_after_all_is_put_back)
 }
 END_TEST
 
-/* Whatever happens in whatever order, the sums hold. */
+/* After any events in any order, the totals are consistent. */
 START_TEST(a_random_run_keeps_its_sums)
 {
     unsigned seed = 1;

@@ -1,4 +1,4 @@
-/* When a delivery is attempted again, and the heap of what waits for it. */
+/* The times of retries, and the heap of deliveries that wait for one. */
 #include <string.h>
 
 #include "modules/webhook/http/retry_time.h"
@@ -84,7 +84,7 @@ START_TEST(the_heap_gives_the_earliest_first)
     }
     for (size_t i = 0; i < 1000; i += 3)
         retry_remove(&heap, &entries[i]);
-    retry_remove(&heap, &entries[0]); /* twice is nothing */
+    retry_remove(&heap, &entries[0]); /* removing it twice does nothing */
     ck_assert_uint_eq(heap.count, 666);
     while (retry_first(&heap)) {
         struct retry_entry *first = retry_first(&heap);

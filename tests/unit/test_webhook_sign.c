@@ -1,4 +1,4 @@
-/* Signatures of webhook deliveries, by published vectors. */
+/* Signatures of webhook deliveries, checked with published vectors. */
 #include <string.h>
 
 #include "modules/webhook/http/sign.h"
@@ -18,7 +18,8 @@ static void teardown(void)
     EVP_MAC_free(algorithm);
 }
 
-/* A member as bytes with a NUL behind them: given as text, or in hexadecimal as <name>_hex. */
+/* Returns a member as bytes with a terminating NUL: given as text, or in hexadecimal as
+ * <name>_hex. */
 static char *bytes(const json_t *row, const char *name, size_t *length)
 {
     char hex_name[32];
@@ -105,7 +106,7 @@ START_TEST(two_keys_sign_in_order)
 }
 END_TEST
 
-/* "whsec_" without good base64 behind it is a secret like any other. */
+/* "whsec_" without valid base64 after it is a secret like any other. */
 START_TEST(a_secret_that_only_looks_encoded_is_text)
 {
     static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x"};

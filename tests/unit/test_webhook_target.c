@@ -1,4 +1,4 @@
-/* The target guard: what may be registered, and what may be connected to. */
+/* The target guard: which targets may be registered, and which may be connected to. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "suites.h"
 #include "webhook_cases.h"
 
-static struct target_rules strict; /* nothing allowed beside the public Internet */
+static struct target_rules strict; /* allows only the public Internet */
 static struct target_rules loopback;
 
 static void setup(void)
@@ -234,7 +234,7 @@ START_TEST(bad_lists_are_refused)
 }
 END_TEST
 
-/* Whether the guard lets a socket go to the address. */
+/* Returns whether the guard permits a socket to connect to the address. */
 static bool connects(const struct target_rules *rules, const char *text, int port)
 {
     struct target_guard guard = {.rules = rules};
@@ -305,7 +305,7 @@ START_TEST(urls_are_encoded_as_browsers_do)
          "http://a.example:8080/a%20b%22%3C%3E%5E%60%7B%7D'|"
          "?c%20d%22%3C%3E%27^`{}|?#e%20f%22%3C%3E%60'{}"},
         {"http://[2001:db8::1]/\xC3\xBC", "http://[2001:db8::1]/%C3%BC"},
-        /* not to be taken apart: target_problem() refuses them */
+        /* cannot be parsed: target_problem() refuses them */
         {"http://user@a.example/\xC3\xBC", "http://user@a.example/\xC3\xBC"},
         {"http://[fe80::1%25eth0]/\xC3\xBC", "http://[fe80::1%25eth0]/\xC3\xBC"},
         {"http://a b.example/", "http://a b.example/"},

@@ -1,6 +1,7 @@
 /*
- * Published cases, which lie beside the project: ../shared/cases seen from its root, or the folder
- * that BUSBAR_CASES names. An absent file gives an empty list and a line that says so.
+ * Published test cases, kept next to the project: in ../shared/cases relative to its root, or in
+ * the folder named by BUSBAR_CASES. If a file is absent, the list is empty and a line on standard
+ * error says so.
  */
 #ifndef TESTS_UNIT_WEBHOOK_CASES_H
 #define TESTS_UNIT_WEBHOOK_CASES_H
@@ -13,7 +14,7 @@
 #define TEST_CASES "../shared/cases"
 #endif
 
-/* A list, given. Never NULL. */
+/* Returns a list that the caller owns; never NULL. */
 static inline json_t *webhook_cases(const char *name)
 {
     const char *folder = getenv("BUSBAR_CASES");

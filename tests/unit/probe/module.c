@@ -1,4 +1,4 @@
-/* A module for test_module.c: one of everything that can be had without a server. */
+/* A module for test_module.c: one of everything that works without a server. */
 #include "probe.h"
 
 static int get(struct bb_request *rq)
@@ -12,7 +12,7 @@ static void heard(struct bb_request *rq, const struct bb_event *event)
     (void)event;
 }
 
-/* The state is the greeting; "refuse" is one that it does not like. */
+/* The state is a copy of the greeting; greetings that begin with "r" are refused. */
 static int open_probe(struct bb_host *host, void **state)
 {
     const char *greeting = bb_setting_text(host, "greeting");

@@ -1,4 +1,4 @@
-/* The settings of the probe, one of each type, as the host puts them into its struct. */
+/* The settings of the probe, one of each type, in the form in which the host fills them in. */
 #ifndef TESTS_UNIT_PROBE_H
 #define TESTS_UNIT_PROBE_H
 
