@@ -1,10 +1,10 @@
-# One against all: what others wait while two accounts from two addresses do what they can against the
-# host, one attack after the other and then all together. Sourced by bench/run.
+# One against all: how long others wait while one or two accounts, from as many addresses, attack the host,
+# with one attack after the other and then with all together. Sourced by bench/run.
 
 attacks=(R1 R2 L8 L9 D2 D3 D4 D5 D6 D9 D10 D13 all)
 uploads_max=67108864
 
-# Passwords cost here what they cost by default, and the bounds of an address are those of any host.
+# Password hashes and the limits of an address have their defaults.
 write_against_conf() {
     conf=$work/against.yaml
     sed -e '/argon2_/d' -e "s/connections_per_address: .*/max_uploads: $uploads_max/" \
@@ -22,7 +22,7 @@ webhook:
 END
 }
 
-# The attackers, and somebody who logs in beside them.
+# Creates the attackers, and an account that logs in during the attacks.
 prepare_against() {
     local n
 
@@ -38,7 +38,7 @@ prepare_against() {
     sql_file postgres busbar against
 }
 
-# served ROUND WITH: reads, messages and logins of others, all at the same time.
+# served ROUND WITH: measures reads, messages and logins of others, all at the same time.
 served() {
     local tokens=$work/tokens job number what
 
@@ -56,7 +56,7 @@ served() {
     done <"$work/served"
 }
 
-# What an attack leaves behind is none of the next one's: deliveries that wait, statements under way.
+# Removes waiting deliveries and waits for running statements, so that an attack does not affect the next one.
 settle() {
     local tries=0 busy="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
 
@@ -80,7 +80,7 @@ uploaded_bytes() {
     { find "$work/documents" -type f -printf '%s\n' 2>/dev/null || true; } | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# run_against ROUND ATTACK ATTACKERS
+# run_against ROUND ATTACK ATTACKERS: measures the others before and during an attack.
 run_against() {
     local attacker before who
 
@@ -106,7 +106,7 @@ against_report() {
     node "$top/bench/report_against.js" "$work/results" "$rounds" "$seconds" "$busy" "$uploads_max"
 }
 
-# With PostgreSQL and the sessions of seed_accounts there, and no host.
+# Requires PostgreSQL and the sessions of seed_accounts; no host may run.
 against_part() {
     local number attack count
 

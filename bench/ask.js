@@ -1,6 +1,6 @@
 /*
- * Asks a fixed number of times: node ask.js unread_count|post COUNT CONNECTIONS. Request k of a run is
- * the same in every run. Any answer but 2xx ends it. Environment: PORT, TOKENS.
+ * Sends a fixed number of requests: node ask.js unread_count|post COUNT CONNECTIONS. Request k of a run is the
+ * same in every run. A response other than 2xx ends the program. Environment: PORT, TOKENS.
  */
 'use strict'
 const fs = require('node:fs')

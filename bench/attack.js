@@ -1,10 +1,10 @@
 /*
- * Attacks a host until SIGTERM: node attack.js NAME COUNT, with a NAME of the table at the end, or all.
- * Each attack is led by the first COUNT attackers of the file that ATTACKERS names (attackers.js), each
- * from a separate address. Prints "under way" when every part of it has begun, and at the end how
- * often which status came. A refused request is repeated as Retry-After says, after a second at most, and
- * never sooner than after 50 ms: otherwise this program would take the processors. The floods (R2, L8)
- * do not wait, as attackers do not. Environment: PORT, ATTACKERS.
+ * Attacks a host until SIGTERM: node attack.js NAME COUNT. NAME is one of the table at the end, or all.
+ * The first COUNT attackers of the file ATTACKERS (made by attackers.js) lead each attack, each from a separate
+ * address. Prints "under way" when every part of the attack has begun, and at the end the number of responses
+ * per status. A refused request is sent again as Retry-After says, after at least 50 ms and at most one second;
+ * without a pause this program would use up the processors. The floods (R2, L8) do not wait, as real attackers
+ * do not. Environment: PORT, ATTACKERS.
  */
 'use strict'
 const fs = require('node:fs')
@@ -25,7 +25,7 @@ function count (attack, status) {
   of[status] = (of[status] ?? 0) + 1
 }
 
-/* A part of an attack that goes on for ever; it has begun when the function that it gets is called. */
+/* Runs one part of an attack, which never ends. `work` gets a function that it calls when the part has begun. */
 function part (attack, work) {
   let begun = false
   awaited[attack] = (awaited[attack] ?? 0) + 1
@@ -37,7 +37,7 @@ function part (attack, work) {
   })
 }
 
-/* One request: {status, after}; `take` is called with the answer as it begins. */
+/* Sends one request and returns {status, after}. Calls `take` with the response as soon as its head has arrived. */
 function ask (at, method, path, body, take) {
   const headers = body ? { 'Content-Type': 'application/json', 'Content-Length': body.length } : {}
   if (!path.startsWith('/api/auth') && !path.startsWith('/api/user')) headers.Authorization = `Bearer ${at.token}`
@@ -54,8 +54,10 @@ function ask (at, method, path, body, take) {
   })
 }
 
-/* `times` of them side by side, each again and again, `pause` ms after an answer; 0: at once, whatever it
- * was. */
+/*
+ * Runs `times` copies of `job` in parallel, each again and again, `pause` ms after a response; 0: at once, even
+ * after a refusal.
+ */
 function repeat (attack, times, pause, job) {
   for (let i = 0; i < times; i++) {
     part(attack, async (begun) => {
@@ -73,7 +75,7 @@ function repeat (attack, times, pause, job) {
   }
 }
 
-/* A connection that sends bytes, and is made anew when it was closed or `life` ms are over. */
+/* Opens a connection that sends bytes, and opens it again after it was closed or after `life` ms. */
 function hold (attack, at, life, bytes, settled) {
   part(attack, (begun) => {
     const open = () => {
@@ -111,7 +113,6 @@ function logins (at) {
   repeat('D3', 8, 50, (read) => ask(at, 'POST', '/api/auth/login', body, read))
 }
 
-/* One after the other, and four at a time beside that. */
 function messages (at) {
   const body = json({ username: at.email, chatEntry: 'x'.repeat(200000) })
   repeat('D4', 5, 50, (read) => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body, read))
@@ -123,7 +124,7 @@ function lists (at) {
   repeat('D5', 200, 200, (read) => ask(at, 'GET', `/api/chat/unread-count/${at.email}`, null, read))
 }
 
-/* 64 KiB every 20 ms. */
+/* Reads 64 KiB every 20 ms. */
 function slowly (answer) {
   answer.on('data', () => {
     answer.pause()
@@ -147,14 +148,14 @@ function chains (at) {
   }
 }
 
-/* More than an address may have (a quarter of 8,192). */
+/* Opens more connections than an address may have (a quarter of 8,192). */
 function idlers (at) {
   for (let i = 0; i < 2200; i++) {
     hold('D9', at, 0, 'GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n', (socket, begun) => socket.once('data', begun))
   }
 }
 
-/* 4 MiB of 100, and then nothing; half a minute later anew. */
+/* Each upload sends 4 MiB of its 100 MiB and then nothing; after five seconds it starts again. */
 function uploads (at) {
   const boundary = 'the-boundary'
   const noise = Buffer.alloc(65536, 'sixteen letters ')
@@ -176,7 +177,7 @@ function uploads (at) {
   }
 }
 
-/* Answers that nobody reads; after five seconds others. */
+/* Does not read the responses; sends new requests after five seconds. */
 function unread (at) {
   for (const path of [`/api/chat/chain/${at.chain}`, '/api/device?limit=1000']) {
     for (let i = 0; i < 8; i++) {
@@ -187,7 +188,7 @@ function unread (at) {
   }
 }
 
-/* 200 connections of one account that ask for what costs least. */
+/* One account sends the cheapest request on 200 connections. */
 function cheap (at) {
   repeat('R2', 200, 0, (read) => ask(at, 'GET', `/api/chat/unread-count/${at.email}`, null, read))
 }
@@ -200,7 +201,7 @@ function registrations (at) {
   })
 }
 
-/* As large as a message may be, and the list of all webhooks. */
+/* Posts messages of the greatest allowed size, and lists all webhooks. */
 function large (at) {
   const body = json({ username: at.email, chatEntry: 'x'.repeat(1000000) })
   repeat('L9', 4, 50, (read) => ask(at, 'POST', `/api/chat/conversations/${at.talk}/messages`, body, read))

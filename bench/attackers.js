@@ -1,8 +1,8 @@
 /*
- * Prepares the attackers of attack.js, as JSON on standard output: node attackers.js URL. Each has a
- * session, a second account that is pending, 1,000 webhooks at URL, up to 600 bulk uploads with a long
- * header line, and two conversations: one that against.sql makes long, one to write into. Environment:
- * PORT, BUSBAR_PASSWORD.
+ * Creates the attackers of attack.js and writes them to standard output as JSON: node attackers.js URL. Each has
+ * a session, a second account that is pending, 1,000 webhooks at URL, up to 600 bulk uploads with a long header
+ * line, and two conversations: one that against.sql makes long, and one to write into. Environment: PORT,
+ * BUSBAR_PASSWORD.
  */
 'use strict'
 const hooks = 1000
@@ -25,7 +25,7 @@ async function conversation (email, other, token) {
   return (await post('/api/chat/conversations/start', body, token)).conversation
 }
 
-/* A bulk upload that is cancelled at once; false: it was refused, as one of too many may be. */
+/* Makes a bulk upload and cancels it. Returns false if it was refused because there are too many. */
 async function upload (token) {
   const names = Array.from({ length: 900 }, (_, i) => `column ${i} `.padEnd(16, 'x'))
   const form = new FormData()

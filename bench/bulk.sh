@@ -1,9 +1,9 @@
-# The bench of bulk uploads: files of devices and of readings, beside COPY of the same rows; what a
-# running job costs those who chat; pages of a large log. Sourced by bench/run.
+# The benchmark of bulk uploads: files of devices and of readings, compared with COPY of the same rows; chat
+# posts during a job; pages of a large log. Sourced by bench/run.
 
 bulk_rows=200000 bulk_seconds=6
 
-# The fields of the table of devices that are not generated.
+# The columns of the table of devices, without generated ones.
 device_columns="id, uuid, organisation, external_id, site_name, country_code, commissioning_date,
     capacity, address, latitude, longitude, fuel_code, device_type_code, serial_number, timezone,
     yield_value, attributes, created_at, updated_at, status"
@@ -35,7 +35,7 @@ bulk_api() { # METHOD PATH [CURL'S…]
         "http://127.0.0.1:$host_port/api/bulk-upload$2" "${@:3}" || die "$1 $2 failed"
 }
 
-# send_file TYPE FILE: uploads it; its id and how long that took go to `bulk_id` and `took`.
+# send_file TYPE FILE: uploads it, and sets `bulk_id` to its id and `took` to the seconds that it took.
 send_file() {
     local began answer
 
@@ -45,7 +45,7 @@ send_file() {
     bulk_id=$(sed 's/.*"bulkUploadId":"\([^"]*\)".*/\1/' <<<"$answer")
 }
 
-# Confirms `bulk_id`, and waits for its end; from the answer to it in seconds goes to `took`.
+# Confirms `bulk_id`, waits until it has finished, and sets `took` to the seconds in between.
 store_file() {
     bulk_api POST "/$bulk_id/confirm" >"$work/output"
     until [ "$(sql busbar -Atc "SELECT status FROM bulk_job WHERE id = '$bulk_id'")" = finished ]; do
@@ -56,7 +56,7 @@ store_file() {
     [ -n "$took" ] || die "rows of the bulk upload failed"
 }
 
-# What was stored, by COPY into the emptied table; seconds go to `took`.
+# Loads the stored devices by COPY into the emptied table, and sets `took` to the seconds that it took.
 copy_devices() {
     local began file=$work/devices.copy
 
@@ -77,7 +77,7 @@ empty_bulk() {
     checkpoint
 }
 
-# note_rate ROUND MEASURE WHO: rows per second and seconds of `took`.
+# note_rate ROUND MEASURE WHO: notes rows per second and seconds, computed from `took`.
 note_rate() {
     note "$1" "$2" "$3" "$(awk -v n="$bulk_rows" -v s="$took" 'BEGIN {
         print n / s, s * 1e6, s * 1e6, s * 1e6, n }')" 0 0
@@ -102,7 +102,7 @@ run_bulk_reads() {
     note_rate "$1" "$2" busbar
 }
 
-# Chatting with 10 ms between an answer and the next post of each connection; the same beside a job.
+# Measures chat posts without a job and during one; each connection waits 10 ms between a response and its next post.
 run_beside() {
     local who
 
@@ -122,7 +122,7 @@ run_beside() {
     bulk_api POST "/$bulk_id/cancel" >"$work/output"
 }
 
-# Five jobs of as many rows, one in fifty failed, that nobody has stored.
+# Measures pages of the logs of five jobs. SQL makes the jobs; one row in fifty has failed.
 run_logs() {
     sql_file postgres busbar bulk_log -v job="$bulk_id"
     sql busbar -Atc "SELECT id FROM bulk_job WHERE status = 'finished'" >"$work/jobs"

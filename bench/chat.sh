@@ -1,5 +1,5 @@
-# The bench of chat: pgbench, a peer in Node and busbar, the same statements; and a peer in NestJS, whose
-# statements TypeORM makes. Sourced by bench/run.
+# The benchmark of chat: pgbench, a peer in Node.js and busbar, which send the same statements; and a peer in
+# NestJS, whose statements TypeORM makes. Sourced by bench/run.
 
 start_peer() {
     peer_port=$(free_port)
@@ -15,7 +15,7 @@ start_peer() {
     wait_port "$peer_port" "$peer_pid" peer
 }
 
-# Its tokens are signed with a secret of this run, which only the environment holds.
+# Starts the peer in NestJS. The secret that signs its tokens is new in each run, and only in the environment.
 start_nest() {
     nest_port=$(free_port)
     (
@@ -29,7 +29,7 @@ start_nest() {
     wait_port "$nest_port" "$nest_pid" nest
 }
 
-# install_peer NAME: the packages of bench/NAME, unless they are those of its lock file.
+# install_peer NAME: installs the packages of bench/NAME, unless they match its lock file.
 install_peer() {
     local peer=$top/bench/$1
 
@@ -50,8 +50,8 @@ install_nest() {
     }
 }
 
-# A copy of the database with its accounts: one gets a million messages, the other ten thousand.
-# Hosts on both open the same tokens, as they share the signing key.
+# Copies the database with its accounts, and stores a million messages in one and ten thousand in the other. Hosts
+# on both accept the same tokens, because the databases have the same signing key.
 seed_chat() {
     unset BUSBAR_PASSWORD
     "$pg/createdb" -h "$run" -U postgres -O busbar -T busbar busbar_small ||
@@ -73,7 +73,7 @@ start_hosts() {
     start_single
 }
 
-# A host on the same data, in which no statement is shared.
+# Starts a host on the same data that does not share executions of statements.
 start_single() {
     local conf=$work/single.yaml
 
@@ -84,8 +84,8 @@ start_single() {
     wait_port "$single_port" "$single_pid" single
 }
 
-# NestJS has three times as long to warm up: V8 compiles its code, and TypeORM's, only after thousands of
-# requests.
+# measure ROUND MEASURE WHO: NestJS warms up three times as long, because V8 compiles its code, and TypeORM's,
+# only after thousands of requests.
 measure() {
     local seconds=$seconds
 
@@ -102,8 +102,8 @@ measure() {
     esac
 }
 
-# in_turn ROUND NAME…: the names in the order of this round. A round begins with another one each time, and
-# every other round goes backwards, so that nobody always comes first or after the same.
+# in_turn ROUND NAME…: prints the names in the order of this round. Each round begins with a different name, and
+# every other round has the reverse order, so that no program is always first or always follows the same one.
 in_turn() {
     local round=$1 step=1 i
     shift
@@ -132,9 +132,9 @@ chat_round() {
     done
 }
 
-# Reads of 128 connections, at about half of the highest rate (few connections, or many that pause), and of
-# one connection, where nobody is to share with.
-# Nothing that the posts have left is still to be written.
+# Measures reads on 128 connections, at about half of the highest rate (few connections, or many that pause), and
+# on one connection, which has no other request to share a statement with. The checkpoint first writes the pages
+# that the posts changed.
 few_round() {
     sql_file postgres busbar reset
     checkpoint

@@ -1,7 +1,7 @@
-# The bench of cores: the same reads and posts where host, PostgreSQL and load have one core, two, four…
+# The benchmark of cores: the same reads and posts when host, PostgreSQL and load share one core, two, four, eight.
 # Sourced by bench/run.
 
-# confine CPUS: everything that runs, and whatever is started from now on.
+# confine CPUS: confines all running processes, and those started later, to these processors.
 confine() {
     local pid
 
@@ -21,7 +21,7 @@ cores_round() {
     done
 }
 
-# The host counts the processors that it may use when it starts.
+# measure_cores COUNT: starts a host, because a host counts its processors only at the start.
 measure_cores() {
     local number
 

@@ -1,12 +1,11 @@
-# One run of each kind of `bench/run webhook`. Paths at the receiver: /fast/… is answered at once,
-# /hang/… never. Sourced by bench/run.
+# The runs of `bench/run webhook`. The receiver answers /fast/… at once and /hang/… never. Sourced by bench/run.
 
 busbar() {
     step "$program" --config "$conf" "$@" >"$work/output" 2>&1 ||
         die "busbar $* failed: $(tail -3 "$work/output")"
 }
 
-# hooks add|same|hosts|clear [COUNT URL [HOSTS]]: the ids go to $work/hooks.
+# hooks add|same|hosts|clear [COUNT URL [HOSTS]]: runs hooks.js, and writes the ids to $work/hooks.
 hooks() {
     PORT=$host_port step node "$top/bench/hooks.js" "$@" >"$work/hooks" ||
         die "the webhooks could not be changed: $*"
@@ -16,7 +15,7 @@ compile_receiver() {
     compile receiver -lssl -lcrypto
 }
 
-# It speaks TLS, too, where `tls_port` is set.
+# Starts the receiver again. It also listens with TLS if `tls_port` is set.
 start_receiver() {
     [ -z "$receiver_pid" ] || end_child "$receiver_pid" 5 || true
     (exec_child TERM "$(id -un)" "$work/receiver" "$receiver_port" fast \
@@ -26,8 +25,7 @@ start_receiver() {
     wait_port "$receiver_port" "$receiver_pid" receiver
 }
 
-# Before every measure: no webhook, no delivery, nothing in flight. What hangs ends with the
-# receiver.
+# Removes all webhooks and deliveries before a measurement. The restart of the receiver ends hanging requests.
 clear_all() {
     hooks clear
     start_receiver
@@ -56,7 +54,7 @@ received() {
     read -r requests messages p50 p99 longest last_ms <"$work/received"
 }
 
-# delivered ROUND MEASURE WHO RATE COUNT PREFIX COPIES: posts, and notes when the copies came.
+# delivered ROUND MEASURE WHO RATE COUNT PREFIX COPIES: posts, and notes when the copies arrived.
 delivered() {
     forget_received
     start_clock "$host_pid"
@@ -67,8 +65,8 @@ delivered() {
     record "$1" "$2" "$3" "$host_pid"
 }
 
-# Deliveries stored by posting while paused; then bare libcurl sends as many of the same; then they
-# go.
+# run_drain ROUND: stores deliveries by posting while sending is paused, sends the same number with bare libcurl,
+# and then resumes sending.
 run_drain() {
     local each=$((drain / drain_hooks)) url=http://127.0.0.1:$receiver_port/fast rate cpu
 
@@ -92,8 +90,8 @@ run_drain() {
     resume "$1" /fast/drain "$drain" busbar
 }
 
-# resume ROUND PREFIX COUNT WHO: from the beginning of `busbar resume` to the last delivery
-# received; CPU until the last one is recorded.
+# resume ROUND PREFIX COUNT WHO: measures from the start of `busbar resume` to the last delivery received, and CPU
+# until the last delivery is recorded.
 resume() {
     local began queued="SELECT count(*) FROM webhook_delivery WHERE state = 'queued'"
 
@@ -110,8 +108,7 @@ resume() {
     record "$1" drain "$4" "$host_pid"
 }
 
-# made_at COUNT HOSTS SCHEME: so many webhooks at so many addresses, and the deliveries for all of them, by
-# SQL: they wait in the table.
+# made_at COUNT HOSTS SCHEME: makes COUNT webhooks at HOSTS addresses, and inserts deliveries for all of them by SQL.
 made_at() {
     local port=$receiver_port
 
@@ -127,7 +124,7 @@ END
     checkpoint
 }
 
-# What SQL made is nobody's until the host has found it.
+# Waits until the host has found and claimed deliveries that were inserted by SQL.
 wait_found() {
     local found="SELECT EXISTS (SELECT FROM webhook_delivery WHERE owner IS NOT NULL)" tries=0
 
@@ -137,12 +134,12 @@ wait_found() {
     done
 }
 
-# A number of the receiver's statistics.
+# Prints a number of the receiver's statistics.
 counted() {
     curl -sf "http://127.0.0.1:$receiver_port/stats" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"
 }
 
-# run_hosts ROUND HOSTS http|https: a drain to so many hosts, and the connections that it opened.
+# run_hosts ROUND HOSTS http|https: measures a drain to HOSTS addresses, and the connections that it opened.
 run_hosts() {
     local count=$((100 > $2 ? 100 : $2))
 
@@ -157,7 +154,7 @@ run_hosts() {
     [ "$3" = http ] || note_value "$1" resumed "$3 $2" "$(counted resumed)" sessions
 }
 
-# run_open ROUND [SECONDS]: messages come at a fixed rate, whatever becomes of the ones before.
+# run_open ROUND [SECONDS]: posts messages at a fixed rate, even if earlier ones are late.
 run_open() {
     clear_all
     hooks same 1 "http://127.0.0.1:$receiver_port/fast/open"
@@ -165,8 +162,8 @@ run_open() {
     note "$1" open answered "$posted" 0 0
 }
 
-# run_cost ROUND idle|none|one: what 100 messages a second take of the processors: without a message,
-# without a webhook, and with one. Both of these are as many seconds as the first.
+# run_cost ROUND idle|none|one: measures the CPU time of 100 messages a second, without a webhook (none) and with one
+# (one), and of the same number of seconds without messages (idle).
 run_cost() {
     local count=$((100 * cost_seconds))
 
@@ -212,7 +209,7 @@ run_fanout() {
     done
 }
 
-# run_posting ROUND none|one: how fast messages are taken when each makes a delivery, and when none.
+# run_posting ROUND none|one: measures the rate of posts that store no delivery, or one each.
 run_posting() {
     local stored
 
@@ -227,7 +224,7 @@ run_posting() {
         die "posting with webhooks: $2; deliveries were stored: $stored"
 }
 
-# backlog_of URL: inserted by SQL, since a dead receiver would be posted to for minutes.
+# backlog_of URL: makes a webhook at URL and inserts its backlog by SQL, because posting it would take minutes.
 backlog_of() {
     hooks same 1 "$1"
     sql busbar -v hook="$(cat "$work/hooks")" -v count="$backlog" -v body="$(cat "$work/body")" \
@@ -237,11 +234,11 @@ SELECT :hook, 'message.new', gen_random_uuid(), :'body' FROM generate_series(1, 
 ANALYZE webhook_delivery;
 END
     checkpoint
-    sleep 6 # until the host has seen it, and what it keeps of it is in its memory
+    sleep 6 # until the host has found it and loaded what it keeps in memory
 }
 
-# run_backlog ROUND refused|hanging: one webhook by itself, then beside that backlog. The host is a
-# new one, which has no memory left over from other measures.
+# run_backlog ROUND refused|hanging: measures one webhook alone and then with the backlog of another. The host is
+# restarted, so that it holds no memory from earlier measurements.
 run_backlog() {
     local url=http://127.0.0.1:$receiver_port before
     local -A dead=([refused]=http://127.0.0.1:$closed_port/refused [hanging]=$url/hang/backlog)

@@ -1,5 +1,5 @@
-# The bench of devices: registrations beside pgbench with the same statement, and an upload of
-# 100 MiB beside writing the same bytes. Sourced by bench/run.
+# The benchmark of devices: registrations, compared with pgbench and the same statement, and an upload of 100 MiB,
+# compared with writing the same bytes. Sourced by bench/run.
 
 upload_files=10 upload_mib=10
 
@@ -10,8 +10,8 @@ write_device_conf() {
     printf '\ndevice:\n  documents: "%s"\n' "$work/documents" >>"$conf"
 }
 
-# The INSERT as modules/device/api/register.c has it, with pgbench's expressions for its parameters: a
-# device with the fields that bench/lua/device.lua sends.
+# Writes pgbench's script: the INSERT of modules/device/api/register.c, with pgbench's expressions as its parameters,
+# for a device with the fields that bench/lua/device.lua sends.
 write_device_script() {
     local text number
 
@@ -53,7 +53,7 @@ seconds_since() {
     awk -v from="$1" -v to="$(date +%s.%N)" 'BEGIN { print to - from }'
 }
 
-# The same bytes by dd in pieces of 64 KiB, each file with an fsync.
+# Writes the bytes of the upload with dd, in pieces of 64 KiB and with one fsync per file.
 run_written() {
     local began i
 
@@ -70,9 +70,9 @@ mib_per_s() {
     awk -v s="$1" -v mib=$((upload_files * upload_mib)) 'BEGIN { printf "%.1f", mib / s }'
 }
 
-# Memory at most during the upload, above what it was before. What an earlier round has stored is
-# removed first, as by run_written: else one of the two would write to pages that were just freed,
-# and the other to such as the machine has never touched, which costs a virtual one much more.
+# Measures the upload, and the peak of memory above the memory before it. Like run_written, it first removes the files
+# of the previous round. Otherwise one of the two would write to pages that were just freed, and the other to pages
+# that the machine has never used, which is much slower on a virtual machine.
 run_uploaded() {
     local began before i status
     local -a parts=(-F "deviceToRegister={\"siteName\":\"Upload $1\"}")
@@ -91,7 +91,7 @@ run_uploaded() {
     note_value "$1" growth busbar $(($(peak "$host_pid") - before)) kB
 }
 
-# New content each time: what the store has already would not have to be written again.
+# Makes new random content each time, because the store would not write known content again.
 make_payload() {
     local i
 

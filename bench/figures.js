@@ -1,7 +1,7 @@
 /*
- * What the reports share: the lines of a bench (see measure.sh), medians of the rounds, tables.
- * Ratios are medians of the rounds' own ratios, so that what slows the whole machine for a while
- * weighs on both sides.
+ * Shared by the reports: reads the lines of a benchmark (see measure.sh), computes medians of the rounds,
+ * formats tables. A ratio is the median of the rounds' ratios, so other work on the machine during a
+ * round slows both sides of a ratio.
  */
 'use strict'
 const fs = require('node:fs')
@@ -26,7 +26,7 @@ function median (numbers) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
 }
 
-/* The median and what lies around it. */
+/* The median, the lowest and the highest number. */
 function spread (numbers) {
   return { value: median(numbers), low: Math.min(...numbers), high: Math.max(...numbers) }
 }
@@ -35,7 +35,7 @@ function of (runs, measure, who, value) {
   return runs.filter((r) => r.measure === measure && r.who === who).map(value)
 }
 
-/* join(one's run, the other's of the same round) for every round; a measure may differ, too. */
+/* The spread of join(run of `one`, run of `other`) over the rounds; both are [measure, who]. */
 function pairs (runs, one, other, join) {
   const of = ([measure, who]) => runs.filter((r) => r.measure === measure && r.who === who)
   const others = new Map(of(other).map((r) => [r.round, r]))
@@ -58,8 +58,8 @@ function table (head, rows) {
 }
 
 /*
- * [[name, wanted, measured, met]]: a figure that misses is for people to see, not a broken run. One short
- * round (--quick) is no measure of what is wanted.
+ * A table of [name, wanted, measured, met]. A missed goal does not fail the benchmark. With --quick, one short
+ * round is too little to judge, so no goal is judged.
  */
 function goals (rows) {
   const judged = (good) => process.env.BENCH_QUICK ? 'not judged' : good ? 'met' : '**missed**'

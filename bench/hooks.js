@@ -1,9 +1,9 @@
 /*
- * The webhooks of admin@bench.test, who sees every message:
+ * Creates and deletes the webhooks of admin@bench.test, who sees every message:
  *
  *     node hooks.js add COUNT URL     URL/0 … for more than one, URL for one; prints their ids
  *     node hooks.js same COUNT URL    all at URL
- *     node hooks.js hosts COUNT URL HOSTS  all at URL, whose HOST stands for HOSTS addresses in turn
+ *     node hooks.js hosts COUNT URL HOSTS  all at URL, in which HOST is replaced by HOSTS addresses in turn
  *     node hooks.js clear             deletes them all
  *
  * Environment: PORT, BUSBAR_PASSWORD.
@@ -23,7 +23,7 @@ async function ask (method, path, body) {
   return JSON.parse(text)
 }
 
-/* job(0) … job(times - 1), some at a time. */
+/* Runs job(0) … job(times - 1), up to `workers` at a time, and returns their results. */
 async function all (times, job) {
   const results = []
   let next = 0
@@ -34,7 +34,7 @@ async function all (times, job) {
   return results
 }
 
-/* Of the loopback network, each with a receiver's connections of its own. */
+/* An address of the loopback network. The host opens separate connections to each address. */
 function address (i) {
   return `127.1.${Math.floor(i / 250)}.${1 + i % 250}`
 }

@@ -1,6 +1,6 @@
 /*
- * Holds connections that have had one answer and ask for nothing more: node idle.js PORT COUNT.
- * Says "all open" when each has had its answer; SIGTERM ends it, with status 1 if any was closed.
+ * Holds connections open that send one request and then nothing: node idle.js PORT COUNT. Prints "all open" when
+ * each has had its response. SIGTERM ends it, with status 1 if a connection was closed.
  */
 'use strict'
 const net = require('node:net')
@@ -11,7 +11,7 @@ let next = 0
 let answered = 0
 let closed = 0
 
-/* A few at a time: the listener's queue is no part of what is measured. */
+/* Opens a few at a time, so that the listener's backlog does not matter. */
 function open () {
   if (next === count) return
   next++

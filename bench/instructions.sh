@@ -1,12 +1,12 @@
-# Instructions of the host for a request, counted by valgrind's callgrind: a figure that no other work
-# on the machine changes, and that needs no counters of the processor. Sourced by bench/run.
+# Counts the host's instructions per request with valgrind's callgrind. Other work on the machine does not change the
+# count, and no counters of the processor are needed. Sourced by bench/run.
 
 counted_requests=2000
 
-# The host under callgrind, which counts nothing yet. It is some fifty times slower so.
+# Starts the host under callgrind, with counting off. It is about fifty times slower than without callgrind.
 start_counted() {
     (
-        # memset() by a loop: callgrind counts every byte of "rep stosb" as an instruction
+        # makes memset() use a loop, because callgrind counts every byte of "rep stosb" as an instruction
         export GLIBC_TUNABLES=glibc.cpu.x86_rep_stosb_threshold=1073741824
         exec_child TERM "$(id -un)" valgrind --tool=callgrind --instr-atstart=no --separate-threads=no \
             --callgrind-out-file="$work/callgrind" "$program" --config "$conf" serve --no-supervisor
@@ -25,12 +25,12 @@ control() {
         die "callgrind does not obey: $(tail -3 "$work/output")"
 }
 
-# count KIND CONNECTIONS: what the loop, its threads and its libraries did for each request. The
-# counts are kept beside: callgrind_annotate shows where they went.
+# count KIND CONNECTIONS: notes the instructions per request of all threads and libraries of the host. Keeps
+# callgrind's file in build/callgrind, so that callgrind_annotate can list the functions.
 count() {
     local total
 
-    ask "$1" "$counted_requests" "$2" # what is made once is made: sessions, plans, settings
+    ask "$1" "$counted_requests" "$2" # warm-up: sessions, plans and settings are made only once
     control -z
     control -i on
     ask "$1" "$counted_requests" "$2"
@@ -47,8 +47,8 @@ instructions_report() {
     cat <<END
 ## Instructions
 
-Made by \`bench/run instructions\`: what the host's process ran for $counted_requests requests, by the request, as callgrind
-counts it on x86-64. Other work on the machine does not change these figures.
+Measured by \`bench/run instructions\`: instructions of the host's process per request, the average of $counted_requests
+requests, counted by callgrind on x86-64. Other work on the machine does not change these figures.
 
 | request | connections | instructions |
 |---|---|---|

@@ -1,17 +1,16 @@
-# The bench of crowds: what connections that do nothing, or do it slowly, cost those who work.
-# Sourced by bench/run.
+# The benchmark of crowds: how idle and slow connections affect other clients. Sourced by bench/run.
 
 idle_count=5000 slow_count=500
 declare -A slow=([headers]='-H' [bodies]='-B' [readers]='-X')
 
-# The idle ones are to stay for a whole run, however long it is.
+# The idle timeout must exceed the length of a run, so that idle connections stay open.
 write_load_conf() {
     conf=$work/load.yaml
     sed "s/^http:\$/&\n  idle_timeout: $((seconds * 2 + 120))/" "$top/bench/conf.yaml" >"$conf"
 }
 
-# others ROUND WITH: accounts that read their counts, far from what the host can do, so that what
-# is measured is waiting and not the lack of a processor.
+# others ROUND WITH: measures accounts that read their counts, at a rate far below the host's limit, so that the
+# latency shows waiting and not a lack of processor time.
 others() {
     local tokens=$work/tokens
 
@@ -23,7 +22,7 @@ others() {
         die "beside $2: $refused answers were not 2xx and $lost requests were lost"
 }
 
-# Waits for a line in a file that a process writes.
+# wait_line PATTERN FILE PID: waits for a line in a file that the process writes.
 wait_line() {
     local tries=0
 
@@ -62,7 +61,7 @@ wait_slow() {
     done
 }
 
-# Its own time must last for the others' run; it is ended afterwards.
+# run_slow ROUND headers|bodies|readers: slowhttptest's own duration exceeds the run; it is killed after the run.
 run_slow() {
     local -a arguments=(-c "$slow_count" -r 250 -l $((seconds + 30)) -i 5 -p 3
         -u "http://127.0.0.1:$host_port/api/health")

@@ -1,6 +1,6 @@
 /*
- * Logs u1@bench.test … u10000@bench.test in, over 8 connections, and prints their tokens, one a
- * line, in that order. Environment: PORT, BUSBAR_PASSWORD.
+ * Logs in u1@bench.test … u10000@bench.test over 8 connections, and prints their tokens in that order, one per
+ * line. Environment: PORT, BUSBAR_PASSWORD.
  */
 'use strict'
 const http = require('node:http')

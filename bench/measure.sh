@@ -1,9 +1,9 @@
-# One run of each kind, and what it cost. Every run adds a line to $work/results:
-# round, measure, who, rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL, of what
-# made the load. Sourced by bench/run.
+# Measures the rate, latency and CPU time of single runs. Every run adds a line to $work/results: round, measure, who,
+# rate, p50 us, p99 us, max us, requests, CPU s of the server, of PostgreSQL, of the load generator. Sourced by
+# bench/run.
 
-# CPU ticks used so far by a process, its children and the children that have ended. The list in
-# /proc/PID/task/PID/children may leave some out, so all of /proc is looked through.
+# ticks PID: prints the CPU ticks used so far by a process and its children, including children that have ended. Reads
+# all of /proc, because /proc/PID/task/PID/children may be incomplete.
 ticks() {
     { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v server="$1" '
         { pid = $1; sub(/^.*\) /, "") }
@@ -12,7 +12,7 @@ ticks() {
         END { print sum }'
 }
 
-# resident PID: kB now; peak PID: kB at most so far.
+# resident PID: prints the resident memory in kB; peak PID: prints its maximum so far.
 resident() {
     awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
 }
@@ -21,28 +21,28 @@ peak() {
     awk '/^VmHWM/ { print $2 }' "/proc/$1/status"
 }
 
-# note ROUND MEASURE WHO FIGURES SERVER_S POSTGRES_S: figures are rate p50 p99 max requests. Round 0
-# warms up and is not noted.
+# note ROUND MEASURE WHO FIGURES SERVER_S POSTGRES_S: adds a line; figures are rate p50 p99 max requests. Round 0 is the
+# warm-up and adds no line.
 note() {
     [ "$1" != 0 ] || return 0
     awk -v r="$1" -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" -v l="${load_s:-0}" 'BEGIN {
         OFS = "\t"; split(f, v, " ")
         print r, m, w, v[1], v[2], v[3], v[4], v[5], s, p, l }' >>"$work/results"
-    load_s=0 # it is of this run alone
+    load_s=0 # do not count it for the next run
     awk -v m="$2" -v w="$3" -v f="$4" -v s="$5" -v p="$6" 'BEGIN {
         split(f, v, " "); k = 10000 / v[5]
         printf "  %-13s %-14s %8.0f /s   p50 %6.2f ms  p99 %7.2f ms   CPU s/10,000: %.2f + %.2f\n",
             m, w, v[1], v[2] / 1000, v[3] / 1000, s * k, p * k }' >&2
 }
 
-# note_value ROUND MEASURE WHO NUMBER UNIT: what has neither a rate nor a latency.
+# note_value ROUND MEASURE WHO NUMBER UNIT: adds a line for a number that is neither a rate nor a latency.
 note_value() {
     [ "$1" != 0 ] || return 0
     printf '%s\t%s\t%s\t%s\t0\t0\t0\t1\t0\t0\n' "${@:1:4}" >>"$work/results"
     printf '  %-13s %-14s %8s %s\n' "${@:2}" >&2
 }
 
-# record ROUND MEASURE WHO SERVER_PID|-: notes `figures` with the CPU seconds since start_clock.
+# record ROUND MEASURE WHO SERVER_PID|-: adds a line with `figures` and the CPU seconds since start_clock.
 record() {
     local server=0 postgres hertz
 
@@ -53,14 +53,14 @@ record() {
         "$(awk "BEGIN { print $postgres / $hertz }")"
 }
 
-# CPU seconds of the programs that this shell has waited for: those that make the load. Not in a subshell,
-# which has waited for none.
+# Sets load_s to the CPU seconds of all load generators so far, which are this shell's children. Must not run in a
+# subshell, which has no children.
 load_seconds() {
     times >"$work/times"
     load_s=$(awk 'NR == 2 { gsub("[ms]", " "); print $1 * 60 + $2 + $3 * 60 + $4 }' "$work/times")
 }
 
-# loaded COMMAND…: runs it, and sets load_s to the CPU seconds that it took.
+# loaded COMMAND…: runs the command, and sets load_s to the CPU seconds that it used.
 loaded() {
     local before
 
@@ -77,8 +77,8 @@ start_clock() {
     before_postgres=$(ticks "$postgres_pid")
 }
 
-# run_pgbench ROUND MEASURE: latencies are of a twentieth of the transactions. The script is that of
-# bench/sql, or $pgbench_file; it is noted as pgbench, or $pgbench_name.
+# run_pgbench ROUND MEASURE: runs bench/sql/MEASURE.sql, or $pgbench_file, and notes it as pgbench, or $pgbench_name.
+# Latencies are of a twentieth of the transactions.
 run_pgbench() {
     rm -f "$work"/pgbench.log*
     start_clock -
@@ -94,12 +94,12 @@ run_pgbench() {
               }
               print rate, t[int((NR + 1) / 2)], t[int(NR * 0.99) + 1], t[NR], n }') ||
         die "transactions of pgbench failed: $(cat "$work/output")"
-    sleep 0.5 # until its backends have ended, and count as children that have
+    sleep 0.5 # wait until its backends have ended, so that their ticks are counted
     record "$1" "$2" "${pgbench_name:-pgbench}" -
 }
 
-# run_wrk ROUND MEASURE WHO PORT PID: as many connections as `connections` says, or 32; any answer but 2xx
-# ends the bench.
+# run_wrk ROUND MEASURE WHO PORT PID: runs wrk with $connections connections, or 32. A response other than 2xx ends the
+# benchmark.
 run_wrk() {
     local tokens=$work/tokens
 
@@ -115,8 +115,8 @@ run_wrk() {
         die "$3, $2: $refused answers were not 2xx and $lost requests were lost"
 }
 
-# apart NICE COMMAND…: runs it in place of this shell, in a session of its own. Linux shares the processors
-# among sessions first (sched(7), "The autogroup feature"), and the host has one of its own, too.
+# apart NICE COMMAND…: replaces this shell with the command, in a separate session. Linux divides the processors between
+# sessions first (sched(7), "The autogroup feature"), and the host has a separate session, too.
 apart() {
     local nice=$1
 
@@ -127,7 +127,8 @@ apart() {
         exec "$@"' "$nice" "$@"
 }
 
-# wrk_figures SCRIPT ARGUMENT…: sets figures, refused, lost. With `measured_apart` in a session of its own.
+# wrk_figures SCRIPT ARGUMENT…: runs wrk, and sets figures, refused, lost. With `measured_apart` it runs in a separate
+# session.
 wrk_figures() {
     local script=$1 rest
     shift
@@ -150,7 +151,7 @@ signal_postgres() {
     kill "-$1" "$postgres_pid" $(children "$postgres_pid") 2>/dev/null || true
 }
 
-# run_stopped ROUND: liveness while 32 connections wait for a PostgreSQL that does not move, past
+# run_stopped ROUND: measures the liveness while PostgreSQL is stopped and 32 connections wait for it, for longer than
 # the deadline of a request (5 s).
 run_stopped() {
     local load tokens=

@@ -1,9 +1,8 @@
 /*
- * Posts messages in an open loop: node post.js RATE COUNT. Message number n is due n / RATE seconds
- * after the first, whatever became of those before it, and carries that time as sentAt: what waits
- * for a connection waits at the expense of the latency. The author is participant1 of a random
- * conversation (see seed.sql). Prints "rate p50 p99 max count": times from due to answered in
- * microseconds. Environment: PORT, TOKENS.
+ * Posts messages in an open loop: node post.js RATE COUNT. Message number n is due n / RATE seconds after the
+ * first one, even if earlier messages are late, and carries that time as sentAt, so that latencies include the
+ * wait for a free connection. The author is participant1 of a random conversation (see seed.sql). Prints "rate
+ * p50 p99 max count"; latencies are microseconds from due to the response. Environment: PORT, TOKENS.
  */
 'use strict'
 const fs = require('node:fs')
@@ -66,7 +65,7 @@ function tick () {
   if (next < count) setTimeout(tick, Math.max(0, due - now()))
 }
 
-/* One connection for each, before the clock runs: health is asked on all of them. */
+/* Opens all connections before the clock starts, with one request for the liveness on each. */
 function warm () {
   http.get({ ...server, path: '/api/health' }, (answer) => {
     answer.resume()

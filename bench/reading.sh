@@ -1,9 +1,9 @@
-# The bench of readings: batches beside COPY, single readings beside pgbench, issuing, pages of the
-# log. Sourced by bench/run.
+# The benchmark of readings: batches compared with COPY, single readings compared with pgbench, issuing, pages of
+# the log. Sourced by bench/run.
 
 stored=10000000 batch=1000
 
-# post_readings ROUND WHO BATCH: figures become those of readings, not of requests.
+# post_readings ROUND MEASURE BATCH CONNECTIONS: posts batches of readings; `figures` count readings, not requests.
 post_readings() {
     export BATCH=$3 FIRST=$first
     start_clock "$host_pid"
@@ -15,7 +15,7 @@ post_readings() {
     record "$1" "$2" busbar "$host_pid"
 }
 
-# What the last run stored, by COPY into the emptied table.
+# copy_readings ROUND: loads the readings of the last run by COPY into the emptied table.
 copy_readings() {
     local began ended rows file=$work/rows.copy
 
@@ -33,7 +33,7 @@ copy_readings() {
     rm -f "$file"
 }
 
-# run_issue ROUND MEASURE SQL: what the file has made is issued.
+# run_issue ROUND MEASURE SQL: measures the issuing of the readings that bench/sql/SQL.sql makes.
 run_issue() {
     local began ended
 
@@ -41,7 +41,7 @@ run_issue() {
     began=$(date +%s%N)
     step "$program" --config "$conf" certificate issue >"$work/output" 2>&1 ||
         die "issuing failed: $(tail -3 "$work/output")"
-    # the host's own job may have taken a part of it
+    # the host's job may have taken some of the readings and still be issuing them
     until [ "$(sql busbar -Atc 'SELECT (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())
         + (SELECT count(*) FROM certificate_history)')" = 0 ]; do
         sleep 0.05

@@ -1,12 +1,12 @@
 /*
  * Waits until the receiver has COUNT requests to paths that begin with PREFIX, and prints
- * "requests messages p50 p99 max last": messages are the distinct webhook-ids of each path, summed;
- * the times are microseconds since sentAt, of the path that took longest; last is when the last
- * request of all came, in milliseconds since 1970.
+ * "requests messages p50 p99 max last". messages is the number of distinct webhook-ids, summed over the paths.
+ * p50, p99 and max are microseconds since sentAt, of the slowest path. last is the time of the last request, in
+ * milliseconds since 1970.
  *
  *     node received.js PORT PREFIX COUNT SECONDS
  *
- * It fails when they do not come within SECONDS. A copy more than COUNT is not waited for.
+ * Fails if they do not arrive within SECONDS. Does not wait for more than COUNT requests.
  */
 'use strict'
 const [port, prefix, count, seconds] = process.argv.slice(2)

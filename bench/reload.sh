@@ -1,17 +1,17 @@
-# The bench of operating: how soon a host answers after its start, what a reload takes, and a hundred
-# reloads while 32 connections ask. Sourced by bench/run.
+# The benchmark of operating: the time from a start to the first response, the time of a reload, and a hundred reloads
+# under the load of 32 connections. Sourced by bench/run.
 
 reloads=100 starts=10
-rest='auth, certificate, chat, device, health, metrics, reading' # all modules but the one that goes
+rest='auth, certificate, chat, device, health, metrics, reading' # all modules except webhook
 
-# write_reload_conf MODULES: by rename, as an operator's editor does.
+# write_reload_conf MODULES: replaces the file by a rename, as an operator's editor does.
 write_reload_conf() {
     sed "s/^modules: .*/modules: [$1]/" "$top/bench/conf.yaml" >"$work/new.yaml"
     printf 'device:\n  documents: "%s"\n' "$work/documents" >>"$work/new.yaml"
     mv "$work/new.yaml" "$conf"
 }
 
-# One start after the other with the database up; times in microseconds, one a line.
+# run_start ROUND: measures consecutive starts while PostgreSQL runs; $work/starts.ROUND gets the microseconds, one per line.
 run_start() {
     local number
 
@@ -25,7 +25,7 @@ run_start() {
     start_host
 }
 
-# busbar_reload good|bad: what it prints goes to $work/output.
+# busbar_reload good|bad: reloads, and fails unless the result is the expected one. Its output is in $work/output.
 busbar_reload() {
     local status=0
 
@@ -36,7 +36,7 @@ busbar_reload() {
     esac
 }
 
-# Every tenth file is broken; the webhook module goes with one reload and comes with the next.
+# reload_often ROUND: every tenth file is broken. Of the others, one removes the webhook module and the next adds it.
 reload_often() {
     local number began
 

@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run chat` from its lines: node report.js RESULTS IDLE_KB LOAD_KB
- * ROUNDS SECONDS LOAD_AVERAGE, Markdown on standard output.
+ * Writes the section of `bench/run chat` to standard output, as Markdown: node report.js RESULTS IDLE_KB
+ * LOAD_KB ROUNDS SECONDS LOAD_AVERAGE.
  */
 'use strict'
 const os = require('node:os')
@@ -46,7 +46,7 @@ function wanted () {
       mib(idle) <= 40]]
 }
 
-/* Microseconds of a processor for one request, by who used them; and how long all of them had for it. */
+/* Processor time per request in microseconds: by the server, PostgreSQL and the load, the rest, and the total. */
 function spent (measure, who) {
   const us = (cpu) => median(of(runs, measure, who, (r) => r[cpu] * 1e6 / r.requests))
   const parts = ['server', 'postgres', 'load'].map(us)
@@ -86,18 +86,18 @@ const order = [['unread_count', 'pgbench'], ['unread_count', 'peer'], ['unread_c
 
 process.stdout.write(`## Chat
 
-Made by \`bench/run chat\` (${rounds} interleaved rounds of ${seconds} s a run, medians) on ${machine()}.
-Everything ran on this one machine: PostgreSQL, Redis, the
-server and the load. Ratios are medians of the rounds' own, the lowest and highest in brackets.
+Measured by \`bench/run chat\` (medians of ${rounds} interleaved rounds, runs of ${seconds} s) on ${machine()}.
+PostgreSQL, Redis, the server and the load generator share this machine. A ratio is the median of the rounds' ratios;
+the lowest and highest are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
 ${table(['request', 'who', 'per second', 'p50 ms', 'p99 ms', 'longest ms',
   'CPU s per 10,000: server', 'PostgreSQL'], order.map((o) => detail(...o)))}
 
-Microseconds of a processor for one request, at the highest rate:
+Processor time per request in microseconds, at the highest rate:
 
-${table(['request', 'who', 'server', 'PostgreSQL', 'load', 'neither', 'all that the processors had'],
+${table(['request', 'who', 'server', 'PostgreSQL', 'load', 'neither', 'total'],
   order.filter(([measure]) => ['unread_count', 'post'].includes(measure)).map((o) => spent(...o)))}
 
 Resident memory of the host with all modules: ${mib(idle).toFixed(1)} MiB idle, ${mib(load).toFixed(1)} MiB at most under

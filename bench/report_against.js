@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run against` from its lines: node report_against.js RESULTS ROUNDS SECONDS
- * LOAD_AVERAGE UPLOADS_MAX, Markdown on standard output.
+ * Writes the section of `bench/run against` to standard output, as Markdown: node report_against.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE UPLOADS_MAX.
  */
 'use strict'
 const {
@@ -33,7 +33,7 @@ const ratio = (kind, who) => pairs(runs, [kind, who], [kind, `before ${who}`], (
 function wanted () {
   const rows = names.flatMap((who) => kinds.map((kind) => {
     const value = ratio(kind, who)
-    return [`p99 of others' ${kind} beside ${who} : before`, 'at most 3.00', shown(value), value.value <= 3]
+    return [`p99 of others' ${kind} during ${who} : before`, 'at most 3.00', shown(value), value.value <= 3]
   }))
   const refused = kinds.flatMap((kind) => names.flatMap((who) => rates(`refused-${kind}`, who)))
   const number = refused.reduce((sum, n) => sum + n, 0)
@@ -41,7 +41,7 @@ function wanted () {
   const disk = Math.max(...names.flatMap((who) => rates('uploads', who)))
   return [...rows,
     ["others' requests that were refused", 'none', String(number), number === 0],
-    ['memory of the host beside any of them, more than before', 'at most 256 MiB',
+    ['memory growth of the host during an attack', 'at most 256 MiB',
       `${memory.toFixed(1)} MiB`, memory <= 256],
     ['unfinished uploads on the disk', `at most ${mib(uploadsMax / 1024)} MiB`,
       `${mib(disk / 1024).toFixed(1)} MiB`, disk <= Number(uploadsMax)]]
@@ -56,16 +56,16 @@ function detail (who) {
 
 process.stdout.write(`## One against all
 
-Made by \`bench/run against\`, which is also the last part of \`bench/run load\` (${rounds} rounds of
-${seconds} s a run, medians), on ${machine()}.
-Everything ran on this one machine: PostgreSQL, Redis, the server, the attackers and the others. In
-brackets the lowest and highest of the rounds.
+Measured by \`bench/run against\`, which is also the last part of \`bench/run load\` (medians of ${rounds} rounds,
+runs of ${seconds} s), on ${machine()}.
+PostgreSQL, Redis, the server, the attackers and the others share this machine. The lowest and highest of the rounds
+are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-p99 in ms, before the attack → beside it:
+p99 in ms, before → during the attack:
 
-${table(['attack', 'accounts', ...kinds.map((kind) => `others' ${kind}`), 'memory of the host, MiB more'],
+${table(['attack', 'accounts', ...kinds.map((kind) => `others' ${kind}`), 'memory growth of the host, MiB'],
   names.map(detail))}
 
 `)

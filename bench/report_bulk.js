@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run bulk` from its lines: node report_bulk.js RESULTS ROUNDS
- * LOAD_AVERAGE ROWS, Markdown on standard output.
+ * Writes the section of `bench/run bulk` to standard output, as Markdown: node report_bulk.js RESULTS ROUNDS
+ * LOAD_AVERAGE ROWS.
  */
 'use strict'
 const {
@@ -28,8 +28,8 @@ const wanted = [
     ratio.value >= 0.3],
   atMost(`${count} reading rows, 100 devices: confirm to finished`, 8, seconds('reads'), ' s'),
   atMost(`${count} reading rows, 1,000 devices mixed`, 8, seconds('mixed'), ' s'),
-  atMost('memory growth of the host during all of it', 24, growth, ' MiB'),
-  atMost("chat's post p99 beside a running job : without", 2, beside, '', (n) => n.toFixed(2)),
+  atMost('memory growth of the host during a round', 24, growth, ' MiB'),
+  atMost('p99 of chat posts during a job : without', 2, beside, '', (n) => n.toFixed(2)),
   atMost(`${whole(5 * rows)} rows of a log, any page, p99`, 20, pages, ' ms')]
 
 const stored = [
@@ -42,7 +42,7 @@ const stored = [
 })
 
 const answered = [
-  ['posts, no job', 'typing', 'alone'], ['posts beside a job', 'typing', 'beside'],
+  ['posts, no job', 'typing', 'alone'], ['posts during a job', 'typing', 'beside'],
   ['pages of a log', 'logs', 'busbar']
 ].map(([name, measure, who]) => {
   const m = (value) => median(of(runs, measure, who, value))
@@ -52,9 +52,9 @@ const answered = [
 
 console.log(`## Bulk uploads
 
-\`bench/run bulk\` on ${machine()}, everything on it: PostgreSQL, Redis, the host with the
-modules chat, device, reading and webhook, and the load. Medians of ${rounds} rounds; in parentheses the
-least and the most.
+Measured by \`bench/run bulk\` (medians of ${rounds} rounds) on ${machine()}.
+PostgreSQL, Redis, the load generator and the host with the modules chat, device, reading and webhook share this
+machine. The lowest and highest of the rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted)}
 

@@ -1,4 +1,7 @@
-/* Makes the section of `bench/run cores`: node report_cores.js RESULTS ROUNDS SECONDS LOAD_AVERAGE. */
+/*
+ * Writes the section of `bench/run cores` to standard output, as Markdown: node report_cores.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE.
+ */
 'use strict'
 const { read, median, of, whole, ms, table, machine, warning } = require('./figures.js')
 
@@ -23,10 +26,10 @@ const rows = Object.keys(titles).flatMap((measure) => ['pgbench', 'busbar'].flat
 
 process.stdout.write(`## Cores
 
-Made by \`bench/run cores\` (${rounds} rounds of ${seconds} s a run, medians) on ${machine()}.
-PostgreSQL, Redis, the host and the load are confined to as many cores as the table says.
+Measured by \`bench/run cores\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
+PostgreSQL, Redis, the host and the load generator are confined to the number of cores in the table.
 ${warning(busy)}
-${table(['request', 'who', 'cores', 'per second', 'times that of one', 'p99 ms', 'µs: host', 'PostgreSQL',
+${table(['request', 'who', 'cores', 'per second', 'relative to one core', 'p99 ms', 'µs: host', 'PostgreSQL',
     'load'], rows)}
 
 `)

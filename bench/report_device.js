@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run device` from its lines: node report_device.js RESULTS ROUNDS
- * SECONDS LOAD_AVERAGE, Markdown on standard output.
+ * Writes the section of `bench/run device` to standard output, as Markdown: node report_device.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE.
  */
 'use strict'
 const {
@@ -21,7 +21,7 @@ function wanted () {
       posts.value >= 0.7],
     ['100 MiB of documents in one request : writing the same bytes with fsync', 'at least 0.60',
       shown(upload), upload.value >= 0.6],
-    ['memory that it takes', 'at most 2 MiB', shown(growth, (n) => n.toFixed(2), ' MiB'),
+    ['memory growth of the host during the upload', 'at most 2 MiB', shown(growth, (n) => n.toFixed(2), ' MiB'),
       growth.value <= 2]]
 }
 
@@ -36,8 +36,8 @@ const megabytes = (measure, who) => whole(median(of(runs, measure, who, rate)))
 
 console.log(`## Devices
 
-Made by \`bench/run device\` (${rounds} rounds of ${seconds} s a run, medians) on ${machine()}.
-Everything ran on this one machine. In brackets the lowest and highest of the rounds.
+Measured by \`bench/run device\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
+All programs share this machine. The lowest and highest of the rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 

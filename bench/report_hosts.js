@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run webhook --hosts` from its lines: node report_hosts.js RESULTS ROUNDS
- * LOAD_AVERAGE DRAINED, Markdown on standard output.
+ * Writes the section of `bench/run webhook --hosts` to standard output, as Markdown: node report_hosts.js
+ * RESULTS ROUNDS LOAD_AVERAGE DRAINED.
  */
 'use strict'
 const {
@@ -19,7 +19,7 @@ function wanted () {
       shown(opened, whole), opened.value <= 1000]]
 }
 
-/* A drain to so many addresses, and what it opened. */
+/* One row: the drain to a number of addresses, and the connections that it opened. */
 function row ([scheme, count]) {
   const who = `${scheme} ${count}`
   const value = (measure) => whole(median(of(runs, measure, who, (r) => r.rate)))
@@ -32,8 +32,9 @@ const drains = ['http', 'https'].flatMap((scheme) => [1, 10, 100, 1000].map((cou
 
 process.stdout.write(`## Webhooks at many addresses
 
-Made by \`bench/run webhook --hosts\` (${rounds} rounds, medians) on ${machine()}: drains of ${whole(Number(drained))}
-stored deliveries to addresses of 127.0.0.0/8, of a hundred webhooks or of one for each address.
+Measured by \`bench/run webhook --hosts\` (medians of ${rounds} rounds) on ${machine()}.
+Each run drains ${whole(Number(drained))} stored deliveries to addresses in 127.0.0.0/8.
+They belong to 100 webhooks, or to one webhook per address if there are more than 100 addresses.
 ${warning(busy)}
 ${goals(wanted())}
 

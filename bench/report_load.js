@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run load` from its lines: node report_load.js RESULTS ROUNDS SECONDS
- * LOAD_AVERAGE IDLE SLOW, Markdown on standard output.
+ * Writes the section of `bench/run load` to standard output, as Markdown: node report_load.js RESULTS ROUNDS
+ * SECONDS LOAD_AVERAGE IDLE SLOW.
  */
 'use strict'
 const {
@@ -20,15 +20,15 @@ function wanted () {
   return [
     [`resident memory with ${whole(Number(idle))} idle connections`, 'at most 96 MiB',
       `${mib(kb).toFixed(1)} MiB`, mib(kb) <= 96],
-    beside('p99 of others beside them : without', 'idle', 'alone', 1.5),
-    beside(`p99 of others beside ${slow} slow headers (slowhttptest -H) : without`, 'headers',
+    beside('p99 of others with them : without', 'idle', 'alone', 1.5),
+    beside(`p99 of others with ${slow} slow headers (slowhttptest -H) : without`, 'headers',
       'alone again', 2),
     beside(`the same, ${slow} slow bodies (-B)`, 'bodies', 'alone again', 2),
     beside(`the same, ${slow} slow readers (-X)`, 'readers', 'alone again', 2)]
 }
 
 const titles = {
-  alone: 'nobody else', idle: `${idle} idle connections`, 'alone again': 'nobody else, again',
+  alone: 'none', idle: `${idle} idle connections`, 'alone again': 'none, again',
   headers: `${slow} slow headers`, bodies: `${slow} slow bodies`, readers: `${slow} slow readers`
 }
 
@@ -40,15 +40,16 @@ function detail (who) {
 
 process.stdout.write(`## Crowds
 
-Made by \`bench/run load\` (${rounds} rounds of ${seconds} s a run, medians) on ${machine()}.
-Everything ran on this one machine: PostgreSQL, Redis, the
-server and the load. In brackets the lowest and highest of the rounds.
+Measured by \`bench/run load\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
+PostgreSQL, Redis, the server and the load generator share this machine. The lowest and highest of the rounds are in
+brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-GET /api/chat/unread-count/:email on 32 connections, 10 ms after each answer, beside:
+GET /api/chat/unread-count/:email on 32 connections, with 10 ms between a response and the next request, while other
+connections are open:
 
-${table(['beside', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000'],
+${table(['other connections', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000'],
   Object.keys(titles).map(detail))}
 
 `)

@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run reading` from its lines: node report_reading.js RESULTS ROUNDS
- * SECONDS LOAD_AVERAGE STORED, Markdown on standard output.
+ * Writes the section of `bench/run reading` to standard output, as Markdown: node report_reading.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE STORED.
  */
 'use strict'
 const {
@@ -49,8 +49,8 @@ const rows = [
 
 console.log(`## Readings and certificates
 
-\`bench/run reading\` on ${machine()}, everything on it. Medians of ${rounds} rounds, runs of
-${seconds} s; in parentheses the least and the most.
+Measured by \`bench/run reading\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
+All programs share this machine. The lowest and highest of the rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted)}
 

@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run reload` from its lines: node report_reload.js RESULTS ROUNDS
- * RELOADS STARTS LOAD_AVERAGE, Markdown on standard output.
+ * Writes the section of `bench/run reload` to standard output, as Markdown: node report_reload.js RESULTS
+ * ROUNDS RELOADS STARTS LOAD_AVERAGE.
  */
 'use strict'
 const { read, spread, of, whole, ms, mib, shown, goals, machine, warning } = require('./figures.js')
@@ -17,7 +17,7 @@ function wanted () {
   const before = values('memory', 'after20')
   const after = values('memory', 'after100')
   return [
-    ['start to first answer, database up', 'at most 300 ms', shown(start, ms, ' ms'),
+    ['start to first response, PostgreSQL running', 'at most 300 ms', shown(start, ms, ' ms'),
       start.value <= 300e3],
     ['`busbar reload` with all modules, under load', 'at most 100 ms', shown(reload, ms, ' ms'),
       reload.value <= 100e3],
@@ -30,10 +30,10 @@ function wanted () {
 
 process.stdout.write(`## Starting and reloading
 
-Made by \`bench/run reload\` (${rounds} rounds of ${starts} starts and ${reloads} reloads, medians) on
+Measured by \`bench/run reload\` (medians of ${rounds} rounds of ${starts} starts and ${reloads} reloads) on
 ${machine()}.
-Everything ran on this one machine: PostgreSQL, Redis, the
-server and the load. In brackets the lowest and highest of the rounds.
+PostgreSQL, Redis, the server and the load generator share this machine. The lowest and highest of the rounds are in
+brackets.
 ${warning(busy)}
 ${goals(wanted())}
 

@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run stream` from its lines: node report_stream.js RESULTS ROUNDS
- * SECONDS LOAD_AVERAGE STREAMS, Markdown on standard output.
+ * Writes the section of `bench/run stream` to standard output, as Markdown: node report_stream.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE STREAMS.
  */
 'use strict'
 const {
@@ -32,9 +32,10 @@ function rows () {
 
 console.log(`## ${streams} streams, one message a second to each
 
-\`bench/run stream\`: medians of ${rounds} rounds of ${seconds} s (lowest to highest), on ${machine()}.
+Measured by \`bench/run stream\` (medians of ${rounds} rounds of ${seconds} s) on ${machine()}.
+The lowest and highest of the rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
 ${table(['', 'arrivals/s', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: host', 'PostgreSQL',
-    'host at most, MiB'], rows())}`)
+    'peak memory of the host, MiB'], rows())}`)

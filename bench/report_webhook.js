@@ -1,6 +1,6 @@
 /*
- * Makes the section of `bench/run webhook` from its lines: node report_webhook.js RESULTS ROUNDS
- * SECONDS LOAD_AVERAGE DRAINED WEBHOOKS BACKLOG, Markdown on standard output.
+ * Writes the section of `bench/run webhook` to standard output, as Markdown: node report_webhook.js RESULTS
+ * ROUNDS SECONDS LOAD_AVERAGE DRAINED WEBHOOKS BACKLOG.
  */
 'use strict'
 const {
@@ -23,7 +23,7 @@ function atMost (name, most, value, format, unit) {
 
 const inMs = (us) => (us / 1000).toFixed(1)
 
-/* The p99 beside something bad, against that of the same webhooks without it. */
+/* One goal: the webhooks' p99 in the run `bad`, compared with the run `alone`. */
 function beside (name, bad, alone) {
   const ratio = pairs(runs, bad, alone, (a, b) => a.p99 / b.p99)
   const more = pairs(runs, bad, alone, (a, b) => a.p99 - b.p99)
@@ -50,28 +50,28 @@ function wanted () {
     atMost('100 messages/s: PostgreSQL\'s CPU for a delivery, its post not counted', 280,
       pairs(runs, ['cost', 'one'], ['cost', 'none'],
         (one, none) => 100 * (perTenThousand('postgres')(one) - perTenThousand('postgres')(none))), whole, ' µs'),
-    beside('p99 of nine webhooks beside one that hangs : without it', ['isolation', 'hanging'],
+    beside('p99 of nine webhooks with a tenth that hangs : without it', ['isolation', 'hanging'],
       ['isolation', 'alone']),
     atLeast('posts with one webhook, paused : with none', 0.8,
       pairs(runs, ['post', 'one'], ['post', 'none'], rate)),
     ...[['refused', 'refuses'], ['hanging', 'hangs']].flatMap(([who, does]) => [
-      atMost(`memory that ${backlog} queued deliveries cost, receiver ${does}`, 32, growth(who),
+      atMost(`memory used by ${backlog} queued deliveries, receiver ${does}`, 32, growth(who),
         (n) => n.toFixed(1), ' MiB'),
-      beside(`p99 of another webhook beside them, receiver ${does} : before`, ['backlog', who],
+      beside(`p99 of another webhook with that backlog, receiver ${does} : before`, ['backlog', who],
         ['backlog', `before ${who}`])])]
 }
 
 const rows = [
   ['store', 'busbar', `storing ${drained} deliveries: posts to ${webhooks} webhooks, paused`],
-  ['limit', 'libcurl', 'sending as many by bare libcurl'],
+  ['limit', 'libcurl', 'sending the same number by bare libcurl'],
   ['drain', 'busbar', 'sending the stored ones'],
   ['open', 'answered', 'open loop: due to answered'],
   ['open', 'delivered', 'open loop: due to received'],
-  ['cost', 'idle', 'nothing, for as long as the next'],
+  ['cost', 'idle', 'no messages, 20 s'],
   ['cost', 'none', '100 messages/s, no webhook: due to answered'],
   ['cost', 'one', '100 messages/s, one webhook: due to received'],
   ['isolation', 'alone', 'nine webhooks, 20 messages/s: due to received'],
-  ['isolation', 'hanging', 'the same beside one that hangs'],
+  ['isolation', 'hanging', 'the same with a tenth that hangs'],
   ['fanout', 'answered', 'a message to 1,000 webhooks: due to answered'],
   ['fanout', 'delivered', 'the same: due to received'],
   ['post', 'none', 'posts, 32 connections, no webhook'],
@@ -82,7 +82,7 @@ const rows = [
   ['backlog', 'hanging', `the same, ${backlog} queued, receiver hangs`]
 ]
 
-/* A clock tick is 10 ms: what takes less than some of them has no figure. */
+/* CPU seconds per 10,000, or a dash below 0.1 s: a clock tick is 10 ms, so less is too coarse. */
 function cpu (measure, who, which) {
   const used = median(of(runs, measure, who, (r) => r[which]))
   return used < 0.1 ? '–' : median(of(runs, measure, who, perTenThousand(which))).toFixed(2)
@@ -101,15 +101,15 @@ const last = all('fanout', 'delivered', (r) => r.max)
 
 process.stdout.write(`## Webhooks
 
-Made by \`bench/run webhook\` (${rounds} rounds with runs of ${seconds} s, medians) on ${machine()}.
-Everything ran on this one machine: PostgreSQL, Redis, the
-server, the receiver and the load. In brackets the lowest and highest of the rounds.
+Measured by \`bench/run webhook\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
+PostgreSQL, Redis, the server, the receiver and the load generator share this machine. The lowest and highest of the
+rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
 ${table(['what', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: server',
   'PostgreSQL'], rows.map(detail))}
 
-A message to 1,000 webhooks is with the last of them ${shown(last, ms, ' ms')} after it was due.
+A message to 1,000 webhooks reaches the last of them ${shown(last, ms, ' ms')} after it was due.
 
 `)

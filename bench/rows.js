@@ -1,7 +1,6 @@
 /*
- * A file for a bulk upload on standard output: node rows.js devices|reads|mixed ROWS [DEVICES].
- * Readings are hourly and of devices d1, d2, …: all of one after those of the other, or mixed, an
- * hour of all of them after the other.
+ * Writes a file for a bulk upload to standard output: node rows.js devices|reads|mixed ROWS [DEVICES]. Readings are
+ * hourly, of devices d1, d2, …: device by device, or mixed, hour by hour.
  */
 'use strict'
 

@@ -1,10 +1,10 @@
 /*
- * Measures what others get during an attack: node served.js SECONDS. All requests are due at fixed times,
- * whatever became of the previous ones; their times run from then to the response:
+ * Measures the latency of other clients during an attack: node served.js SECONDS. All requests are due at fixed
+ * times, even if earlier ones are late; latencies run from then to the response:
  *   own-reads, own-writes  unread counts and messages of one ordinary account, 100 each a second
  *   writes                 messages of random accounts in random conversations (seed.sql), 100 a second
  *   logins                 logins of one account from 127.0.0.4, 2 a second
- * Prints for each "writes rate,p50,p99,max,count refused", in microseconds. Environment: PORT, TOKENS,
+ * Prints one line for each, "writes rate,p50,p99,max,count refused", in microseconds. Environment: PORT, TOKENS,
  * BUSBAR_PASSWORD.
  */
 'use strict'

@@ -1,5 +1,5 @@
-# What every bench stands on: PostgreSQL, Redis and hosts of its own, their end, ports, accounts,
-# and the page of results. Sourced by bench/run.
+# Shared by all benchmarks: starts and stops private PostgreSQL, Redis and hosts, chooses ports, makes accounts, and
+# writes the page of results. Sourced by bench/run.
 
 stopping= impatient= stopped= step_pid= work= var=
 host_pid= small_pid= single_pid= peer_pid= nest_pid= receiver_pid= postgres_pid= redis_pid=
@@ -34,13 +34,13 @@ stop_all() {
     exit "$status"
 }
 
-# The data may lie outside, where PostgreSQL's user can work.
+# PostgreSQL's data may be in another directory, which PostgreSQL's user can access; var/postgres is then a link.
 remove_state() {
     [ ! -L "$var/postgres" ] || rm -rf "$(readlink "$var/postgres")"
     rm -rf "$work"
 }
 
-# A port that nobody listens on.
+# Prints a port on which no program listens.
 free_port() {
     local port
 
@@ -80,7 +80,7 @@ start_busbar() {
     started=$!
 }
 
-# Others' work on the same cores spoils everything; the report tells how much there was before.
+# Other work on the same cores makes figures useless, so the report shows the load average before the first run.
 look_around() {
     read -r busy _ </proc/loadavg
     [ "${busy%.*}" -eq 0 ] ||
@@ -101,7 +101,7 @@ compile() {
         die "bench/$1 could not be compiled"
 }
 
-# Not below /tmp, which is often memory: a commit is to cost what it costs.
+# Not below /tmp, which is often in memory: a commit must write to a disk.
 open_stage() {
     work=$(mktemp -d "${TMPDIR:-/var/tmp}/busbar-bench.XXXXXX")
     chmod 711 "$work"
@@ -125,7 +125,7 @@ start_host() {
     wait_port "$host_port" "$host_pid" host
 }
 
-# The tables; the accounts that are made from here on share a password.
+# Creates the tables and a password, which all accounts made later share.
 migrate_database() {
     BUSBAR_PASSWORD=$(random_hex 12)
     export BUSBAR_PASSWORD
@@ -137,8 +137,8 @@ add_account() {
         die "the account of $2 could not be made"
 }
 
-# 10,000 accounts, whose sessions go to $work/tokens; they share a password with those that
-# add_account makes. The host runs for it and ends.
+# Makes 10,000 accounts with the same password as the accounts of add_account, and writes the tokens of their sessions
+# to $work/tokens. Starts a host for the logins, and stops it.
 seed_accounts() {
     say "seeding: 10,000 accounts and their sessions"
     migrate_database
@@ -150,7 +150,7 @@ seed_accounts() {
     host_pid=
 }
 
-# log_in ACCOUNT FILE: a session's token goes to $work/FILE.
+# log_in ACCOUNT FILE: logs in, and writes the token to $work/FILE.
 log_in() {
     curl -sf "http://127.0.0.1:$host_port/api/auth/login" -H 'Content-Type: application/json' \
         -d "{\"username\":\"$1@bench.test\",\"password\":\"$BUSBAR_PASSWORD\"}" |
@@ -158,14 +158,15 @@ log_in() {
     [ -s "$work/$2" ] || die "the account of $1 could not log in"
 }
 
-# So that none falls into the round by itself. Whoever posts first after a checkpoint writes whole
-# pages to the log, each one at most once in three rounds, which the median leaves out.
+# Makes a checkpoint, so that PostgreSQL makes none during the round. The program that posts first after a checkpoint
+# writes whole pages to the WAL. The order changes with each round, so at most one of three rounds of a program is
+# affected, and the median ignores it.
 checkpoint() {
     "$pg/psql" -X -q -h "$run" -U postgres -d busbar -c CHECKPOINT || die "no checkpoint was made"
 }
 
-# write_section NAME FILE: docs/benchmarks.md has a section for each bench, between two comments;
-# the others' stay as they are.
+# write_section NAME FILE: replaces the section of one benchmark in docs/benchmarks.md, which is between two comments,
+# or appends it.
 write_section() {
     local page=$top/docs/benchmarks.md
 
@@ -185,8 +186,8 @@ write_section() {
     say "written to docs/benchmarks.md"
 }
 
-# finish NAME NOTES: shows what NAME_report prints, and keeps it with the notes unless --quick. The section of
-# webhook_hosts is that of `bench/run webhook --hosts`.
+# finish NAME NOTES: prints the output of NAME_report, and writes it with the notes to the page unless --quick.
+# webhook_hosts writes the section of `bench/run webhook --hosts`.
 finish() {
     "$1_report" >"$work/report.md" || die "the results could not be read: $work/results"
     cat "$work/report.md"

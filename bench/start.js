@@ -1,6 +1,6 @@
 /*
- * How long a host takes from its start to its first answer: node start.js PROGRAM ARGUMENTS…, in
- * microseconds on standard output. GET /api/health is tried anew as soon as a try was refused.
+ * Prints the microseconds from the start of a host to its first response: node start.js PROGRAM ARGUMENTS…. Sends
+ * GET /api/health again as soon as an attempt was refused.
  */
 'use strict'
 const { spawn } = require('node:child_process')

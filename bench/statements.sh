@@ -1,9 +1,10 @@
-# The statements of the bench are the host's own. pgbench's files are the one copy: what the host
-# must send is derived from them, looked for in the module's sources, given to the peer, and after a
-# run compared with what PostgreSQL was really sent. Those of readings go the other way: parameters of
-# the module's statements become pgbench's expressions. Sourced by bench/run.
+# Ensures that pgbench, the peer and the host send the same statements. bench/sql has the only copy of chat's
+# statements. The functions below derive the host's text from it, look for it in the module's sources, give it to the
+# peer, and after a run compare it with the statements that PostgreSQL received. For readings it is the other way
+# round: pgbench's expressions replace the parameters of the module's statements. Sourced by bench/run.
 
-# The statement of bench/sql/$1.sql as the host sends it: pgbench's expressions become parameters.
+# statement NAME: prints the statement of bench/sql/NAME.sql as the host sends it, with parameters instead of pgbench's
+# expressions.
 statement() {
     local email="'u' || :n || '@bench.test'" mail_parameter='$1::text'
     local text uuid="('00000000-0000-7000-8000-' || lpad(to_hex(:uuid::bigint), 12, '0'))::uuid"
@@ -20,15 +21,16 @@ statement() {
     printf '%s\n' "${text//":id::bigint"/'$1::bigint'}"
 }
 
-# module_statement FILE NAME: the text for one of `struct bb_keyed NAME` in a source of a module, whose
-# macros the preprocessor writes out.
+# module_statement FILE NAME: prints the text for one request of `struct bb_keyed NAME` in a module's source, after
+# preprocessing.
 module_statement() {
     "${CC:-cc}" -E -P -I"$top" -I"$top/include" "$top/modules/$1" | tr -d '\n' |
         sed -e 's/\\"/\x01/g' -e 's/" *"//g' -e "s/.*struct bb_keyed $2 = { *{ *\"//" -e 's/",.*//' \
             -e 's/\x01/"/g'
 }
 
-# What pgbench has in place of the parameters of modules/reading/store/store.c, for one Delta reading.
+# reading_statement NAME: prints a statement of modules/reading/store/store.c for one Delta reading, with pgbench's
+# expressions instead of parameters.
 reading_statement() {
     local text now='(extract(epoch FROM now()) * 1000)::bigint' i
 
@@ -61,7 +63,7 @@ $(reading_statement "$name")"
     return "$bad"
 }
 
-# The C sources of chat with adjacent string literals joined.
+# Prints the C sources of chat with adjacent string literals joined.
 chat_literals() {
     cat "$top"/modules/chat/*.c "$top"/modules/chat/*/*.c | tr -d '\n' | sed 's/" *"//g'
 }
@@ -84,8 +86,8 @@ $(statement "$name")"
     return "$bad"
 }
 
-# The text of the same statement over arrays (struct bb_keyed): the literal behind it in the source, whose
-# macros the preprocessor writes out.
+# statement_of_many NAME: prints the same statement over arrays (struct bb_keyed), which is the next literal in the
+# preprocessed source.
 statement_of_many() {
     local source=$top/modules/chat/api/${1%_count}.c text # unread_count is in unread.c
 
@@ -95,15 +97,15 @@ statement_of_many() {
     printf '%s\n' "${text%%\"*}"
 }
 
-# log_statements all|none: what PostgreSQL writes to its log of what it is sent.
+# log_statements all|none: enables or disables PostgreSQL's log of all statements.
 log_statements() {
     "$pg/psql" -X -q -h "$run" -U postgres -c "ALTER SYSTEM SET log_statement = '$1'" \
         -c 'SELECT pg_reload_conf()' >"$work/output" ||
         die "log_statement could not be changed"
 }
 
-# check_sent NAME PORT: right after a run PostgreSQL is sent exactly this statement for a second of the
-# same load, for one request or for several.
+# check_sent NAME PORT: repeats the load for a second right after a run, and fails unless PostgreSQL received this
+# statement, either for one request or over arrays.
 check_sent() {
     local log=$var/log/postgres.log before
 

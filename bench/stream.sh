@@ -1,8 +1,8 @@
-# The bench of the live stream. Sourced by bench/run.
+# The benchmark of the live stream. Sourced by bench/run.
 
 streams=2000
 
-# listen ROUND WHO LISTENERS CONVERSATIONS COPIES RATE: one message a second to each stream.
+# listen ROUND WHO LISTENERS CONVERSATIONS COPIES RATE: measures one message a second to each stream.
 listen() {
     start_clock "$host_pid"
     step "$work/stream" "$host_port" "$3" "$work/tokens" "$streams" "$4" "$5" "$6" "$seconds" \

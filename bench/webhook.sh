@@ -1,9 +1,9 @@
-# The bench of webhooks. Sourced by bench/run; deliver.sh has the runs.
+# The benchmark of webhooks. Sourced by bench/run; deliver.sh has the runs.
 
 drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000
 many=30000 hosts_of_drains=(1 10 100 1000) cost_seconds=20
 
-# The pairs that are compared change places with every round.
+# The order within each compared pair changes with every round.
 webhook_round() {
     local -a posting=(none one) isolation=(alone hanging) dead=(refused hanging)
     local i
@@ -26,7 +26,7 @@ webhook_hosts_report() {
     node "$top/bench/report_hosts.js" "$work/results" "$rounds" "$busy" "$many"
 }
 
-# webhook_hosts ROUND: drains to many addresses. Those to one and to many are beside each other.
+# webhook_hosts ROUND: runs the drains to one and to many addresses one after the other.
 webhook_hosts() {
     local scheme count
 
@@ -47,7 +47,7 @@ webhook_cost() {
     done
 }
 
-# webhook_part ROUND: what was asked for of a round.
+# webhook_part ROUND: runs the parts of a round that the options select.
 webhook_part() {
     if [ -n "$only_drain" ]; then
         run_drain "$1"
@@ -62,7 +62,8 @@ webhook_part() {
     fi
 }
 
-# An authority whose certificates the receiver shows, and a view in which hosts trust it.
+# Makes an authority, which signs the receiver's certificates, and sets child_view to a command that runs a host in a
+# mount namespace in which it trusts the authority.
 make_trust() {
     local how=-m certs=$work/certs
 
@@ -73,7 +74,7 @@ make_trust() {
         die "no authority was made: $(tail -3 "$work/output")"
     cat "$work/authority.key" "$work/authority.crt" >"$work/authority.pem"
     cat /etc/ssl/certs/ca-certificates.crt "$work/authority.crt" >"$certs/ca-certificates.crt"
-    # shellcheck disable=SC2016 # the inner shell's
+    # shellcheck disable=SC2016 # the inner shell expands it
     child_view=(unshare "$how" sh -c 'mount --bind "$0" /etc/ssl/certs && exec "$@"' "$certs")
 }
 

@@ -1,12 +1,12 @@
 /*
- * What libcurl alone reaches: the limit that the sender of webhooks is measured against.
+ * Measures the rate of libcurl alone, with which the sender of webhooks is compared.
  *
  *     limit URL COUNT CONNECTIONS PATHS BODY
  *
- * POSTs the bytes of the file BODY to URL/0 … URL/<PATHS - 1>, in turn, COUNT times, with as many
- * requests in flight as CONNECTIONS. Headers are those of a delivery, their values constant:
- * nothing is signed, queued or recorded. One thread, curl_multi_socket_action on an epoll, whose
- * sockets stay in it between two requests, as in modules/webhook. Prints the rate and the CPU
+ * POSTs the bytes of the file BODY to URL/0 … URL/<PATHS - 1>, in turn, COUNT times, with
+ * CONNECTIONS requests in flight. It sends the headers of a delivery with constant values, and
+ * signs, queues and records nothing. One thread uses curl_multi_socket_action on an epoll; sockets
+ * stay in the epoll set between two requests, as in modules/webhook. Prints the rate and the CPU
  * seconds.
  */
 #include <curl/curl.h>
@@ -23,7 +23,7 @@
 
 static CURLM *multi;
 static int epoll;
-static uint32_t masks[FILES]; /* what epoll watches of a file */
+static uint32_t masks[FILES]; /* the events for which epoll watches each file */
 static long long timer_at = -1;
 static const char *base;
 static long left, failed, made, paths;
@@ -110,7 +110,7 @@ static void start(CURL *easy)
     curl_multi_add_handle(multi, easy);
 }
 
-/* Returns how many ended. */
+/* Returns the number of finished transfers. */
 static long collect(void)
 {
     CURLMsg *message;

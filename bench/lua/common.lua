@@ -1,5 +1,5 @@
--- Shared by the scripts of wrk: the sessions, and the figures of a run as one line of text.
--- TOKENS names a file with the token of u1@bench.test in line 1, and so on; none for the peer.
+-- Shared by wrk's scripts: the sessions, and the figures of a run as one line of text. TOKENS names a file with
+-- the token of u1@bench.test in line 1, and so on; it is empty for the peer.
 
 local threads = 0
 
@@ -13,13 +13,14 @@ function sessions()
     return tokens
 end
 
--- Every thread draws numbers of its own.
+-- Each thread gets a different seed.
 function setup(thread)
     thread:set("seed", os.time() + 7919 * threads)
     threads = threads + 1
 end
 
--- rate, p50, p99 and longest in microseconds, requests, answers other than 2xx, lost ones.
+-- Prints the rate; p50, p99 and the longest latency in microseconds; the numbers of requests, of responses other than
+-- 2xx, and of lost requests.
 function done(summary, latency)
     local e = summary.errors
     io.write(string.format("figures %.1f %d %d %d %d %d %d\n",

@@ -1,4 +1,4 @@
--- Registers devices, each with an externalId of its own.
+-- Registers devices, each with a different externalId.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

@@ -1,5 +1,5 @@
--- Unread counts as unread_count.lua asks for them, with a millisecond between an answer and the next
--- request on each connection: about half of what the host can do.
+-- Like unread_count.lua, with a millisecond between a response and the next request on each connection: about half of
+-- the host's highest rate.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "unread_count.lua")
 

@@ -1,4 +1,4 @@
--- Liveness, asked every 2 ms on each connection, so that the asking itself loads nothing.
+-- Asks for the liveness every 2 ms on each connection, so that these requests are no load.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

@@ -1,5 +1,5 @@
--- A page of 100 rows of the log of a random bulk upload of those in JOBS, from a random row on: of
--- all rows, of those that were stored, or of those that failed.
+-- Asks for 100 rows of the log of a random bulk upload listed in the file JOBS, starting at a random row: for all,
+-- only the stored, or only the failed rows.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

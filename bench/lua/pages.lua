@@ -1,4 +1,4 @@
--- A random one of the first 50,000 numbered pages of the certificate log.
+-- Asks for a random one of the first 50,000 numbered pages of the certificate log.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

@@ -1,5 +1,5 @@
--- participant1 of a random conversation (see seed.sql) writes into it. The request is put together
--- here, because wrk.format() takes twice the time, which the server under test would lack.
+-- participant1 of a random conversation (see seed.sql) writes into it. This script assembles the request itself,
+-- because wrk.format() takes twice the CPU time, and wrk shares the processors with the server.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

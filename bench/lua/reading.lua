@@ -1,5 +1,5 @@
--- Readings of a minute for d1 to d1000 in turns, each device's one after the other. BATCH says how
--- many a request has; FIRST is the minute since 2016 of the first.
+-- Posts readings of one minute for d1 to d1000 in turn, each device's in order of time. BATCH is the number of readings
+-- per request; FIRST is the first reading's minute since 2016.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

@@ -1,4 +1,4 @@
--- Posts as post.lua sends them, with 10 ms between an answer and the next one on each connection.
+-- Like post.lua, with 10 ms between a response and the next post on each connection.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "post.lua")
 

@@ -1,4 +1,4 @@
--- Each account reads its own unread count: 10,000 requests, made beforehand, in random order.
+-- Each account reads its own unread count, in random order. All 10,000 requests are assembled at the start.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

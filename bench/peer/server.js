@@ -1,9 +1,9 @@
 /*
- * The peer: what busbar is compared with. fastify and pg as their manuals show them, one worker a
- * core, the statements prepared by name, nothing else: no authentication, no log, no event.
+ * The peer with which busbar is compared: fastify and pg as their manuals show them, one worker per core, the
+ * statements prepared by name. It has no authentication, log or events.
  *
- * Environment: PORT, PGHOST and the rest of libpq's; STATEMENTS, a directory with the host's own
- * statements as bench/run derived them; POOL, connections of a worker.
+ * Environment: PORT; PGHOST and the other variables of libpq; STATEMENTS, a directory with the host's statements,
+ * written by bench/run; POOL, the number of connections of a worker.
  */
 'use strict'
 const cluster = require('node:cluster')

@@ -1,25 +1,25 @@
 /*
- * A receiver of webhooks for tests and the bench: HTTP/1.1 with keep-alive on one epoll.
+ * A receiver of webhooks for tests and benchmarks: HTTP/1.1 with keep-alive, one thread, one epoll.
  *
  *     receiver PORT [MODE [TLS_PORT AUTHORITY]]
  *
- * A POST is answered by the mode in the first segment of its path, else by MODE (fast):
+ * The first segment of a POST's path selects one of these modes; otherwise MODE (fast) applies:
  *
  *     fast     200 at once            hang     no answer          trickle  a byte a second
  *     slow     200 after 50 ms        500      500 at once        reset    RST after the request
  *     410      410 at once            429      429, Retry-After: 2
  *     late     200 after 4 s
  *
- * It counts requests and distinct webhook-ids for each path, and takes the latency from "sentAt":
- * milliseconds since 1970, with decimals or without, anywhere in the body. GET /stats gives all of
- * it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET
- * /count?prefix how many came to paths that begin so, DELETE /stats forgets everything.
+ * It counts requests and distinct webhook-ids for each path, and computes latencies from "sentAt"
+ * (milliseconds since 1970, with or without decimals) anywhere in the body. GET /stats returns all
+ * of it as JSON, GET /ids?path the ids and times (milliseconds) of a path's requests, GET
+ * /count?prefix the number of requests to paths with that prefix; DELETE /stats deletes everything.
  *
- * It listens on all addresses; on TLS_PORT it speaks TLS, with certificates of the authority whose
- * key and certificate are in the file AUTHORITY. /stats counts connections that brought a POST
- * ("open": those that are there now), handshakes, and how many of these resumed a session.
+ * It listens on all addresses. On TLS_PORT it uses TLS, with certificates signed by the authority
+ * whose key and certificate are in the file AUTHORITY. /stats counts the connections that sent a
+ * POST ("open": connections that still exist), handshakes, and resumed sessions.
  *
- * stats.c keeps the books, wire.c reads requests, tls.c has TLS, this file moves bytes. One thread.
+ * stats.c has the statistics, wire.c reads requests, tls.c has TLS, this file handles connections.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -44,16 +44,16 @@ struct later;
 
 struct connection {
     int fd;
-    struct connection *later_next; /* answers to come, in the order of their time */
+    struct connection *later_next; /* next in the queue `later` */
     int64_t later_at;
     struct wire wire;
     char *out;
     size_t out_length, out_sent;
-    struct later *later; /* which of them */
-    bool waiting;        /* for `later` */
+    struct later *later; /* the queue that holds it, by delay */
+    bool waiting;        /* it is in the queue `later` */
     bool trickling;
     bool closing;
-    bool counted; /* it brought a POST */
+    bool counted; /* it sent a POST, and is in the statistics */
 };
 
 struct later {
@@ -131,7 +131,7 @@ static void answer(struct connection *connection, const char *status, const char
     put(connection, body, strlen(body));
 }
 
-/* The mode of a path: its first segment, if it is one. */
+/* Returns the mode that the first segment of a path names, or the default mode. */
 static const char *mode_of(const char *path)
 {
     static const char *const modes[] = {"fast", "slow",    "hang",  "500", "410",
@@ -214,7 +214,7 @@ static ssize_t transmit(const struct connection *connection, const char *bytes, 
     return send(connection->fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* False: the connection is over. */
+/* Returns false if the connection has ended. */
 static bool flush(struct connection *connection)
 {
     while (connection->out_sent < connection->out_length) {

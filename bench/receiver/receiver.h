@@ -1,5 +1,4 @@
-/* The receiver's parts: wire.c reads requests, stats.c keeps the books, tls.c speaks TLS. See
- * main.c. */
+/* Interfaces of wire.c, which reads requests, stats.c, which counts them, and tls.c. See main.c. */
 #ifndef BENCH_RECEIVER_H
 #define BENCH_RECEIVER_H
 
@@ -12,11 +11,11 @@
 
 enum wire_state { WIRE_MORE, WIRE_REQUEST, WIRE_ENDED };
 
-/* A connection's bytes and the request in them. */
 struct ssl_st;
 
+/* The received bytes of a connection and the request in them. */
 struct wire {
-    struct ssl_st *tls; /* NULL: none */
+    struct ssl_st *tls; /* NULL: no TLS */
     char *bytes;
     size_t length, room;
     size_t head;        /* bytes of the head, 0: not yet complete */
@@ -27,25 +26,29 @@ struct wire {
 };
 
 enum wire_state wire_read(struct wire *wire, int fd);
-void wire_next(struct wire *wire); /* forgets the request that was read */
+void wire_next(struct wire *wire); /* removes the request that was read */
 void wire_free(struct wire *wire);
 
-/* `authority_file`: its key and its certificate. These end the program if they fail. */
+/* tls_set_up() and tls_accept() end the program on errors. The file has the authority's key and
+ * certificate. */
 void tls_set_up(const char *authority_file);
 struct ssl_st *tls_accept(int fd);
 void tls_free(struct ssl_st *tls);
-/* As recv() and send() on a socket that does not block. */
+/* Like recv() and send() on a non-blocking socket. */
 ssize_t tls_recv(struct ssl_st *tls, void *bytes, size_t length);
 ssize_t tls_send(struct ssl_st *tls, const void *bytes, size_t length);
 
-void stats_opened(void);         /* a connection brought its first POST */
-void stats_closed(void);         /* it ended */
-void stats_shaken(bool resumed); /* a handshake of TLS is over */
+void stats_opened(void);         /* a connection sent its first POST */
+void stats_closed(void);         /* a connection that sent a POST ended */
+void stats_shaken(bool resumed); /* a TLS handshake has finished */
 void stats_note(const struct wire *wire);
 void stats_forget(void);
-char *stats_text(void);                /* given */
-char *stats_ids(const char *path);     /* given */
-char *stats_count(const char *prefix); /* given; of the paths that begin with it */
+
+/* Each returns a string that the caller frees. stats_count() counts requests to paths that begin
+ * with `prefix`. */
+char *stats_text(void);
+char *stats_ids(const char *path);
+char *stats_count(const char *prefix);
 
 int64_t receiver_now_ms(void); /* monotonic */
 

@@ -1,4 +1,4 @@
-/* What came in: for each path the requests, the distinct ids, and latencies. */
+/* Statistics of received requests: for each path their number, distinct ids, and latencies. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Milliseconds with up to three decimals; 0: there is none. */
+/* Parses milliseconds with up to three decimals; returns microseconds, or 0 if there is no number.
+ */
 static int64_t sent_us(const char *body, size_t length)
 {
     static const char key[] = "sentAt";
@@ -160,7 +161,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const struct seen *)a)->id, ((const struct seen *)b)->id);
 }
 
-/* On a copy: the list itself stays in the order of arrival. */
+/* Sorts a copy, because the list itself stays in the order of arrival. */
 static size_t distinct(const struct path *path)
 {
     struct seen *copy = malloc((path->count + 1) * sizeof(*copy));
@@ -176,7 +177,7 @@ static size_t distinct(const struct path *path)
     return found;
 }
 
-/* In milliseconds. */
+/* Returns milliseconds, or -1 if there are no latencies. */
 static double quantile(const struct path *path, double q)
 {
     size_t at = (size_t)((double)(path->latency_count - 1) * q);
@@ -186,7 +187,7 @@ static double quantile(const struct path *path, double q)
 
 static void write_path(FILE *out, struct path *path)
 {
-    if (path->latency_count) /* else there may be no list */
+    if (path->latency_count) /* otherwise the list may be NULL */
         qsort(path->latencies, path->latency_count, sizeof(*path->latencies), by_number);
     fprintf(out, "\"%s\":{\"requests\":%zu,\"ids\":%zu,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
             path->name, path->count, distinct(path), quantile(path, 0.5), quantile(path, 0.99),

@@ -1,6 +1,7 @@
 /*
- * The receiver's TLS: each address of the machine has a certificate of its own, made when the first
- * client comes to it and signed by the authority whose key and certificate are in one file.
+ * TLS of the receiver. Each address of the machine has a separate certificate, which is made for
+ * the first client that connects to it, and signed by the authority whose key and certificate are
+ * in one file.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,7 +59,7 @@ void tls_set_up(const char *authority_file)
     need(leaf_key && context, "SSL_CTX_new");
 }
 
-/* "IP:…" of the socket's own end. */
+/* Writes "IP:…" with the local address of the socket. */
 static void own_address(int fd, char text[TEXT])
 {
     struct sockaddr_in6 at = {0};
@@ -129,7 +130,7 @@ void tls_free(SSL *tls)
     SSL_free(tls);
 }
 
-/* As recv() and send() say it. */
+/* Converts the result of OpenSSL to the result and errno of recv() and send(). */
 static ssize_t result(SSL *tls, int done)
 {
     int why = done > 0 ? SSL_ERROR_NONE : SSL_get_error(tls, done);

@@ -1,5 +1,4 @@
-/* Requests out of a connection's bytes: heads with Content-Length only, which is what comes here.
- */
+/* Parses requests. Bodies must have a Content-Length, as all bodies sent by busbar have. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static void reserve(struct wire *wire)
         abort();
 }
 
-/* The value of a header in a head that ends in a NUL, or NULL. */
+/* Returns the value of a header, or NULL. The head must end in a NUL. */
 static const char *header(const char *head, const char *name)
 {
     size_t length = strlen(name);

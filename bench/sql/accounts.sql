@@ -1,5 +1,5 @@
--- The accounts of the seed's e-mails. u1@bench.test was made by `busbar user add`; the others share
--- its password, so that each logs in through the API and gets a session of its own.
+-- Creates the accounts of the seed's e-mails. u1@bench.test was made by `busbar user add`; the others share its
+-- password, so that each can log in through the API and get a separate session.
 \set ON_ERROR_STOP on
 INSERT INTO auth_account (email, first_name, last_name, password, role, status)
 SELECT 'u' || n || '@bench.test', 'Bench', n::text, a.password, 'User', 'Active'

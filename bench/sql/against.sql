@@ -1,5 +1,5 @@
--- What the attackers of `bench/run against` ask for: each has a conversation of 64 MiB (the one that it
--- began), 20,000 that are unread, and 1,000 devices of 30 kB.
+-- The data that the attackers of `bench/run against` request: each has a conversation of 64 MiB (which it started),
+-- 20,000 unread conversations, and 1,000 devices of 30 kB.
 \set ON_ERROR_STOP on
 CREATE TEMP TABLE attacker AS
 SELECT c.id, c.participant1 AS email, c.organisation

@@ -1,4 +1,4 @@
--- Five finished jobs like the one given (psql -v job=UUID), with its rows; one in fifty has failed.
+-- Makes five finished jobs like the given one (psql -v job=UUID), with its rows; one row in fifty has failed.
 \set ON_ERROR_STOP on
 CREATE TEMP TABLE twin AS SELECT gen_random_uuid() AS id FROM generate_series(1, 5);
 

@@ -1,4 +1,4 @@
--- A day of hourly History readings of 20,000 devices, d1 to d20000, as fresh as if they had been posted.
+-- Makes a day of hourly History readings of 20,000 devices, d1 to d20000, as if they had just been posted.
 \set ON_ERROR_STOP on
 TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_former,
     certificate_share, certificate_due, certificate_look, certificate_history, certificate_account,

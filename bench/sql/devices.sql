@@ -1,4 +1,4 @@
--- 1,000 devices of 1,000 kW of one organisation, d1 to d1000, old enough for ten years of minutes.
+-- Makes 1,000 devices of 1,000 kW of one organization, d1 to d1000, old enough for ten years of minutes.
 \set ON_ERROR_STOP on
 INSERT INTO device (id, uuid, organisation, external_id, commissioning_date, capacity, attributes,
                     created_at, updated_at)

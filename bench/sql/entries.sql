@@ -1,4 +1,4 @@
--- A million entries of the certificate log: 1,000 days of a group of 1,000 devices.
+-- Makes a million entries of the certificate log: 1,000 days of a group of 1,000 devices.
 \set ON_ERROR_STOP on
 TRUNCATE certificate, certificate_entry, certificate_day;
 INSERT INTO certificate

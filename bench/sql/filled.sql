@@ -1,4 +1,4 @@
--- :readings readings of a minute for d1 to d1000, before those that the bench posts.
+-- Stores :readings readings of one minute for d1 to d1000, earlier than the readings that the benchmark posts.
 \set ON_ERROR_STOP on
 TRUNCATE reading, reading_device;
 INSERT INTO reading

@@ -1,4 +1,4 @@
--- A million hourly readings of 1,000 devices in a daily group, as fresh as if they had been posted.
+-- Makes a million hourly readings of 1,000 devices in a daily group, as if they had just been posted.
 \set ON_ERROR_STOP on
 TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_former,
     certificate_share, certificate_due, certificate_look, certificate_history, certificate_account,

@@ -1,6 +1,6 @@
--- pgbench -M prepared: what POST /api/chat/conversations/:id/messages sends in its unit
--- (modules/chat/api/post.c), in a transaction of its own. The author is participant1 (see seed.sql).
--- pgbench has no text variables, so e-mail and uuid are put together where the host sends them.
+-- For pgbench -M prepared: the statement of POST /api/chat/conversations/:id/messages (modules/chat/api/post.c), in a
+-- separate transaction. The author is participant1 (see seed.sql). pgbench has no text variables, so the e-mail and
+-- the uuid are assembled in the statement; the host sends them as parameters.
 \set id random(1, 100000)
 \set n :id % 10000 + 1
 \set uuid random(1, 281474976710655)

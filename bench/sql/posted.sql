@@ -1,5 +1,5 @@
--- Fails unless all posts so far, in whichever statements they were sent, have left chains without a gap
--- that end where the conversation says, and totals of what is unread that are the conversations' sums.
+-- Fails unless all posts so far, from every program, have left chains without a gap that end at the message recorded in
+-- the conversation, and unread totals that equal the sums over the conversations.
 \set ON_ERROR_STOP on
 DO $$
 BEGIN

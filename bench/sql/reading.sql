@@ -1,6 +1,6 @@
--- pgbench -M prepared: what POST /api/meter-reads/new/:externalId sends in its unit for one reading
--- (modules/reading/store/store.c), in a transaction of its own. Each client has 100 devices, whose minutes
--- follow each other.
+-- For pgbench -M prepared: the statements of POST /api/meter-reads/new/:externalId for one reading
+-- (modules/reading/store/store.c), in a separate transaction. Each client has 100 devices and stores consecutive minutes
+-- for them.
 \set d :client_id * 100 + random(1, 100)
 \set t :t + 1
 \set s 1451606400000 + :t * 60000

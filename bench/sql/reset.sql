@@ -1,10 +1,10 @@
--- Puts the counters back to the seed's before a run: posts make conversations unread, after which a
--- count has more to read and a post fewer index entries to move. The messages stay.
+-- Resets the counters to the seed's before a run, because posts make conversations unread: then a count reads more rows,
+-- and a post moves fewer index entries. The messages stay.
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;
 BEGIN;
--- Posts that the last load left under way end first: one that ended after the SELECT would leave its
--- message, and the next one of its conversation would get the same place in the chain.
+-- Waits for the posts of the last load that are still running. Otherwise a post could commit its message after the
+-- SELECT, and the next message of its conversation would get the same place in the chain.
 LOCK TABLE chat_conversation;
 CREATE TEMP TABLE kept AS SELECT * FROM chat_conversation;
 TRUNCATE chat_conversation, chat_unread, chat_unread_name, chat_unread_change;

@@ -1,8 +1,8 @@
 -- Fills the chat tables for the bench: psql -v entries=1000000 -f seed.sql
 -- 10,000 e-mails u1@bench.test … u10000@bench.test and 100,000 conversations, ids 1 to 100,000.
 -- Conversation i is between u<i % 10000 + 1> and u<(i * 7 + 5000) % 10000 + 1> or its successor.
--- `entries` messages are spread evenly; with fewer than 100,000 the later conversations have none,
--- so that counters, and with them the work of a count, are the same for every number of messages.
+-- `entries` messages are spread evenly; with fewer than 100,000 the later conversations have none. Counters do not
+-- depend on the number of messages, so a count always does the same work.
 -- A quarter of the conversations is unread for each side: an e-mail has about 5 of them.
 \set ON_ERROR_STOP on
 \if :{?entries}

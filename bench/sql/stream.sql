@@ -1,4 +1,4 @@
--- Conversations 200001 and on, of u1 and u2, u3 and u4…: psql -v pairs=1000
+-- Makes conversations 200001 and higher, of u1 and u2, u3 and u4…: psql -v pairs=1000
 \set ON_ERROR_STOP on
 INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1, unread2, head_uuid,
                                last_entry_uuid, participant1, participant2, device_project_name)

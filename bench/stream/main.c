@@ -1,13 +1,14 @@
 /*
- * Opens streams, posts, and measures from post to arrival.
+ * Opens streams, posts messages, and measures the time from post to arrival.
  *
  *     stream PORT LISTENERS WRITERS STREAMS CONVERSATIONS COPIES RATE SECONDS
  *
- * LISTENERS and WRITERS are files of tokens, one a line; streams take the first one's in turn. In
- * an open loop message n is due n / RATE seconds after the first, whatever became of those before
- * it; it goes to conversation 200001 + n % CONVERSATIONS, written by the account u<2k + 1> of its
- * k-th conversation, and carries the time at which it was due. Each must arrive on COPIES streams.
- * Prints "rate p50 p99 max count" of the arrivals, times in microseconds. One thread, one epoll.
+ * LISTENERS and WRITERS are files of tokens, one per line; the streams use the tokens of LISTENERS
+ * in turn. Messages are posted in an open loop: message n is due n / RATE seconds after the first
+ * one, even if earlier messages are late. It is written to conversation 200001 + k, with k = n %
+ * CONVERSATIONS, by the account u<2k + 1>, and carries the time at which it was due. Each must
+ * arrive on COPIES streams. Prints "rate p50 p99 max count" of the arrivals, in microseconds. One
+ * thread, one epoll.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ enum { POSTERS = 32, ROOM = 4096, EVENTS = 512, GRACE_US = 10000000, FIRST = 200
 struct client {
     int fd;
     bool posts, busy, begun;
-    char bytes[ROOM]; /* a line or an answer that has not come whole */
+    char bytes[ROOM]; /* an incomplete line or response */
     size_t length;
 };
 
@@ -124,7 +125,7 @@ static void post(struct client *client, long number, long long due)
     posted++;
 }
 
-/* ---- what comes ---- */
+/* ---- received data ---- */
 
 static void drop(struct client *client, size_t count)
 {

@@ -1,8 +1,8 @@
 /*
- * The peer in NestJS: what busbar is compared with. NestJS on Express, TypeORM and passport-jwt as
- * their documentation shows them, one worker per core, no log of requests, no event.
+ * The peer in NestJS with which busbar is compared: NestJS on Express, TypeORM and passport-jwt as their
+ * documentation shows them, one worker per core. It has no log of requests and no events.
  *
- * Environment: PORT, PGHOST, PGUSER, PGDATABASE; JWT_SECRET, with which the tokens are signed; POOL,
+ * Environment: PORT, PGHOST, PGUSER, PGDATABASE; JWT_SECRET, which signs the tokens; POOL, the number of
  * connections of a worker.
  */
 import 'reflect-metadata'

@@ -1,5 +1,5 @@
 /*
- * Tokens of u1@bench.test … u10000@bench.test on standard output, one a line, in that order.
+ * Prints the tokens of u1@bench.test … u10000@bench.test in that order, one per line.
  * Environment: JWT_SECRET.
  */
 import { JwtService } from '@nestjs/jwt'

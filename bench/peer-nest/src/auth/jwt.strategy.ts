@@ -12,12 +12,12 @@ export interface JwtPayload {
 }
 
 /*
- * The documentation passes the secret as text. jsonwebtoken 9 tries to read a text as a public key first,
- * which costs 0.4 ms of CPU per token. @types/passport-jwt does not know key objects: hence the cast.
+ * The documentation passes the secret as text. jsonwebtoken 9 first tries to read a text as a public key, which
+ * costs 0.4 ms of CPU per token, so this is a key object. @types/passport-jwt lacks key objects, so it is cast.
  */
 const secretKey = createSecretKey(Buffer.from(process.env.JWT_SECRET ?? '')) as unknown as Buffer
 
-/* A token may outlive its account, so the account is loaded with each request. */
+/* A token may be valid longer than its account, so each request loads the account. */
 @Injectable()
 export class JwtStrategy extends PassportStrategy(Strategy) {
   constructor (private readonly accounts: AccountsService) {

@@ -17,7 +17,7 @@ export class ChatService {
     private readonly dataSource: DataSource
   ) {}
 
-  /* In one statement: between two, the host's job may move a change into the totals. */
+  /* One statement, because the host's job may move a change into the totals between two statements. */
   async unreadCount (email: string): Promise<number> {
     const sums = await this.unread.createQueryBuilder('u')
       .select('coalesce(sum(u.messages), 0)', 'totals')
@@ -29,7 +29,7 @@ export class ChatService {
     return Math.max(Number(sums?.totals) + Number(sums?.changes), 0)
   }
 
-  /* The new rows have their keys already: save() would look for rows with these first, insert() does not. */
+  /* insert() and not save(): the new rows have keys, and save() would first look for rows with these keys. */
   post (conversationId: number, { username, chatEntry }: CreateMessageDto): Promise<Message> {
     const entry = { conversationId, uuid: randomUUID(), username, chatEntry, createdAt: new Date() }
 
@@ -64,7 +64,7 @@ export class ChatService {
     else conversation.unread1++
   }
 
-  /* One more message is unread for the participant who did not write it. */
+  /* Adds one to the unread messages of the participant who did not write the message. */
   private change (conversation: Conversation, username: string): UnreadChange {
     const { participant1, participant2, withheld1, withheld2 } = conversation
     const by1 = participant1 === username

@@ -40,7 +40,7 @@ export class Conversation {
   @Column({ name: 'device_project_name', type: 'text', nullable: true })
   deviceProjectName!: string | null
 
-  /* Counted up by those who insert the UnreadChange themselves. */
+  /* Incremented by the code that inserts the UnreadChange. */
   @Column({ type: 'bigint', transformer: bigint })
   counted!: number
 }

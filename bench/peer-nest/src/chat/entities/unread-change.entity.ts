@@ -2,7 +2,7 @@ import { Column, Entity, PrimaryColumn } from 'typeorm'
 
 import { bigint } from './bigint'
 
-/* The table has no key, and TypeORM wants one: these rows are only inserted and added up. */
+/* TypeORM requires a key, but the table has none. Rows are only inserted and summed, so any key works. */
 @Entity('chat_unread_change')
 export class UnreadChange {
   @PrimaryColumn({ type: 'text' })
