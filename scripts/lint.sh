@@ -115,6 +115,15 @@ lint_docs() {
         "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
 
+# The size of the tree and its prose, against bounds that only go down.
+lint_house() {
+    if [ ! -e "$top/.git" ]; then
+        skip "lint: house: it reads the list of files from git, and this is no checkout"
+        return 0
+    fi
+    (cd "$top" && scripts/house --check)
+}
+
 # The help of ./test names every part, fits a screen and prints no error of the shell.
 lint_help() {
     local text errors=$top/build/help.errors part
