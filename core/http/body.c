@@ -1,4 +1,6 @@
-/* The body: what is acceptable, reading it, parsing it, checking it; and segments and query. */
+/*
+ * The body: checks its type, reads, parses and validates it; also validates segments and the query.
+ */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
-enum { VALUES_MAX = 12000 }; /* of a JSON body whose route does not say */
+enum { VALUES_MAX = 12000 }; /* for a JSON body if the route sets no limit */
 
 enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
 
@@ -22,7 +24,7 @@ bool body_follows(const struct http_txn *txn)
     return txn->head.length > 0 || txn->head.chunked;
 }
 
-/* What follows a media type of this name, without blanks; NULL: it is another one. */
+/* Returns the text after this media type, without blanks; NULL if the type differs. */
 static const char *behind_type(const char *value, const char *type)
 {
     size_t length = strlen(type);
@@ -34,7 +36,7 @@ static const char *behind_type(const char *value, const char *type)
     return !*value || *value == ';' ? value : NULL;
 }
 
-/* "type; charset=utf-8": the only parameter that may be there says UTF-8. */
+/* Whether the media type is `type`, with no parameter other than charset=utf-8. */
 static bool media_type_is(const char *value, const char *type)
 {
     static const char *const utf8[] = {"utf-8", "utf8", "\"utf-8\"", "\"utf8\""};
@@ -66,8 +68,9 @@ static bool is_json_suffixed(const char *value)
 }
 
 /*
- * Whether a body that does not say that it is JSON is read as such: with a token in the header, for
- * no browser sends one for a page of somebody else, as it does send a plain text.
+ * Whether a body that is not declared as JSON is read as JSON: only with a token in the header,
+ * because a browser does not send a token for a page of another site, although it would send plain
+ * text.
  */
 static bool is_vouched(const struct http_txn *txn, const char *type)
 {
@@ -87,7 +90,8 @@ static enum body_kind kind_of(const struct http_txn *txn)
         type = "";
     if (media_type_is(type, JSON_TYPE))
         return BODY_JSON;
-    if (route->flags & BB_FORM_TOO && behind_type(type, FORM_TYPE)) /* UTF-8, whatever it says */
+    if (route->flags & BB_FORM_TOO && behind_type(type, FORM_TYPE)) /* UTF-8, whatever the charset
+                                                                     * says */
         return BODY_FORM;
     if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
@@ -143,7 +147,7 @@ int body_expect(struct http_txn *txn)
     return declared > 0 ? check_type(txn) : 0;
 }
 
-/* What is counted of so many bytes in memory: small bodies are bounded by the connections. */
+/* Returns the number of bytes to count: small bodies are limited by the number of connections. */
 static size_t counted_of(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
@@ -191,7 +195,7 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
     return 0;
 }
 
-/* The first piece of a multipart body, which may take the longer the larger it is. */
+/* Starts a multipart body. Its time limit depends on its size. */
 static int begin_upload(struct http_txn *txn)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
@@ -219,7 +223,10 @@ static int take_part(struct http_txn *txn, const char *data, size_t size)
     return refused ? refused : upload_take(txn->upload, data, size);
 }
 
-/* With an Idempotency-Key, what is not read still makes the request another one. */
+/*
+ * With an Idempotency-Key the body is read even if the route ignores it, because a different body
+ * makes a different request.
+ */
 static bool is_read(const struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
@@ -227,7 +234,10 @@ static bool is_read(const struct http_txn *txn)
     return route->body.count || route->flags & BB_CREATES;
 }
 
-/* What nobody reads is not kept: anybody could fill the memory by a route that is open to all. */
+/*
+ * Bodies that are not read are not stored: otherwise anyone could fill the memory through a public
+ * route.
+ */
 static int pass_over(struct http_txn *txn, size_t size)
 {
     txn->taken += size;
@@ -256,7 +266,9 @@ static json_t *error_list(const struct problems *problems)
     return list;
 }
 
-/* What is found wrong without memory need not be the client's fault. */
+/*
+ * Reports lack of memory, because a check that fails for that reason does not prove a client error.
+ */
 static int no_memory(struct http_txn *txn)
 {
     request_fail(&txn->rq, FAILED_MEMORY);
@@ -280,7 +292,7 @@ static void check_segments(struct http_txn *txn, struct problems *problems)
         char *text;
         size_t length;
 
-        field.flags |= BB_REQUIRED; /* blanks are none of it, but it is never absent */
+        field.flags |= BB_REQUIRED; /* blanks are refused, but a segment is never absent */
         if (text_percent(match->segment[i].start, match->segment[i].length, false, arena, &text,
                          &length))
             problems_add(problems, field.name, "must be text in UTF-8, percent-encoded");
@@ -356,7 +368,7 @@ static int check_query(struct http_txn *txn, struct problems *problems)
     return failed;
 }
 
-/* Whether the handler may find mistakes of its own, beside those that are known. */
+/* Whether the handler may find further errors, in addition to those found here. */
 static bool handler_checks(const struct bb_route *route)
 {
     struct bb_field room;

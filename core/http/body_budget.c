@@ -1,7 +1,4 @@
-/*
- * The budget of memory for large bodies and large answers: what there is for all of them, and for
- * those of one account.
- */
+/* Memory limits for large bodies and large answers: in total, and for each account. */
 #include <string.h>
 #include <strings.h>
 
@@ -42,7 +39,7 @@ bool body_try_room(struct http_txn *txn, size_t bytes)
     return take(txn, bytes) == QUOTA_TAKEN;
 }
 
-/* Most bodies take none: nothing that all loops share is touched for them. */
+/* Small bodies count as 0 bytes, and do not touch data shared by the loops. */
 int body_take_room(struct http_txn *txn, size_t bytes)
 {
     enum quota_result answer = bytes ? take(txn, bytes) : QUOTA_TAKEN;
@@ -62,8 +59,8 @@ static bool reads_only(const struct http_txn *txn)
 }
 
 /*
- * What was done cannot be refused any more: only who just wanted to read is told to come again. But
- * who watches the host (GET /metrics) is to see that there is no room.
+ * A request that had effects must not be refused any more, so only read-only requests are.
+ * Monitoring (GET /metrics) is never refused, so that it can report the lack of memory.
  */
 static bool may_refuse(const struct http_txn *txn)
 {
@@ -83,7 +80,7 @@ int response_check_budget(struct http_txn *txn)
     return refuse(&txn->rq, QUOTA_OWN_FULL, QUOTA_ANSWERS);
 }
 
-/* The type of the answer that an error takes the place of. */
+/* Removes the Content-Type of the answer that an error replaces. */
 static void drop_type(struct response *response)
 {
     struct response_header **at = &response->headers;

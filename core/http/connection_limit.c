@@ -1,9 +1,9 @@
 /*
- * Places: how many connections there may be, and whose. Each address has a share of them; when all
- * are taken, those that do nothing make room: the oldest of the address that has most, for one that
- * has less. The last places are kept for addresses that have few, so that those which hold all
- * others, and come back as soon as they made room, leave some. Who asks from the machine itself
- * (how the host is) always finds a place.
+ * Connection limits, in total and for each address. If all connections are in use, idle ones are
+ * closed to make room: the oldest connection of the address with the most, if the new client's
+ * address has fewer. The last free connections are reserved for addresses with few connections, so
+ * that addresses that hold all others, and reconnect as soon as they are closed, cannot take these,
+ * too. Connections from localhost (health checks) are never refused.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -14,10 +14,11 @@
 #include "core/request/quota.h"
 
 enum {
-    LOOK_AGAIN_MS = 5, /* between two looks for room: each passes all connections */
-    KNOWN_MS = 100,    /* how long it counts how many connections an address had at most */
-    FEW = 16,          /* connections of an address */
-    KEPT_PART = 64     /* of all places: one in so many is kept for those that have few */
+    LOOK_AGAIN_MS = 5, /* pause between two searches for idle connections, which each visit all
+                        * connections */
+    KNOWN_MS = 100,    /* how long the result of a search is used */
+    FEW = 16,          /* up to this many connections of an address are few */
+    KEPT_PART = 64     /* 1/64 of all connections is reserved for addresses with few */
 };
 
 static bool is_own(const struct sockaddr *peer)
@@ -32,7 +33,7 @@ static bool is_own(const struct sockaddr *peer)
            (IN6_IS_ADDR_LOOPBACK(six) || !memcmp(six, mapped, sizeof mapped));
 }
 
-/* A proxy comes for many. */
+/* A proxy serves many clients. */
 static bool is_proxy(struct engine *engine, const struct sockaddr *peer)
 {
     struct generation *generation = engine_generation(engine);
@@ -62,7 +63,7 @@ static struct quota_limits bounds_of(const struct connection *connection)
     return bounds;
 }
 
-/* Nobody works for it: it waits for a request, or for the rest of a head. */
+/* Whether the connection waits for a request or for the rest of a head, so that no work is lost. */
 static bool is_idle(const struct connection *connection)
 {
     return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
@@ -77,7 +78,7 @@ static int64_t idle_since(const struct connection *connection)
     return connection->limit_ms - times;
 }
 
-/* Of those that do nothing on this loop, the one whose address has most, and more than *most. */
+/* Finds the owner with the most connections, more than *most, among the idle ones of this loop. */
 static const struct quota_owner *greediest(const struct http *http, size_t *most)
 {
     const struct quota_owner *owner = NULL;
@@ -100,7 +101,7 @@ void connection_limit_release(struct connection *connection)
     quota_release_all(places(connection), &connection->counted);
 }
 
-/* Ends the oldest connection of this owner that does nothing; false: there is none. */
+/* Closes the oldest idle connection of this owner; false if there is none. */
 static bool end_oldest(struct http *http, const struct quota_owner *owner)
 {
     struct connection *oldest = NULL;
@@ -113,11 +114,14 @@ static bool end_oldest(struct http *http, const struct quota_owner *owner)
     if (!oldest)
         return false;
     connection_cut(oldest);
-    connection_limit_release(oldest); /* its socket is closed in the next turn */
+    connection_limit_release(oldest); /* its socket is closed in the next iteration */
     return true;
 }
 
-/* With one connection more it must not have as many as the one that would have one less. */
+/*
+ * Closes an idle connection of the address with the most connections, if that leaves it at least as
+ * many as this address will have.
+ */
 static bool make_room(const struct connection *connection)
 {
     struct http *http = connection->http;

@@ -1,12 +1,12 @@
-/* Each stage of a connection has a time of its own; the sweep ends the connections that exceed it.
- */
+/* Each stage of a connection has a timeout; the sweep ends the connections that exceed it. */
 #include <sys/socket.h>
 
 #include "core/http/http.h"
 
 enum {
-    BYTES_PER_MS = 16, /* a client that reads or sends slower than 16 KiB/s is cut */
-    DRAIN_MS = 1000    /* a stop: for a request that is just being sent on a connection kept open */
+    BYTES_PER_MS = 16, /* a client that reads or sends at less than 16 KiB/s is cut */
+    DRAIN_MS = 1000    /* during shutdown: time for a request that is just arriving on an idle
+                        * connection */
 };
 
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes)
@@ -34,11 +34,11 @@ void connection_stage(struct connection *connection, enum connection_stage stage
         connection->limit_ms = now + settings->write_ms + (int64_t)bytes / BYTES_PER_MS;
         break;
     default:
-        connection->limit_ms = 0; /* the request has a deadline of its own */
+        connection->limit_ms = 0; /* the request has a deadline */
     }
 }
 
-/* The socket is shut down; libmicrohttpd sees it and cleans up. */
+/* Shuts down the socket; libmicrohttpd notices and cleans up. */
 void connection_cut(struct connection *connection)
 {
     if (connection->cut)
@@ -48,9 +48,9 @@ void connection_cut(struct connection *connection)
 }
 
 /*
- * A client that sent its last bytes and closed in one go: libmicrohttpd, told of both by one edge,
- * reads the bytes and waits for others. So the sweep of time-outs looks: once at an idle
- * connection, and always where a body is not complete.
+ * Whether the client sent its last bytes and closed at the same time: both cause a single edge,
+ * after which libmicrohttpd reads the bytes and waits for more. So the timeout sweep checks idle
+ * connections once, and connections with an incomplete body always.
  */
 static bool has_left(struct connection *connection)
 {
@@ -69,7 +69,7 @@ static bool has_left(struct connection *connection)
     return shutdown(connection->fd, SHUT_RD) != 0;
 }
 
-/* Whether the client is still to be told that a part of its request takes too long to come. */
+/* Whether the client must be informed that its request arrives too slowly. */
 static bool is_awaited(const struct connection *connection)
 {
     if (connection->stage == STAGE_HEADER)
@@ -78,8 +78,8 @@ static bool is_awaited(const struct connection *connection)
 }
 
 /*
- * The time for a head or a body is over. The end of what can be read makes libmicrohttpd read once
- * more, and the reader tells it that the request is refused; the answer can still be sent.
+ * The time for a head or a body is over. Shutting down the read side makes libmicrohttpd read once
+ * more, and the reader then reports that the request is refused; the answer can still be sent.
  */
 static void refuse_late(struct connection *connection)
 {

@@ -15,19 +15,19 @@
 #include "core/wire/listener.h"
 
 enum {
-    ACCEPT_MAX = 64, /* connections accepted in one turn */
+    ACCEPT_MAX = 64, /* connections accepted per iteration */
     SWEEP_MS = 500,
-    POOL_BYTES = 8 * 1024, /* a connection's memory: request line, headers, small answers */
+    POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small answers */
     REFUSE_MS = 200,
     DROPS_MS = 500,
     RUNS_MAX = 32,
-    IDLE_RUNS_MAX = 32, /* runs that libmicrohttpd may ask for while nothing comes of them, */
+    IDLE_RUNS_MAX = 32, /* runs without progress that libmicrohttpd may request, */
     IDLE_RUNS_WRITING_MAX =
-        1024, /* or while large answers are sent, of which the host hears nothing */
+        1024, /* or while large answers are sent, whose progress the host does not see */
     REST_MS = 2
 };
 
-/* What libmicrohttpd 1.0 answers lies in one place of the connection, until it is asked again. */
+/* libmicrohttpd 1.0 stores the result in the connection; the next call overwrites it. */
 static int descriptor_of(struct MHD_Connection *mhd)
 {
     return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -44,13 +44,13 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     if (!connection) {
         http->rejected++;
         http_know(http, fd, &http->nobody);
-        shutdown(fd, SHUT_RDWR); /* nobody would watch its time */
+        shutdown(fd, SHUT_RDWR); /* its timeout would not be enforced */
         return;
     }
     connection->http = http;
     connection->fd = fd;
     reader_init(&connection->reader, &http->buffers);
-    http_know(http, connection->fd, connection); /* there is room: accept_one() */
+    http_know(http, connection->fd, connection); /* cannot fail: accept_one() reserved the room */
     if (peer && peer->client_addr)
         memcpy(&connection->peer, peer->client_addr,
                peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -69,8 +69,8 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
 }
 
 /*
- * libmicrohttpd waits for an edge of its epoll set, and what is in the reader already makes none:
- * it is made to read once more when its run is over.
+ * Data that is already in the reader causes no edge in libmicrohttpd's epoll set, so libmicrohttpd
+ * is made to read once more after its run.
  */
 static void make_read(struct connection *connection, struct MHD_Connection *mhd)
 {
@@ -118,7 +118,7 @@ static bool may_read(const struct connection *connection)
            (connection->stage == STAGE_BODY && reader_gives(&connection->reader));
 }
 
-/* A connection that is resumed is read from in any case. */
+/* Resuming a connection makes libmicrohttpd read from it. */
 static void read_again(struct http *http)
 {
     while (http->waiting) {
@@ -147,8 +147,8 @@ static void wait_no_more(struct http *http, const struct connection *connection)
 }
 
 /*
- * A socket that is closed while bytes wait in it is reset, and the client loses what it has not
- * read of the answer.
+ * Closing a socket with unread data resets the connection, and the client may lose a part of the
+ * answer.
  */
 static bool has_unread(int fd)
 {
@@ -160,7 +160,7 @@ static bool has_unread(int fd)
 static void connection_closed(struct http *http, struct MHD_Connection *mhd,
                               struct connection *connection)
 {
-    if (!connection) { /* there was no memory for it: see connection_started() */
+    if (!connection) { /* out of memory in connection_started() */
         http_know(http, descriptor_of(mhd), NULL);
         return;
     }
@@ -218,7 +218,7 @@ static void sweep_timeouts(struct timer *timer)
               timer_beat(now, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }
 
-/* Out of descriptors or memory: waits a little instead of turning at full speed. */
+/* Out of descriptors or memory: waits a little instead of running in a busy loop. */
 static void refuse_for_a_while(struct http *http)
 {
     log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
@@ -243,7 +243,7 @@ static bool accept_one(struct http *http, int listener)
         http->rejected++;
         return true;
     }
-    /* on failure (its own limits, too) libmicrohttpd has closed the descriptor */
+    /* on failure libmicrohttpd has closed the descriptor, also if its own limits were reached */
     http_running(http);
     enum MHD_Result added =
         MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length);
@@ -267,7 +267,7 @@ static void accept_ready(struct watch *watch, uint32_t events)
 
 static void daemon_ready(struct watch *watch, uint32_t events)
 {
-    (void)watch; /* http_run() follows in this turn */
+    (void)watch; /* http_run() follows in this iteration */
     (void)events;
 }
 
@@ -342,7 +342,7 @@ void http_apply(struct http *http, const struct http_settings *settings)
     http->settings.write_ms = settings->write_ms;
 }
 
-/* A body comes in pieces of 4 KiB, one for each run: several in a turn cost fewer turns. */
+/* Runs libmicrohttpd several times per iteration, because each run reads only 4 KiB of a body. */
 void http_run(struct http *http)
 {
     unsigned runs = 0;
@@ -359,9 +359,9 @@ void http_run(struct http *http)
 }
 
 /*
- * A connection whose memory is full of the line before a chunk, which never ends, is run again and
- * again without effect until its time for a body is over. Others are not kept waiting by a rest:
- * whatever comes ends it.
+ * If the memory of a connection is full of an endless line before a chunk, libmicrohttpd is run
+ * again and again without effect until the body times out. Then the loop pauses; any event of
+ * another connection ends the pause.
  */
 static bool runs_idly(const struct http *http)
 {
@@ -388,15 +388,16 @@ bool http_drain(struct http *http)
 
         for (size_t k = 0; k < all->count; k++) {
             for (int i = 0; i < LISTENER_BACKLOG && accept_one(http, all->fds[k]); i++)
-                ; /* what has been connected is served */
+                ; /* connections in the backlog are served */
         }
         http->draining = true;
         watch_listeners(http, false);
-        /* who comes now is refused, rather than queued by the kernel and reset at the end */
+        /* refuse new clients now, because the kernel would queue them and reset them at the end */
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms);
-        http_run(http); /* libmicrohttpd 1.0 begins what was accepted here, and counts it then */
+        http_run(http); /* libmicrohttpd 1.0 starts accepted connections in a run, and counts
+                         * them only then */
     }
     return !http->connection_count;
 }

@@ -1,9 +1,10 @@
 /*
- * libmicrohttpd takes a connection out of its epoll set while a request waits for its answer, and
- * puts it back for the next one: two system calls for each request, for nothing, as a client seldom
- * sends anything meanwhile. As recv() (http_recv.c), these functions are the program's: what is
- * taken out stays in the set, and what the kernel reports of it is kept from libmicrohttpd until
- * the connection is put back. Who sends more meanwhile is taken out in earnest.
+ * libmicrohttpd removes a connection from its epoll set while a request waits for its answer, and
+ * adds it again for the next request: two system calls per request that are rarely useful, because
+ * clients seldom send anything meanwhile. Like recv() in http_recv.c, the functions here replace
+ * the C library's: a removed connection stays in the kernel's set, and its events are withheld from
+ * libmicrohttpd until the connection is added again. If the client sends more data meanwhile, the
+ * connection is really removed.
  */
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -13,12 +14,12 @@
 
 #if UINTPTR_MAX == UINT64_MAX
 
-/* Under their own names, as the names of functions of the system are taken. */
+/* Separate names in C, because the system's headers declare the functions. */
 int http_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event) __asm__("epoll_ctl");
 int http_epoll_wait(int epoll, struct epoll_event *events, int most,
                     int timeout) __asm__("epoll_wait");
 
-/* With the descriptor in the place of an address: no address of a program has this bit. */
+/* Marks a descriptor in place of an address: no user-space address has this bit. */
 #define OURS (UINT64_C(1) << 63)
 
 static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
@@ -26,7 +27,7 @@ static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
     return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
 }
 
-/* ---- events that were kept ---- */
+/* ---- withheld events ---- */
 
 static void report_later(struct connection *connection)
 {
@@ -64,7 +65,10 @@ static int report(struct http *http, struct epoll_event *events, int most)
 
 /* ---- the set ---- */
 
-/* Who has ended its side makes no further edge, whether its end was read or not. */
+/*
+ * EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end was read
+ * or not.
+ */
 static int put_in(struct connection *connection, int epoll, const struct epoll_event *event)
 {
     struct epoll_event ours = {.events = event->events | EPOLLRDHUP,
@@ -116,7 +120,10 @@ void http_epoll_forget(struct connection *connection)
     connection->in_set = SET_OUT;
 }
 
-/* An event of our own as libmicrohttpd wants it; false: it must not hear of it. */
+/*
+ * Converts one of our events to the form that libmicrohttpd expects; false: it must not get the
+ * event.
+ */
 static bool translate(struct epoll_event *event)
 {
     struct connection *connection = http_connection((int)(event->data.u64 & ~OURS));
@@ -124,7 +131,7 @@ static bool translate(struct epoll_event *event)
     if (!connection)
         return false;
     connection->set_missed = event->events;
-    event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not ask for it */
+    event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not request it */
     event->data.ptr = connection->set_data;
     if (connection->in_set == SET_MISSED)
         http_epoll_forget(connection);
@@ -148,7 +155,7 @@ int http_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout
     return left + report(http, events + left, most - left);
 }
 
-#else /* an address leaves no place for a mark: libmicrohttpd asks the kernel itself */
+#else /* addresses have no bit for a mark: libmicrohttpd calls the kernel directly */
 
 void http_epoll_again(struct connection *connection)
 {

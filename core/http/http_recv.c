@@ -1,9 +1,9 @@
 /*
- * Where the reader comes between libmicrohttpd and its sockets: libmicrohttpd reads by recv(), and
- * the dynamic linker lets a program define that function, as it may define malloc. Only the sockets
- * of the loop that runs libmicrohttpd on this thread are ours; whatever else calls recv() gets the
- * kernel's. http_txn_uri() closes a connection whose head did not come this way, so a libmicrohttpd
- * that read otherwise would serve nothing, rather than unjudged requests.
+ * Puts the reader between libmicrohttpd and its sockets. libmicrohttpd reads with recv(), which a
+ * program may define itself, like malloc(). The function only handles the sockets of the loop that
+ * runs libmicrohttpd on this thread; for all other sockets it calls the kernel. http_txn_uri()
+ * closes a connection whose head did not pass through the reader, so a libmicrohttpd that reads in
+ * another way would serve nothing instead of serving unchecked requests.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "core/http/http.h"
 
-/* Under its own name, because headers may define recv() inline. */
+/* A separate name in C, because headers may define recv() inline. */
 ssize_t http_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
 
 static _Thread_local struct http *running;

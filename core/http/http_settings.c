@@ -1,4 +1,4 @@
-/* How the connections of a loop are set by a generation. */
+/* Reads the connection settings of a generation. */
 #include "core/http/http.h"
 #include "core/request/quota.h"
 
@@ -7,7 +7,7 @@ static int64_t number(const struct generation *g, const char *name)
     return settings_int(g->settings, "http", name);
 }
 
-/* 0 stands for the share that one owner has of everything. */
+/* 0 means the default share of one owner. */
 static unsigned per_address(const struct generation *g)
 {
     int64_t own = number(g, "connections_per_address");

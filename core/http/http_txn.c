@@ -16,7 +16,7 @@
 #include "core/request/reply.h"
 #include "core/transaction/idempotency.h"
 
-/* A body that will not be read is still taken up to here, so that the client sees the answer. */
+/* An unwanted body is read up to this size, so that the client gets the answer. */
 enum { DRAIN_MAX = 32 * 1024 * 1024 };
 
 enum { REFUSED_MS = 100 };
@@ -59,7 +59,7 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
     return info ? info->socket_context : NULL;
 }
 
-/* Takes the head from the reader. Without memory there is no target. */
+/* Takes the head from the reader. If memory runs out, there is no target. */
 static int take_head(struct http_txn *txn)
 {
     struct head *head = &txn->head;
@@ -79,7 +79,7 @@ static int take_head(struct http_txn *txn)
 
 static void fiber_ended(struct core_request *rq);
 
-/* libmicrohttpd sees the end of the socket, and then ends the HTTP transaction. */
+/* libmicrohttpd notices the end of the socket and ends the HTTP transaction. */
 static void http_txn_cut(struct core_request *rq)
 {
     connection_cut(((struct http_txn *)(void *)rq)->connection);
@@ -90,13 +90,13 @@ void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     struct http *http = cls;
     struct http_txn *txn = NULL;
 
-    (void)uri; /* the reader's */
+    (void)uri; /* the reader's is used */
     struct connection *connection = connection_of(mhd);
     struct generation *generation = engine_generation(http->loop->engine);
 
-    if (connection && !connection->cut) /* else what had come before is not served any more */
+    if (connection && !connection->cut) /* data that arrived before the cut is not served */
         txn = request_make(sizeof *txn, REQUEST_HTTP, http->loop, generation);
-    generation_release(generation); /* the request holds its own */
+    generation_release(generation); /* the request has its own reference */
     if (!txn)
         return NULL;
     txn->mhd = mhd;
@@ -112,7 +112,7 @@ void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     return txn;
 }
 
-/* The fiber has ended: the phase it served is over. On the loop's stack. */
+/* The fiber has ended, and with it its phase. Runs on the loop's stack. */
 static void fiber_ended(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
@@ -133,7 +133,7 @@ static void fiber_ended(struct core_request *rq)
     MHD_resume_connection(txn->mhd);
 }
 
-/* Runs a phase on a fiber; suspends the connection if it parks. */
+/* Runs a phase on a fiber; suspends the connection if the fiber parks. */
 static void run_phase(struct http_txn *txn, enum http_txn_phase phase,
                       void (*entry)(struct core_request *))
 {
@@ -148,7 +148,7 @@ static void run_phase(struct http_txn *txn, enum http_txn_phase phase,
 
 static unsigned deadline_of(const struct http_txn *txn)
 {
-    const struct bb_route *route = txn->match.route; /* NULL: the path has other methods */
+    const struct bb_route *route = txn->match.route; /* NULL: the path exists with other methods */
     unsigned own = route ? route->deadline_ms : 0;
 
     if (own)
@@ -173,14 +173,15 @@ static int begin_idempotency(struct http_txn *txn)
 
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    if ((txn->upload && !identity) || ends_in_blank(key)) /* with blanks it is another one */
+    if ((txn->upload && !identity) || ends_in_blank(key)) /* a key with trailing blanks would be
+                                                           * a different one */
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
 }
 
 /*
- * Delays a 429 a little, so that a client that repeats refused requests at once
- * takes no more of the loop than others. On the fiber.
+ * Delays a 429 a little, so that a client that repeats refused requests immediately takes no more
+ * of the loop's time than others. On the fiber.
  */
 void http_txn_slow_down(struct core_request *rq)
 {
@@ -210,8 +211,8 @@ static void check_aside(void *arg)
 }
 
 /*
- * A megabyte of JSON takes ten milliseconds and more, in which a loop would serve nobody else: it
- * is read by a thread of the host's pool.
+ * A pool thread of the host parses large bodies, because a megabyte of JSON takes ten milliseconds
+ * or more, during which a loop could not serve others.
  */
 static void large_entry(struct core_request *rq)
 {
@@ -228,7 +229,7 @@ static bool is_large(const struct http_txn *txn)
     return !txn->multipart && txn->length >= BODY_LARGE;
 }
 
-/* The whole request is there. */
+/* The whole request has arrived. */
 static enum MHD_Result request_complete(struct http_txn *txn)
 {
     bool large = is_large(txn);
@@ -242,14 +243,14 @@ static enum MHD_Result request_complete(struct http_txn *txn)
     connection_stage(txn->connection, STAGE_HANDLER, 0);
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
     run_phase(txn, PHASE_HANDLER, large ? large_entry : handler_entry);
-    if (txn->phase == PHASE_BODY) { /* cannot be: handler_entry() always answers */
+    if (txn->phase == PHASE_BODY) { /* cannot happen: handler_entry() always answers */
         reply_error(&txn->rq, 500, "Internal server error");
         txn->phase = PHASE_ANSWER;
     }
     return txn->phase == PHASE_ANSWER ? response_send(txn) : MHD_YES;
 }
 
-/* A body of chunks has no end that one could wait for. */
+/* A chunked body has no known length, so it cannot be drained. */
 static void drop_chunks(struct http_txn *txn)
 {
     if (txn->head.chunked)
@@ -257,9 +258,9 @@ static void drop_chunks(struct http_txn *txn)
 }
 
 /*
- * An answer before the body. Given in this call it ends the connection (libmicrohttpd reads no
- * further request then), so it is where nothing more shall be read; else it is given in the last
- * call, when the body, if one follows, has been taken and thrown away.
+ * Answers before the body was read. An answer in this call closes the connection, because
+ * libmicrohttpd reads no further request then; that is used if nothing more should be read.
+ * Otherwise the answer is given in the last call, after the body, if any, was read and discarded.
  */
 static enum MHD_Result response_early(struct http_txn *txn)
 {
@@ -281,7 +282,7 @@ static enum MHD_Result response_early(struct http_txn *txn)
 static enum MHD_Result begin(struct http_txn *txn)
 {
     txn->phase = PHASE_BODY;
-    if (!txn->target) { /* nor the headers, which may have an id */
+    if (!txn->target) { /* there are no headers either, which may contain an id */
         text_uuid7(txn->id);
         trace_parent(NULL, txn->rq.trace);
         request_fail(&txn->rq, FAILED_MEMORY);
@@ -300,7 +301,10 @@ static enum MHD_Result begin(struct http_txn *txn)
     return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
 }
 
-/* Whether the answer is known, or is now; data[0..size) is a piece more of the body. */
+/*
+ * Whether the answer is already decided, or is decided now; data[0..size) is the next piece of the
+ * body.
+ */
 static bool is_refused(struct http_txn *txn, const char *data, size_t size)
 {
     const char *reason;
@@ -321,7 +325,7 @@ static bool is_refused(struct http_txn *txn, const char *data, size_t size)
     return true;
 }
 
-/* What comes is thrown away, up to a bound. */
+/* Discards a piece of the body, up to a limit. */
 static enum MHD_Result drop_piece(struct http_txn *txn, size_t size)
 {
     size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
@@ -333,8 +337,8 @@ static enum MHD_Result drop_piece(struct http_txn *txn, size_t size)
 }
 
 /*
- * libmicrohttpd goes on with the chunks that it has read even where the connection is suspended:
- * they are left to it.
+ * libmicrohttpd continues with chunks that it has already read even if the connection is suspended,
+ * so they are left in its buffer.
  */
 static enum MHD_Result take_piece(struct http_txn *txn, const char *data, size_t *size)
 {
@@ -373,11 +377,11 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
     *context = txn;
     (void)cls;
     (void)mhd;
-    (void)url; /* these three are the reader's */
+    (void)url; /* the reader's are used */
     (void)method;
     (void)version;
     if (!txn)
-        return MHD_NO; /* out of memory when the request line came */
+        return MHD_NO; /* out of memory when the request line arrived */
     bool *before = json_starves(&txn->rq.starved);
     enum MHD_Result result = txn->phase == PHASE_HEADERS ? begin(txn) : go_on(txn, data, size);
 

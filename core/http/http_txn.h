@@ -1,14 +1,15 @@
 /*
- * An HTTP transaction: one HTTP request and its answer.
+ * An HTTP transaction: one HTTP request and its answer. libmicrohttpd calls:
+ * - http_txn_uri() after the request line: creates the HTTP transaction, which keeps its generation
+ *   loaded.
+ * - http_txn_access() with all headers: checks the head, route, token and role (access_check.c).
+ * - http_txn_access() with each piece of the body (body.c).
+ * - http_txn_access() at the end of the body: parses and checks the body, checks the token again if
+ *   that took long, runs the handler on its fiber, and answers (response.c).
+ * - http_txn_completed() when the answer was sent or the client has closed the connection.
  *
- *   http_txn_uri()     the request line is there: the HTTP transaction is made, it holds the
- * generation http_txn_access()  first call, all headers: guard, route, token and role
- * (access_check.c) then the body, piece by piece (body.c) last call: body parsed and checked, the
- * token again if that took long, handler on its fiber, answer (response.c) http_txn_completed() the
- * answer has been sent or the client has gone
- *
- * A fiber that parks suspends its connection; when it has ended the connection is resumed and
- * libmicrohttpd calls http_txn_access() again, which gives the answer.
+ * A fiber that parks suspends its connection. When the fiber has ended the connection is resumed,
+ * and libmicrohttpd calls http_txn_access() again, which gives the answer.
  */
 #ifndef CORE_HTTP_TXN_H
 #define CORE_HTTP_TXN_H
@@ -18,16 +19,16 @@
 #include "core/wire/head.h"
 
 enum http_txn_phase {
-    PHASE_HEADERS,   /* first call to come */
-    PHASE_ADMISSION, /* the token is being looked at */
+    PHASE_HEADERS,   /* before the first call of http_txn_access() */
+    PHASE_ADMISSION, /* the token is being checked */
     PHASE_BODY,
-    PHASE_HANDLER, /* the handler is at work */
-    PHASE_ANSWER   /* there is an answer to give */
+    PHASE_HANDLER, /* the handler is running */
+    PHASE_ANSWER   /* the answer is ready to be sent */
 };
 
 enum {
     REQUEST_ID_MAX = 64,
-    BODY_LARGE = 64 * 1024 /* a body from here on is read by a thread of the pool, and counted */
+    BODY_LARGE = 64 * 1024 /* larger bodies are parsed by a pool thread, and counted */
 };
 
 struct upload;
@@ -39,36 +40,38 @@ struct http_txn {
     enum http_txn_phase phase;
     bool suspended;
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
-    bool close;       /* the connection ends with the answer */
-    bool drop_body;   /* the answer is decided; what comes of the body is thrown away */
+    bool close;       /* the connection is closed after the answer */
+    bool drop_body;   /* the answer is decided; the rest of the body is discarded */
     struct head head;
-    const char *target;       /* raw: path, and query behind '?'; "" of a head that is refused */
-    const char *path;         /* raw, of the target */
-    const char *query;        /* raw, or NULL */
-    const char *method;       /* the same */
-    struct route_match match; /* match.route NULL: none */
+    const char *target;       /* raw: path, and query after '?'; "" if the head was refused */
+    const char *path;         /* raw; part of the target */
+    const char *query;        /* raw; NULL if absent */
+    const char *method;       /* raw */
+    struct route_match match; /* match.route NULL: no route */
     const char *segments[ROUTE_PARAMETERS_MAX];
     struct query_values args;
     struct bb_principal principal;
     char id[REQUEST_ID_MAX + 1];
     char address[INET6_ADDRSTRLEN];
-    char *bytes; /* of the body */
+    char *bytes; /* the body */
     size_t length, room, limit;
-    struct quota_charge under_way;        /* 1 while it counts among its owner's requests */
-    struct quota_charge counted;          /* bytes, and buffers of its upload, in memory */
-    struct quota_charge response_counted; /* the answer's bytes in memory */
-    size_t taken, dropped; /* bytes of a multipart body or one that nobody reads; bytes refused */
-    bool form;             /* the body is one, and not JSON */
-    bool multipart;        /* the body is; then `bytes` are its fields */
-    bool other;            /* the body is of a type that is not read */
-    bool chunked;          /* the body may turn out to be empty: its type is looked at later */
-    struct upload *upload; /* of a multipart body, once it has begun to come */
-    int64_t started_us, phase_us, answered_us; /* monotonic; of the phase that runs */
-    int64_t asked_us;                          /* who is behind the token */
-    struct bb_stream *stream;                  /* the answer is one; NULL: it is not */
-    struct http_txn *successor; /* see http_txn_late.c; NULL: there is none, or it has taken over */
-    bool late;                  /* there is or was one: the connection is not this one's any more */
-    bool over;                  /* of a late one: the fiber has ended */
+    struct quota_charge under_way;        /* 1 while it counts among its owner's requests in
+                                           * progress */
+    struct quota_charge counted;          /* bytes in memory, including the buffers of an upload */
+    struct quota_charge response_counted; /* bytes of the answer in memory */
+    size_t taken, dropped;                /* bytes of a multipart or unread body; bytes discarded */
+    bool form;                            /* the body is a form instead of JSON */
+    bool multipart;                       /* the body is multipart; `bytes` contains its fields */
+    bool other;                           /* the body has a type that is not read */
+    bool chunked;          /* the body may turn out to be empty, so its type is checked later */
+    struct upload *upload; /* the multipart body, after its first bytes */
+    int64_t started_us, phase_us, answered_us; /* monotonic; phase_us is the start of the current
+                                                * phase */
+    int64_t asked_us;                          /* when the token was last checked */
+    struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
+    struct http_txn *successor; /* see http_txn_late.c; NULL: none, or it has taken over */
+    bool late;                  /* has or had a successor, which owns the connection */
+    bool over;                  /* the fiber of a late transaction has ended */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -80,79 +83,95 @@ static inline struct http_txn *http_txn_of(struct bb_request *rq)
 void http_txn_slow_down(struct core_request *rq);
 void http_txn_free(struct http_txn *txn);
 
-/* A header of the request, the first of this name; NULL: absent. */
+/* Returns the first header with this name; NULL if absent. */
 const char *http_txn_header(const struct http_txn *txn, const char *name);
 
 /*
- * The values of all headers of this name, joined by commas, as a list that was sent in several
- * lines (RFC 9110, 5.3). NULL: absent; "-" without memory.
+ * Returns the values of all headers with this name, joined by commas, because a list may be sent in
+ * several lines (RFC 9110, 5.3). NULL if absent; "-" if memory ran out.
  */
 const char *http_txn_list(const struct http_txn *txn, const char *name);
 
-/* access_check.c: decides on the headers. 0: go on (perhaps parked); else the status of the answer.
+/*
+ * access_check.c: checks the headers. Returns 0 to continue (perhaps parked), or the status of the
+ * answer.
  */
 int access_check(struct http_txn *txn);
-/* Whether neither token nor role is asked for. */
+/* Whether neither a token nor a role is required. */
 bool access_is_public(const struct http_txn *txn);
-/* Looks at token and role, and then at what a stranger need not learn; on the fiber. */
+/*
+ * Checks token and role, and then the things that anonymous clients must not learn. Runs on the
+ * fiber.
+ */
 void access_entry(struct core_request *rq);
 /*
- * Looks at token and role again if that was a while ago, for a body may take an hour to come: 0, or
- * the status of an answer; on the fiber.
+ * Checks token and role again if the last check was a while ago, because a body can take an hour.
+ * Returns 0, or the status of an answer. Runs on the fiber.
  */
 int access_again(struct core_request *rq);
-/* It does not count among its owner's requests any more: it is over, or its answer is a stream. */
+/* Stops counting the request among its owner's: it is over, or its answer is a stream. */
 void access_leave(struct http_txn *txn);
-/* The text behind "Bearer "; NULL: there is no such header, or it is malformed. */
+/* Returns the text after "Bearer "; NULL if there is no such header or it is malformed. */
 const char *access_token(const struct http_txn *txn);
 
-/* body.c: whether a body follows, and how it may look. 0 or the status of an answer. */
+/*
+ * body.c: checks whether a body follows and whether its type and size are acceptable. Returns 0 or
+ * the status of an answer.
+ */
 int body_expect(struct http_txn *txn);
 bool body_follows(const struct http_txn *txn);
-/* Takes a piece. 0, or the status of an answer (413). */
+/* Processes a piece of the body. Returns 0 or the status of an answer (413). */
 int body_take(struct http_txn *txn, const char *data, size_t size);
 /*
- * Keeps it in memory, as far as there are no more than `limit` bytes and there is room for it. 0,
- * or the same, or that of body_take_room().
+ * Appends to the body in memory, up to `limit` bytes. Returns 0 or the status of an answer: 413, or
+ * the status of body_take_room().
  */
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
-/* Lets go of what was kept: it is of no use any more. */
+/* Frees the body, which is no longer needed. */
 void body_drop(struct http_txn *txn);
-/* The same, and of all that was counted. */
+/* Like body_drop(), and releases everything that was counted. */
 void body_free(struct http_txn *txn);
 /*
- * Parses and checks the body against the route's fields. 0 or the status of an answer. Any thread,
- * while the loop's leaves the HTTP transaction alone.
+ * Parses the body and checks it against the route's fields. Returns 0 or the status of an answer.
+ * Runs on any thread while the loop does not use the HTTP transaction.
  */
 int body_check(struct http_txn *txn);
 
 /*
- * body_budget.c. Who may send one large body may send thousands, so they share a bound
- * (http.max_bodies), of which each account, or without one each address, has a part
- * (http.bodies_per_account). Counts so many bytes more of this one: 0; or 429, 503, where there is
- * no room for them.
+ * body_budget.c. A client that may send one large body can send thousands, so all large bodies
+ * share a limit (http.max_bodies), and each account, or address without an account, has a share of
+ * it (http.bodies_per_account). Counts more bytes for this transaction. Returns 0; or 429 or 503 if
+ * there is no room.
  */
 int body_take_room(struct http_txn *txn, size_t bytes);
-/* The same, of who can wait where there is none: nothing is answered. */
+/*
+ * Like body_take_room(), for callers that can wait: answers nothing. Returns false if there is no
+ * room.
+ */
 bool body_try_room(struct http_txn *txn, size_t bytes);
 void body_give_room(struct http_txn *txn, size_t bytes);
 /*
- * The same for an answer that waits for its client to read it (http.max_answers): it is counted, or
- * 429, 503 takes its place, if the request was to read only. Any other is refused by the first
- * function, before it does anything, where its account has its part unread: 0, or 429.
+ * The same for answers that wait for the client to read them (http.max_answers).
+ * response_take_budget() counts an answer; if there is no room, a read-only request gets a 429 or
+ * 503 instead. Other requests are refused by response_check_budget() before they have any effect,
+ * if the unread answers of the account have used up its share: it returns 0 or 429.
  */
 int response_check_budget(struct http_txn *txn);
 void response_take_budget(struct http_txn *txn);
 void response_release_budget(struct http_txn *txn);
 
 /*
- * http_txn_late.c. The time of a request is over, while a thread still works for it: answers 503,
- * and lets go of the connection; false: it cannot, the answer has to wait. On the fiber.
+ * http_txn_late.c. Called when the deadline of a request passes while a pool thread still works for
+ * it: answers 503 and gives up the connection. Returns false if that is not possible, so that the
+ * answer has to wait. Runs on the fiber.
  */
 bool http_txn_leave(struct core_request *rq);
-/* What libmicrohttpd is to know in its place; itself, if it has not let go. NULL for NULL. */
+/*
+ * Returns the transaction that owns the connection: the successor, or `txn` itself if it has not
+ * given up the connection. NULL for NULL.
+ */
 struct http_txn *http_txn_owner(struct http_txn *txn);
-/* The fiber of a late one has ended. */
+/* The fiber of a late transaction has ended. */
 void http_txn_over(struct http_txn *txn);
 
 /* response.c */

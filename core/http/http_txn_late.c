@@ -1,11 +1,11 @@
 /*
- * A call in a pool that is still under way when the time of its request is over. It may use memory
- * of the request, so the HTTP transaction stays until it has returned; the client does not wait for
- * that. A successor, an HTTP transaction without a handler, has the connection from then on, and
- * answers 503.
+ * A pool call that is still in progress when the deadline of its request passes. The call may use
+ * memory of the request, so the HTTP transaction stays until it has returned, but the client need
+ * not wait for that. A successor, which is an HTTP transaction without a handler, takes over the
+ * connection and answers 503.
  *
- * libmicrohttpd knows the old HTTP transaction until it calls the next time, so that ends when both
- * are done with it: the fiber, and libmicrohttpd.
+ * libmicrohttpd refers to the old HTTP transaction until its next callback, so the old one ends
+ * when both the fiber and libmicrohttpd have finished with it.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static char *copied(struct arena *arena, const char *text, bool *failed)
     return copy;
 }
 
-/* What its answer and its lines in the log need; 0, or -1: no memory. */
+/* Copies the data that the answer and its log lines need. Returns 0, or -1 if memory ran out. */
 static int inherit(struct http_txn *successor, const struct http_txn *from)
 {
     struct arena *arena = successor->rq.arena;
@@ -59,7 +59,7 @@ bool http_txn_leave(struct core_request *rq)
 {
     struct http_txn *txn = (struct http_txn *)(void *)rq;
 
-    /* what has begun to be sent, or is true in the database, is not taken back */
+    /* an answer that has begun and a committed transaction cannot be taken back */
     if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || txn->rq.committed)
         return false;
     struct http_txn *successor =

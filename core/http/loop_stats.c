@@ -1,5 +1,4 @@
-/* What a loop tells of itself, for those who watch: its connections, of clients and to PostgreSQL.
- */
+/* Statistics that a loop publishes: its connections, both of clients and to PostgreSQL. */
 #include "core/http/loop_stats.h"
 
 #include "core/postgres/pg.h"

@@ -1,11 +1,10 @@
-/* What a loop tells of itself twice a second, for those who watch (metrics, status, the watchdog).
- */
+/* Statistics that a loop publishes twice a second for metrics, status and the watchdog. */
 #ifndef CORE_LOOP_STATS_H
 #define CORE_LOOP_STATS_H
 
 #include "core/loop/loop.h"
 
-/* Writes loop->stats. The loop's thread. */
+/* Writes loop->stats. Loop's thread. */
 void loop_stats_publish(struct loop *loop, size_t connections, size_t rejected);
 
 #endif

@@ -1,4 +1,4 @@
-/* The answer: sending it, and its line in the log. */
+/* Sends the answer, and writes its log line. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
 }
 
 /*
- * To a HEAD: libmicrohttpd would send the last chunk of a body that is not there, unless the end of
- * the connection is that of the body; and of an empty body it would tell the length.
+ * The answer to HEAD. With an empty body, libmicrohttpd would send its length; with a chunked one,
+ * the last chunk of a body that does not exist. So the body is declared to end with the connection.
  */
 static struct MHD_Response *headers_only(void)
 {
@@ -35,7 +35,7 @@ static struct MHD_Response *headers_only(void)
     return mhd;
 }
 
-/* False without memory. What libmicrohttpd does not let an answer have is left out. */
+/* Returns false if memory ran out. Headers that libmicrohttpd does not allow are omitted. */
 static bool add_header(struct MHD_Response *mhd, const char *name, const char *value)
 {
     errno = 0;
@@ -86,7 +86,10 @@ static bool stays_open(const struct http_txn *txn)
            (head->minor || head->keeps);
 }
 
-/* A client that keeps the connection must not use it just when it is closed. */
+/*
+ * Informs the client of the idle timeout, so that it does not reuse the connection just when it is
+ * closed.
+ */
 static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *mhd)
 {
     static const char begin[] = "timeout=";
@@ -99,7 +102,7 @@ static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *mhd)
 }
 
 /*
- * The headers of an answer have to fit in the connection's memory. Only a target that the answer
+ * The headers of an answer must fit into the connection's memory. Only a target that the answer
  * repeats can make them so large.
  */
 static void bound_headers(struct http_txn *txn)
@@ -114,7 +117,7 @@ static void bound_headers(struct http_txn *txn)
     reply_error(&txn->rq, 414, "The target is too long for the answer to refer to it");
 }
 
-/* False without memory: an answer that lacks one might say something else, so it is not given. */
+/* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */
 static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = &txn->rq.response;
@@ -161,7 +164,7 @@ enum MHD_Result response_send(struct http_txn *txn)
     return queued;
 }
 
-/* A stream's time says how long somebody listened. */
+/* The duration of a stream depends on the client, so it is not counted. */
 static void count(const struct http_txn *txn, int status)
 {
     struct route_meter *meter = txn->match.route ? txn->match.meter : meter_no_route();
@@ -179,16 +182,16 @@ static bool had_problem(const struct http_txn *txn, enum MHD_RequestTerminationC
 
     if (txn->rq.response.status >= 400)
         return true;
-    if (txn->stream) /* lasts, and ends when its client goes */
+    if (txn->stream) /* a stream lasts, and ends when its client closes it */
         return false;
     return why != MHD_REQUEST_TERMINATED_COMPLETED_OK ||
            (slow_us && txn->rq.spent.work_us >= slow_us);
 }
 
-/* Whether the request gets a line: log.access, log.requests, log.one_in. */
+/* Whether the request is logged: log.access, log.requests, log.one_in. */
 static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
-    static _Thread_local uint64_t count; /* of those without a problem */
+    static _Thread_local uint64_t count; /* of requests without a problem */
     const struct request_settings *settings = &txn->rq.generation->request;
 
     if (!log_wants(BB_INFO) || settings->logged == LOGGED_NONE)
@@ -198,7 +201,7 @@ static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCod
     return settings->logged == LOGGED_ALL && count++ % settings->one_in == 0;
 }
 
-/* One line a request. The query is left out: it may hold what should not be there. */
+/* Writes one log line per request. The query is omitted because it may contain secrets. */
 void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
     const struct core_request *rq = &txn->rq;

@@ -1,4 +1,4 @@
-/* Where a request's time went, and the line in the log about one that took long. */
+/* Measures where the time of a request was spent, and logs slow requests. */
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/http/http_txn.h"
@@ -10,8 +10,8 @@ static const char *ms_text(char *text, int64_t us)
 }
 
 /*
- * handler is what remains of the work: the module's own code, what it gave to a pool, Redis. What a
- * client takes to send and to read is no work.
+ * `handler` is the rest of the working time: the module's code, its pool calls, and Redis. Time
+ * that the client needs to send and to read does not count.
  */
 void slow_log(const struct http_txn *txn, int64_t whole_us)
 {

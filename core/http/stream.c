@@ -11,12 +11,13 @@
 #include "core/request/reply.h"
 
 enum {
-    SEND_BYTES = 64 * 1024, /* that the kernel keeps for a client, instead of some megabytes */
-    BLOCK_BYTES = 1024,     /* libmicrohttpd's, unused: it writes from the connection's memory */
-    STOP_MS = 1000          /* for a client to take the last bytes when the host stops */
+    SEND_BYTES = 64 * 1024, /* the kernel's send buffer per client, instead of several megabytes */
+    BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer, unused: it writes from the connection's
+                             * memory */
+    STOP_MS = 1000          /* time for a client to read the last bytes when the host stops */
 };
 
-/* Of the process: there is one engine. */
+/* One per process, because there is one engine. */
 static atomic_size_t open_count;
 
 size_t streams_open(void)
@@ -74,7 +75,7 @@ static void stream_cut(struct bb_stream *stream)
     resume(stream);
 }
 
-/* The client has closed, or the sweep has cut the connection. */
+/* The client closed the connection, or the sweep cut it. */
 static void client_left(struct watch *watch, uint32_t events)
 {
     struct bb_stream *stream = (struct bb_stream *)(void *)watch;
@@ -132,7 +133,7 @@ static void enlist(struct bb_stream *stream)
     streams_check_soon(stream->loop);
 }
 
-/* The host ends it. An answer that should be whole must not look like it. */
+/* The host ends the stream. An answer that must be complete must not appear to be. */
 static void end_early(struct bb_stream *stream)
 {
     if (stream->options.whole)
@@ -141,8 +142,10 @@ static void end_early(struct bb_stream *stream)
         api_stream_end(stream);
 }
 
-/* Another generation is live: the client comes again, and meets it. An answer that should be whole
- * goes on, for as long as requests may. */
+/*
+ * Another generation is live: the client reconnects and reaches it. An answer that must be complete
+ * continues for as long as requests may.
+ */
 static void superseded(struct core_request *rq)
 {
     struct bb_stream *stream = ((struct http_txn *)(void *)rq)->stream;
@@ -171,7 +174,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     enlist(stream);
     http_txn_of(pub)->stream = stream;
     if (!stream->options.whole)
-        access_leave(http_txn_of(pub)); /* http.max_streams bounds it from here on */
+        access_leave(http_txn_of(pub)); /* http.max_streams limits it from now on */
     request_on_superseded(rq, superseded);
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);
@@ -179,7 +182,10 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 
 /* ---- writing ---- */
 
-/* What waits, but for a heartbeat, takes room from a chunk; the first chunk may have any length. */
+/*
+ * Queued data, except a heartbeat, reduces the room for a chunk; the first chunk may have any
+ * length.
+ */
 static bool has_room(const struct bb_stream *stream, size_t length)
 {
     size_t waiting = stream->beating ? 0 : stream->queue.bytes;
@@ -251,7 +257,10 @@ void api_stream_end(struct bb_stream *stream)
     api_chunk_release(chunk);
 }
 
-/* libmicrohttpd asks for bytes; without any the connection is suspended. Loop's thread. */
+/*
+ * Called by libmicrohttpd for more bytes; if there are none, the connection is suspended. Loop's
+ * thread.
+ */
 static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
 {
     struct bb_stream *stream = cls;
@@ -276,7 +285,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
     return 0;
 }
 
-/* The end of the answer is the end of the connection. */
+/* The end of the connection marks the end of the answer. */
 struct MHD_Response *stream_response(struct bb_stream *stream)
 {
     struct connection *connection = stream->txn->connection;
@@ -289,7 +298,7 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
     stream->txn->close = true;
     connection->lingers = stream->options.whole;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    /* who has sent all that it wants to may still read; an error is reported in any case */
+    /* a client that has shut down its sending side may still read; errors are always reported */
     loop_watch(stream->loop, &stream->watch, connection->fd,
                stream->options.whole ? EPOLLPRI : EPOLLRDHUP);
     return response;
@@ -324,7 +333,7 @@ void stream_closed(struct bb_stream *stream)
     delist(stream);
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
-    topics_leave(stream); /* until now the module may have joined it to one */
+    topics_leave(stream); /* the module could join it to a topic up to now */
     atomic_fetch_sub(&open_count, 1);
     pthread_mutex_lock(&stream->lock);
     bool posted = stream->posted;

@@ -1,18 +1,17 @@
 /*
- * Streams outlive the look at their token, so the host looks again, stream after stream, about
- * twice a second: a session that was ended, an account that may not act any more, a token that has
- * run out end the stream; other rights than at its beginning as well, for the client then comes
- * again and gets a stream of those. In the steady state a look costs what the authenticator's cache
- * costs. The same rounds send heartbeats. While the authenticator cannot tell (503), a stream stays
- * as it is.
+ * Streams outlive the check of their token, so the host repeats it, stream after stream, about
+ * twice a second. A stream ends if its session was ended, its account may no longer act, or its
+ * token has expired; also if its rights have changed, because the client then reconnects with the
+ * new rights. In the steady state a check costs a lookup in the authenticator's cache. The same
+ * rounds send heartbeats. While the authenticator is unavailable (503), streams continue.
  */
 #include <string.h>
 
 #include "core/http/stream_parts.h"
 
 enum {
-    PAUSE_MS = 400, /* between two rounds */
-    PORTION = 256,  /* streams in one turn of the loop */
+    PAUSE_MS = 400, /* pause between two rounds */
+    PORTION = 256,  /* streams per loop iteration */
     LOOK_DEADLINE_MS = 2000
 };
 
@@ -71,7 +70,7 @@ static void look_ended(struct core_request *rq)
     request_free(rq);
 }
 
-/* NULL: this one needs no look, or there is no memory for it now. */
+/* Returns NULL if the stream needs no check, or if there is no memory for it now. */
 static struct look *look_new(struct bb_stream *stream)
 {
     struct http_txn *txn = stream->txn;
@@ -95,7 +94,7 @@ static struct look *look_new(struct bb_stream *stream)
     return look;
 }
 
-/* False: the look waits for the database; it goes on by itself. */
+/* Returns false if the check waits for the database; it continues asynchronously. */
 static bool look_at(struct bb_stream *stream)
 {
     struct loop *loop = stream->txn->rq.loop;

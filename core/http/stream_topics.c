@@ -1,6 +1,6 @@
 /*
- * Topics: which streams of a module hear the same. A tree of topics, each of which is there as long
- * as a stream is in it, under one lock, which is taken before that of a stream.
+ * Topics: sets of streams of a module that get the same data. A tree contains the topics that have
+ * at least one stream. It has one lock, which is taken before the lock of a stream.
  */
 #include <pthread.h>
 #include <search.h>
@@ -10,13 +10,13 @@
 #include "core/http/stream_parts.h"
 
 struct topic {
-    const struct bb_host *host; /* of a module and generation */
+    const struct bb_host *host; /* identifies the module and generation */
     const char *name;
     struct topic_place *first;
-    char copy[]; /* of the name */
+    char copy[]; /* the name */
 };
 
-/* Of the process: there is one engine. */
+/* One per process, because there is one engine. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *topics;
 
@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-/* The others under the lock. NULL: there is none. */
+/* The following functions run under the lock. Returns NULL if there is none. */
 static struct topic *find(const struct bb_host *host, const char *name)
 {
     const struct topic key = {.host = host, .name = name};
@@ -63,7 +63,7 @@ static void drop_empty(struct topic *topic)
     free(topic);
 }
 
-/* Adds a place to those of a stream; false: it has one in that topic. */
+/* Adds a place to a stream's list; false if the stream is already in that topic. */
 static bool add_to_stream(struct bb_stream *stream, struct topic_place *place)
 {
     pthread_mutex_lock(&stream->lock);
@@ -103,7 +103,7 @@ static int join(const struct bb_host *host, struct bb_stream *stream, const char
     place->stream = stream;
     place->topic = topic;
     if (!add_to_stream(stream, place)) {
-        free(place); /* it has one there already */
+        free(place); /* the stream is already in it */
         return 0;
     }
     place->at = &topic->first;
@@ -135,7 +135,7 @@ size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chun
     return count;
 }
 
-/* Most streams are in none, and must not wait for those who publish. */
+/* Most streams are in no topic, and must not wait for publishers. */
 static bool is_in_one(struct bb_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);

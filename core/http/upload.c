@@ -8,7 +8,7 @@
 #include "core/module/module_load.h"
 #include "core/request/reply.h"
 
-/* ---- handing over to the pool ---- */
+/* ---- passing batches to the pool ---- */
 
 static void flush(struct upload *upload);
 
@@ -39,12 +39,12 @@ static void submit(struct upload *upload, void (*run)(void *), void (*done)(stru
 
     upload->call = (struct pool_call){
         .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
-    /* one call under way for each upload, and uploads are bounded by connections */
+    /* each upload has one call in progress, and connections limit the number of uploads */
     pool_submit(rq->generation->pools, &owner->host, upload_route(upload)->files_pool,
                 &upload->call, false);
 }
 
-/* Gives what is gathered to the pool, if it is enough or the last, and the pool is free. */
+/* Passes the collected data to the pool, if it is enough or the last, and the pool is idle. */
 static void flush(struct upload *upload)
 {
     struct upload_batch *filling = upload->filling;
@@ -64,7 +64,7 @@ static void flush(struct upload *upload)
     submit(upload, upload_write, batch_written);
 }
 
-/* Whether another piece fits beside the batch that is being written. */
+/* Whether another piece fits while the other batch is being written. */
 static bool has_spare(struct upload *upload)
 {
     struct upload_batch *filling = upload->filling;
@@ -187,7 +187,7 @@ static void discarded(struct message *message)
 void upload_end(struct upload *upload)
 {
     upload->ended = true;
-    upload_request(upload)->cut = NULL; /* there is no connection any more */
+    upload_request(upload)->cut = NULL; /* the connection no longer exists */
     if (upload->writing)
         return;
     if (upload->files)

@@ -1,4 +1,7 @@
-/* The parts of an upload: which ones a route takes, how many and how large, and their data. */
+/*
+ * The parts of an upload: checks their names, number and size against the route, and collects their
+ * data.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -24,8 +27,8 @@ static int no_memory(struct upload *upload)
 }
 
 /*
- * A mistake that is named beside all others when the request is there; what comes of this part is
- * passed over. 0; -1: there was no memory, and an answer has been given.
+ * Records an error, which is reported with all others when the request is complete; the rest of the
+ * part is ignored. Returns 0, or -1 if memory ran out and it has answered.
  */
 static int note(struct upload *upload, const char *field, const char *problem)
 {
@@ -44,7 +47,7 @@ static int note(struct upload *upload, const char *field, const char *problem)
     return no_memory(upload);
 }
 
-/* Always -1: an answer has been given. */
+/* Always returns -1, after answering. */
 static int wrong(struct upload *upload, const char *field, const char *problem)
 {
     if (!note(upload, field, problem))
@@ -60,7 +63,7 @@ static int too_large(struct upload *upload, const char *what, size_t limit)
 
 /* ---- parts ---- */
 
-/* Whether a part is that of a row: "NAME[]", as forms write lists, is NAME. */
+/* Whether a part matches a row of the table: "NAME[]", as forms write lists, matches NAME. */
 static bool is_named(const char *name, const char *row)
 {
     size_t length = strlen(row);
@@ -92,7 +95,7 @@ static bool is_control(int32_t character)
     return character < 0x20 || (character >= 0x7f && character < 0xa0);
 }
 
-/* UTF-8 of at most so many characters, without controls, whatever the client sent. */
+/* Returns valid UTF-8 of limited length without control characters, whatever the client sent. */
 static const char *clean_name(struct upload *upload, const char *name)
 {
     char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
@@ -111,7 +114,7 @@ static const char *clean_name(struct upload *upload, const char *name)
     return clean;
 }
 
-/* A text that nobody asked for is passed over; a file would be lost. */
+/* An undeclared text is ignored; an undeclared file is an error, because it would be lost. */
 static int unknown(struct upload *upload, const struct multipart_part *head)
 {
     if (head->filename)
@@ -143,14 +146,14 @@ static int part_begins(void *arg, const struct multipart_part *head)
             return note(upload, part->name, "must be there once");
         return 0;
     }
-    /* the same text for every part of a row, so that a module may compare it */
+    /* the row's own text, so that a module can compare pointers */
     upload->name = any ? clean_name(upload, head->name) : part->name;
     if (head->filename)
         upload->filename = clean_name(upload, head->filename);
     return upload->name && (upload->filename || !head->filename) ? 0 : no_memory(upload);
 }
 
-/* 0, with no file where it is one too many, which is passed over; or -1. */
+/* Returns 0, without a file if there are too many, which is then ignored; or -1. */
 static int begin_file(struct upload *upload)
 {
     struct arena *arena = upload->txn->rq.arena;
@@ -180,7 +183,7 @@ static int begin_file(struct upload *upload)
     return 0;
 }
 
-/* The other buffer in the place of this one, if it is counted and has been written. */
+/* Exchanges the memory of this buffer with the other one's, if that is counted and was written. */
 static bool take_over(struct upload *upload, struct upload_batch *batch)
 {
     struct upload_batch *other =
@@ -197,7 +200,10 @@ static bool take_over(struct upload *upload, struct upload_batch *batch)
     return true;
 }
 
-/* A buffer that is hardly used takes little: its memory comes with its use. */
+/*
+ * Counts a buffer once it contains more than a little: until then the kernel has not allocated most
+ * of its memory.
+ */
 static int take_room(struct upload *upload, struct upload_batch *batch, size_t length)
 {
     if (batch->counted || length < BODY_LARGE || take_over(upload, batch))
@@ -208,7 +214,7 @@ static int take_room(struct upload *upload, struct upload_batch *batch, size_t l
     return 0;
 }
 
-/* Puts data of the file into the batch that is filled. */
+/* Appends data of the file to the current batch. */
 static int gather(struct upload *upload, const char *bytes, size_t length, bool last)
 {
     struct upload_batch *batch = upload->filling;
@@ -233,7 +239,7 @@ static int gather(struct upload *upload, const char *bytes, size_t length, bool 
     return 0;
 }
 
-/* Counts what goes to the disk, some at a time; 0, or -1 and an answer has been given. */
+/* Counts disk space in steps. Returns 0, or -1 if it has answered. */
 static int take_disk(struct upload *upload)
 {
     struct core_request *rq = upload_request(upload);
@@ -284,7 +290,7 @@ static int part_data(void *arg, const char *bytes, size_t length)
     return body_keep(txn, bytes, length, txn->rq.generation->request.max_body) ? -1 : 0;
 }
 
-/* A file without data has a name at least; else it is a field of a form that was left empty. */
+/* A file without data must have a file name; otherwise it is an empty field of a form. */
 static int part_ends(void *arg)
 {
     struct upload *upload = arg;

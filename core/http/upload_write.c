@@ -1,4 +1,4 @@
-/* What the pool does for uploads: writing batches, and deleting what nobody kept. */
+/* The pool's part of uploads: writes batches, and deletes files that were not kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { FILE_MODE = 0600, DIRECTORY_MODE = 0700 };
 
-/* The directory is made when it is first needed. */
+/* Creates the directory on first use. */
 static int make_directory(const struct upload *upload)
 {
     char path[4096];
@@ -75,7 +75,7 @@ static int end_file(struct upload *upload, struct upload_file *file)
     return 0;
 }
 
-/* The first one has the file system commit what the others need, too. */
+/* Syncing the first file makes the file system commit data of the others, too. */
 static int sync_files(struct upload *upload)
 {
     while (upload->written) {
@@ -106,7 +106,7 @@ static int write_segment(struct upload *upload, const struct upload_segment *seg
     }
     if (write_all(file->fd, bytes, segment->length))
         return -1;
-    /* on its way to the disk while more comes, so that fsync() at the end has little to wait for */
+    /* start writing to disk now, so that fsync() at the end has little to wait for */
     (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     return segment->last ? end_file(upload, file) : 0;
 }
